@@ -14,7 +14,19 @@ if TYPE_CHECKING:
 
     from fuselight_server.base.finding import SourceLine
 
-_ASCII = {"µ": "u", "±": "+-", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "≥": ">="}
+_ASCII = {
+    "µ": "u",
+    "±": "+-",
+    "×": "x",
+    "–": "-",
+    "—": "-",
+    "…": "...",
+    "→": "->",
+    "≥": ">=",
+    "█": "#",
+    "▓": "%",
+    "·": ".",
+}
 _BYTES = ("B", "KB", "MB", "GB", "TB")
 _FLOPS = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP")
 _TIMES = ("µs", "ms", "s")

@@ -20,6 +20,9 @@ from fuselight_server.commands.findings import compose_findings
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.explain.findings import Thresholds, findings
+from fuselight_server.jobs.ranks.comparison import compare_ranks
+from fuselight_server.jobs.ranks.digests import SharedParts
+from fuselight_server.jobs.ranks.findings import rank_findings
 from fuselight_server.jobs.reports.compile_steps import read_compile_steps
 from fuselight_server.jobs.reports.conversion import read_report
 from fuselight_server.jobs.reports.evidence import read_evidence
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import CompileStep, Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding, Span
+    from fuselight_server.jobs.ranks.model import RankTable
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
     from fuselight_server.jobs.trace_log.model import LoggedJob, ProcessLog
     from fuselight_server.jobs.trace_log.reader import ReadStep
@@ -100,6 +104,8 @@ class OpenedJob:
     """What a reader should know of the logs and of the source."""
     is_partial: bool = False
     """Whether it is still being read."""
+    ranks: RankTable | None = None
+    """Its ranks compared; None if it is not a job of ranks."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -169,6 +175,7 @@ class _Opening:
         self._request, self._show, self._token = request, show, token
         self._choose, self._loop, self._on_partial = choose, loop, on_partial
         self._texts = LogTexts()
+        self._ranks = SharedParts()
         self._sources: LocalSources | None = None
         self._chosen: dict[str, str] = {}
         self._stops = threading.Event()
@@ -242,7 +249,10 @@ class _Opening:
         for process in job.processes:
             report = read_report(process, files, self._texts)
             processes.append(OpenedProcess(process, report, read_compile_steps(process, report)))
-        return compose_job(job, tuple(processes), files, self._request.thresholds, is_partial=is_partial)
+        ranks = compare_ranks(job, lines=_source_of(files), parts=self._ranks)
+        return compose_job(
+            job, tuple(processes), files, self._request.thresholds, is_partial=is_partial, ranks=ranks
+        )
 
     def _map(self, job: LoggedJob, *, is_partial: bool) -> JobFiles:
         if self._sources is None:
@@ -294,8 +304,9 @@ def compose_job(
     thresholds: Thresholds = _NO_THRESHOLDS,
     *,
     is_partial: bool = False,
+    ranks: RankTable | None = None,
 ) -> OpenedJob:
-    """The findings of a job's processes, and its notes."""
+    """The findings of a job's processes and of its ranks, and its notes."""
     outcome = CheckOutcome(
         reports=[process.report for process in processes],
         sources=JobSources(of_jobs=(files,)),
@@ -309,17 +320,38 @@ def compose_job(
         outcome=outcome,
         notes=tuple(_notes(job, files, outcome.reports)),
         is_partial=is_partial,
+        ranks=ranks,
     )
     per_process = [
         (process.label, findings(process.report, thresholds=thresholds, read_line=files.line))
         for process in processes
     ]
-    ran = [with_state(finding, files) for finding in merge_processes(per_process)]
+    ran = [with_state(finding, files) for finding in [*merge_processes(per_process), *_of_ranks(opened)]]
     outcome.readings = _readings({finding.span.path for finding in ran}, files)
     # A trace need not reach every line, so no ignore comment counts as unused.
     kept = compose_findings(ran, (), outcome.readings, is_known=lambda _code: False)
     outcome.findings = sorted(kept, key=lambda finding: (finding.span.path, finding.span.start, finding.code))
     return opened
+
+
+def _of_ranks(opened: OpenedJob) -> list[Finding]:
+    """Where the ranks of a job differ: known only when the logs of all ranks were read."""
+    if opened.ranks is None or opened.is_partial:
+        return []
+    version = next(
+        (process.log.torch_version for process in opened.processes if process.log.torch_version), ""
+    )
+    return rank_findings(opened.ranks, inputs=opened.name, torch=version, locate=opened.files.location)
+
+
+def _source_of(files: JobFiles) -> Callable[[str], Sequence[str] | None]:
+    """The local lines of a file of the job, None if it is not here."""
+
+    def lines(path: str) -> Sequence[str] | None:
+        local = files.local.get(path)
+        return None if local is None else files.sources.lines(local)
+
+    return lines
 
 
 def outcome_of(jobs: Sequence[OpenedJob]) -> CheckOutcome:

@@ -9,10 +9,12 @@ import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.codec import encode
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.cli.formats.findings import print_blocks, target_line, totals
 from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.json import as_data
+from fuselight_server.cli.formats.ranks import print_ranks
 from fuselight_server.commands.open import outcome_of
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ def print_jobs(jobs: Sequence[OpenedJob], stream: FindingStream, terminal: Termi
             print_first(job.outcome, terminal)
         for line in _summary(job):
             terminal.print((line, "dim"))
+        print_ranks(job.ranks, terminal)
         for note in job.notes:
             terminal.print((f"note: {note}", "dim"))
         if not job.findings:
@@ -126,6 +129,7 @@ def _job(job: OpenedJob) -> dict[str, Any]:
             for finding in job.findings
         ],
         "notes": list(job.notes),
+        "ranks": None if job.ranks is None else encode(job.ranks),
     }
 
 

@@ -28,9 +28,14 @@ if TYPE_CHECKING:
 _MOST_DIFFERENCES = 50
 
 
-def compare_ranks(job: LoggedJob, *, lines: SourceLines | None = None) -> RankTable | None:
-    """The ranks of a job, compared; None if it is not a job of ranks. `lines`: the source of a file of the job."""
-    parts = SharedParts()
+def compare_ranks(
+    job: LoggedJob, *, lines: SourceLines | None = None, parts: SharedParts | None = None
+) -> RankTable | None:
+    """The ranks of a job, compared; None if it is not a job of ranks.
+
+    `lines`: the source of a file of the job. `parts`: what was read before of a job that grows.
+    """
+    parts = SharedParts() if parts is None else parts
     digests = [digest(process, parts) for process in job.processes]
     return compare_digests(digests, lines=lines)
 

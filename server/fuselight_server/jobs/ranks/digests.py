@@ -139,8 +139,9 @@ class RankDigest:
 
 @dataclass
 class SharedParts:
-    """Equal values as one object, for all ranks."""
+    """Equal values as one object, for all ranks, and what was read of texts: a job that grows is not read again."""
 
+    texts: dict[Payload, TextDigest] = field(default_factory=dict)
     _values: dict[object, object] = field(default_factory=dict)
 
     def share(self, value: Value) -> Value:
@@ -148,15 +149,23 @@ class SharedParts:
         return self._values.setdefault((type(value), value), value)  # type: ignore[return-value]
 
 
+@dataclass(frozen=True, slots=True)
+class TextDigest:
+    """The hash of a comparable text; of a graph, its collectives, too."""
+
+    hash: str
+    collectives: tuple[str, ...] = ()
+
+
 def digest(process: ProcessLog, parts: SharedParts | None = None) -> RankDigest:
     """What is compared of a process."""
     parts = parts or SharedParts()
     keys = _keys(process.compiles)
-    texts = _Texts(process.compiles)
+    _read_texts(process.compiles, parts)
     compiles = [
-        _compile(compiled, keys[compiled.id], texts, parts)
+        _compile(compiled, keys[compiled.id], parts)
         for compiled in process.compiles
-        if compiled.id in keys and not texts.lacks(compiled)
+        if compiled.id in keys and all(payload in parts.texts for payload in _texts_of(compiled))
     ]
     phases = [phase for phase in process.phases if phase.depth == 0 or phase.name.startswith(_KEPT_PHASES)]
     states = [event.state for event in process.cache_events]
@@ -206,42 +215,24 @@ def _key(compiled: LoggedCompile, frames: dict[int, FunctionKey]) -> FunctionKey
     )
 
 
-class _Texts:
-    """Hashes of the graphs and guards of a process; each text is dropped once it is hashed."""
+def _read_texts(compiles: Iterable[LoggedCompile], parts: SharedParts) -> None:
+    """Hash the graphs and guards that were not read before; each text is dropped once it is hashed."""
+    graphs = {payload for compiled in compiles for payload in _graphs(compiled)}
+    wanted = {payload for compiled in compiles for payload in _texts_of(compiled)} - parts.texts.keys()
+    try:
+        for payload, text in read_texts(wanted):
+            if payload in graphs:
+                item = TextDigest(short_hash(comparable_graph(text)), collectives_in(text))
+            else:
+                item = TextDigest(short_hash("\n".join(sorted(comparable_guards(text)))))
+            parts.texts[payload] = parts.share(item)
+    except LogError:
+        return
 
-    def __init__(self, compiles: Iterable[LoggedCompile]) -> None:
-        self._hashes: dict[Payload, str] = {}
-        self._collectives: dict[Payload, tuple[str, ...]] = {}
-        wanted: dict[Payload, bool] = {}
-        for compiled in compiles:
-            wanted |= dict.fromkeys(_graphs(compiled), True)
-            guards = _guards(compiled)
-            if guards is not None:
-                wanted[guards] = False
-        try:
-            for payload, text in read_texts(wanted):
-                self._add(payload, text, is_graph=wanted[payload])
-        except LogError:
-            return
 
-    def _add(self, payload: Payload, text: str, *, is_graph: bool) -> None:
-        if is_graph:
-            self._hashes[payload] = short_hash(comparable_graph(text))
-            self._collectives[payload] = collectives_in(text)
-        else:
-            self._hashes[payload] = short_hash("\n".join(sorted(comparable_guards(text))))
-
-    def lacks(self, compiled: LoggedCompile) -> bool:
-        guards = _guards(compiled)
-        return any(
-            payload not in self._hashes for payload in (*_graphs(compiled), *((guards,) if guards else ()))
-        )
-
-    def hash(self, payload: Payload) -> str:
-        return self._hashes[payload]
-
-    def collectives(self, payload: Payload) -> tuple[str, ...]:
-        return self._collectives[payload]
+def _texts_of(compiled: LoggedCompile) -> tuple[Payload, ...]:
+    guards = _guards(compiled)
+    return (*_graphs(compiled), *(() if guards is None else (guards,)))
 
 
 def _graphs(compiled: LoggedCompile) -> tuple[Payload, ...]:
@@ -261,7 +252,7 @@ def _has_backward(compiled: LoggedCompile) -> bool | None:
     return False if GraphKind.INFERENCE in kinds else None
 
 
-def _compile(compiled: LoggedCompile, key: FunctionKey, texts: _Texts, parts: SharedParts) -> CompileDigest:
+def _compile(compiled: LoggedCompile, key: FunctionKey, parts: SharedParts) -> CompileDigest:
     graphs, guards, reasons = _graphs(compiled), _guards(compiled), compiled.recompile_reasons
     error = next((item.summary for attempt in compiled.attempts for item in attempt.errors), None)
     if error is None and compiled.metrics is not None:
@@ -272,10 +263,10 @@ def _compile(compiled: LoggedCompile, key: FunctionKey, texts: _Texts, parts: Sh
         resumed_at=compiled.last.resumed_at,
         reasons=None if reasons is None else tuple(sorted({comparable_reason(text) for text in reasons})),
         breaks=tuple((path_tail(place.path), place.line, title) for place, title in breaks),
-        graphs=tuple(texts.hash(payload) for payload in graphs),
+        graphs=tuple(parts.texts[payload].hash for payload in graphs),
         has_backward=_has_backward(compiled),
-        collectives=tuple(name for payload in graphs for name in texts.collectives(payload)),
-        guards=None if guards is None else texts.hash(guards),
+        collectives=tuple(name for payload in graphs for name in parts.texts[payload].collectives),
+        guards=None if guards is None else parts.texts[guards].hash,
         error=None if error is None else comparable_error(error),
     )
     return CompileDigest(

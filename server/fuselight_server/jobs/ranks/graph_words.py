@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.graph_difference import GraphChange
-from fuselight_server.jobs.ranks.model import DifferenceKind, ranks_in_words
+from fuselight_server.jobs.ranks.model import DifferenceKind
 from fuselight_server.jobs.ranks.sides import others_in_words
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import collections
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.ranks.model import RankGroup, ranks_in_words
+from fuselight_server.base.rank_words import ranks_in_words
+from fuselight_server.jobs.ranks.model import RankGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -9,13 +9,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.ranks.model import (
-    CompileSkew,
-    RankTimeline,
-    TimelineLane,
-    TimelineSpan,
-    ranks_in_words,
-)
+from fuselight_server.base.rank_words import ranks_in_words
+from fuselight_server.jobs.ranks.model import CompileSkew, RankTimeline, TimelineLane, TimelineSpan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from fuselight_server.jobs.ranks.model import RankGroup, ranks_in_words
+from fuselight_server.base.rank_words import ranks_in_words
+from fuselight_server.jobs.ranks.model import RankGroup
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,8 @@ from fuselight_server.jobs.ranks.comparison import compare_ranks
 from fuselight_server.jobs.ranks.findings import rank_findings
 from fuselight_server.jobs.ranks.model import RankTable
 from fuselight_server.jobs.trace_log.reader import read_jobs
-from tests.support.trace_logs import RECORDINGS
+from tests.support.rank_logs import SOURCE, unpack
 
-ARCHIVE = RECORDINGS / "ranks" / "torch-2.13.tar.xz"
-SOURCE = (RECORDINGS / "rank_jobs.py").read_text(encoding="utf-8").splitlines()
 PLANTED = {
     "branch_on_rank": ("FL911", "`sin` is only in the graph of rank 1"),
     "other_operator": ("FL911", "the graph of rank 2 has `tanh` here, that of the others `relu`"),
@@ -126,10 +123,7 @@ EQUAL = (
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The logs of all recorded jobs, unpacked once."""
-    folder = tmp_path_factory.mktemp("ranks")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
-    return folder
+    return unpack(tmp_path_factory.mktemp("ranks"))
 
 
 @functools.cache

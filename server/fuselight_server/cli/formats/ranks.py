@@ -1,0 +1,87 @@
+"""The ranks of an opened job in the terminal: which compiled alike, what each group did, and the timeline.
+
+Invariant: the text has at most a few dozen lines, however many ranks there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.formatting import format_count
+from fuselight_server.base.rank_words import ranks_in_words
+from fuselight_server.jobs.ranks.timeline_text import timeline_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.jobs.ranks.model import RankRow, RankTable
+
+_MOST_GROUPS = 8
+_MOST_SKEWS = 3
+_MOST_LANES = 16
+
+
+def print_ranks(table: RankTable | None, terminal: Terminal) -> None:
+    """Print how the ranks of a job compare; nothing for a job without ranks."""
+    if table is None:
+        return
+    for line in _lines(table):
+        terminal.print((line, "dim"))
+    if table.timeline is not None:
+        for line in timeline_text(table.timeline, rows=_MOST_LANES).split("\n"):
+            terminal.print((line, "dim"))
+
+
+def _lines(table: RankTable) -> Iterator[str]:
+    size = f" of {table.world_size:,}" if table.world_size is not None else ""
+    yield f"{len(table.rows):,}{size} {'rank' if len(table.rows) == 1 and not size else 'ranks'}:"
+    rows = {row.rank: row for row in table.rows}
+    for group in table.groups[:_MOST_GROUPS]:
+        yield f"  {group.label}: {_numbers([rows[rank] for rank in group.ranks])}"
+    if len(table.groups) > _MOST_GROUPS:
+        yield f"  and {len(table.groups) - _MOST_GROUPS:,} more groups"
+    if table.missing:
+        yield f"  without a log: {ranks_in_words(table.missing)}"
+    if table.unranked:
+        yield f"  {format_count(table.unranked, 'process', 'processes')} recorded no rank: not compared"
+    for skew in table.skews[:_MOST_SKEWS]:
+        yield f"  `{skew.function}` ({skew.compile_id}): {skew.message}"
+    for wait in table.waits:
+        yield f"  {wait.message}"
+    yield from (f"  note: {note}" for note in table.notes)
+
+
+def _numbers(rows: Sequence[RankRow]) -> str:
+    """What the ranks of a group did: they compiled alike, and took different times."""
+    row = rows[0]
+    parts = [
+        format_count(row.compiles, "compile"),
+        format_count(row.recompilations, "recompilation") if row.recompilations else "",
+        format_count(row.graph_breaks, "graph break") if row.graph_breaks else "",
+        f"{len(row.failed)} failed" if row.failed else "",
+        f"{len(row.unfinished)} not ended" if row.unfinished else "",
+        _cache(rows),
+        _seconds(rows),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _cache(rows: Sequence[RankRow]) -> str:
+    hits = {row.cache_hits for row in rows}
+    misses = {row.cache_misses for row in rows}
+    if hits | misses == {0}:
+        return ""
+    return f"caches: {_range(hits)} hits, {_range(misses)} misses"
+
+
+def _range(values: set[int]) -> str:
+    return f"{min(values):,}" if len(values) == 1 else f"{min(values):,} to {max(values):,}"
+
+
+def _seconds(rows: Sequence[RankRow]) -> str:
+    seconds = sorted(row.seconds for row in rows if row.seconds is not None)
+    if not seconds:
+        return ""
+    low, high = f"{seconds[0]:.1f}", f"{seconds[-1]:.1f}"
+    return f"compile time {low} s" if low == high else f"compile time {low} to {high} s"

@@ -1,4 +1,4 @@
-// Bundles the extension, and the pages of graphs, of a benchmark and of a search, one file each: `node extension/build.mjs [--release]`.
+// Bundles the extension, and the pages of graphs, of a benchmark, of a search and of a job, one file each: `node extension/build.mjs [--release]`.
 // LICENSES.txt next to them has the licenses of the bundled packages.
 import fs from "node:fs";
 import path from "node:path";
@@ -34,7 +34,7 @@ const made = await Promise.all([
     entryPoints: ["extension/webview/graphs/main.ts"],
     outfile: "extension/dist/graphs.js",
   }),
-  ...["bench", "tune"].map((name) =>
+  ...["bench", "tune", "job"].map((name) =>
     build({
       ...common,
       ...page,

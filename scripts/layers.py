@@ -309,23 +309,23 @@ ROOMS = (
     _room(
         f"{_S}.editor.results",
         "results that move with edits, and whether they are current",
-        "fuselight.shared base source execution explain commands",
+        "fuselight.shared base source execution explain jobs commands",
     ),
     _room(
         f"{_S}.editor.session",
         "the mutable state: when to run, consent, live runs",
-        "fuselight.shared base source execution explain fixes commands editor.results editor.rules",
+        "fuselight.shared base source execution explain fixes jobs commands editor.results editor.rules",
     ),
     _room(
         f"{_S}.editor.presenters",
         "data → LSP types and trees",
-        "fuselight.shared base source execution explain commands editor.results editor.session",
+        "fuselight.shared base source execution explain jobs commands editor.results editor.session",
         "lsprotocol pygls",
     ),
     _room(
         f"{_S}.editor.handlers",
         "one LSP feature per file",
-        "fuselight.shared fuselight.doctor base source execution explain fixes commands editor.presenters "
+        "fuselight.shared fuselight.doctor base source execution explain fixes jobs commands editor.presenters "
         "editor.results editor.session",
         "attrs lsprotocol pygls",
     ),
@@ -406,9 +406,15 @@ EXTENSION_ROOMS = (
     ),
     _room(f"{_X}.tune", "the page of a search", "messages webviews server bench", "vscode"),
     _room(
+        f"{_X}.jobs",
+        "logs of jobs: commands that open, compare and close them, and the page of a job",
+        "messages workbench webviews server bench",
+        "vscode",
+    ),
+    _room(
         _X,
         "`main.ts` makes the parts and connects them; `commands.ts` the commands; what tests wait for",
-        "bench cursor graphs help interpreter kernels messages report server status tune workbench",
+        "bench cursor graphs help interpreter jobs kernels messages report server status tune workbench",
         "vscode vscode-languageclient",
     ),
     _room(f"{_W}.page", "elements, messages of VS Code, what a reader has opened and selected"),
@@ -420,7 +426,8 @@ EXTENSION_ROOMS = (
     ),
     _room(
         f"{_W}.measured",
-        "what pages of measurements share: frame, sections, tables, charts, numbers as text",
+        "what pages of measurements share: frame, sections, tables, charts, the flame chart of compiles, numbers as "
+        "text",
         "src.messages page",
         "echarts",
     ),
@@ -428,6 +435,7 @@ EXTENSION_ROOMS = (
         f"{_W}.bench", "sections, tables and charts of a benchmark", "src.messages page measured", "echarts"
     ),
     _room(f"{_W}.tune", "sections and charts of a search", "src.messages page measured"),
+    _room(f"{_W}.job", "sections, tables and charts of a job", "src.messages page measured", "echarts"),
 )
 
 

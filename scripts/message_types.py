@@ -24,7 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "compiler"), str(ROOT / "server")]
 
 PAGE = ROOT / "extension" / "src" / "messages" / "page_types.ts"
-MODULES = ("explain.benchmarks.page_types", "explain.searches.page_types", "explain.graphs.page_types")
+MODULES = (
+    "explain.benchmarks.page_types",
+    "explain.searches.page_types",
+    "explain.graphs.page_types",
+    "editor.presenters.job_page_types",
+)
 """Whose dataclasses are written, in this order."""
 HEADER = """\
 /**

@@ -12,6 +12,7 @@ import type { GraphView } from "./graphs/view";
 import { checkEnvironment, openPage } from "./help/pages";
 import { reportProblem } from "./help/problem_report";
 import { selectInterpreter } from "./interpreter/picker";
+import type { JobView } from "./jobs/view";
 import type { KernelHeat } from "./kernels/heat";
 import type { KernelMarks } from "./kernels/marks";
 import type { KernelView } from "./kernels/view";
@@ -45,11 +46,12 @@ export interface Parts {
   readonly graphs: GraphView;
   readonly benchmarks: BenchView;
   readonly tunings: TuneView;
+  readonly jobs: JobView;
   readonly log: vscode.LogOutputChannel;
 }
 
 export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
-  const { context, lifecycle, board, consent, report, kernels, benchmarks, tunings } = parts;
+  const { context, lifecycle, board, consent, report, kernels, benchmarks, tunings, jobs } = parts;
   const { ask } = lifecycle;
 
   const commands: Record<string, (...args: readonly unknown[]) => unknown> = {
@@ -94,6 +96,10 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.tune": tunings.start,
     "fuselight.showTuning": tunings.show,
     "fuselight.cancelTuning": tunings.cancel,
+    "fuselight.openJob": jobs.choose,
+    "fuselight.compareJob": jobs.compare,
+    "fuselight.showJob": jobs.show,
+    "fuselight.closeJob": jobs.close,
     "fuselight.openWalkthrough": openWalkthrough,
     "fuselight.openPage": openPageOf,
     "fuselight.applyPreviewedFix": parts.fixes.apply,

@@ -11,12 +11,14 @@ import { type Parts, registerCommands } from "./commands";
 import { createGraphView } from "./graphs/view";
 import { onInterpreterSelected } from "./interpreter/environment";
 import { watchEnvironments } from "./interpreter/watch";
+import { createJobView } from "./jobs/view";
 import { createKernelDocuments } from "./kernels/documents";
 import { createKernelHeat } from "./kernels/heat";
 import { createKernelMarks } from "./kernels/marks";
 import { createKernelView } from "./kernels/view";
 import {
   confirmRunRequest,
+  jobsChangedNotification,
   measuredChangedNotification,
   previewFixRequest,
   reportChangedNotification,
@@ -50,6 +52,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
       state(state, detail) {
         hasStatus = false;
         board.clear(state, detail);
+        void jobs.changed([]);
       },
       connect(client) {
         client.onNotification(statusNotification, (status) => show(status));
@@ -59,6 +62,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
         });
         client.onNotification(measuredChangedNotification, (of) => void benchmarks.changed(of));
         client.onNotification(tunedChangedNotification, (of) => void tunings.changed(of));
+        client.onNotification(jobsChangedNotification, ({ jobs: open }) => void jobs.changed(open));
         client.onNotification(ShowMessageNotification.type, sayOfServer);
         client.onRequest(ShowMessageRequest.type, askForServer);
         client.onRequest(confirmRunRequest, (question) => consent.ask(question));
@@ -94,7 +98,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   }
 
   const fixes = createFixPreviews(lifecycle);
-  const report = createReportView(lifecycle);
+  const report = createReportView(lifecycle, (uris) => jobs.open(uris));
   const documents = createKernelDocuments(lifecycle);
   const marks = createKernelMarks(documents);
   const heat = createKernelHeat(lifecycle, context);
@@ -102,6 +106,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   const graphs = createGraphView(context.extensionUri, lifecycle, report);
   const benchmarks = createBenchView(context.extensionUri, lifecycle);
   const tunings = createTuneView(context.extensionUri, lifecycle);
+  const jobs = createJobView(context, lifecycle);
 
   function kernelsChanged(uri?: string): void {
     void graphs.changed(uri);
@@ -110,7 +115,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   }
 
   const storage = context.storageUri ?? context.globalStorageUri;
-  const views = { fixes, report, kernels, marks, heat, graphs, benchmarks, tunings };
+  const views = { fixes, report, kernels, marks, heat, graphs, benchmarks, tunings, jobs };
   const parts: Parts = { context, storage, lifecycle, board, consent, log, ...views };
   context.subscriptions.push(
     log,
@@ -123,6 +128,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     graphs,
     benchmarks,
     tunings,
+    jobs,
     warnOfInterpreters(board),
     watchEnvironments(environmentAppeared),
     createDeviceItem(board),

@@ -16,10 +16,10 @@ import {
 import type { ProfileDetails, Roofline, StepRow, WallPart } from "../src/messages/page_types.ts";
 import { coalesce } from "../src/webviews/coalesce.ts";
 import { pageHtml, pagePolicy } from "../src/webviews/page.ts";
-import { flameRows, stageOf, stageTimes } from "../webview/bench/flame.ts";
 import { profileOf } from "../webview/bench/profiles.ts";
 import { ceilings, intensities, memoryLimit, rates, ridge, shownPoints } from "../webview/bench/roofline.ts";
 import { colorIndex, kindsOf, segmentsOf } from "../webview/bench/where.ts";
+import { flameRows, stageOf, stageTimes } from "../webview/measured/flame.ts";
 
 const uri = "file:///w/model.py";
 const place = { uri, path: "model.py", line: 11, text: "x = self.up(x)" };

@@ -97,7 +97,14 @@ def test_the_sampler_can_be_run(extension: Path) -> None:
 
 
 def test_the_package_has_the_pages_and_the_licenses_of_bundled_packages(extension: Path) -> None:
-    for name in ("dist/graphs.js", "media/graphs.css", "dist/bench.js", "dist/tune.js", "media/bench.css"):
+    for name in (
+        "dist/graphs.js",
+        "media/graphs.css",
+        "dist/bench.js",
+        "dist/tune.js",
+        "dist/job.js",
+        "media/bench.css",
+    ):
         assert (extension / "extension" / name).is_file(), name
     licenses = (extension / "extension" / "dist" / "LICENSES.txt").read_text(encoding="utf-8")
     manifest = json.loads((extension / "package.json").read_text(encoding="utf-8"))

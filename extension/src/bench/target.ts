@@ -84,7 +84,7 @@ export function pageMessageIn(value: unknown): PageMessage | null {
 }
 
 /** A line of a file; nothing else is opened. */
-function placeIn(value: unknown): PagePlace | null {
+export function placeIn(value: unknown): PagePlace | null {
   const { uri, path, line, text } = fieldsOf(value);
   const isFile = typeof uri === "string" && uri.startsWith("file:");
   const isLine = typeof line === "number" && Number.isSafeInteger(line) && line >= 0;

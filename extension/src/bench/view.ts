@@ -7,10 +7,10 @@
 
 import * as vscode from "vscode";
 import type { BenchShown } from "../messages/bench";
-import type { MeasuredPage, PagePlace } from "../messages/page_types";
+import type { MeasuredPage } from "../messages/page_types";
 import { measuredExportRequest, measuredRequest, serverCommand } from "../messages/protocol";
 import type { Lifecycle } from "../server/lifecycle";
-import { createWebviewHost, goToSource, type Page } from "../webviews/host";
+import { createWebviewHost, goToPlace, type Page } from "../webviews/host";
 import { askInDialog } from "../workbench/say";
 import { chooseExported, saveExported, savePicture } from "./export";
 import { benchShownIn, benchTitleOf, measuredAt, pageMessageIn } from "./target";
@@ -36,7 +36,7 @@ export function createBenchView(extension: vscode.Uri, lifecycle: Lifecycle) {
     const target = { uri: page.shown.uri, target: page.shown.target };
     switch (message?.type) {
       case "open":
-        return goTo(message.place, page.panel);
+        return goToPlace(message.place, page.panel);
       case "benchmark":
         showNewest(page);
         await runs.start(target);
@@ -89,11 +89,4 @@ function emptyPage({ uri, target, run }: BenchShown, message: string): MeasuredP
   const lists = { when: "", work: "", inputs: [], verdict: [], machine: [], notes: [], configurations: [] };
   const of = { run, title: target || "__main__", message, target, path: "", uri };
   return { ...flags, ...of, ...lists, profiles: {}, history: [], comparison: null };
-}
-
-async function goTo({ uri, line }: PagePlace, from: vscode.WebviewPanel): Promise<void> {
-  const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(uri));
-  const start = document.lineAt(Math.min(line, document.lineCount - 1));
-  const at = new vscode.Position(start.lineNumber, start.firstNonWhitespaceCharacterIndex);
-  await goToSource(document.uri, new vscode.Range(at, at), from);
 }

@@ -462,3 +462,225 @@ export interface GraphPicture {
   readonly arrows: readonly GraphArrow[];
   readonly targets: readonly OfferedTarget[];
 }
+
+/** A line of the job. */
+export interface JobPlace {
+  /** Where it is here; null if its file is not in the source folders. */
+  readonly place: PagePlace | null;
+  /** `train.py:12`, or the path in the job. */
+  readonly shown: string;
+}
+
+/** A finding of the job, the worst first. */
+export interface JobFindingRow {
+  readonly severity: string;
+  readonly code: string;
+  readonly title: string;
+  readonly at: JobPlace;
+  /** Why the line here may not be the line that ran; else empty. */
+  readonly state: string;
+}
+
+/** What one rank did, or what each rank of a group did. */
+export interface JobRankRow {
+  readonly label: string;
+  readonly ranks: number;
+  readonly compiles: number;
+  readonly recompilations: number;
+  readonly graphs: number;
+  readonly graph_breaks: number;
+  readonly cache_hits: number;
+  readonly cache_misses: number;
+  readonly cache_bypasses: number;
+  /** Compile time; of a group, that of its slowest rank. */
+  readonly seconds: number | null;
+  /** The most expensive compile, as `forward, 4.1 s`. */
+  readonly slowest: string;
+  readonly slowest_at: JobPlace | null;
+  /** Whether no rank compiled for longer. */
+  readonly is_slowest: boolean;
+  /** `1 compile unfinished`; empty if there is none. */
+  readonly problems: string;
+}
+
+/** The ranks of the job. */
+export interface JobRanks {
+  readonly count: number;
+  readonly world_size: number | null;
+  /** Ranks without a log; empty if there is none. */
+  readonly missing: string;
+  /** Ranks with equal compiles, the largest group first. */
+  readonly groups: readonly JobRankRow[];
+  readonly rows: readonly JobRankRow[];
+  /** Ranks that `rows` leaves out. */
+  readonly more: number;
+  readonly notes: readonly string[];
+}
+
+/** A further line of a difference. */
+export interface JobRelatedLine {
+  readonly at: JobPlace;
+  readonly text: string;
+}
+
+/** A place where ranks differ, in order of time. */
+export interface JobDifference {
+  readonly message: string;
+  readonly at: JobPlace | null;
+  readonly is_exact: boolean;
+  /** Ranks, and what they did. */
+  readonly groups: readonly MachineFact[];
+  readonly seconds: number | null;
+  readonly related: readonly JobRelatedLine[];
+}
+
+/** The collective in which ranks were, from torch's flight recorder; or a compile that ranks began later. */
+export interface JobWait {
+  readonly message: string;
+  readonly at: JobPlace | null;
+}
+
+/** A compile on the timeline, seconds after its start. */
+export interface JobSpan {
+  readonly name: string;
+  readonly start: number;
+  /** Null: the log ends before it. */
+  readonly seconds: number | null;
+  readonly depth: number;
+  readonly compile_id: string | null;
+}
+
+/** The compiles of one rank. */
+export interface JobTimelineRow {
+  readonly label: string;
+  readonly spans: readonly JobSpan[];
+  readonly is_cut: boolean;
+}
+
+/** All ranks over one clock. */
+export interface JobTimeline {
+  readonly seconds: number;
+  readonly rows: readonly JobTimelineRow[];
+  readonly more: number;
+}
+
+/** All lookups in one cache. */
+export interface JobCacheTotal {
+  readonly cache: string;
+  readonly hits: number;
+  readonly misses: number;
+  readonly bypasses: number;
+  readonly saved: number | null;
+  readonly lost: number | null;
+}
+
+/** Lookups that cost a compile, the most expensive first; those of ranks that differ in nothing else are one row. */
+export interface JobCacheRow {
+  readonly cache: string;
+  readonly state: string;
+  readonly process: string;
+  readonly function: string;
+  readonly at: JobPlace | null;
+  /** Of the process that lost most. */
+  readonly lost: number | null;
+  readonly causes: readonly string[];
+  readonly cures: readonly string[];
+  readonly count: number;
+}
+
+/** What the caches did. */
+export interface JobCaches {
+  readonly totals: readonly JobCacheTotal[];
+  readonly rows: readonly JobCacheRow[];
+  readonly more: number;
+  readonly compared_with: string;
+  readonly notes: readonly string[];
+}
+
+/** Time of one stage of the start. */
+export interface JobStage {
+  readonly stage: string;
+  readonly seconds: number;
+}
+
+/** What the start spent on one function. */
+export interface JobStartLine {
+  readonly function: string;
+  readonly at: JobPlace | null;
+  readonly compiles: number;
+  readonly seconds: number;
+  readonly stages: readonly JobStage[];
+  readonly saved: number | null;
+}
+
+/** The start of the process that compiled for longest. */
+export interface JobStart {
+  readonly process: string;
+  readonly seconds: number;
+  readonly stages: readonly JobStage[];
+  readonly lines: readonly JobStartLine[];
+  readonly more: number;
+  /** What a second start with the same caches would not do. */
+  readonly saved: number | null;
+  readonly notes: readonly string[];
+}
+
+/** What differs from the other job. */
+export interface JobChange {
+  /** `new finding`, `recompilations`, `compile time`, ... */
+  readonly kind: string;
+  readonly is_regression: boolean;
+  readonly text: string;
+  readonly at: JobPlace | null;
+  readonly before: string;
+  readonly after: string;
+}
+
+/** This job against another one, regressions first. */
+export interface JobChanges {
+  readonly name: string;
+  readonly statements: readonly string[];
+  readonly changes: readonly JobChange[];
+  readonly more: number;
+  readonly notes: readonly string[];
+}
+
+/** Another open job. */
+export interface JobChoice {
+  readonly id: string;
+  readonly label: string;
+}
+
+/** All that the page of a job shows. */
+export interface JobPage {
+  readonly job: string;
+  /** URI of the log or folder that it was opened from. */
+  readonly source: string;
+  readonly found: boolean;
+  /** Whether its logs are still being read. */
+  readonly running: boolean;
+  readonly stale: boolean;
+  readonly message: string;
+  readonly title: string;
+  readonly when: string;
+  readonly statements: readonly string[];
+  readonly facts: readonly MachineFact[];
+  readonly notes: readonly string[];
+  readonly findings: readonly JobFindingRow[];
+  readonly more_findings: number;
+  readonly ranks: JobRanks | null;
+  readonly differences: readonly JobDifference[];
+  readonly more_differences: number;
+  readonly waits: readonly JobWait[];
+  readonly timeline: JobTimeline | null;
+  readonly caches: JobCaches | null;
+  readonly start: JobStart | null;
+  /** The phases of the compiles of one process. */
+  readonly steps: readonly StepRow[];
+  /** That process. */
+  readonly steps_of: string;
+  readonly others: readonly JobChoice[];
+  /** Id of the job that it is compared with; empty for none. */
+  readonly against: string;
+  readonly comparison: JobChanges | null;
+}

@@ -7,7 +7,7 @@
 import { NotificationType, type Range, RequestType } from "vscode-languageclient/node";
 import type { BenchTarget, Exported, ExportFormat } from "./bench";
 import type { GraphTarget } from "./graphs";
-import type { GraphPicture, MeasuredPage, TunedPage } from "./page_types";
+import type { GraphPicture, JobPage, MeasuredPage, TunedPage } from "./page_types";
 
 export type RunState = "untrusted" | "idle" | "starting" | "running" | "failed" | "noInterpreter";
 
@@ -149,6 +149,33 @@ export interface MeasuredAt extends BenchTarget {
   readonly with?: string;
 }
 
+/** URIs of logs or folders with logs, and of folders with the job's source besides those of the workspace. */
+export interface OpenJob {
+  readonly paths: readonly string[];
+  readonly source: readonly string[];
+}
+
+/** An open job. */
+export interface JobEntry {
+  readonly id: string;
+  /** URI of the log or folder that it was opened from. */
+  readonly source: string;
+  readonly name: string;
+  /** Local time of its start; empty if no log has it. */
+  readonly when: string;
+  readonly summary: string;
+  readonly partial: boolean;
+}
+
+/** What came of opening logs. A `message` says what to do. */
+export interface OpenedJobs {
+  readonly jobs: readonly JobEntry[];
+  readonly message: string;
+  /** Whether a folder with the source would put findings on lines. */
+  readonly needsSource: boolean;
+  readonly canceled: boolean;
+}
+
 interface OfFile {
   readonly uri: string;
 }
@@ -221,6 +248,12 @@ export const measuredExportRequest = request<MeasuredAt & { readonly format: Exp
 export const tunedChangedNotification = notification<BenchTarget>("tunedChanged");
 export const tunedRequest = request<BenchTarget, TunedPage>("tuned");
 
+export const openJobRequest = request<OpenJob, OpenedJobs>("openJob");
+/** Without a job, closes all of them. */
+export const closeJobRequest = request<{ readonly job: string | null }, null>("closeJob");
+export const jobRequest = request<{ readonly job: string; readonly against: string | null }, JobPage>("job");
+export const jobsChangedNotification = notification<{ readonly jobs: readonly JobEntry[] }>("jobsChanged");
+
 /** Commands of the server; the language client registers them under the same names. */
 export const serverCommand = {
   run: "fuselight.server.run",
@@ -254,4 +287,5 @@ export const clientCommands = [
   "fuselight.showBenchmark",
   "fuselight.tune",
   "fuselight.showTuning",
+  "fuselight.showJob",
 ] as const;

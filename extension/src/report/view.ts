@@ -9,11 +9,17 @@ import * as vscode from "vscode";
 import { sourceOf } from "../cursor/source";
 import type { GraphTarget } from "../messages/graphs";
 import { type ReportNode, reportTreeRequest } from "../messages/protocol";
+import { urisIn } from "../messages/uri_list";
 import type { Lifecycle } from "../server/lifecycle";
+
+const uriList = "text/uri-list";
 
 export type ReportView = ReturnType<typeof createReportView>;
 
-export function createReportView(lifecycle: Lifecycle) {
+/** Does something with files and folders that are dropped on the view. */
+type Drop = (uris: readonly vscode.Uri[]) => Promise<void>;
+
+export function createReportView(lifecycle: Lifecycle, drop: Drop) {
   const changed = new vscode.EventEmitter<undefined>();
   const parents = new Map<ReportNode, ReportNode>();
   let shown: vscode.Uri | undefined;
@@ -28,6 +34,17 @@ export function createReportView(lifecycle: Lifecycle) {
   const tree = vscode.window.createTreeView("fuselight.report", {
     treeDataProvider: provider,
     showCollapseAll: true,
+    dragAndDropController: {
+      dragMimeTypes: [],
+      dropMimeTypes: [uriList],
+      async handleDrop(_target, data) {
+        const list = (await data.get(uriList)?.asString()) ?? "";
+        const uris = urisIn(list).map((uri) => vscode.Uri.parse(uri));
+        if (uris.length > 0) {
+          await drop(uris);
+        }
+      },
+    },
   });
 
   async function load(uri: vscode.Uri | undefined): Promise<void> {

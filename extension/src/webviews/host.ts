@@ -8,6 +8,7 @@
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import { fieldsOf } from "../messages/fields";
+import type { PagePlace } from "../messages/page_types";
 import { textOf, warn } from "../workbench/say";
 import { coalesce } from "./coalesce";
 import { pageHtml } from "./page";
@@ -158,4 +159,12 @@ export async function goToSource(
   const other = from.viewColumn === vscode.ViewColumn.One ? vscode.ViewColumn.Beside : vscode.ViewColumn.One;
   const viewColumn = editor?.viewColumn ?? other;
   await vscode.window.showTextDocument(uri, { viewColumn, ...(selection ? { selection } : {}) });
+}
+
+/** Shows the line of a place of a page, with the cursor at its text. */
+export async function goToPlace({ uri, line }: PagePlace, from: vscode.WebviewPanel): Promise<void> {
+  const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(uri));
+  const start = document.lineAt(Math.min(line, document.lineCount - 1));
+  const at = new vscode.Position(start.lineNumber, start.firstNonWhitespaceCharacterIndex);
+  await goToSource(document.uri, new vscode.Range(at, at), from);
 }

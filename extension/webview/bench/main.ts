@@ -7,12 +7,12 @@
 
 import type { BenchShown, DrawPage, ExportFormat, PageMessage, PageState } from "../../src/messages/bench";
 import type { MeasuredPage, PagePlace } from "../../src/messages/page_types";
+import { choice } from "../measured/choice";
 import { createPageFrame } from "../measured/page_frame";
 import type { Section } from "../measured/section";
 import { configurationName, moment, pictureName, summary } from "../measured/words";
 import { button, element } from "../page/dom";
 import { acquireHost } from "../page/host";
-import { choice } from "./choice";
 import { pictureOf } from "./picture";
 import { profileOf } from "./profiles";
 import {

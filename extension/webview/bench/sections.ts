@@ -6,11 +6,11 @@
 
 import type { MeasuredPage, PagePlace, ProfileDetails } from "../../src/messages/page_types";
 import { createChart } from "../measured/chart";
+import { flameChart } from "../measured/flame_chart";
 import { details, list, type Section, section, text } from "../measured/section";
 import { type Open, placeCell } from "../measured/table";
 import { configurationName, moment, notesOf, percent, sentence, time } from "../measured/words";
 import { element } from "../page/dom";
-import { flameChart } from "./flame_chart";
 import { linesChart } from "./lines_chart";
 import { shownPoints } from "./roofline";
 import { rooflineChart } from "./roofline_chart";

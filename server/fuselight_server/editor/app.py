@@ -33,6 +33,7 @@ from fuselight_server.editor.handlers import (
     hover,
     inlay_hints,
     inputs,
+    jobs,
     kernel_documents,
     lifecycle,
     protocol,
@@ -119,6 +120,8 @@ def make_server(
     )
     server.verifications = fix_actions.VerificationProgress(server)
     server.analysis.fixes.tasks.on_change = server.verifications.update
+    server.job_progress = jobs.JobProgress(server)
+    server.analysis.jobs.on_change = server.job_progress.update
     _register(server)
     return server
 
@@ -154,6 +157,9 @@ def _register(server: Server) -> None:
         (protocol.MEASURED_EXPORT, bench.export),
         (protocol.TUNED, tune.answer),
         (protocol.DOCTOR, doctor.examine),
+        (protocol.OPEN_JOB, jobs.open_job),
+        (protocol.CLOSE_JOB, jobs.close_job),
+        (protocol.JOB, jobs.answer_page),
     ):
         register(server, method, handler)
     register(server, types.TEXT_DOCUMENT_CODE_LENS, code_lens.code_lens, types.CodeLensOptions())

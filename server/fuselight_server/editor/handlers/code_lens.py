@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.formatting import format_lines
+from fuselight_server.editor.handlers import job_lines
 from fuselight_server.editor.handlers.protocol import Encoded
 from fuselight_server.editor.handlers.status import describe
 from fuselight_server.editor.handlers.sync import NEEDS_FILE
@@ -120,6 +121,7 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
         at = {"line": main - 1, "character": 0}
         lenses += TargetLenses(snapshot, "", {"start": at, "end": at}, has_inputs=has_run).make()
     lenses += line_lenses(snapshot)
+    lenses += job_lines.lenses(snapshot, view)
     answer.extend(lenses)
     return answer
 

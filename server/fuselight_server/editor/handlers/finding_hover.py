@@ -114,6 +114,13 @@ def markdown(finding: Finding, *, edited: bool) -> str:
     return f"**{plain(convert.message(finding))}** {code}\n\n{explain(ShownFinding(finding, edited))}"
 
 
+def explain_of_job(label: str, finding: Finding, *, edited: bool) -> str:
+    """Say all about a finding of a job, under the name of the job."""
+    code = link(finding.code, convert.address(finding))
+    head = f"*{plain(label)}* **{code}** {plain(convert.message(finding))}"
+    return f"{head}\n\n{explain(ShownFinding(finding, edited))}"
+
+
 def _with_code(shown: ShownFinding, parts: Sequence[str]) -> str:
     code = f"**{link(shown.finding.code, convert.address(shown.finding))}**"
     return "\n\n".join((code, *parts))

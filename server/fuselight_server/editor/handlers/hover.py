@@ -24,7 +24,8 @@ from fuselight_server.base.formatting import (
 )
 from fuselight_server.editor.handlers.code_lens import summary
 from fuselight_server.editor.handlers.diagnostics import findings_of
-from fuselight_server.editor.handlers.finding_hover import explanations, shown_findings
+from fuselight_server.editor.handlers.finding_hover import explain_of_job, explanations, shown_findings
+from fuselight_server.editor.handlers.job_lines import findings_at
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import (
     benchmark_summary,
@@ -76,6 +77,10 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     ]
     findings.sort(key=lambda item: rank(item[0]))
     parts = explanations(await shown_findings(server, snapshot.path, findings)) if findings else []
+    parts += [
+        explain_of_job(job.label, finding, edited=edited)
+        for job, finding, edited in findings_at(server, snapshot.path, line, column)
+    ]
     values = values_at(snapshot.captures.values(), snapshot.document, line, column)
     parts += values.parts
     parts += targets(snapshot, line)

@@ -38,6 +38,10 @@ TRUST = "fuselight/trust"
 INTERPRETER_CHANGED = "fuselight/interpreterChanged"
 LOOK_AGAIN = "fuselight/lookAgain"
 PREVIEW_FIX = "fuselight/previewFix"
+OPEN_JOB = "fuselight/openJob"
+CLOSE_JOB = "fuselight/closeJob"
+JOB = "fuselight/job"
+JOBS_CHANGED = "fuselight/jobsChanged"
 
 logger = logging.getLogger(__name__)
 
@@ -128,6 +132,29 @@ class TunedParams:
 
 
 @attrs.define
+class OpenJobParams:
+    """URIs of logs or folders with logs, and of folders with the job's source besides those of the workspace."""
+
+    paths: list[str]
+    source: list[str] = attrs.field(factory=list)
+
+
+@attrs.define
+class CloseJobParams:
+    """Which job, by the id that `fuselight/openJob` answers; None for all."""
+
+    job: str | None = None
+
+
+@attrs.define
+class JobParams:
+    """Which job, and the job to compare it with; None for none."""
+
+    job: str
+    against: str | None = None
+
+
+@attrs.define
 class TrustParams:
     """Whether the workspace is trusted now."""
 
@@ -209,6 +236,9 @@ _OURS: dict[str, type[Any]] = {
     TRUST: _message(TRUST, TrustParams, answered=False),
     INTERPRETER_CHANGED: _message(INTERPRETER_CHANGED, FolderParams, answered=False),
     LOOK_AGAIN: _message(LOOK_AGAIN, FolderParams),
+    OPEN_JOB: _message(OPEN_JOB, OpenJobParams),
+    CLOSE_JOB: _message(CLOSE_JOB, CloseJobParams),
+    JOB: _message(JOB, JobParams),
 }
 
 

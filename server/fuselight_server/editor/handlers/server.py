@@ -78,7 +78,7 @@ class ClientUi(Ui, Protocol):
 
 
 class CancellableProgress(Protocol):
-    """Progress that is no run's; `fix_actions` implements it."""
+    """Progress that is no run's; `fix_actions` and `jobs` implement it."""
 
     def update(self) -> None:
         """Show what is in progress."""
@@ -111,6 +111,7 @@ class Server(LanguageServer):
         self.analysis: Analysis
         self.ui: ClientUi
         self.verifications: CancellableProgress
+        self.job_progress: CancellableProgress
         self.automatic_saves: set[str] = set()
         """URIs of documents that the editor, not the user, is about to save."""
         self.stop_event = threading.Event()

@@ -184,7 +184,7 @@ class ProgressBars:
 
 def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> None:
     """Answer `window/workDoneProgress/cancel`."""
-    if server.verifications.cancel(params.token):
+    if server.verifications.cancel(params.token) or server.job_progress.cancel(params.token):
         return
     key = server.ui.run_of(params.token)
     if key is not None:

@@ -19,6 +19,7 @@ from fuselight_server.editor.session.document_events import DocumentEvents
 from fuselight_server.editor.session.environment_notices import EnvironmentNotices
 from fuselight_server.editor.session.fix_session import FixSession
 from fuselight_server.editor.session.intake import ResultIntake
+from fuselight_server.editor.session.jobs import JobSession
 from fuselight_server.editor.session.live import LivePredictions
 from fuselight_server.editor.session.permissions import RunPermissions
 from fuselight_server.editor.session.program_reports import ProgramReports
@@ -72,6 +73,7 @@ class Analysis:
         self.benches = BenchmarkSession(state, self.edits)
         self.tunings = TuningSession(state, self.edits, notes=self.benches.notes)
         self.stored = StoredResults(state)
+        self.jobs = JobSession(state)
         self.workers = Workers(
             state,
             make_worker=make_worker,
@@ -200,6 +202,7 @@ class Analysis:
     async def close(self) -> None:
         """Cancel every run and end every worker."""
         self.throttle.close()
+        self.jobs.end()
         # Together: a run whose worker is gone or stuck would be waited for, and its worker ended only then.
         await asyncio.gather(self.fixes.close(), self.live.close(), self.runs.close(), self.workers.close())
 

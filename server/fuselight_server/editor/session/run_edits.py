@@ -49,7 +49,8 @@ class RunEdits:
 
     def opened(self, path: str) -> None:
         """Apply the unsaved text that a file was opened with: results were compared with the file on disk."""
-        if any(path in target_result.depends for target_result in self._state.results.values()):
+        depends = any(path in target_result.depends for target_result in self._state.results.values())
+        if depends or path in self._state.jobs.paths():
             for change in self._state.unsaved_changes(path):
                 self.edited(path, change)
 

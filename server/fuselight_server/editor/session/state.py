@@ -17,6 +17,7 @@ from fuselight_server.base.files import disk_lines, disk_text, within
 from fuselight_server.base.settings import Settings
 from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.captures import CaptureResult, limit_facts
+from fuselight_server.editor.results.jobs import OpenJobs
 from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.target_result import (
     Results,
@@ -30,6 +31,7 @@ from fuselight_server.source.document import SourceDocument
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.results.predictions import Prediction
     from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.execution.runs.keys import Key
@@ -155,6 +157,8 @@ class Snapshot(ResultsByTier):
     """What edits of any file are predicted to change for this file's targets."""
     predicted: Mapping[str, Reading] = field(default_factory=dict)
     """The open files that these predictions concern, by path: their comments ignore findings."""
+    jobs: tuple[JobResult, ...] = ()
+    """The open jobs that compiled something of this file."""
     first_fixes: Mapping[Key, str] = field(default_factory=dict)
     """The verified fix of the line to fix first, by target: `Use torch.where: verified`."""
 
@@ -171,6 +175,7 @@ class State(ResultsByTier):
         self.documents: dict[str, Document] = {}
         self.folders: dict[str, Folder] = {}
         self.results = Results()
+        self.jobs = OpenJobs()
         self.client = ClientFeatures()
         self.trusted = True
         self.client_settings: object = None
@@ -256,6 +261,7 @@ class State(ResultsByTier):
             result.change(path, change)
             if not was_stale and result.stale:
                 self.mark_findings(result.paths())
+        self.jobs.change(path, change)
         for prediction in self.predictions.values():
             before = prediction.is_current, len(tuple(prediction.findings()))
             prediction.change(path, change)
@@ -266,12 +272,14 @@ class State(ResultsByTier):
         """Mark results current that ran just the text of an open document."""
         for result in mark_current(self.results.values(), path, lambda: keys_of(source.text)):
             self.mark_results(result.paths())
+        self.jobs.mark_current(path, source)
 
     def compare_with_disk(self, path: str) -> None:
         """Mark results as stale or current after a file that is not open was written."""
         self.mark_findings([path])
         for result in compare_with_disk(self.results.values(), path):
             self.mark_results(result.paths())
+        self.jobs.follow_disk(path)
 
     def accept(self, result: TargetResult) -> None:
         """Replace the older result of the target; the last complete one stays where the new one is not."""
@@ -294,7 +302,7 @@ class State(ResultsByTier):
 
     def drop_file(self, path: str) -> None:
         """Drop what is known of a deleted file or folder."""
-        self.mark_results(self.results.drop_file(path))
+        self.mark_results(self.results.drop_file(path) | self.jobs.drop_file(path))
         lost = {key for key, file in self.predictions if within(file, path) or key not in self.results}
         self._drop_predictions(lost)
 
@@ -314,6 +322,18 @@ class State(ResultsByTier):
     def _drop_predictions(self, keys: set[Key]) -> None:
         for key, path in [prediction for prediction in self.predictions if prediction[0] in keys]:
             self.drop_prediction(key, path)
+
+    def accept_jobs(self, jobs: Iterable[JobResult], source: str) -> None:
+        """Show the jobs of a folder with logs in place of those that it had before."""
+        jobs = tuple(jobs)
+        for document in self.documents.values():
+            for job in jobs:
+                job.follow(document.path, document.source.text)
+        self.mark_results(self.jobs.accept(jobs, source))
+
+    def close_jobs(self, ids: Iterable[str]) -> None:
+        """Remove jobs and their findings."""
+        self.mark_results(self.jobs.close(ids))
 
     def choose_program(self, path: str, target: str, program: str) -> None:
         """Get the inputs of a target from the program in another file from now on."""
@@ -363,6 +383,7 @@ class State(ResultsByTier):
             waiting=frozenset(key for key in waiting if key.path == path),
             predictions=predictions,
             predicted=self.readings_of(predictions),
+            jobs=tuple(job for job in self.jobs.values() if path in job.places.paths()),
         )
 
     def readings_of(self, predictions: Iterable[Prediction]) -> dict[str, Reading]:

@@ -1,12 +1,12 @@
-/** The phases of a cold compile as a flame chart: time to the right, nesting downwards. Ctrl+wheel and keys zoom. */
+/** The phases of compiles as a flame chart: time to the right, nesting downwards. Ctrl+wheel and keys zoom. */
 
 import type { CustomSeriesRenderItem } from "echarts";
 import type { EChartsType } from "echarts/core";
 import type { StepRow } from "../../src/messages/page_types";
-import { axis, type ChartSpec, legend, zoomOf } from "../measured/chart";
-import { colorOf, readableOn, type Theme } from "../measured/theme";
-import { stepWords, time } from "../measured/words";
+import { axis, type ChartSpec, legend, zoomOf } from "./chart";
 import { type FlameBox, flameRows, type Stage, stageOf, stages, stageTimes } from "./flame";
+import { colorOf, readableOn, type Theme } from "./theme";
+import { stepWords, time } from "./words";
 
 /** Indexes into the theme's palette. */
 const colors: Readonly<Record<Stage, number>> = {
@@ -20,7 +20,18 @@ const rowHeight = 20;
 const foot = 84;
 const zoomStep = 0.7;
 
-export function flameChart(steps: readonly StepRow[]): ChartSpec {
+/** Where its times count from, and what it shows. */
+export interface FlameWords {
+  readonly axis: string;
+  readonly about: string;
+}
+
+const ofBenchmark: FlameWords = {
+  axis: "time since the start of the first call",
+  about: "Phases of the cold compile",
+};
+
+export function flameChart(steps: readonly StepRow[], words: FlameWords = ofBenchmark): ChartSpec {
   const boxes = flameRows(steps);
   const times = stageTimes(boxes);
   const groups = stages
@@ -42,7 +53,7 @@ export function flameChart(steps: readonly StepRow[]): ChartSpec {
   return {
     key: "compile",
     name: "Compile phases",
-    about: `Phases of the cold compile, ${time(end)} in ${steps.length} steps. Plus and minus zoom, 0 shows all`,
+    about: `${words.about}, ${time(end)} in ${steps.length} steps. Plus and minus zoom, 0 shows all`,
     height: (width, theme) => head(width, theme) + rows * rowHeight + foot,
     items: inOrder.map(({ box: { step }, series, index }) => ({
       key: `${step.compile_id ?? ""} ${step.name}`,
@@ -68,7 +79,7 @@ export function flameChart(steps: readonly StepRow[]): ChartSpec {
         type: "value",
         min: 0,
         max: end,
-        ...axis(theme, "time since the start of the first call", {
+        ...axis(theme, words.axis, {
           showMaxLabel: true,
           alignMaxLabel: "right",
           formatter: time,

@@ -1,0 +1,204 @@
+"""The logs of jobs for the client: requests that open and close them, their page, progress.
+
+Invariant: a job that cannot be opened is answered with a message that says what to do, never with an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fuselight.shared.report.visible import visible
+from fuselight_server.base.command_error import CommandError
+from fuselight_server.editor.handlers.protocol import JOBS_CHANGED, Written, written_page
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.job_page import closed_page, page_of
+from fuselight_server.editor.session.jobs import sources_of, summary_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fuselight_server.editor.handlers.protocol import CloseJobParams, JobParams, OpenJobParams
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.results.jobs import JobResult
+    from fuselight_server.jobs.reports.mapping import AmbiguousFile
+
+NONE_OF_THESE = "None of these"
+_MOST_ASKED = 4
+"""Files that a question offers."""
+
+
+# Requests
+
+
+async def open_job(server: Server, params: OpenJobParams) -> dict[str, Any]:
+    """Answer `fuselight/openJob`: read logs, and show their findings on the lines of the source."""
+    paths = [path for uri in params.paths if (path := convert.path(uri)) is not None]
+    if not paths:
+        return _refused("Name a log or a folder with logs on this machine.")
+    folders = _source_folders(server, params.source)
+    if not folders:
+        return _refused(
+            "Open a folder with the job's source first, or choose one: findings appear on its lines.",
+            needs_source=True,
+        )
+    try:
+        jobs = await server.analysis.jobs.open(
+            params.paths[0], tuple(map(Path, paths)), folders, _chooser(server)
+        )
+    except CommandError as error:
+        return _refused(str(error))
+    except asyncio.CancelledError:
+        return _refused("", canceled=True)
+    return _opened(jobs)
+
+
+def _source_folders(server: Server, chosen: Sequence[str]) -> tuple[Path, ...]:
+    """The workspace folders, then the folders that the user has chosen for the source of jobs."""
+    workspace = [folder.path for folder in server.state.folders.values() if folder.uri]
+    others = [path for uri in chosen if (path := convert.path(uri)) is not None]
+    return tuple(Path(path) for path in dict.fromkeys((*workspace, *others)) if Path(path).is_dir())
+
+
+def _refused(message: str, *, needs_source: bool = False, canceled: bool = False) -> dict[str, Any]:
+    return {"jobs": [], "message": message, "needsSource": needs_source, "canceled": canceled}
+
+
+def _opened(jobs: tuple[JobResult, ...]) -> dict[str, Any]:
+    elsewhere = [job for job in jobs if sources_of(job.opened).is_elsewhere]
+    message = ""
+    if elsewhere:
+        missing = sources_of(elsewhere[0].opened).missing
+        others = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        message = (
+            f"The source of the job is not in this workspace: `{missing[0]}`{others}. "
+            "Choose the folder that has it, and its findings appear on its lines."
+        )
+    return {
+        "jobs": [_described(job) for job in jobs],
+        "message": message,
+        "needsSource": bool(elsewhere),
+        "canceled": False,
+    }
+
+
+def _described(job: JobResult) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "source": job.source,
+        "name": job.opened.name,
+        "when": job.when,
+        "summary": summary_of(job.opened),
+        "partial": job.opened.is_partial,
+    }
+
+
+def _chooser(server: Server) -> Any:
+    async def choose(file: AmbiguousFile) -> str | None:
+        """Ask which local file a file of the job is; None: none of them."""
+        names = {_shown_path(server, path): path for path in file.candidates[:_MOST_ASKED]}
+        answer = await server.ui.offer(f"Which file is `{file.path}` of the job?", (*names, NONE_OF_THESE))
+        return names.get(answer or "")
+
+    return choose
+
+
+def _shown_path(server: Server, path: str) -> str:
+    folder = server.state.folder_of(path)
+    return os.path.relpath(path, folder.path) if folder.uri is not None else path
+
+
+def close_job(server: Server, params: CloseJobParams) -> None:
+    """Answer `fuselight/closeJob`: remove a job and its findings; without one, all of them."""
+    ids = tuple(server.state.jobs) if params.job is None else (params.job,)
+    server.analysis.jobs.close(ids)
+
+
+async def answer_page(server: Server, params: JobParams) -> Written:
+    """Answer `fuselight/job`: the page of a job, compared with another one if that is open."""
+    job = server.state.jobs.get(params.job)
+    if job is None:
+        page = closed_page(params.job)
+    else:
+        against = server.state.jobs.get(params.against or "")
+        others = tuple(other for other in server.state.jobs.values() if other is not job)
+        page = await asyncio.to_thread(page_of, job, against, others, _Shown(server).path)
+    return Written(await asyncio.to_thread(written_page, page))
+
+
+class _Shown:
+    """Paths as the page shows them. Read once: the page is made in a thread."""
+
+    def __init__(self, server: Server) -> None:
+        self._folders = sorted(
+            (folder.path for folder in server.state.folders.values() if folder.uri), key=len, reverse=True
+        )
+
+    def path(self, path: str) -> str:
+        """A path below its workspace folder; any other as a whole."""
+        for folder in self._folders:
+            if path.startswith(folder.rstrip(os.sep) + os.sep):
+                return os.path.relpath(path, folder)
+        return path
+
+
+# Progress
+
+
+class JobProgress:
+    """Shows the logs that are being read, cancels what the user cancels, and lists the open jobs to the client."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._shown: dict[str, tuple[str, str]] = {}
+        """Token and words by the URI of the log or folder."""
+        self._listed: list[dict[str, Any]] = []
+
+    def update(self) -> None:
+        """Begin, move on and end what the client shows."""
+        self._list()
+        if not self._server.state.client.progress:
+            return
+        openings = self._server.analysis.jobs.openings
+        for source in self._shown.keys() - openings.keys():
+            token, _ = self._shown.pop(source)
+            self._server.progress(types.ProgressParams(token, types.WorkDoneProgressEnd()))
+        for source, opening in openings.items():
+            token, before = self._shown.get(source, ("", ""))
+            if not token:
+                self._shown[source] = (str(uuid.uuid4()), opening.words)
+                self._server.spawn(self._begin(source), "progress")
+            elif before != opening.words:
+                self._shown[source] = (token, opening.words)
+                report = types.WorkDoneProgressReport(message=visible(opening.words), cancellable=True)
+                self._server.progress(types.ProgressParams(token, report))
+
+    async def _begin(self, source: str) -> None:
+        if source not in self._shown:
+            return
+        token, words = self._shown[source]
+        created = self._server.window_work_done_progress_create_async(
+            types.WorkDoneProgressCreateParams(token)
+        )
+        begin = types.WorkDoneProgressBegin(title="Opening a job", message=visible(words), cancellable=True)
+        self._server.progress(types.ProgressParams(token, begin))
+        await created
+
+    def _list(self) -> None:
+        jobs = [_described(job) for job in self._server.state.jobs.values()]
+        if jobs != self._listed:
+            self._listed = jobs
+            self._server.protocol.notify(JOBS_CHANGED, {"jobs": jobs})
+
+    def cancel(self, token: str | int) -> bool:
+        """Cancel the opening that a token belongs to; False where it is none."""
+        for source, (shown, _) in self._shown.items():
+            if shown == token:
+                self._server.analysis.jobs.cancel(source)
+                return True
+        return False

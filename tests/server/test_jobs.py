@@ -1,0 +1,192 @@
+"""The logs of a job over the protocol: opened, shown on lines, moved by edits, compared, closed; and what cannot be."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.trace_logs import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.lsp_client import Client, Json
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+JOBS = RECORDINGS / "jobs" / "torch-2.13"
+BREAK = 25
+"""0-based line of the graph break in the recorded program."""
+STEP = 144
+"""0-based line of the function that two ranks compile."""
+
+
+@pytest.fixture
+def source(folder: Path, client: Client) -> Iterator[Path]:
+    """The recorded program in the workspace; its jobs are closed when the test ends."""
+    yield Path(shutil.copy(RECORDINGS / "jobs.py", folder / "jobs.py"))
+    client.request("fuselight/closeJob", {"job": None})
+
+
+def open_job(client: Client, *paths: Path, source: tuple[Path, ...] = ()) -> Json:
+    params = {"paths": [path.as_uri() for path in paths], "source": [path.as_uri() for path in source]}
+    answer: Json = client.request("fuselight/openJob", params)
+    return answer
+
+
+def page_of(client: Client, job: str, against: str | None = None) -> Json:
+    page: Json = client.request("fuselight/job", {"job": job, "against": against})
+    return page
+
+
+def of_jobs(diagnostics: list[Json]) -> dict[int, tuple[str, str]]:
+    """Source and message of a job's findings by 0-based line."""
+    return {
+        item["range"]["start"]["line"]: (item["source"].partition(",")[0], item["message"])
+        for item in diagnostics
+        if item["source"].startswith("Fuselight job ")
+    }
+
+
+def until_findings(client: Client, uri: str, expected: dict[int, Any]) -> None:
+    client.until(lambda: of_jobs(client.diagnostics(uri)) == expected, f"{expected} of {uri}")
+
+
+def test_a_trace_shows_its_findings_on_lines_until_it_is_closed(client: Client, source: Path) -> None:
+    uri = client.open(source)
+    title = "graph break: `print` cannot be traced"
+    answer = open_job(client, JOBS / "graph_break")
+    (entry,) = answer["jobs"]
+    assert (entry["name"], entry["summary"], answer["message"]) == (
+        "graph_break",
+        "1 finding in 1 process",
+        "",
+    )
+    until_findings(client, uri, {BREAK: ("Fuselight job graph_break", title)})
+    at = {"textDocument": {"uri": uri}, "position": {"line": BREAK, "character": 10}}
+    hover = client.request("textDocument/hover", at)["contents"]["value"]
+    assert "job graph\\_break" in hover
+    assert "GB0059" in hover
+    assert "job graph_break: 2 compiles, 2 graphs, 1 break" in client.lenses(uri)
+
+    client.edit(uri, (0, 0), (0, 0), "# a line above\n")
+    until_findings(client, uri, {BREAK + 1: ("Fuselight job graph_break", title)})
+    page = page_of(client, entry["id"])
+    (row,) = page["findings"]
+    assert (row["code"], row["at"]["place"]["line"]) == ("GB0059", BREAK + 1)
+    client.edit(uri, (BREAK + 1, 8), (BREAK + 1, 8), "pass; ", version=3)
+    until_findings(client, uri, {BREAK + 1: ("Fuselight job graph_break", f"before your edit: {title}")})
+
+    client.request("fuselight/closeJob", {"job": entry["id"]})
+    until_findings(client, uri, {})
+    assert not [lens for lens in client.lenses(uri) if lens.startswith("job ")]
+    closed = page_of(client, entry["id"])
+    assert (closed["found"], closed["message"]) == (
+        False,
+        "This job is closed. Open its logs again to see it.",
+    )
+
+
+def test_a_changed_line_is_marked_as_of_the_jobs_source(client: Client, source: Path) -> None:
+    text = source.read_text(encoding="utf-8")
+    source.write_text(
+        text.replace('print("hidden", tuple(x.shape))', 'print("shape", x.shape)'), encoding="utf-8"
+    )
+    open_job(client, JOBS / "graph_break")
+    marked = "of the job's source: graph break: `print` cannot be traced"
+    until_findings(client, source.as_uri(), {BREAK: ("Fuselight job graph_break", marked)})
+
+
+def test_the_findings_of_a_job_follow_what_another_program_writes(client: Client, source: Path) -> None:
+    (entry,) = open_job(client, JOBS / "graph_break")["jobs"]
+    source.write_text(f"\n\n{source.read_text(encoding='utf-8')}", encoding="utf-8")
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": source.as_uri(), "type": 2}]})
+    title = "graph break: `print` cannot be traced"
+    until_findings(client, source.as_uri(), {BREAK + 2: ("Fuselight job graph_break", title)})
+    uri = client.open(source)
+    assert page_of(client, entry["id"])["findings"][0]["at"]["place"]["line"] == BREAK + 2
+    client.edit(uri, (0, 0), (1, 0), "")
+    until_findings(client, uri, {BREAK + 1: ("Fuselight job graph_break", title)})
+
+
+def test_two_jobs_are_open_together_and_each_names_itself(client: Client, source: Path) -> None:
+    uri = client.open(source)
+    (first,) = open_job(client, JOBS / "graph_break")["jobs"]
+    (second,) = open_job(client, JOBS / "ranks_shape")["jobs"]
+    client.until(
+        lambda: (
+            {source for source, _ in of_jobs(client.diagnostics(uri)).values()}
+            == {"Fuselight job graph_break", "Fuselight job ranks_shape"}
+        ),
+        "findings of both",
+    )
+    page = page_of(client, second["id"], first["id"])
+    assert [other["id"] for other in page["others"]] == [first["id"]]
+    assert page["against"] == first["id"]
+    lens = "job ranks_shape: 1 to 2 compiles, 1 to 2 graphs, 0 to 1 recompilation in each of 2 processes"
+    assert lens in client.lenses(uri)
+    assert {line["at"]["place"]["line"] for line in page["start"]["lines"]} == {STEP}
+    # Opened again, a job replaces itself.
+    assert open_job(client, JOBS / "ranks_shape")["jobs"] == [second]
+    client.request("fuselight/closeJob", {"job": first["id"]})
+    client.until(
+        lambda: (
+            {source for source, _ in of_jobs(client.diagnostics(uri)).values()}
+            == {"Fuselight job ranks_shape"}
+        ),
+        "findings of the second",
+    )
+
+
+def test_logs_that_cannot_be_opened_are_answered_with_what_to_do(
+    client: Client, folder: Path, tmp_path: Path
+) -> None:
+    rubbish = tmp_path / "rubbish.log"
+    rubbish.write_bytes(bytes(range(256)) * 40)
+    for path, words in ((folder, "TORCH_TRACE"), (rubbish, "rubbish.log"), (folder / "gone", "gone")):
+        answer = open_job(client, path)
+        assert (answer["jobs"], words in answer["message"]) == ([], True), answer
+    assert open_job(client)["message"] == "Name a log or a folder with logs on this machine."
+
+
+def test_a_job_whose_source_is_elsewhere_asks_for_its_folder(
+    client: Client, folder: Path, tmp_path: Path
+) -> None:
+    logs = tmp_path / "run7"
+    logs.mkdir()
+    (logs / "dedicated_log_torch_trace_x.log").write_bytes(compiled())
+    answer = open_job(client, logs)
+    assert answer["needsSource"]
+    assert "`/job/a.py`" in answer["message"]
+    (entry,) = answer["jobs"]
+    assert page_of(client, entry["id"])["start"]["lines"][0]["at"] == {"place": None, "shown": "/job/a.py:3"}
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "a.py").write_text("\n\ndef f(x):\n    return x\n", encoding="utf-8")
+    again = open_job(client, logs, source=(sources,))
+    assert (again["needsSource"], again["message"]) == (False, "")
+    place = page_of(client, entry["id"])["start"]["lines"][0]["at"]["place"]
+    assert place["uri"] == (sources / "a.py").as_uri()
+    client.request("fuselight/closeJob", {"job": None})
+    assert not folder.joinpath(".fuselight").exists()
+
+
+def test_the_reading_of_logs_shows_progress_and_ends_with_a_cancel(
+    client: Client, source: Path, tmp_path: Path
+) -> None:
+    logs = tmp_path / "long"
+    logs.mkdir()
+    with (logs / "dedicated_log_torch_trace_long.log").open("wb") as file:
+        for number in range(40_000):
+            file.write(compiled(f"{number}/0/0"))
+    request = client.ask("fuselight/openJob", {"paths": [logs.as_uri()], "source": [source.parent.as_uri()]})
+    begun = client.notified("$/progress", lambda params: params["value"].get("title") == "Opening a job")
+    client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
+    answer = client.answer(request)["result"]
+    assert (answer["jobs"], answer["canceled"]) == ([], True)
+    client.notified(
+        "$/progress",
+        lambda params: params["token"] == begun["token"] and params["value"]["kind"] == "end",
+    )

@@ -16,6 +16,7 @@ NAMES = (
     "server_bench",
     "static_bench",
     "trace_log",
+    "rank_logs",
     "save_to_diagnostics",
     "check_process",
     "check_overhead",

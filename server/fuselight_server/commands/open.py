@@ -15,21 +15,23 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.commands.chosen_files import keep_choices, kept_choices
 from fuselight_server.commands.findings import compose_findings
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.explain.findings import Thresholds, findings
-from fuselight_server.jobs.ranks.comparison import compare_ranks
+from fuselight_server.jobs.ranks.comparison import compare_digests, compare_ranks
 from fuselight_server.jobs.ranks.digests import SharedParts
 from fuselight_server.jobs.ranks.findings import rank_findings
+from fuselight_server.jobs.ranks.many import MANY_RANKS, read_many
 from fuselight_server.jobs.reports.compile_steps import read_compile_steps
 from fuselight_server.jobs.reports.conversion import read_report
 from fuselight_server.jobs.reports.evidence import read_evidence
 from fuselight_server.jobs.reports.mapping import JobFiles, LineState, LocalSources, is_of_job, map_files
 from fuselight_server.jobs.reports.texts import LogTexts
-from fuselight_server.jobs.trace_log.files import LogError
-from fuselight_server.jobs.trace_log.reader import JobReader
+from fuselight_server.jobs.trace_log.files import LogError, find_logs
+from fuselight_server.jobs.trace_log.reader import JobReader, job_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -38,8 +40,10 @@ if TYPE_CHECKING:
     from fuselight.shared.report import CompileStep, Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding, Span
+    from fuselight_server.jobs.ranks.digests import RankDigest
     from fuselight_server.jobs.ranks.model import RankTable
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
+    from fuselight_server.jobs.trace_log.files import FoundLogs
     from fuselight_server.jobs.trace_log.model import LoggedJob, ProcessLog
     from fuselight_server.jobs.trace_log.reader import ReadStep
     from fuselight_server.source.reading import Reading
@@ -184,8 +188,11 @@ class _Opening:
         """Read the logs to their end, or until they are no longer followed."""
         self._stops = stops
         self._check_source()
-        reader = JobReader(self._request.paths, is_cancelled=self._is_canceled)
         self._chosen = dict(kept_choices(self._request.source[0]))
+        logs = find_logs(self._request.paths)
+        if len(logs.files) >= MANY_RANKS and not self._request.is_followed:
+            return self._read_many(logs)
+        reader = JobReader(self._request.paths, is_cancelled=self._is_canceled)
         partial = _PartialSchedule()
 
         def report() -> None:
@@ -203,6 +210,16 @@ class _Opening:
             partial.has_news |= bool(step.finished) or self._request.is_followed
             report()
         return self._compose(reader.jobs(), is_partial=False)
+
+    def _read_many(self, logs: FoundLogs) -> tuple[OpenedJob, ...]:
+        """Read a job of many ranks: all of them are compared, and those that differ become Reports."""
+        jobs = read_many(
+            logs,
+            job_name(self._request.paths),
+            progress=lambda done, total: self._show_soon(f"reading {done:,} of {total:,} logs"),
+            is_canceled=self._is_canceled,
+        )
+        return tuple(self._compose_job(item.job, is_partial=False, digests=item.digests) for item in jobs)
 
     def _is_canceled(self) -> bool:
         return self._stops.is_set() or self._token.is_canceled
@@ -241,7 +258,10 @@ class _Opening:
     def _compose(self, jobs: tuple[LoggedJob, ...], *, is_partial: bool) -> tuple[OpenedJob, ...]:
         return tuple(self._compose_job(job, is_partial=is_partial) for job in jobs)
 
-    def _compose_job(self, job: LoggedJob, *, is_partial: bool) -> OpenedJob:
+    def _compose_job(
+        self, job: LoggedJob, *, is_partial: bool, digests: Sequence[RankDigest] | None = None
+    ) -> OpenedJob:
+        """The job as it was read; of one with many ranks, `digests` has all of them."""
         for process in job.processes:
             self._texts.read(process)
         files = self._map(job, is_partial=is_partial)
@@ -249,7 +269,11 @@ class _Opening:
         for process in job.processes:
             report = read_report(process, files, self._texts)
             processes.append(OpenedProcess(process, report, read_compile_steps(process, report)))
-        ranks = compare_ranks(job, lines=_source_of(files), parts=self._ranks)
+        lines = _source_of(files)
+        if digests is None:
+            ranks = compare_ranks(job, lines=lines, parts=self._ranks)
+        else:
+            ranks = compare_digests(digests, lines=lines)
         return compose_job(
             job, tuple(processes), files, self._request.thresholds, is_partial=is_partial, ranks=ranks
         )
@@ -318,7 +342,7 @@ def compose_job(
         processes=processes,
         files=files,
         outcome=outcome,
-        notes=tuple(_notes(job, files, outcome.reports)),
+        notes=(*_notes(job, files, outcome.reports), *_note_of_ranks(processes, ranks)),
         is_partial=is_partial,
         ranks=ranks,
     )
@@ -458,6 +482,16 @@ def _notes(job: LoggedJob, files: JobFiles, reports: list[Report]) -> Iterator[s
     problems = dict.fromkeys(problem for report in reports for problem in report.problems)
     if problems:
         yield f"Not in the logs: {format_list([problem.what for problem in problems])}."
+
+
+def _note_of_ranks(processes: Sequence[OpenedProcess], ranks: RankTable | None) -> Iterator[str]:
+    """That not every rank has a Report of its own."""
+    shown = {process.log.rank for process in processes if process.log.rank is not None}
+    if ranks is not None and len(shown) < len(ranks.rows):
+        yield (
+            f"All {len(ranks.rows):,} ranks are compared. Findings within a rank are those of {ranks_in_words(shown)}: "
+            "each stands for the ranks that compiled alike."
+        )
 
 
 def _progress(step: ReadStep) -> str:

@@ -73,6 +73,18 @@ class _Aligned:
         return max(map(len, self.by_rank.values()), default=0)
 
 
+def aligned_compiles(ranks: Mapping[int, RankDigest]) -> list[dict[int, CompileDigest]]:
+    """Compiles that belong together, by rank, in the order in which the first rank has them."""
+    compiles: dict[tuple[Unit, int], dict[int, CompileDigest]] = {}
+    for rank, item in ranks.items():
+        counts: collections.Counter[Unit] = collections.Counter()
+        for compiled in item.compiles:
+            unit = compiled.key, compiled.content.resumed_at
+            compiles.setdefault((unit, counts[unit]), {})[rank] = compiled
+            counts[unit] += 1
+    return list(compiles.values())
+
+
 def divergences(
     ranks: Mapping[int, RankDigest], confirm: Callable[[Divergence], bool]
 ) -> Iterator[Divergence]:

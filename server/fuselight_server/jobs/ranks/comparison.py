@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight_server.jobs.ranks.alignment import divergences
+from fuselight_server.jobs.ranks.cache_states import cache_differences
 from fuselight_server.jobs.ranks.digests import SharedParts, digest
 from fuselight_server.jobs.ranks.explanation import Explainer
 from fuselight_server.jobs.ranks.flight_recorder import read_dumps, waits_of
@@ -59,6 +60,7 @@ def compare_digests(digests: Sequence[RankDigest], *, lines: SourceLines | None 
     order = explainer.order_of_collectives(ranks)
     if order is not None:
         differences.append(order)
+    differences += cache_differences(ranks)
     groups = groups_of(ranks)
     return RankTable(
         world_size=size,

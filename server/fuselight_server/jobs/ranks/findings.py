@@ -198,6 +198,9 @@ class _JobContext:
 
 
 def _cost(difference: RankDifference) -> Iterator[str]:
+    if difference.kind is DifferenceKind.CACHE:
+        yield f"the others cannot pass the next collective before: {difference.seconds or 0.0:.1f} s"
+        return
     if difference.kind in _NO_WAIT_COST:
         yield "the ranks cannot share one entry of the compile cache"
         return

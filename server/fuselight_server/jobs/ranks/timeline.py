@@ -10,6 +10,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.rank_words import ranks_in_words
+from fuselight_server.jobs.ranks.alignment import aligned_compiles
 from fuselight_server.jobs.ranks.model import CompileSkew, RankTimeline, TimelineLane, TimelineSpan
 
 if TYPE_CHECKING:
@@ -56,20 +57,12 @@ def _lane(rank: int, item: RankDigest, start: float) -> TimelineLane:
 
 def skews_of(ranks: Mapping[int, RankDigest]) -> tuple[CompileSkew, ...]:
     """The compiles that some ranks began later than the others, the largest skew first."""
-    compiles: dict[object, dict[int, CompileDigest]] = {}
-    for rank, item in ranks.items():
-        counts: dict[object, int] = {}
-        for compiled in item.compiles:
-            unit = compiled.key, compiled.content.resumed_at
-            ordinal = counts[unit] = counts.get(unit, -1) + 1
-            if compiled.started is not None:
-                compiles.setdefault((unit, ordinal), {})[rank] = compiled
-    skews = [skew for group in compiles.values() for skew in [_skew(group)] if skew is not None]
+    skews = [skew for group in aligned_compiles(ranks) for skew in [_skew(group)] if skew is not None]
     return tuple(sorted(skews, key=lambda skew: -skew.seconds)[:_MOST_SKEWS])
 
 
 def _skew(group: Mapping[int, CompileDigest]) -> CompileSkew | None:
-    starts = {rank: compiled.started or 0.0 for rank, compiled in group.items()}
+    starts = {rank: compiled.started for rank, compiled in group.items() if compiled.started is not None}
     if len(starts) < 2:  # noqa: PLR2004 - nothing to compare with
         return None
     middle = statistics.median_low(starts.values())

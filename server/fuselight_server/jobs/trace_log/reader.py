@@ -160,7 +160,7 @@ class JobReader:
             raise LogError(
                 f"`{self._paths[0]}` has no record of torch.compile. Open what a job wrote with `TORCH_TRACE=FOLDER`."
             )
-        return jobs_of(self._name(), processes, _limited(notes))
+        return jobs_of(job_name(self._paths), processes, _limited(notes))
 
     def _read(self, log: _OpenLog) -> Iterator[ReadStep]:
         if log.offset and not log.has_grown():
@@ -200,9 +200,11 @@ class JobReader:
             message = f"The file has the records of {len(read)} processes."
             yield LogNote(NoteKind.SEVERAL_PROCESSES, message, path)
 
-    def _name(self) -> str:
-        path = Path(self._paths[0]).resolve()
-        return path.name.removesuffix(".gz").removesuffix(".log") or str(path)
+
+def job_name(paths: Sequence[str | os.PathLike[str]]) -> str:
+    """What the logs that some paths name are called."""
+    path = Path(paths[0]).resolve()
+    return path.name.removesuffix(".gz").removesuffix(".log") or str(path)
 
 
 def _limited(notes: Sequence[LogNote]) -> list[LogNote]:

@@ -1,0 +1,241 @@
+"""What counts as a difference between ranks, on logs that are made up."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.base.finding import Severity
+from fuselight_server.commands.open import OpenRequest, open_jobs
+from fuselight_server.jobs.ranks.comparison import compare_digests, compare_ranks
+from fuselight_server.jobs.ranks.digests import digest
+from fuselight_server.jobs.ranks.findings import rank_findings
+from fuselight_server.jobs.ranks.many import MANY_RANKS, MOST_SHOWN, read_many
+from fuselight_server.jobs.ranks.model import DifferenceKind, RankTable
+from fuselight_server.jobs.trace_log.files import LogError, find_logs
+from fuselight_server.jobs.trace_log.reader import read_jobs
+from tests.support.job_logs import project, written
+from tests.support.trace_logs import artifact, event, record
+
+GRAPH = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4, 8][8, 1]{device}"):
+        l_x_ = L_x_
+
+        # File: {folder}/net.py:{line} in {function}, code: x = torch.{operator}(x)
+        x: "f32[4, 8][8, 1]{device}" = torch.{operator}(l_x_, device='{device}');  l_x_ = None
+        return (x,)
+"""
+
+
+def compiled(
+    rank: int,
+    frame: int = 0,
+    *,
+    function: str = "step",
+    operator: str = "relu",
+    device: str = "cpu",
+    folder: str = "/job/src",
+    seconds: float = 1.0,
+    again: str | None = None,
+    cache: str | None = None,
+    is_ended: bool = True,
+) -> bytes:
+    """The records of a compile of one function; a recompilation if `again` says why."""
+    at = f"{frame}/{0 if again is None else 1}/0"
+    line, path = 10 * frame + 5, f"{folder}/net.py"
+    options: dict[str, Any] = {
+        "at": at,
+        "process": 100 + rank,
+        "rank": rank,
+        "second": 10 * frame + (5 if again else 0),
+    }
+    start = 1_000.0 + 10 * frame + (5 if again else 0)
+    graph = GRAPH.format(operator=operator, device=device, folder=folder, line=line, function=function)
+    metrics = {
+        "co_name": function,
+        "co_filename": path,
+        "co_firstlineno": line - 1,
+        "start_time": start,
+        "entire_frame_compile_time_s": seconds,
+    }
+    parts = [
+        event("dynamo", "B", start, **options),
+        record(
+            "dynamo_start", {"stack": [{"line": line - 1, "name": function, "filename": path}]}, **options
+        ),
+        b"" if again is None else artifact("recompile_reasons", json.dumps([again]), **options),
+        record("dynamo_output_graph", {}, graph, **options),
+        b"" if cache is None else artifact(f"fx_graph_cache_{cache}", '{"key": "k"}', **options),
+    ]
+    if is_ended:
+        parts += [
+            event("dynamo", "E", start + seconds, **options),
+            record("compilation_metrics", metrics, **options),
+        ]
+    return b"".join(parts)
+
+
+def logs_of(folder: Path, logs: dict[int, bytes]) -> Path:
+    return written(folder, {f"rank_{rank}_x": data for rank, data in logs.items()})
+
+
+def table_of(folder: Path, logs: dict[int, bytes]) -> RankTable:
+    (job,) = read_jobs([logs_of(folder, logs)])
+    table = compare_ranks(job)
+    assert table is not None
+    return table
+
+
+def messages(table: RankTable) -> list[str]:
+    return [difference.message for difference in table.differences]
+
+
+AGAIN = "0/0: tensor 'x' size mismatch at index 0. expected 4, actual {}"
+
+
+def test_devices_folders_and_varying_sizes_are_no_difference(tmp_path: Path) -> None:
+    logs = {
+        rank: compiled(rank, device=f"cuda:{rank}", folder=f"/node{rank}/job/src")
+        + compiled(rank, again=AGAIN.format(5 + rank), folder=f"/node{rank}/job/src")
+        for rank in range(3)
+    }
+    table = table_of(tmp_path, logs)
+    assert messages(table) == []
+    assert [group.label for group in table.groups] == ["ranks 0-2"]
+
+
+def test_one_more_function_on_a_rank_does_not_shift_the_others(tmp_path: Path) -> None:
+    logs = {rank: compiled(rank, 1) for rank in range(3)}
+    logs[2] = compiled(2, 0, function="warm_up") + compiled(2, 1)
+    assert messages(table_of(tmp_path, logs)) == ["only rank 2 compiled `warm_up`"]
+
+
+def test_only_the_first_difference_is_a_warning(tmp_path: Path) -> None:
+    logs = {rank: compiled(rank, 0) + compiled(rank, 1, function="loss") for rank in range(3)}
+    logs[1] = compiled(1, 0, operator="sin") + compiled(1, 1, function="loss", operator="cos")
+    table = table_of(tmp_path, logs)
+    assert messages(table) == [
+        "the graph of rank 1 has `sin` here, that of the others `relu`",
+        "the graph of rank 1 has `cos` here, that of the others `relu`",
+    ]
+    first, second = rank_findings(table, inputs="job")
+    assert (first.severity, second.severity) == (Severity.WARNING, Severity.INFORMATION)
+    assert [item.span.line for item in second.related] == [first.span.line]
+    assert "can follow from the first" in second.message
+
+
+def test_a_rank_whose_log_ends_in_a_compile_is_not_blamed_for_what_it_lacks(tmp_path: Path) -> None:
+    whole = {rank: compiled(rank, 0) + compiled(rank, 1, function="loss") for rank in range(2)}
+    table = table_of(tmp_path, whole | {2: compiled(2, 0, is_ended=False)})
+    assert [difference.kind for difference in table.differences] == [DifferenceKind.UNFINISHED]
+    assert messages(table) == [
+        "the compile of rank 2 had not ended when its log ended (the others have finished it)"
+    ]
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_a_log_that_is_still_read_lacks_nothing(tmp_path: Path, is_complete: bool) -> None:  # noqa: FBT001
+    folder = logs_of(tmp_path, {0: compiled(0), 1: compiled(1) + compiled(1, again=AGAIN.format(6))})
+    (job,) = read_jobs([folder])
+    first, second = (digest(process) for process in job.processes)
+    first = dataclasses.replace(first, log=dataclasses.replace(first.log, is_complete=is_complete))
+    table = compare_digests([first, second])
+    assert table is not None
+    expected = ["rank 1 compiled again here: x.size(0) was 4, now 6 (rank 0 did not)"]
+    assert messages(table) == (expected if is_complete else [])
+
+
+@pytest.mark.parametrize(("slow", "count"), [(9.0, 1), (1.5, 0)])
+def test_a_cache_that_only_some_ranks_hit_counts_if_it_cost_a_second(
+    tmp_path: Path, slow: float, count: int
+) -> None:
+    logs = {rank: compiled(rank, cache="hit") for rank in range(3)}
+    logs[3] = compiled(3, cache="miss", seconds=slow)
+    table = table_of(tmp_path, logs)
+    assert len(table.differences) == count
+    if count:
+        (finding,) = rank_findings(table, inputs="job")
+        assert finding.title == "rank 3 missed the compile cache here, which the others hit: 8.0 s longer"
+        assert (finding.code, finding.severity) == ("FL915", Severity.INFORMATION)
+
+
+def test_missing_ranks_are_named_up_to_the_world_size(tmp_path: Path) -> None:
+    world = artifact("fuselight_environment", '{"WORLD_SIZE": "6"}', at="", process=100, rank=0)
+    table = table_of(tmp_path, {0: compiled(0) + world, 2: compiled(2), 3: compiled(3)})
+    assert (table.world_size, table.missing) == (6, (1, 4, 5))
+
+
+def test_a_job_of_one_process_has_no_table(tmp_path: Path) -> None:
+    (job,) = read_jobs([logs_of(tmp_path, {0: compiled(0)})])
+    assert compare_ranks(job) is None
+
+
+def test_graphs_that_cannot_be_read_again_are_noted(tmp_path: Path) -> None:
+    folder = logs_of(tmp_path, {0: compiled(0), 1: compiled(1, operator="sin")})
+    (job,) = read_jobs([folder])
+    for log in folder.iterdir():
+        log.write_bytes(b"")
+    table = compare_ranks(job)
+    assert table is not None
+    assert messages(table) == []
+    assert table.notes == (
+        "2 compiles are not compared: their logs name no function, or cannot be read again.",
+    )
+
+
+def test_many_ranks_are_compared_and_those_that_differ_are_opened(tmp_path: Path) -> None:
+    logs = {rank: compiled(rank) for rank in range(MANY_RANKS + 6)}
+    logs[17] = compiled(17, operator="sin")
+    logs[40] += compiled(40, again=AGAIN.format(6))
+    folder = logs_of(tmp_path / "logs", logs)
+    source = project(tmp_path / "source", {"src/net.py": "\n" * 30})
+    request = OpenRequest((folder,), (source,))
+    (job,) = asyncio.run(open_jobs(request, lambda _text: None, CancelToken()))
+    assert [process.log.rank for process in job.processes] == [0, 17, 40]
+    assert job.ranks is not None
+    assert len(job.ranks.rows) == MANY_RANKS + 6
+    assert [group.label for group in job.ranks.groups] == ["ranks 0-16, 18-39, 41-69", "rank 17", "rank 40"]
+    assert messages(job.ranks) == ["the graph of rank 17 has `sin` here, that of the others `relu`"]
+    assert any("All 70 ranks are compared" in note and "ranks 0, 17, 40" in note for note in job.notes)
+
+
+def test_many_ranks_of_as_many_kinds_open_a_bounded_number(tmp_path: Path) -> None:
+    logs = {rank: compiled(rank, operator=f"op{rank}") for rank in range(MOST_SHOWN * 2)}
+    (job,) = read_many(find_logs([logs_of(tmp_path, logs)]), "job")
+    assert len(job.job.ranks) == MOST_SHOWN
+    assert len(job.digests) == MOST_SHOWN * 2
+    table = compare_digests(job.digests)
+    assert table is not None
+    assert len(table.groups) == MOST_SHOWN * 2
+
+
+def test_many_files_that_are_no_logs_are_an_error_and_one_is_a_note(tmp_path: Path) -> None:
+    folder = written(
+        tmp_path, {"rank_0_x": compiled(0), "rank_1_x": b"\x00rubbish\n", "rank_2_x": compiled(2)}
+    )
+    (job,) = read_many(find_logs([folder]), "job")
+    assert [item.log.rank for item in job.digests] == [0, 2]
+    assert any("rank_1_x" in str(note.file) for note in job.job.notes)
+    rubbish = written(tmp_path / "rubbish", {"rank_0_x": b"\x00\n"})
+    with pytest.raises(LogError, match="no record"):
+        read_many(find_logs([rubbish]), "job")
+
+
+def test_a_cancelled_reading_keeps_what_it_has(tmp_path: Path) -> None:
+    folder = logs_of(tmp_path, {rank: compiled(rank) for rank in range(5)})
+    seen: list[int] = []
+    (job,) = read_many(
+        find_logs([folder]),
+        "job",
+        progress=lambda done, _total: seen.append(done),
+        is_canceled=lambda: len(seen) >= 2,
+    )
+    assert len(job.digests) == 2
+    assert any("cancelled" in note.message for note in job.job.notes)

@@ -276,6 +276,8 @@ class LoggedStartRequest(RunRequest):
     """An existing folder for the log."""
     cache: str = ""
     """Folder of the compile caches."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of torch to try, as `torch._inductor.config.fx_graph_cache`; empty: as the program has them."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Invariant: the same reading, plan, worker and findings as the language server; o
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -22,6 +23,7 @@ from fuselight_server.explain.findings import Thresholds
 
 if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.warm import WarmOutcome
 
 _FACT_FORMATS = ("text", "json")
 """Formats that can carry the values of expressions."""
@@ -39,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-cache",
         action="store_true",
         help="run every target, also those of which nothing has changed since an earlier check",
+    )
+    parser.add_argument(
+        "--warm",
+        action="store_true",
+        help="start each target twice with one compile cache, too: what the second start compiles again is a finding",
     )
     parser.add_argument(
         "--baseline", metavar="FILE", type=Path, help="report only findings that are not in this file"
@@ -84,14 +91,14 @@ def execute(options: argparse.Namespace) -> int:
     if options.facts and options.format not in _FACT_FORMATS:
         raise CommandError(f"--facts needs --format {' or '.join(_FACT_FORMATS)}, not {options.format}")
     if options.write_baseline is None and options.baseline is None:
-        outcome = complete(options, analyze, **analysis_options(options), uses_kept=not options.no_cache)
+        outcome, starts = _analyzed(options)
     else:
         from fuselight_server.commands import baseline  # noqa: PLC0415 - only with a baseline
 
         known = baseline.read(options.baseline) if options.baseline is not None else Counter()
         if options.write_baseline is not None:
             baseline.check_writable(options.write_baseline)
-        outcome = complete(options, analyze, **analysis_options(options), uses_kept=not options.no_cache)
+        outcome, starts = _analyzed(options)
         if options.write_baseline is not None:
             baseline.write(options.write_baseline, outcome.findings, outcome.sources)
             count = format_count(len(outcome.findings), "finding")
@@ -102,10 +109,21 @@ def execute(options: argparse.Namespace) -> int:
             new = baseline.new_findings(options.baseline, outcome.findings, outcome.sources, known)
             outcome.known = len(outcome.findings) - len(new)
             outcome.findings = new
-    _print(outcome, options)
+    _print(outcome, options, starts)
     if outcome.answers is not None:
         outcome.answers.save()
-    return outcome.exit_code
+    return max(outcome.exit_code, starts.exit_code if starts is not None and starts.targets else 0)
+
+
+def _analyzed(options: argparse.Namespace) -> tuple[CheckOutcome, WarmOutcome | None]:
+    """The findings, with `--warm` also both starts of each target."""
+    given = analysis_options(options)
+    if not options.warm:
+        return complete(options, analyze, **given, uses_kept=not options.no_cache), None
+    from fuselight_server.commands.warm import check_warm  # noqa: PLC0415 - only with --warm
+
+    starts = complete(options, check_warm, **given)
+    return starts.check, starts
 
 
 class AnalysisOptions(TypedDict):
@@ -130,7 +148,7 @@ def _named_size(pair: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
+def _print(outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutcome | None) -> None:
     terminal = standard_output(options.color)
     if options.format == "text":
         from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415 - one format is printed
@@ -144,6 +162,10 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
             from fuselight_server.cli.formats.world import print_worlds  # noqa: PLC0415 - only with ranks
 
             print_worlds(outcome, terminal, link_option(options))
+        if starts is not None:
+            from fuselight_server.cli.formats.jobs_caches import print_warm  # noqa: PLC0415 - only with --warm
+
+            print_warm(starts, terminal)
         if command := fix_command(outcome, tuple(options.target or ())):
             terminal.print(f"Try `{command}`: it compiles and compares each known fix before you apply it.")
         report_problems(outcome, "analyze")
@@ -152,11 +174,16 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
 
     formats = {"sarif": annotations.as_sarif, "github": annotations.as_github}
     if options.format == "json":
-        from fuselight_server.cli.formats.json import as_json  # noqa: PLC0415 - the same
+        from fuselight_server.cli.formats.json import as_data  # noqa: PLC0415 - the same
 
         command = fix_command(outcome, tuple(options.target or ()))
         link = link_option(options) if _has_worlds(outcome) else None
-        text = as_json(outcome, with_facts=options.facts, fix_command=command, link=link)
+        data = as_data(outcome, with_facts=options.facts, fix_command=command, link=link)
+        if starts is not None:
+            from fuselight_server.cli.formats.jobs_caches import warm_data  # noqa: PLC0415 - only with --warm
+
+            data["starts"] = warm_data(starts)
+        text = json.dumps(data, indent=2)
     else:
         text = formats[options.format](outcome)
     if text:

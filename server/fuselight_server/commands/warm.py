@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.protocol import LoggedStartRequest
+from fuselight_server.commands.check import NO_THRESHOLDS, analyze
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.targets import report_each
 from fuselight_server.jobs.caches.findings import cache_findings
@@ -23,7 +24,7 @@ from fuselight_server.jobs.trace_log.files import LogError
 from fuselight_server.jobs.trace_log.reader import read_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.explain.findings import Thresholds
     from fuselight_server.jobs.caches.model import CacheSummary, StartPicture
     from fuselight_server.jobs.trace_log.model import LoggedJob
 
@@ -47,6 +49,17 @@ class WarmState(Enum):
 
 
 @dataclass(frozen=True)
+class TriedCure:
+    """Two more starts with a setting that may be the cure."""
+
+    setting: str
+    value: bool
+    state: WarmState
+    lost_seconds: float
+    """Estimate, of the second of them."""
+
+
+@dataclass(frozen=True)
 class WarmTarget:
     """Both starts of one target."""
 
@@ -59,6 +72,7 @@ class WarmTarget:
     start: StartPicture | None
     restart: StartPicture | None
     findings: tuple[Finding, ...] = ()
+    tried: tuple[TriedCure, ...] = ()
 
 
 @dataclass
@@ -97,21 +111,87 @@ async def warm(options: CommandOptions, show: Callable[[str], None], token: Canc
     return WarmOutcome(await report_each(options, show, token, start_twice), targets)
 
 
+async def check_warm(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    token: CancelToken,
+    *,
+    thresholds: Thresholds = NO_THRESHOLDS,
+    default_sizes: dict[str, int] | None = None,
+) -> WarmOutcome:
+    """Check each target, and start it twice where it runs. The findings of both are in the outcome's check.
+
+    Raises asyncio.CancelledError once the token is canceled.
+    """
+    targets: list[WarmTarget] = []
+
+    async def check_and_start(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        report = await target_run.report()
+        if not report.failures:
+            targets.append(await warm_target(target_run, outcome))
+        return report
+
+    outcome = WarmOutcome(
+        await analyze(
+            options,
+            show,
+            token,
+            thresholds=thresholds,
+            default_sizes=default_sizes,
+            report_of=check_and_start,
+        ),
+        targets,
+    )
+    rows = [*outcome.check.findings, *outcome.findings]
+    outcome.check.findings = sorted(rows, key=lambda row: (row.span.path, row.span.start, row.code))
+    return outcome
+
+
 async def warm_target(target_run: TargetRun, outcome: CheckOutcome) -> WarmTarget:
-    """Start one target twice, with an empty cache and then with what the first start left in it."""
+    """Start one target twice; twice more with each setting that may cure what the second start compiled again."""
+    target = await _start_twice(target_run, outcome)
+    tried = []
+    for setting, value in _settings_to_try(target).items():
+        again = await _start_twice(target_run, outcome, {setting: value})
+        rows = again.second.lost if again.second is not None else ()
+        lost = sum(row.lost_seconds or 0.0 for row in rows)
+        is_unknown = any(problem.stage == "settings" for problem in again.report.problems)
+        tried.append(TriedCure(setting, value, WarmState.FAILED if is_unknown else again.state, lost))
+    return dataclasses.replace(target, tried=tuple(tried))
+
+
+def _settings_to_try(target: WarmTarget) -> dict[str, bool]:
+    rows = target.second.lost if target.second is not None else ()
+    cures = [cause.cure for row in rows for cause in row.causes]
+    return {
+        cure.setting: cure.value
+        for cure in cures
+        if cure is not None and cure.setting is not None and cure.value is not None
+    }
+
+
+async def _start_twice(
+    target_run: TargetRun, outcome: CheckOutcome, settings: Mapping[str, bool] | None = None
+) -> WarmTarget:
+    """Start one target with an empty cache, then with what the first start left in it."""
     with owned_folder("warm") as folder:
         logs = [Path(folder) / name.replace(" ", "_") for name in STARTS]
         for name, log in zip(STARTS, logs, strict=True):
             log.mkdir()
-            report = await _start(target_run, name, log, Path(folder) / "caches")
+            report = await _start(target_run, name, log, Path(folder) / "caches", settings or {})
             if report.failures:
                 return WarmTarget(report, WarmState.FAILED, None, None, None, None)
         return _compared(report, [_job(log, name) for name, log in zip(STARTS, logs, strict=True)], outcome)
 
 
-async def _start(target_run: TargetRun, name: str, log: Path, cache: Path) -> Report:
-    request = target_run.request.of_kind(LoggedStartRequest, log=str(log), cache=str(cache))
-    shown = dataclasses.replace(target_run, show=lambda text: target_run.show(f"{name}: {text}"))
+async def _start(
+    target_run: TargetRun, name: str, log: Path, cache: Path, settings: Mapping[str, bool]
+) -> Report:
+    request = target_run.request.of_kind(
+        LoggedStartRequest, log=str(log), cache=str(cache), settings=dict(settings)
+    )
+    what = "".join(f"{setting.rpartition('.')[2]}: " for setting in settings)
+    shown = dataclasses.replace(target_run, show=lambda text: target_run.show(f"{what}{name}: {text}"))
     return await shown.report(request)
 
 
@@ -137,10 +217,15 @@ def _compared(report: Report, jobs: list[LoggedJob | None], outcome: CheckOutcom
         state=_state(second, summary),
         first=summarize(first, read_line=outcome.sources.line),
         second=summary,
-        start=next(iter(start_pictures(first)), None),
-        restart=next(iter(start_pictures(second)), None),
+        start=_longest_start(first),
+        restart=_longest_start(second),
         findings=without_ignored(tuple(findings), outcome.readings),
     )
+
+
+def _longest_start(job: LoggedJob) -> StartPicture | None:
+    """The start of the process that compiled longest."""
+    return max(start_pictures(job), key=lambda picture: picture.seconds, default=None)
 
 
 def _state(second: LoggedJob, summary: CacheSummary) -> WarmState:

@@ -16,7 +16,7 @@ from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.jobs_caches import print_warm, warm_as_json
 from fuselight_server.commands.options import CommandOptions
-from fuselight_server.commands.warm import WarmOutcome, WarmState, WarmTarget, warm
+from fuselight_server.commands.warm import WarmOutcome, WarmState, WarmTarget, check_warm, warm
 from fuselight_server.jobs.caches.model import CauseKind, StartStage
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState
 from tests.support.live_worker import LiveWorker
@@ -46,6 +46,19 @@ def mixed(x):
         y = x @ x
     return y.relu()
 torch.compile(mixed)(torch.ones(4, 4))
+""",
+    "cubed.py": """
+class Cubed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * x
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * ctx.saved_tensors[0] ** 2 * grad
+def cubed(x):
+    return Cubed.apply(x * 2).sum()
+torch.compile(cubed)(torch.ones(8, requires_grad=True)).backward()
 """,
     "random_key.py": """
 import uuid
@@ -98,6 +111,7 @@ def target(outcome: WarmOutcome, name: str) -> WarmTarget:
         ("clean.py", WarmState.WARM),
         ("target.py", WarmState.WARM),
         ("mixed.py", WarmState.COMPILED_AGAIN),
+        ("cubed.py", WarmState.COMPILED_AGAIN),
         ("random_key.py", WarmState.COMPILED_AGAIN),
         ("eager.py", WarmState.COMPILED_AGAIN),
         ("broken.py", WarmState.FAILED),
@@ -134,6 +148,16 @@ def test_a_bypass_is_a_finding_on_its_line(outcome: WarmOutcome) -> None:
     assert "with torch.autocast" in text[finding.span.line - 1]
 
 
+def test_a_setting_that_cures_a_bypass_is_tried(outcome: WarmOutcome) -> None:
+    row = target(outcome, "cubed.py")
+    (finding,) = row.findings
+    assert finding.code == "FL922"
+    (cure,) = row.tried
+    assert cure.setting == "torch._functorch.config.autograd_cache_allow_custom_autograd_functions"
+    assert (cure.value, cure.state, cure.lost_seconds) == (True, WarmState.WARM, 0.0)
+    assert all(other.tried == () for other in outcome.targets if other is not row)
+
+
 def test_a_key_that_differs_in_each_process_is_named(outcome: WarmOutcome) -> None:
     row = target(outcome, "random_key.py")
     assert row.second is not None
@@ -142,6 +166,17 @@ def test_a_key_that_differs_in_each_process_is_named(outcome: WarmOutcome) -> No
         assert cause.kind is CauseKind.KEY_CHANGED
         assert cause.text.startswith("torch._inductor.config.post_grad_custom_post_pass: ")
     assert {finding.code for finding in row.findings} == {"FL921"}
+
+
+def test_a_check_with_warm_has_the_findings_of_both(outcome: WarmOutcome, live: LiveWorker) -> None:
+    path = Path(target(outcome, "mixed.py").report.target.path)
+    checked = live.do_command(
+        check_warm(CommandOptions((path,), python=sys.executable), lambda _text: None, CancelToken())
+    )
+    assert [finding.code for finding in checked.check.findings] == ["FL922"]
+    assert [row.state for row in checked.targets] == [WarmState.COMPILED_AGAIN]
+    assert checked.check.reports[0].compiles
+    assert checked.exit_code == 1
 
 
 def test_the_terminal_and_the_json_show_each_target(outcome: WarmOutcome) -> None:
@@ -153,6 +188,10 @@ def test_the_terminal_and_the_json_show_each_target(outcome: WarmOutcome) -> Non
     assert "eager.py: __main__ - not cached: the backend keeps no cache" in text
     assert "broken.py: __main__ - could not be started" in text
     assert "Autocast is entered inside the compiled function" in text
+    assert (
+        "tried: with `torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True` "
+        "the second start read everything from the caches" in text
+    )
     assert "to do: Enter autocast around the call of the compiled function" in text
     data = json.loads(warm_as_json(outcome))
     assert [row["state"] for row in data["targets"]] == [row.state.value for row in outcome.targets]

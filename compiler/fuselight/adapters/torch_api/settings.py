@@ -110,6 +110,18 @@ def set_dynamo_config(name: str, value: object) -> None:
     setattr(torch._dynamo.config, name, value)
 
 
+def set_torch_setting(name: str, value: object) -> None:
+    """Change a setting in one of torch's modules, by its full name. Raises AttributeError if it does not exist."""
+    module_name, _, setting = name.rpartition(".")
+    try:
+        module: Any = importlib.import_module(module_name)
+    except ImportError:
+        raise AttributeError(f"torch has no {module_name}") from None
+    if not hasattr(module, setting):
+        raise AttributeError(f"{module_name} has no setting {setting}")
+    setattr(module, setting, value)
+
+
 def without_guard_profile() -> contextlib.AbstractContextManager[None]:
     """Inside, torch does not time the guards of each compiled frame for its own logs.
 

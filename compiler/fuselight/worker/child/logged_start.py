@@ -1,6 +1,6 @@
 """A start of the user's program, with the compile caches in a folder and torch's structured log in another.
 
-Invariant: no setting of torch that is part of a cache key is changed, and torch.compile gets what the source gives it.
+Invariant: torch.compile gets what the source gives it, and no setting of torch is changed but those of the request.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fuselight.adapters.torch_api import structured_log
+from fuselight.adapters.torch_api import settings, structured_log
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.adapters.torch_api.inductor import vector_units
 from fuselight.capture import dynamo
 from fuselight.capture.calls.rungs import Answered
 from fuselight.shared.protocol import LoggedStartRequest
+from fuselight.shared.report import Problem
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb, make_calls
 
@@ -40,6 +41,11 @@ class LoggedStart:
             os.environ[variable] = os.path.join(request.cache, folder)
         os.environ["TORCH_TRACE"] = request.log  # for processes that the program starts
         structured_log.record_to(request.log)
+        for name, value in request.settings.items():
+            try:
+                settings.set_torch_setting(name, value)
+            except (AttributeError, TypeError, ValueError) as error:
+                state.problems.append(Problem("settings", name, str(error)))
         with vector_units.tested_in(users_caches), targets.replaced_compile(_as_asked, _as_asked):
             try:
                 yield dynamo.CompileCalls()

@@ -19,7 +19,7 @@ from fuselight_server.jobs.caches.words import CACHE_NAMES, STAGE_NAMES, STATE_N
 if TYPE_CHECKING:
     from fuselight.shared.report import Location
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.warm import WarmOutcome, WarmTarget
+    from fuselight_server.commands.warm import TriedCure, WarmOutcome, WarmTarget
     from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CacheSummary, StartPicture
 
 _BAR = 24
@@ -119,13 +119,25 @@ def print_warm(outcome: WarmOutcome, terminal: Terminal) -> None:
     for target in outcome.targets:
         print_heading(target.report, _verdict(target), terminal)
         if target.start is not None and target.restart is not None:
-            first, second = (format_time(one.seconds * 1e6) for one in (target.start, target.restart))
+            first, second = (format_time(picture.seconds * 1e6) for picture in (target.start, target.restart))
             terminal.print(f"  compile time: {first} in the first start, {second} in the second")
             print_start(target.start, terminal)
         if target.second is not None:
             terminal.print("  second start:")
             print_caches(target.second, terminal)
+        for cure in target.tried:
+            terminal.print(f"  tried: {_tried(cure)}")
         terminal.print()
+
+
+def _tried(cure: TriedCure) -> str:
+    setting = f"`{cure.setting} = {cure.value}`"
+    if cure.state is WarmState.WARM:
+        return f"with {setting} the second start read everything from the caches"
+    if cure.state is WarmState.COMPILED_AGAIN:
+        lost = format_estimate(cure.lost_seconds * 1e6)
+        return f"with {setting} the second start still compiled {lost} again"
+    return f"{setting} could not be tried"
 
 
 def _verdict(target: WarmTarget) -> str:
@@ -139,8 +151,14 @@ def _verdict(target: WarmTarget) -> str:
 
 
 def warm_as_json(outcome: WarmOutcome) -> str:
-    """Both starts of each target."""
-    targets = [
+    """Both starts of each target, and what could not be done."""
+    data = {"schema": 1, "targets": warm_data(outcome), "problems": plain(outcome.check.problems)}
+    return json.dumps(data, indent=2)
+
+
+def warm_data(outcome: WarmOutcome) -> list[dict[str, Any]]:
+    """Both starts of each target as JSON values."""
+    return [
         {
             "path": target.report.target.path,
             "name": target.report.target.name or "__main__",
@@ -151,11 +169,11 @@ def warm_as_json(outcome: WarmOutcome) -> str:
             "second": summary_data(target.second),
             "start": start_data(target.start),
             "restart": start_data(target.restart),
+            "tried": plain(target.tried),
             "failures": plain(target.report.failures),
         }
         for target in outcome.targets
     ]
-    return json.dumps({"schema": 1, "targets": targets, "problems": plain(outcome.check.problems)}, indent=2)
 
 
 def summary_data(summary: CacheSummary | None) -> dict[str, Any] | None:

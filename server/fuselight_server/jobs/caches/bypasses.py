@@ -70,6 +70,7 @@ _REASONS = (
             f"Set `{_ALLOW_AUTOGRAD} = True` (TORCHINDUCTOR_AUTOGRAD_CACHE_ALLOW_CUSTOM_AUTOGRAD=1), or register the "
             "function with torch.library.custom_op and register_autograd.",
             setting=_ALLOW_AUTOGRAD,
+            value=True,
         ),
         r"(?:.*\.)?(?:autograd_function_apply|FunctionCtx)",
     ),
@@ -122,6 +123,7 @@ _REASONS = (
         Cure(
             "Set `torch._inductor.config.fx_graph_cache = True`, or remove TORCHINDUCTOR_FX_GRAPH_CACHE=0.",
             setting="torch._inductor.config.fx_graph_cache",
+            value=True,
         ),
     ),
     _Reason(

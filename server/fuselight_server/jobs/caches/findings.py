@@ -15,6 +15,7 @@ from fuselight_server.base.formatting import format_count, format_estimate
 from fuselight_server.explain.findings.common.catalogue import link, severity
 from fuselight_server.jobs.caches.model import CauseKind
 from fuselight_server.jobs.caches.words import CACHE_NAMES, sentence
+from fuselight_server.jobs.trace_log.model import CacheState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -80,8 +81,10 @@ def _finding(
     where, first = locate(group.location), results[0]
     caches = [CACHE_NAMES[cache] for cache in dict.fromkeys(row.cache for row in results)]
     compared = summary.compared_with if cause.kind is CauseKind.KEY_CHANGED else None
+    cost = _cost(results, caches)
     paragraphs = [
         sentence(cause.text),
+        f"Cost: {'; '.join(cost)}.",
         f"Compared with {compared}." if compared else "",
         cause.cure.text if cause.cure is not None else "",
     ]
@@ -98,7 +101,7 @@ def _finding(
         link=link(code),
         related=tuple(_related(group, locate)),
         count=len({(row.file, row.compile_id) for row in results}),
-        cost=tuple(_cost(results, caches)),
+        cost=tuple(cost),
         subject=f"{cause.kind.value}:{cause.text}",
     )
 
@@ -117,9 +120,10 @@ def _cost(results: Sequence[CacheResult], caches: Sequence[str]) -> list[str]:
         seconds[row.file] = seconds.get(row.file, 0.0) + (row.lost_seconds or 0.0)
     slowest = max(seconds.values(), default=0.0)
     ranks = sorted({row.rank for row in results if row.rank is not None})
-    costs = [f"{' and '.join(caches)} compiled it again"]
+    state = "bypassed" if all(row.state is CacheState.BYPASS for row in results) else "missed"
+    costs = [f"{' and '.join(caches)} {state}"]
     if slowest > 0.0:
-        costs.append(f"{format_estimate(slowest * 1e6)} of each start")
+        costs.append(f"{format_estimate(slowest * 1e6)} of {'each' if state == 'bypassed' else 'this'} start")
     if len(ranks) > 1:
         costs.append(f"on {format_count(len(ranks), 'rank')}")
     return costs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CauseKind, Cure
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState
-from fuselight_server.jobs.trace_log.payloads import read_metrics
+from fuselight_server.jobs.trace_log.payloads import read_all_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,15 +31,19 @@ _SWITCHES = (
 def results_of_metrics(process: ProcessLog) -> Iterator[CacheResult]:
     """The results that the metrics of the compiles of a process record. Raises LogError."""
     recorded = {str(event.compile_id) for event in process.cache_events if event.cache is CacheName.FX_GRAPH}
-    for compiled in process.compiles:
-        for attempt in compiled.attempts:
-            for metrics in attempt.metrics:
-                fields = read_metrics(metrics)
-                yield from _remote(process, compiled, fields)
-                yield from _triton(process, compiled, fields)
-                yield from _autotuning(process, compiled, fields)
-                if str(compiled.id) not in recorded:
-                    yield from _disabled(process, compiled, metrics, fields)
+    compiles = {
+        metrics.head: (compiled, metrics)
+        for compiled in process.compiles
+        for attempt in compiled.attempts
+        for metrics in attempt.metrics
+    }
+    for head, fields in read_all_metrics(compiles):
+        compiled, metrics = compiles[head]
+        yield from _remote(process, compiled, fields)
+        yield from _triton(process, compiled, fields)
+        yield from _autotuning(process, compiled, fields)
+        if str(compiled.id) not in recorded:
+            yield from _disabled(process, compiled, metrics, fields)
 
 
 def _row(
@@ -114,7 +118,7 @@ def _disabled(
             cause = CacheCause(
                 CauseKind.DISABLED,
                 f"`{name} = {off}` switches the caches of Inductor off",
-                cure=Cure(f"Set `{name} = {not off}`, or remove {variable}.", setting=name),
+                cure=Cure(f"Set `{name} = {not off}`, or remove {variable}.", setting=name, value=not off),
             )
             yield _row(
                 process,

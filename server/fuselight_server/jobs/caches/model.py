@@ -115,6 +115,8 @@ class Cure:
     """One or two sentences."""
     setting: str | None = None
     """A setting of torch to change, if that is the cure."""
+    value: bool | None = None
+    """The value of the setting, where it can be tried: it changes what is cached, and nothing else."""
     is_rewrite: bool = False
     """Whether a change of the source on `CacheCause.location` is the cure."""
 

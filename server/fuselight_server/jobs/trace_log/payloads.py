@@ -62,9 +62,14 @@ def read_components(event: CacheEvent) -> tuple[CacheComponent, ...] | None:
 
 def read_metrics(metrics: CompileMetrics) -> Mapping[str, Any]:
     """Every field of torch's metrics. Raises LogError."""
-    ((_, data),) = _read([metrics.head])
-    try:
-        head = json.loads(data[data.index(b"{") :])
-        return dict(next(iter(head.values())))
-    except (ValueError, TypeError, StopIteration, RecursionError):
-        raise LogError(f"`{metrics.head.file}` has changed since it was read. Open the job again.") from None
+    return next(read_all_metrics([metrics.head]))[1]
+
+
+def read_all_metrics(heads: Iterable[Payload]) -> Iterator[tuple[Payload, Mapping[str, Any]]]:
+    """Every field of torch's metrics of many compiles, by their heads, in the order of the log. Raises LogError."""
+    for head, data in _read(heads):
+        try:
+            record = json.loads(data[data.index(b"{") :])
+            yield head, dict(next(iter(record.values())))
+        except (ValueError, TypeError, StopIteration, RecursionError):
+            raise LogError(f"`{head.file}` has changed since it was read. Open the job again.") from None

@@ -50,7 +50,7 @@ from benchmarks.accuracy import (  # noqa: E402 - the path is set above
 from benchmarks.suite_page import suite_page  # noqa: E402
 from fuselight.shared.devices import find  # noqa: E402
 from fuselight.shared.protocol import CaptureRequest, GenerateRequest, Limits, TunePlan  # noqa: E402
-from fuselight.shared.report import Culprit, Outcome, Report, Work  # noqa: E402
+from fuselight.shared.report import Culprit, NotCompiledKind, Outcome, Report, Work  # noqa: E402
 from fuselight.shared.suites import SIZES, SUITES, SuiteRow, suite_rows, write_rows  # noqa: E402
 from fuselight_server.base.cancellation import CancelToken  # noqa: E402
 from fuselight_server.commands.options import CommandOptions  # noqa: E402
@@ -76,6 +76,7 @@ run would write to one file."""
 _UNNAMED: Key = ("", 0, "")
 _NOT_RUN = (Culprit.USER, Culprit.ENVIRONMENT)
 """Who failed if a row cannot run here: its packages, or this machine."""
+_LIMITS = (NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT)
 _WHY = 300
 """Characters of a reason."""
 
@@ -83,15 +84,16 @@ _WHY = 300
 def recorded_compiles(folder: Path) -> dict[str, set[Key]]:
     """Graphs and recompilations of the logs in the folder by compile ID, and the functions at a recompile limit."""
     from fuselight.capture.dynamo.stacks import user_function  # noqa: PLC0415 - torch, where it is needed
-    from tests.support.trace_parts import read_parts  # noqa: PLC0415
+    from fuselight_server.jobs.reports.conversion import read_unmapped_report  # noqa: PLC0415
 
     compiles: dict[str, set[Key]] = {"graphs": set(), "recompilations": set(), "limits": set()}
-    for parts in map(read_parts, process_logs(folder)):
+    for parts in map(read_unmapped_report, process_logs(folder)):
         for name, keys in compile_keys(parts).items():
             compiles[name] |= keys
         compiles["limits"] |= {
             (uncompiled_code.location.path, 0, user_function(uncompiled_code.function.rpartition(".")[2]))
             for uncompiled_code in parts.not_compiled
+            if uncompiled_code.kind in _LIMITS
         }
     return compiles
 

@@ -7,14 +7,12 @@ calls, no columns, and no origins of most guards.
 from __future__ import annotations
 
 import contextlib
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.report import (
     Break,
     Compile,
-    Culprit,
     Environment,
     Failure,
     Frame,
@@ -36,35 +34,35 @@ from fuselight.shared.report import (
     is_pythons_own,
 )
 from fuselight.shared.report.failure import LONGEST
-from fuselight.shared.torch_texts import in_user_words, read_reasons
+from fuselight.shared.torch_texts import in_user_words
+from fuselight_server.jobs.reports.errors import (
+    UNSUPPORTED,
+    is_failed,
+    judge,
+    marked_sources,
+    read_error,
+    read_limit,
+)
+from fuselight_server.jobs.reports.evidence import read_evidence
 from fuselight_server.jobs.reports.guard_reasons import GuardOrigins, read_mismatches
 from fuselight_server.jobs.reports.kernels import read_generated
-from fuselight_server.jobs.reports.mapping import is_of_job, is_torch_file
+from fuselight_server.jobs.reports.mapping import LocalSources, is_of_job, is_torch_file, map_files
+from fuselight_server.jobs.reports.texts import LogTexts
 from fuselight_server.jobs.trace_log.facts import read_printed_stack
 from fuselight_server.jobs.trace_log.files import LogError
 from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind
-from fuselight_server.jobs.trace_log.payloads import read_metrics, read_text
+from fuselight_server.jobs.trace_log.payloads import read_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fuselight.shared.report import Stack
-    from fuselight.shared.torch_texts import Reason
+    from fuselight_server.jobs.reports.errors import LoggedError
     from fuselight_server.jobs.reports.mapping import JobFiles
-    from fuselight_server.jobs.reports.texts import LogTexts
     from fuselight_server.jobs.trace_log import model as log
     from fuselight_server.jobs.trace_log.model import ProcessLog
 
-_UNSUPPORTED = "Unsupported"
 _UNKNOWN = "unknown"
-_LIMIT = re.compile(
-    r"(?P<name>(?:accumulated_)?recompile_limit)\b.*?(?:currently set to |\()(?P<number>\d{1,9})", re.DOTALL
-)
-_FULLGRAPH = "fullgraph=True allows no graph break. Change this line, or drop fullgraph=True to let the graph end here."
-_BACKEND = (
-    "The backend failed on this graph. Run with backend='eager' and then 'aot_eager' to see which stage fails, and "
-    "report that to the backend's authors."
-)
 
 
 @dataclass
@@ -85,6 +83,13 @@ class _Facts:
 def read_report(process: ProcessLog, files: JobFiles, texts: LogTexts) -> Report:
     """The Report of a process. `texts` has the graphs that were read."""
     return _Conversion(process, files, texts).report()
+
+
+def read_unmapped_report(process: ProcessLog) -> Report:
+    """The Report of a process with the paths of the job."""
+    texts = LogTexts()
+    texts.read(process)
+    return read_report(process, map_files(read_evidence([process], texts), LocalSources(()), {}), texts)
 
 
 class _Conversion:
@@ -156,7 +161,7 @@ class _Conversion:
         if frame is None:
             return
         facts = self._facts
-        limit = _limit(compiled)
+        limit = read_limit(compiled)
         if compiled.recompile_reasons is not None:
             facts.recompiles.append(self._recompile(compiled, frame, is_limited=limit is not None))
         if limit is not None:
@@ -170,7 +175,7 @@ class _Conversion:
         facts.compiles.append(self._compile(compiled, facts.frames.setdefault(frame, len(facts.frames))))
         self._add_generated(compiled, frame)
         facts.breaks += [self._break(compiled, frame, item) for item in compiled.breaks]
-        if _is_failed(compiled):
+        if is_failed(compiled):
             self._add_failed(compiled, frame)
 
     def _frame(self, compiled: log.LoggedCompile) -> Frame | None:
@@ -185,10 +190,17 @@ class _Conversion:
         resumed_at = next(
             (item.resumed_at for item in compiled.attempts if item.resumed_at is not None), None
         )
-        frame = self._frame_at(location, resumed_at)
+        frame = self._wrapper(compiled, location) or self._frame_at(location, resumed_at)
         self._definitions[key] = frame
         self._first_lines[frame] = location.line
         return frame
+
+    def _wrapper(self, compiled: log.LoggedCompile, logged: Location) -> Frame | None:
+        """A frame of torch's own, which wraps what was compiled: it stands on the line that called it."""
+        caller = self._caller(compiled)
+        if not caller or not is_torch_file(logged.path):
+            return None
+        return Frame(caller[-1].function or "", caller[-1], wrapper=logged)
 
     def _frame_at(self, logged: Location, resumed_at: int | None) -> Frame:
         """A frame; that of code which resumes after a break has the `def` line of the function that broke."""
@@ -213,9 +225,10 @@ class _Conversion:
         outcome = Outcome.COMPILED if graph is not None else Outcome.EMPTY
         is_failed = compiled.state is AttemptState.FAILED
         if is_failed or (metrics is not None and metrics.fail_type is not None):
-            is_skipped = metrics is not None and metrics.fail_type == _UNSUPPORTED
+            is_skipped = metrics is not None and metrics.fail_type == UNSUPPORTED
             outcome, graph = Outcome.SKIPPED if is_skipped else Outcome.FAILED, None
         fixed = {item.symbol: item for item in reversed(compiled.specializations)}
+        marked = marked_sources(compiled)
         guard_count = metrics.guards if metrics is not None else None
         return Compile(
             id=str(compiled.id),
@@ -224,7 +237,10 @@ class _Conversion:
             graph=graph,
             guard_count=guard_count if guard_count is not None or guards is None else guards.count,
             guard_us=None if guards is None else guards.latency_us,
-            symbols=tuple(self._symbol(symbol, fixed.get(symbol.name)) for symbol in compiled.symbols),
+            symbols=tuple(
+                replace(symbol, marked=symbol.source in marked)
+                for symbol in (self._symbol(symbol, fixed.get(symbol.name)) for symbol in compiled.symbols)
+            ),
             seconds=None if metrics is None else metrics.seconds,
             restarts=() if metrics is None else tuple(item.split("\n", 1)[0] for item in metrics.restarts),
             caller=self._caller(compiled),
@@ -281,7 +297,7 @@ class _Conversion:
             context=cause.context,
             frame_function=frame.function,
             frame_line=self._first_lines.get(frame, frame.location.line),
-            frame_skipped=metrics is not None and metrics.fail_type == _UNSUPPORTED,
+            frame_skipped=metrics is not None and metrics.fail_type == UNSUPPORTED,
         )
 
     def _recompile(self, compiled: log.LoggedCompile, frame: Frame, *, is_limited: bool) -> Recompile:
@@ -307,16 +323,15 @@ class _Conversion:
 
     def _add_failed(self, compiled: log.LoggedCompile, frame: Frame) -> None:
         """A compile that failed: torch ran the frame in eager mode, or raised the error to the caller."""
-        error = _read_error(compiled)
-        metrics = compiled.metrics
-        is_unsupported = metrics is not None and metrics.fail_type == _UNSUPPORTED
+        error = read_error(compiled)
+        is_unsupported = error.exception == UNSUPPORTED
         stack = self._shown(item.location for item in read_printed_stack(error.user_code))
         if is_unsupported and (compiled.breaks or not error.text):
             kind = NotCompiledKind.SKIPPED
         elif self._suppresses_errors(compiled):
             kind = NotCompiledKind.COMPILER_ERROR
         else:
-            self._facts.failures.append(self._failure(compiled, error, stack, is_unsupported=is_unsupported))
+            self._facts.failures.append(self._failure(compiled, error, stack))
             return
         self._facts.not_compiled.append(
             NotCompiled(
@@ -330,17 +345,16 @@ class _Conversion:
             )
         )
 
-    def _failure(
-        self, compiled: log.LoggedCompile, error: _LoggedError, stack: Stack, *, is_unsupported: bool
-    ) -> Failure:
+    def _failure(self, compiled: log.LoggedCompile, error: LoggedError, stack: Stack) -> Failure:
         """An error that torch raised; the program has caught it if it compiled more."""
+        verdict = judge(error.exception)
         return Failure(
-            culprit=Culprit.USER if is_unsupported else Culprit.COMPILER,
-            kind="fullgraph" if is_unsupported else "backend",
-            message=error.reason.title or error.summary,
-            next_step=_FULLGRAPH if is_unsupported else _BACKEND,
+            culprit=verdict.culprit,
+            kind=verdict.kind,
+            message=error.message,
+            next_step=verdict.next_step,
             exception=error.exception,
-            stack=(*self._caller(compiled), *stack) if stack else self._caller(compiled),
+            stack=(*self._caller(compiled), *stack),
             traceback=error.text[-LONGEST:],
             gb_id=error.reason.gb_id,
             is_caught=compiled is not self._process.compiles[-1],
@@ -410,79 +424,6 @@ def _resumes(frame: Frame, here: Location, line: int) -> bool:
         _last_name(here.function or ""),
     )
     return is_same and frame.location.line <= line
-
-
-@dataclass(frozen=True)
-class _Limit:
-    """The recompile limit that refused a compile."""
-
-    kind: NotCompiledKind
-    reason: str
-    gb_id: str | None
-
-
-def _limit(compiled: log.LoggedCompile) -> _Limit | None:
-    """The limit that a compile met; older releases of torch record the reasons for the compile and then nothing."""
-    metrics = compiled.metrics
-    text = (metrics.fail_reason or "") if metrics is not None else ""
-    if "recompile limit exceeded" not in text and compiled.state is not AttemptState.REFUSED:
-        return None
-    limit = _LIMIT.search(text)
-    name = "recompile_limit" if limit is None else limit["name"]
-    shown = "a recompile limit" if limit is None else f"torch._dynamo.config.{name} ({limit['number']})"
-    return _Limit(
-        NotCompiledKind.ACCUMULATED_LIMIT if name.startswith("acc") else NotCompiledKind.RECOMPILE_LIMIT,
-        f"{shown} is reached: calls that no cache entry fits run in eager",
-        read_reasons(text)[0].gb_id if text else None,
-    )
-
-
-@dataclass(frozen=True)
-class _LoggedError:
-    """The exception that ended a compile."""
-
-    summary: str
-    text: str
-    reason: Reason
-    exception: str | None
-    user_code: str
-
-
-def _is_failed(compiled: log.LoggedCompile) -> bool:
-    metrics = compiled.metrics
-    return compiled.state is AttemptState.FAILED or (metrics is not None and metrics.fail_type is not None)
-
-
-def _read_error(compiled: log.LoggedCompile) -> _LoggedError:
-    """The last error of a compile: the exception at the end of its traceback, else the cause in torch's metrics."""
-    metrics = compiled.metrics
-    message = (metrics.fail_reason or "") if metrics is not None else ""
-    exception = metrics.fail_type if metrics is not None else None
-    errors = [error for attempt in compiled.attempts for error in attempt.errors]
-    summary, text = message.partition("\n")[0], ""
-    if errors:
-        summary, text = errors[-1].summary, _error_text(errors[-1])
-        name = summary.partition(":")[0]
-        exception = name.rpartition(".")[2] or exception
-        raised = text.rfind(f"\n{name}: ")
-        message = text[raised:].partition(": ")[2] if raised >= 0 else message or summary.partition(": ")[2]
-    reason = next((item.chain[0] for item in reversed(compiled.breaks)), None)
-    return _LoggedError(
-        summary,
-        text,
-        reason or read_reasons(message)[0],
-        exception,
-        text.partition("from user code:")[2].replace(
-            "\n   File", "\n  File"
-        ),  # the first frame has a blank more
-    )
-
-
-def _error_text(error: log.CompileError) -> str:
-    try:
-        return read_text(error.payload)
-    except LogError:
-        return ""
 
 
 def _is_hidden(path: str) -> bool:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 _ENTRY = re.compile(r"(?P<compile_id>\[?!?[\w/]+\]?): (?P<text>.*)$", re.DOTALL)
 _TENSOR = re.compile(r"tensor '(?P<source>.+?)' (?P<rest>.+)", re.DOTALL)
+_TYPE = re.compile(
+    r"expected type of '(?P<source>.+)' to be a tensor type, '? ?but found (?:<class ')?(?P<kind>[\w.]+)"
+)
+_KEYS = re.compile(r"\b(?!DispatchKeySet\b)[A-Z]\w+")
+_DUCK_SIZING = "they had the same size when it was compiled, so torch took them for equal"
 _INDEXED = re.compile(
     r"(?P<what>size|stride) mismatch at index (?P<index>\d+)\. expected (?P<was>[^,]+), actual (?P<now>\S+)"
 )
@@ -37,25 +42,75 @@ _PROPERTIES: dict[str, tuple[str, GuardCause]] = {
     "requires_grad": ("", GuardCause.REQUIRES_GRAD),
     "dispatch key set": ("the dispatch keys", GuardCause.DISPATCH),
 }
-_BORN_COMMENT = re.compile(
-    r"#\s(?P<path>[^#\n:]+?):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)\s*$", re.MULTILINE
-)
+_BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)")
 _EQUALS = re.compile(r"(?P<source>[^=<>!]+) == (?P<value>[^=].*)$", re.DOTALL)
-_GLOBAL_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>[\w ]+?)\s*$")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?$")
 _SIZE = re.compile(r"\.(?:size|stride|storage_offset)\(|\.shape\[")
-_CAUSES: tuple[tuple[re.Pattern[str], GuardCause], ...] = (
-    (re.compile(r"duplicate tensor|same tensor|is not L\[|aliasing", re.IGNORECASE), GuardCause.ALIASING),
-    (re.compile(r"GLOBAL_STATE|grad_mode|is_grad_enabled|torch_function|autocast"), GuardCause.GLOBAL_STATE),
-    (re.compile(r"backend|___compiled_function"), GuardCause.BACKEND),
-    (re.compile(r"\.training\b"), GuardCause.TRAINING),
-    (re.compile(r"___check_type_id|type\(.*\) (?:is|==)"), GuardCause.TYPE),
-    (re.compile(r"___check_obj_id|___check_current_device| is (?:not )?L\["), GuardCause.OBJECT),
-    (re.compile(r"\blen\("), GuardCause.LENGTH),
-    (re.compile(r"dict_contains|__contains__|dict\.keys|hasattr"), GuardCause.KEYS),
-    (re.compile(r" is (?:not )?None$|== None$"), GuardCause.NONE),
-    (re.compile(r"deallocated|was freed|invalidated"), GuardCause.DELETED),
+_FORMS: tuple[tuple[str, str, GuardCause], ...] = (
+    (
+        r"BACKEND_MATCH failure|.*___compiled_function",
+        "compiled before with another backend, mode or options of torch.compile",
+        GuardCause.BACKEND,
+    ),
+    (
+        r".*___check_torch_function_mode_stack",
+        "the stack of torch function modes is another one",
+        GuardCause.GLOBAL_STATE,
+    ),
+    (r"Duplicate tensor", "two inputs are the same tensor now, or no longer", GuardCause.ALIASING),
+    (
+        r"___check_type_id\((?P<source>.*), \d+\), type=(?:<class ')?(?:__main__\.|builtins\.)?(?P<was>[\w.]+)'?>?$",
+        "the type of {source} is no longer {was}",
+        GuardCause.TYPE,
+    ),
+    (r"___check_type_id\((?P<source>.*), \d+\)", "the type of {source} changed", GuardCause.TYPE),
+    (r"___check_obj_id\((?P<source>.*), \d+\)", "{source} is another object than before", GuardCause.OBJECT),
+    (
+        r"not ___dict_contains\((?P<key>.*?), (?P<source>.*)\)$",
+        "{key} was not in {source}, now it is",
+        GuardCause.KEYS,
+    ),
+    (
+        r"___dict_contains\((?P<key>.*?), (?P<source>.*)\)$",
+        "{key} was in {source}, now it is not",
+        GuardCause.KEYS,
+    ),
+    (
+        r"not (?:frozen)?set\.__contains__\((?P<source>.*), (?P<key>.*)\)$",
+        "{key} was not in {source}, now it is",
+        GuardCause.KEYS,
+    ),
+    (
+        r"(?:frozen)?set\.__contains__\((?P<source>.*), (?P<key>.*)\)$",
+        "{key} was in {source}, now it is not",
+        GuardCause.KEYS,
+    ),
+    (
+        r"not hasattr\((?P<source>.*), '(?P<key>\w+)'\)$",
+        "{source}.{key} was absent, now it is set",
+        GuardCause.MISSING,
+    ),
+    (
+        r"hasattr\((?P<source>.*), '(?P<key>\w+)'\)$",
+        "{source}.{key} was set, now it is absent",
+        GuardCause.MISSING,
+    ),
+    (
+        r"(?P<source>len\(.*\)) (?:!=|==) (?P<was>\d+)$",
+        "{source} is no longer {was}",
+        GuardCause.LENGTH,
+    ),
+    (r"(?P<source>.+) is None$", "{source} is no longer None", GuardCause.NONE),
+    (r"(?P<source>.+) is not None$", "{source} was not None, now it is", GuardCause.NONE),
+    (r"not (?P<source>[\w.\[\]'\"]+)$", "{source} was empty or false, now it is not", GuardCause.LENGTH),
 )
+"""Forms of guards in the user's words, what their failure means, and the cause; the first that matches counts."""
+_GLOBAL_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>.+)", re.DOTALL)
+_STATE_WORDS = {
+    "num_threads": "the number of threads",
+    "deterministic_algorithms": "the setting for deterministic algorithms",
+    "default_dtype": "the default dtype",
+}
 _SMALL = frozenset(
     {GuardCause.NUMBER, GuardCause.VALUE, GuardCause.DIMENSION, GuardCause.STRIDE, GuardCause.RELATION}
     | {GuardCause.LENGTH}
@@ -124,16 +179,42 @@ def _failure(text: str, origins: GuardOrigins) -> GuardFailure:
         condition, origins
     )
     code = condition.partition("  #")[0].strip()
-    tensor = _TENSOR.match(code)
-    failure = _of_tensor(tensor["source"], tensor["rest"]) if tensor is not None else _of_condition(code)
+    failure = _of_type(code) or _of_tensor(code) or _of_condition(code)
+    if "duck sizing added this equality" in condition:
+        failure = replace(failure, difference=f"{failure.difference} ({_DUCK_SIZING})")
     if not born and failure.source:
         born = _born_of_symbol(failure, origins)
     return replace(failure, code=code[:2000], born=born)
 
 
-def _of_tensor(logged: str, rest: str) -> GuardFailure:
+def _of_type(code: str) -> GuardFailure | None:
+    """`expected type of 'x' to be a tensor type, ' but found int`."""
+    other = _TYPE.match(code)
+    if other is None:
+        return None
+    source, kind = in_user_words(other["source"]), other["kind"]
+    if kind == "NoneType":
+        return GuardFailure(
+            "TENSOR_MATCH",
+            source,
+            "",
+            f"{source} was a tensor, now None",
+            "a tensor",
+            "None",
+            cause=GuardCause.NONE,
+        )
+    name = kind.rpartition(".")[2]
+    text = f"the type of {source} changed, now {kind.removeprefix('__main__.')}"
+    return GuardFailure("TENSOR_MATCH", source, "", text, None, name, cause=GuardCause.TYPE)
+
+
+def _of_tensor(code: str) -> GuardFailure | None:
     """`tensor 'x' size mismatch at index 0. expected 4, actual 7`."""
-    source = in_user_words(logged)
+    tensor = _TENSOR.match(code)
+    if tensor is None:
+        return None
+    source = in_user_words(tensor["source"])
+    rest = tensor["rest"].partition(". Guard failed on a parameter")[0].rstrip()
     indexed = _INDEXED.match(rest)
     if indexed is not None:
         index, was, now = int(indexed["index"]), indexed["was"].strip(), indexed["now"].rstrip(".")
@@ -157,6 +238,8 @@ def _of_tensor(logged: str, rest: str) -> GuardFailure:
 
 def _property(source: str, changed: re.Match[str]) -> GuardFailure:
     name = changed["what"].lower().removeprefix("tensor ")
+    if name == "dispatch key set":
+        return _dispatch(source, changed)
     words, cause = _PROPERTIES[name]
     was, now = changed["was"].strip(), (changed["now"] or changed["later"] or "").strip() or None
     if name == "requires_grad":
@@ -169,36 +252,63 @@ def _property(source: str, changed: re.Match[str]) -> GuardFailure:
     return GuardFailure("TENSOR_MATCH", source, "", text, was, now, cause=cause)
 
 
+def _dispatch(source: str, changed: re.Match[str]) -> GuardFailure:
+    """The dispatch keys that a tensor has gained or lost."""
+    was, now = (_KEYS.findall(changed[name] or "") for name in ("was", "now"))
+    parts = [f"with {key}" for key in now if key not in was] + [
+        f"without {key}" for key in was if key not in now
+    ]
+    text = f"the dispatch keys of {source} changed" + (f", now {format_list(parts)}" if parts else "")
+    return GuardFailure("TENSOR_MATCH", source, "", text, cause=GuardCause.DISPATCH)
+
+
 def _of_condition(code: str) -> GuardFailure:
     """`L['self'].scale == 1.0`: the value of the new call is not in the log."""
     words = in_user_words(code)
-    equals = _EQUALS.match(words)
-    cause = next((cause for pattern, cause in _CAUSES if pattern.search(code)), None)
-    source, was = "", None
-    if equals is not None:
-        source, was = equals["source"].strip(), equals["value"].strip()
-        if cause is None:
-            is_number = _NUMBER.match(was) is not None
-            cause = GuardCause.NUMBER if is_number else GuardCause.VALUE
-            if _SIZE.search(words):
-                cause = GuardCause.RELATION
-    elif cause is None and _SIZE.search(words):
-        cause = GuardCause.RELATION
-    if cause in {GuardCause.GLOBAL_STATE, GuardCause.ALIASING, GuardCause.BACKEND}:
-        source, was = "", None
-    return GuardFailure(
-        "", source, "", _difference(words, source, was, cause), was, cause=cause or GuardCause.OTHER
+    state = _GLOBAL_STATE.match(words)
+    if state is not None:
+        return GuardFailure(
+            "GLOBAL_STATE", "", "", _changed_state(state["what"]), cause=GuardCause.GLOBAL_STATE
+        )
+    return _of_form(words) or _of_comparison(words)
+
+
+def _changed_state(names: str) -> str:
+    """`grad mode changed` of `grad_mode `."""
+    return (
+        f"{format_list([_STATE_WORDS.get(name, name.replace('_', ' ')) for name in names.split()])} changed"
     )
 
 
-def _difference(words: str, source: str, was: str | None, cause: GuardCause | None) -> str:
-    """What changed, as far as it is known."""
-    state = _GLOBAL_STATE.match(words)
-    if state is not None:
-        return f"{format_list([part.replace('_', ' ') for part in state['what'].split()])} changed"
-    if was is not None and cause is not GuardCause.RELATION:
-        return f"{source} is no longer {was}"
-    return f"{words} no longer holds" if cause is GuardCause.RELATION else words
+def _of_form(words: str) -> GuardFailure | None:
+    for pattern, text, cause in _FORMS:
+        form = re.match(pattern, words, re.DOTALL)
+        if form is not None:
+            parts = form.groupdict()
+            is_training = parts.get("source", "").endswith(".training")
+            return GuardFailure(
+                "",
+                parts.get("source", ""),
+                "",
+                text.format(**parts),
+                parts.get("was"),
+                cause=GuardCause.TRAINING if is_training else cause,
+            )
+    return None
+
+
+def _of_comparison(words: str) -> GuardFailure:
+    equals = _EQUALS.match(words)
+    if equals is None or _SIZE.search(words):
+        cause = GuardCause.RELATION if _SIZE.search(words) else GuardCause.OTHER
+        return GuardFailure("", "", "", f"{words} no longer holds", cause=cause)
+    source, was = equals["source"].strip(), equals["value"].strip()
+    cause = GuardCause.NUMBER if _NUMBER.match(was) else GuardCause.VALUE
+    if source.endswith(".training"):
+        cause = GuardCause.TRAINING
+    elif was == "None":
+        cause = GuardCause.NONE
+    return GuardFailure("", source, "", f"{source} is no longer {was}", was, cause=cause)
 
 
 def _born_in_comment(text: str, origins: GuardOrigins) -> Stack:

@@ -1,23 +1,65 @@
-"""Programs as each rank of a world without a network, in the shared worker."""
+"""Programs as each rank of a world without a network, in the shared worker, against two real processes over gloo."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import json
+import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fuselight.shared.report import Report, World, innermost_user_frame
+from fuselight.shared.inputs.grammar import world_of_directives
+from fuselight.shared.protocol import Answer, Refused
+from fuselight.shared.report import Compile, EqualRanks, Report, World, innermost_user_frame
 from fuselight.shared.world_plan import world_plan
 from fuselight_server.explain.findings import findings
 from tests.support.live_worker import LiveWorker
+from tests.support.lsp_client import ROOT
 from tests.support.rank_programs import PROGRAMS
 
 pytestmark = pytest.mark.torch
 
+DEADLINE = 400
+OPERATORS = {
+    "allreduce_": "all_reduce",
+    "allgather_": "all_gather",
+    "_allgather_base_": "all_gather",
+    "allgather_into_tensor_coalesced_": "all_gather",
+    "_reduce_scatter_base_": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced_": "reduce_scatter",
+    "alltoall_base_": "all_to_all",
+    "broadcast_": "broadcast",
+    "scatter_": "scatter",
+    "barrier": "barrier",
+}
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes did in each program, one file for each rank."""
+    folder = tmp_path_factory.mktemp("real")
+    for name, source in PROGRAMS.items():
+        (folder / f"{name}.py").write_text(source, encoding="utf-8")
+    script = ROOT / "tests" / "support" / "real_ranks.py"
+    command = [sys.executable, str(script), str(folder), *PROGRAMS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def report_of(live: LiveWorker) -> Callable[[str], Report]:
+    """The report of each program as two ranks, which is run once."""
+    return functools.cache(lambda name: run_program(live, PROGRAMS[name], 2, file=f"{name}.py"))
+
 
 def run_program(live: LiveWorker, source: str, ranks: int, mesh: str | None = None, **options: Any) -> Report:
-    """The report of a program as several ranks."""
     request = live.request(source, "", **options)
     return live.report(replace(request, world=world_plan(ranks, mesh)))
 
@@ -27,29 +69,203 @@ def world_of(report: Report) -> World:
     return report.world
 
 
-def calls(world: World, roots: tuple[str, ...], group: int = 0) -> list[tuple[str, int, int | None, bool]]:
-    """Kind, bytes, line of the user's file, and whether a graph calls it."""
-    lines = []
-    for call in world.groups[group].collectives:
-        place = innermost_user_frame(call.stack, roots)
-        lines.append((call.kind, call.bytes, place.line if place else None, call.in_graph))
-    return lines
+def graph_of(compiled: Compile) -> list[str]:
+    assert compiled.graph is not None
+    return [target.rpartition(".")[2] for target in compiled.graph.targets]
 
 
-def test_tensor_parallelism_in_a_mesh(live: LiveWorker) -> None:
-    source = PROGRAMS["tensor_parallel"]
-    report = run_program(live, source, 2, "model=2")
+def group_of(report: Report, rank: int) -> EqualRanks:
+    return next(group for group in world_of(report).groups if rank in group.ranks)
+
+
+def line_of(source: str, text: str) -> int:
+    return next(number for number, line in enumerate(source.splitlines(), 1) if text in line)
+
+
+def lines(report: Report) -> list[int | None]:
+    """The user's line of each collective of the first rank."""
+    places = [innermost_user_frame(call.stack, report.roots) for call in group_of(report, 0).collectives]
+    return [place.line if place is not None else None for place in places]
+
+
+def codes(report: Report) -> list[str]:
+    """The codes of findings about ranks."""
+    return [finding.code for finding in findings(report) if finding.code.startswith("FL9")]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_two_real_processes(report_of: Callable[[str], Report], real: Path, name: str) -> None:
+    report = report_of(name)
+    assert report.failures == ()
+    for rank in (0, 1):
+        group = group_of(report, rank)
+        truth: dict[str, Any] = json.loads((real / f"{name}-{rank}.json").read_text(encoding="utf-8"))
+        graphs = [graph_of(compiled) for compiled in group.compiles if compiled.graph is not None]
+        assert graphs == truth["graphs"]
+        assert len(group.collectives) == group.collective_count
+        assert [call.kind for call in group.collectives] == [
+            OPERATORS[kind] for kind, _ in truth["collectives"]
+        ]
+        for call, (_, shapes) in zip(group.collectives, truth["collectives"], strict=True):
+            if (
+                call.kind != "barrier" and len(shapes) > 1 and shapes[1]
+            ):  # the profiler has none of lists of tensors
+                assert call.shapes == (tuple(shapes[1]),)
+    assert codes(report) == (["FL911"] if name == "branch_on_the_rank" else [])
+
+
+def test_tensor_parallel_layers_reduce_on_their_lines(report_of: Callable[[str], Report]) -> None:
+    report = report_of("tensor_parallel")
+    (group,) = world_of(report).groups
+    assert group.ranks == (0, 1)
+    # One all-reduce in the forward graph, for the rows, and one in the backward graph, for the columns.
+    in_graphs = [call for call in group.collectives if call.in_graph]
+    assert [(call.kind, call.bytes, call.group, call.is_backward) for call in in_graphs] == [
+        ("all_reduce", 4 * 16 * 4, (0, 1), False),
+        ("all_reduce", 4 * 16 * 4, (0, 1), True),
+    ]
+    assert lines(report)[-2:] == [line_of(PROGRAMS["tensor_parallel"], "self.down(")] * 2
+    assert [note.kind for note in report.notes].count("world_values") == 1
+
+
+def test_hooks_are_named(report_of: Callable[[str], Report]) -> None:
+    sharded = group_of(report_of("fully_shard"), 0).collectives
+    assert {call.source for call in sharded} == {"fsdp"}
+    assert {(call.kind, call.is_backward) for call in sharded} == {
+        ("all_gather", False),
+        ("all_gather", True),
+        ("reduce_scatter", True),
+    }
+    parallel = [call for call in group_of(report_of("data_parallel"), 0).collectives if call.is_backward]
+    assert {(call.kind, call.source, call.is_async) for call in parallel} == {("all_reduce", "ddp", True)}
+    # Every parameter is in one bucket: weights and biases of the three layers, twice.
+    parameters = (16 * 32 + 32) + (32 * 16 + 16) + (16 * 20_000 + 20_000) + (20_000 * 16 + 16)
+    assert sum(call.bytes for call in parallel) == 2 * 4 * parameters
+
+
+def test_a_target_with_a_directive(live: LiveWorker) -> None:
+    """The process group exists before the file is imported; the lines of the backward are those of the forward."""
+    source = """\
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+from torch.distributed.device_mesh import init_device_mesh
+
+mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("data", "model"))
+seen = [None] * dist.get_world_size()
+dist.broadcast_object_list(seen if dist.get_rank() else [dist.get_rank()] * 4, src=0)
+
+# fuselight: Net()(f32[4, 8], train=True, ranks=4, mesh="data=2,model=2")
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+        assert seen == [0, 0, 0, 0] or dist.get_rank() == 0
+
+    def forward(self, x):
+        x = self.layer(x)
+        if mesh["data"].get_local_rank() == 1:
+            print("second row")
+        return funcol.all_reduce(x, "sum", mesh["model"]).cos()
+"""
+    request = live.request(source, "Net")
+    request = replace(
+        request, world=world_of_directives(directive.text for directive in request.inputs.directives)
+    )
+    report = live.report(request)
     world = world_of(report)
     assert report.failures == ()
-    assert world.ran == (0, 1)
-    assert len(world.groups) == 1, [finding.title for finding in findings(report)]
-    assert len(report.compiles) == 1
-    line = next(number for number, text in enumerate(source.splitlines(), 1) if "self.down(" in text)
-    # One all-reduce in the forward graph, for the rows, and one in the backward graph, for the columns.
-    assert [call for call in calls(world, report.roots) if call[3]] == [
-        ("all_reduce", 4 * 16 * 4, line, True),
-        ("all_reduce", 4 * 16 * 4, line, True),
+    assert [group.ranks for group in world.groups] == [(0, 1), (2, 3)]
+    assert [
+        (finding.code, finding.span.line) for finding in findings(report) if finding.code != "GB0007"
+    ] == [
+        ("FL911", line_of(source, "print(")),
+        ("GB0059", line_of(source, "print(")),
     ]
-    assert [call.is_backward for call in world.groups[0].collectives if call.in_graph] == [False, True]
-    assert not [finding for finding in findings(report) if finding.code.startswith("FL9")]
-    assert any(note.kind == "world_values" for note in report.notes)
+    assert {len(call.group) for call in world.groups[0].collectives if call.in_graph} == {2}
+    assert set(lines(report)[1:]) == {line_of(source, "funcol.all_reduce")}
+
+
+REFUSED = {
+    "another size": (
+        'torch.distributed.init_process_group("gloo", rank=0, world_size=2)',
+        "the program starts a world of `2` ranks, and this run has `3`",
+    ),
+    "another rank": (
+        'torch.distributed.init_process_group("gloo", rank=7, world_size=3)',
+        "the program is rank `0` in this run, and starts as rank `7`",
+    ),
+    "another number of processes": (
+        "torch.multiprocessing.spawn(print, nprocs=8)",
+        "the program starts a world of `8` ranks, and this run has `3`",
+    ),
+    "an object of a rank that does not run yet": (
+        'torch.distributed.init_process_group("nccl"); torch.distributed.recv_object_list([None], src=2)',
+        "rank 0 receives an object here that rank 2 has not sent in this run",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_program_that_does_not_fit(live: LiveWorker, what: str) -> None:
+    text, message = REFUSED[what]
+    source = f'import torch\nimport torch.multiprocessing\nif __name__ == "__main__":\n    {text}\n'
+    report = run_program(live, source, 3)
+    (failure,) = report.failures
+    assert failure.message == message
+    assert failure.next_step
+    place = innermost_user_frame(failure.stack, report.roots)
+    assert place is not None
+    assert place.line == 4
+
+
+def test_ranks_that_end_in_other_ways_are_named(live: LiveWorker) -> None:
+    """One raises, one is killed, one does not end: the report has the others, and each failure."""
+    source = """\
+import os, signal, sys
+import torch
+import torch.distributed as dist
+
+@torch.compile
+def step(x):
+    return x.sin()
+
+if __name__ == "__main__":
+    dist.init_process_group("nccl")
+    rank = dist.get_rank()
+    step(torch.ones(4))
+    dist.barrier()
+    if rank == 1:
+        raise ValueError("only here")
+    if rank == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while rank == 3:
+        pass
+"""
+    report = run_program(live, source, 4, seconds=6.0)
+    assert report.failures == ()
+    kinds = {group.ranks: [failure.kind for failure in group.failures] for group in world_of(report).groups}
+    assert kinds == {(0,): [], (1,): ["exception"], (2,): ["signal"], (3,): ["timeout"]}
+    named = [(finding.code, finding.message.splitlines()[0]) for finding in findings(report)]
+    assert sorted(named) == [
+        ("FL401", "Only on rank 1."),
+        ("FL405", "Only on rank 3."),
+        ("FL407", "Only on rank 2."),
+    ]
+    assert all(group.collective_count == 1 for group in world_of(report).groups if group.ranks != (2,))
+
+
+def test_a_canceled_run_leaves_no_process(live: LiveWorker, the_next_run_works: None) -> None:
+    del the_next_run_works
+    source = 'import torch\nif __name__ == "__main__":\n    while True:\n        pass\n'
+    request = replace(live.request(source, ""), world=world_plan(8))
+
+    async def canceled() -> Answer | Refused:
+        started: asyncio.Event = asyncio.Event()
+        run = asyncio.ensure_future(live.worker.run(request, lambda _: started.set()))
+        await started.wait()
+        run.cancel()
+        return await run
+
+    with pytest.raises(asyncio.CancelledError):
+        live.do(canceled())

@@ -25,7 +25,7 @@ from fuselight.capture import dynamo
 from fuselight.capture.calls import importing
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
-from fuselight.shared.protocol import LiveRequest
+from fuselight.shared.protocol import AssembleRequest, GenerateRequest, LiveRequest
 from fuselight.shared.report import Culprit, Failure, is_user_file
 from fuselight.worker.child import answers, run_failures
 from fuselight.worker.child.reads import ReadRecorder
@@ -110,7 +110,8 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     request = job.request
     process.allow_sampling()
     is_live = isinstance(request, LiveRequest)
-    if is_live or request.world is not None:
+    in_world = request.world is not None
+    if is_live or (in_world and not isinstance(request, (GenerateRequest, AssembleRequest))):
         devices.hide()  # it lives long, or is one of many, and must not hold memory of the GPU that the user needs
     elif not forks:
         devices.use_driver()
@@ -124,12 +125,12 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     os.environ.update(request.environment)
     if job.threads is not None:
         torch.set_num_threads(job.threads)
-    redirect = not forks and not torch.cuda.is_available()
+    redirect = not forks and (in_world or not torch.cuda.is_available())
     sources = importing.Sources(
         request.roots,
         request.overlays,
         redirect=redirect,
-        redirect_numbers=request.world is not None,
+        redirect_numbers=in_world,
         keeps_texts=is_live,
         kept=job.kept_texts,
     )

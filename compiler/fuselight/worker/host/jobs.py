@@ -127,8 +127,13 @@ def _logged_start(state: RunState) -> None:
 
 
 def _program_capture(state: RunState) -> Callable[..., Any]:
-    """Capture with AOTAutograd too, where a whole program runs: what it refuses, the program meets."""
-    state.aot = dynamo.AotCapture(lambda: state.phase == "main" and not state.fake)
+    """Capture with AOTAutograd too, where a whole program runs: what it refuses, the program meets.
+
+    Of a rank too, because the collectives of a backward graph then have the lines of the forward.
+    """
+    state.aot = dynamo.AotCapture(
+        lambda: (state.phase == "main" or state.node_runs is not None) and not state.fake
+    )
     if state.node_runs is None:
         return state.aot
     from fuselight.worker.ranks.rank_run import by_node  # noqa: PLC0415 - the same

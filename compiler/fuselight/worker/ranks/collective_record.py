@@ -21,6 +21,8 @@ MOST = 2_000
 _MOST_FRAMES = 6
 _BACKWARD = os.path.join("torch", "autograd", "graph.py")
 _FSDP = os.path.join("torch", "distributed", "fsdp", "")
+_C10D = os.path.join("torch", "distributed", "distributed_c10d.py")
+_DYNAMO = os.path.join("torch", "_dynamo", "")
 _DDP = os.path.join("torch", "nn", "parallel", "distributed.py")
 
 
@@ -55,7 +57,7 @@ class CollectiveRecord:
             in_graph=running is not None,
             is_backward=is_backward,
             source=source,
-            is_async=call.is_async and running is None and (source != "ddp" or is_backward),
+            is_async=call.is_async and _is_asynchronous(python, source, is_backward=is_backward),
             peer=call.peer,
         )
 
@@ -79,13 +81,36 @@ def _source(python: Sequence[FrameType], call: CollectiveCall) -> str:
     """Whose hook calls it."""
     if any(_is_file(frame, _FSDP) for frame in python):
         return "fsdp"
-    innermost = next((frame for frame in python if not stacks.is_ours(frame.f_code.co_filename)), None)
+    innermost = _innermost(python)
     if innermost is None:
         return ""
     # The reducer of DDP is C++: the autograd engine calls it, and it reduces a flat bucket.
     is_bucket = call.kind == "all_reduce" and _is_flat(call) and _is_file(innermost, _BACKWARD)
     in_ddp = any(_is_file(frame, _DDP) and frame.f_code.co_name == "__init__" for frame in python)
     return "ddp" if is_bucket or in_ddp or _is_file(innermost, _DDP) else ""
+
+
+def _innermost(python: Sequence[FrameType]) -> FrameType | None:
+    """The frame that calls the operator: below it are ours, and Dynamo's that keep it out of them."""
+    return next(
+        (
+            frame
+            for frame in python
+            if not stacks.is_ours(frame.f_code.co_filename) and not _is_file(frame, _DYNAMO)
+        ),
+        None,
+    )
+
+
+def _is_asynchronous(python: Sequence[FrameType], source: str, *, is_backward: bool) -> bool:
+    """Whether the caller continues before it ends: what torch.distributed was asked for, and the buckets of DDP.
+
+    Functional collectives are waited for where their result is used, which is not known.
+    """
+    if source == "ddp":
+        return is_backward
+    innermost = _innermost(python)
+    return innermost is not None and _is_file(innermost, _C10D)
 
 
 def _is_flat(call: CollectiveCall) -> bool:

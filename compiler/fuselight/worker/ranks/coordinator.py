@@ -13,9 +13,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from fuselight.adapters.torch_api.distributed import fake_world
+from fuselight.adapters.torch_api.distributed.objects import ENDED
 from fuselight.shared import wire
 from fuselight.shared.codec import DecodeError, decode
 from fuselight.shared.report import Failure, Report, WorldPlan
@@ -24,7 +26,7 @@ from fuselight.worker.child import child, run_failures
 from fuselight.worker.child.state import ChildJob, RunState, keep
 from fuselight.worker.processes import children, process
 from fuselight.worker.ranks.merged_ranks import MergedRanks, RankRun
-from fuselight.worker.ranks.rank_run import Work, run_rank
+from fuselight.worker.ranks.rank_run import RANK_FOLDER, Work, run_rank
 
 _AT_ONCE = 2
 """Ranks that run in parallel, if there are two cores."""
@@ -80,7 +82,7 @@ class _RankProcess:
     _status: Callable[[], int | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._directory = tempfile.mkdtemp(prefix=f"rank-{self.rank}-", dir=self.job.directory)
+        self._directory = tempfile.mkdtemp(prefix=f"{RANK_FOLDER}{self.rank}-", dir=self.job.directory)
         request = replace(self.job.request, world=replace(self.plan, rank=self.rank))
         job = replace(self.job, request=request, directory=self._directory)
         if self.job.forked:
@@ -129,6 +131,8 @@ class _RankProcess:
         if report is None or self._kill_at is not None:
             failure = self._failure(self._status() or 0)
             report = report or self._report("partial.json")
+        with contextlib.suppress(OSError):  # for ranks that wait for its objects
+            (Path(self.job.directory) / f"{self.rank}-{ENDED}").touch()
         return RankRun(self.rank, report, failure, time.monotonic() - self.started)
 
     def _failure(self, status: int) -> Failure:

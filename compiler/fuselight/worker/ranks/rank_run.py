@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from fuselight.adapters.torch_api.distributed import fake_world
+from fuselight.adapters.torch_api.distributed.objects import ObjectExchange
 from fuselight.shared.protocol import CaptureRequest
 from fuselight.shared.report import Culprit, Failure, Note, Report, WorldPlan
 from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
 from fuselight.worker.ranks.collective_record import CollectiveRecord
 
+RANK_FOLDER = "rank-"
+"""Start of the name of a rank's folder, in the folder of the run of all ranks."""
 Work = Callable[[RunState], None]
 
 
@@ -46,8 +50,10 @@ def run_rank(state: RunState, plan: WorldPlan, work: Work) -> None:
     if isinstance(state.job.request, CaptureRequest):
         state.result = RankResult(record)
         state.node_runs = record.nodes
+    exchange = ObjectExchange(_shared_folder(state), rank)
+    exchange.start()
     try:
-        with fake_world.fake_world(rank, plan.size, record.add):
+        with fake_world.fake_world(rank, plan.size, record.add, exchange):
             if state.job.request.target.kind not in {"main", "call"}:
                 fake_world.start(rank, plan.size)
             try:
@@ -58,6 +64,12 @@ def run_rank(state: RunState, plan: WorldPlan, work: Work) -> None:
     finally:
         if record.count:
             state.notes.append(_not_real())
+
+
+def _shared_folder(state: RunState) -> Path:
+    """Where the ranks of a run leave their objects: beside the folder of each; of a rank alone, in its own."""
+    directory = Path(state.job.directory)
+    return directory.parent if directory.name.startswith(RANK_FOLDER) else directory
 
 
 def _not_real() -> Note:

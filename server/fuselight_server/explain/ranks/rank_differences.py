@@ -112,8 +112,10 @@ def _compile_differences(world: World, roots: Sequence[str]) -> Iterator[WorldDi
     for group in world.groups:
         if group is usual:
             continue
-        for compare in (_graph_difference, _break_difference, _recompile_difference):
-            difference = compare(group, usual, roots)
+        broken = _break_difference(group, usual, roots)
+        # Graphs that end at a break of some ranks differ, too.
+        graphs = _graph_difference(group, usual, roots) if broken is None else None
+        for difference in (broken, graphs, _recompile_difference(group, usual, roots)):
             if difference is not None and (difference.title, difference.location) not in seen:
                 seen.add((difference.title, difference.location))
                 yield difference

@@ -19,10 +19,6 @@ from typing import Any
 
 import torch
 
-from fuselight.adapters.torch_api.patching import wrapped
-
-_ANY_PEER = -1
-
 
 @dataclass(frozen=True)
 class CollectiveCall:
@@ -78,15 +74,24 @@ def _fill_all(outputs: list[torch.Tensor], inputs: list[torch.Tensor], _group: A
         _copy_repeated(output, inputs[index * len(inputs) // len(outputs)].detach().clone())
 
 
+def _fill_zeros(outputs: list[torch.Tensor], _inputs: list[torch.Tensor], _group: Any) -> None:
+    """Have what another rank would send be zeros, not whatever the memory holds."""
+    for output in outputs:
+        output.detach().zero_()
+
+
 def _fill_part(outputs: list[torch.Tensor], inputs: list[torch.Tensor], group: Any) -> None:
     """Take this rank's part of what is scattered."""
     rank = group.rank()
+    if not inputs:  # a scatter from another rank
+        _fill_zeros(outputs, inputs, group)
+        return
     for index, output in enumerate(outputs):
         if len(inputs) == len(outputs):
             flat = inputs[index].detach().reshape(-1)
             part = flat[rank * output.numel() : (rank + 1) * output.numel()]
             _copy_repeated(output, part.clone())
-        elif inputs:
+        else:
             _copy_repeated(output, inputs[min(rank, len(inputs) - 1)].detach().clone())
 
 
@@ -124,8 +129,8 @@ _OPERATORS: dict[str, _CollectiveOperator] = {
     "gather_": _CollectiveOperator("gather", 1, 0, _fill_all, returns=False, group=2, peer=3),
     "scatter_": _CollectiveOperator("scatter", 1, 0, _fill_part, group=2, peer=3),
     "send": _CollectiveOperator("send", 0, 0, _keep, returns=False, group=1, peer=2),
-    "recv_": _CollectiveOperator("recv", 0, 0, _keep, returns=False, group=1, peer=2),
-    "recv_any_source_": _CollectiveOperator("recv", 0, 0, _keep, returns=False, group=1),
+    "recv_": _CollectiveOperator("recv", 0, 0, _fill_zeros, returns=False, group=1, peer=2),
+    "recv_any_source_": _CollectiveOperator("recv", 0, 0, _fill_zeros, returns=False, group=1),
     "barrier": _CollectiveOperator("barrier", 0, 0, _keep, returns=False, group=1),
 }
 
@@ -224,25 +229,6 @@ def recorded(listener: Listener) -> Iterator[None]:
                 # Eager code of a function that Dynamo skips calls it, and Dynamo would compile it there.
                 library.impl(name, disable(kernel), "CPU")
     try:
-        with _objects():
-            yield
+        yield
     finally:
         library._destroy()
-
-
-@contextlib.contextmanager
-def _objects() -> Iterator[None]:
-    """Have a rank keep its objects where it would receive those of another rank, which do not exist."""
-    import torch.distributed as dist  # noqa: PLC0415 - only in a world
-
-    def keep(real: Callable[..., Any], objects: Any, *args: Any, **named: Any) -> None:
-        del real, args
-        group = named.get("group")
-        dist.barrier(group=group)
-        del objects
-
-    with contextlib.ExitStack() as stack:
-        for owner in (dist, dist.distributed_c10d):
-            if hasattr(owner, "broadcast_object_list"):
-                stack.enter_context(wrapped(owner, "broadcast_object_list", keep))
-        yield

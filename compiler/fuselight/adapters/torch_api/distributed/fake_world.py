@@ -17,19 +17,12 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api.distributed import collectives
+from fuselight.adapters.torch_api.distributed.objects import ObjectExchange, exchanged
+from fuselight.adapters.torch_api.distributed.world_error import FakeWorldError
 from fuselight.adapters.torch_api.patching import patched, wrapped
-from fuselight.shared.report import Culprit, Failure
 
 _FAKE = "fake"
 _ADDRESS, _PORT = "localhost", "29500"
-
-
-class FakeWorldError(ValueError):
-    """The program asks for what this world is not. `failure` says so to the user."""
-
-    def __init__(self, message: str, next_step: str) -> None:
-        super().__init__(f"{message}: {next_step}")
-        self.failure = Failure(Culprit.USER, "world", message, next_step, exception="ValueError")
 
 
 def unavailable() -> str | None:
@@ -44,11 +37,20 @@ def unavailable() -> str | None:
 
 
 @contextlib.contextmanager
-def fake_world(rank: int, size: int, listener: collectives.Listener) -> Iterator[None]:
+def fake_world(
+    rank: int, size: int, listener: collectives.Listener, exchange: ObjectExchange
+) -> Iterator[None]:
     """Within the block, this process is `rank` of `size`; `listener` hears of each collective."""
+    blocks = (
+        _environment(rank, size),
+        _groups(rank, size),
+        _devices(),
+        _spawn(rank, size),
+        collectives.recorded(listener),
+        exchanged(exchange),
+    )
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_environment(rank, size))
-        for block in (_groups(rank, size), _devices(), _spawn(rank, size), collectives.recorded(listener)):
+        for block in blocks:
             stack.enter_context(block)
         yield
 
@@ -144,9 +146,18 @@ def _groups(rank: int, size: int) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for owner in _holders("init_process_group", dist.init_process_group):
             stack.enter_context(wrapped(owner, "init_process_group", start_world))
+        for owner in (dist, c10d):  # of a backend that is not here
+            stack.enter_context(wrapped(owner, "monitored_barrier", _barrier))
         if hasattr(c10d, "_new_process_group_helper"):
             stack.enter_context(wrapped(c10d, "_new_process_group_helper", helper))
         yield
+
+
+def _barrier(_real: Callable[..., Any], group: Any = None, *_args: Any, **_named: Any) -> None:
+    """A barrier that any backend has."""
+    import torch.distributed as dist  # noqa: PLC0415 - only in a world
+
+    dist.barrier(group=group)
 
 
 _BACKEND = 3

@@ -183,7 +183,7 @@ def test_lookups_in_caches_of_each_job(release: Path) -> None:
     for name, reason in (("autocast", "_enter_autocast"), ("autograd_function", "autograd_function_apply")):
         (compiled,) = process_of(release, name).compiles
         bypassed = [event for event in compiled.cache_events if event.state is CacheState.BYPASS]
-        if name == "autocast" and release.name == "torch-2.11":  # which caches it
+        if name == "autocast" and release.name != "torch-2.13":  # which alone does not cache it
             assert bypassed == []
             continue
         (bypass,) = bypassed

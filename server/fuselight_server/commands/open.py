@@ -21,6 +21,9 @@ from fuselight_server.commands.findings import compose_findings
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.explain.findings import Thresholds, findings
+from fuselight_server.jobs.caches.findings import cache_findings
+from fuselight_server.jobs.caches.starts import start_pictures
+from fuselight_server.jobs.caches.summary import summarize
 from fuselight_server.jobs.ranks.comparison import compare_digests, compare_ranks
 from fuselight_server.jobs.ranks.digests import SharedParts
 from fuselight_server.jobs.ranks.findings import rank_findings
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import CompileStep, Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding, Span
+    from fuselight_server.jobs.caches.model import CacheSummary, StartPicture
     from fuselight_server.jobs.ranks.digests import RankDigest
     from fuselight_server.jobs.ranks.model import RankTable
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
@@ -110,6 +114,10 @@ class OpenedJob:
     """Whether it is still being read."""
     ranks: RankTable | None = None
     """Its ranks compared; None if it is not a job of ranks."""
+    caches: CacheSummary | None = None
+    """What its caches did; None while it is still being read."""
+    starts: tuple[StartPicture, ...] = ()
+    """Where the time of each process's compiles went."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -345,12 +353,15 @@ def compose_job(
         notes=(*_notes(job, files, outcome.reports), *_note_of_ranks(processes, ranks)),
         is_partial=is_partial,
         ranks=ranks,
+        caches=None if is_partial else summarize(job, read_line=_line_reader(files)),
+        starts=() if is_partial else start_pictures(job),
     )
     per_process = [
         (process.label, findings(process.report, thresholds=thresholds, read_line=files.line))
         for process in processes
     ]
-    ran = [with_state(finding, files) for finding in [*merge_processes(per_process), *_of_ranks(opened)]]
+    of_job = [*_of_ranks(opened), *_of_caches(opened)]
+    ran = [with_state(finding, files) for finding in [*merge_processes(per_process), *of_job]]
     outcome.readings = _readings({finding.span.path for finding in ran}, files)
     # A trace need not reach every line, so no ignore comment counts as unused.
     kept = compose_findings(ran, (), outcome.readings, is_known=lambda _code: False)
@@ -362,10 +373,25 @@ def _of_ranks(opened: OpenedJob) -> list[Finding]:
     """Where the ranks of a job differ: known only when the logs of all ranks were read."""
     if opened.ranks is None or opened.is_partial:
         return []
-    version = next(
-        (process.log.torch_version for process in opened.processes if process.log.torch_version), ""
-    )
+    version = _torch_version(opened)
     return rank_findings(opened.ranks, inputs=opened.name, torch=version, locate=opened.files.location)
+
+
+def _of_caches(opened: OpenedJob) -> list[Finding]:
+    """What a cache missed or cannot keep, where the cause is known."""
+    if opened.caches is None:
+        return []
+    version = _torch_version(opened)
+    return cache_findings(opened.caches, inputs=opened.name, torch=version, locate=opened.files.location)
+
+
+def _torch_version(opened: OpenedJob) -> str:
+    return next((process.log.torch_version for process in opened.processes if process.log.torch_version), "")
+
+
+def _line_reader(files: JobFiles) -> Callable[[str, int], str | None]:
+    """Reads a line of a file by its path in the job."""
+    return lambda path, number: files.line(files.path(path), number)
 
 
 def _source_of(files: JobFiles) -> Callable[[str], Sequence[str] | None]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.cli.formats.findings import print_blocks, target_line, totals
 from fuselight_server.cli.formats.fix_first import print_first
+from fuselight_server.cli.formats.jobs_caches import print_caches, print_start, start_data, summary_data
 from fuselight_server.cli.formats.json import as_data
 from fuselight_server.cli.formats.ranks import print_ranks
 from fuselight_server.commands.open import outcome_of
@@ -92,6 +94,15 @@ def print_jobs(jobs: Sequence[OpenedJob], stream: FindingStream, terminal: Termi
         for line in _summary(job):
             terminal.print((line, "dim"))
         print_ranks(job.ranks, terminal)
+        if job.caches is not None and job.caches.results:
+            terminal.print("caches:")
+            print_caches(job.caches, terminal, locate=job.files.location)
+        if job.starts:
+            slowest = max(job.starts, key=lambda picture: picture.seconds)
+            terminal.print(
+                "start:" if len(job.starts) == 1 else f"slowest start ({Path(slowest.file).name}):"
+            )
+            print_start(slowest, terminal, locate=job.files.location)
         for note in job.notes:
             terminal.print((f"note: {note}", "dim"))
         if not job.findings:
@@ -130,6 +141,8 @@ def _job(job: OpenedJob) -> dict[str, Any]:
         ],
         "notes": list(job.notes),
         "ranks": None if job.ranks is None else encode(job.ranks),
+        "caches": summary_data(job.caches),
+        "starts": [start_data(picture) for picture in job.starts],
     }
 
 

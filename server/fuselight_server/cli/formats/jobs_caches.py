@@ -17,6 +17,8 @@ from fuselight_server.commands.warm import WarmState
 from fuselight_server.jobs.caches.words import CACHE_NAMES, STAGE_NAMES, STATE_NAMES, sentence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fuselight.shared.report import Location
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.warm import TriedCure, WarmOutcome, WarmTarget
@@ -33,8 +35,17 @@ _STATES = {
 }
 
 
-def print_caches(summary: CacheSummary, terminal: Terminal) -> None:
-    """Totals of each cache, then each miss and bypass with its cause, then notes."""
+def _as_logged(location: Location) -> Location:
+    return location
+
+
+def print_caches(
+    summary: CacheSummary, terminal: Terminal, *, locate: Callable[[Location], Location] = _as_logged
+) -> None:
+    """Totals of each cache, then each miss and bypass with its cause, then notes.
+
+    `locate`: from the job's paths to local ones.
+    """
     for total in summary.totals:
         counts = [
             format_count(number, word, plural)
@@ -52,12 +63,12 @@ def print_caches(summary: CacheSummary, terminal: Terminal) -> None:
             if value
         ]
         terminal.print(f"  {name}: {', '.join([*counts, *seconds])}")
-    _print_lost(summary, terminal)
+    _print_lost(summary, terminal, locate)
     for note in summary.notes:
         terminal.print(f"  note: {note}")
 
 
-def _print_lost(summary: CacheSummary, terminal: Terminal) -> None:
+def _print_lost(summary: CacheSummary, terminal: Terminal, locate: Callable[[Location], Location]) -> None:
     """Each cause once, with the caches and functions that have it."""
     groups: dict[tuple[object, ...], list[CacheResult]] = {}
     for result in summary.lost:
@@ -65,12 +76,12 @@ def _print_lost(summary: CacheSummary, terminal: Terminal) -> None:
             key = (result.location, cause and cause.text, cause and cause.location)
             groups.setdefault(key, []).append(result)
     for rows in list(groups.values())[:_MOST_RESULTS]:
-        _print_group(rows, terminal)
+        _print_group(rows, terminal, locate)
     if len(groups) > _MOST_RESULTS:
         terminal.print(f"  and {len(groups) - _MOST_RESULTS} more (--format json has all)")
 
 
-def _print_group(rows: list[CacheResult], terminal: Terminal) -> None:
+def _print_group(rows: list[CacheResult], terminal: Terminal, locate: Callable[[Location], Location]) -> None:
     first = rows[0]
     cause = first.causes[0] if first.causes else None
     caches = format_list(dict.fromkeys(f"{CACHE_NAMES[row.cache]} {STATE_NAMES[row.state]}" for row in rows))
@@ -78,7 +89,7 @@ def _print_group(rows: list[CacheResult], terminal: Terminal) -> None:
     cost = f" ({format_estimate(lost * 1e6)})" if lost else ""
     where = (cause.location if cause is not None else None) or first.location
     function = f" {first.function}" if first.function else ""
-    terminal.print((f"  {_place(where)}", "bold"), f"{function}: {caches}{cost}")
+    terminal.print((f"  {_place(where, locate)}", "bold"), f"{function}: {caches}{cost}")
     if cause is not None:
         _print_cause(cause, terminal)
 
@@ -89,11 +100,16 @@ def _print_cause(cause: CacheCause, terminal: Terminal) -> None:
         terminal.print(f"    to do: {cause.cure.text}")
 
 
-def _place(location: Location | None) -> str:
-    return "no source line" if location is None else f"{shown_path(location.path)}:{location.line}"
+def _place(location: Location | None, locate: Callable[[Location], Location]) -> str:
+    if location is None:
+        return "no source line"
+    place = locate(location)
+    return f"{shown_path(place.path)}:{place.line}"
 
 
-def print_start(picture: StartPicture, terminal: Terminal) -> None:
+def print_start(
+    picture: StartPicture, terminal: Terminal, *, locate: Callable[[Location], Location] = _as_logged
+) -> None:
     """The stages of a start with bars, then the functions that took most of it."""
     longest = max((part.seconds for part in picture.stages), default=0.0)
     width = max((len(STAGE_NAMES[part.stage]) for part in picture.stages), default=0)
@@ -106,7 +122,7 @@ def print_start(picture: StartPicture, terminal: Terminal) -> None:
         count = format_count(line.compiles, "compile")
         function = f" {line.function}" if line.function else ""
         terminal.print(
-            f"  {_place(line.location)}{function}: {format_time(line.seconds * 1e6)} in {count}{again}"
+            f"  {_place(line.location, locate)}{function}: {format_time(line.seconds * 1e6)} in {count}{again}"
         )
     if len(picture.lines) > _MOST_LINES:
         terminal.print(f"  and {format_count(len(picture.lines) - _MOST_LINES, 'function')} more")

@@ -283,7 +283,7 @@ ROOMS = (
     _room(
         f"{_S}.jobs.comparison",
         "a job against an earlier one: findings, graphs, kernels, compile times, caches, versions",
-        "fuselight.shared base jobs.caches jobs.trace_log",
+        "fuselight.shared base jobs.caches jobs.reports jobs.trace_log",
     ),
     _room(
         f"{_S}.commands",

@@ -6,10 +6,12 @@ Invariant: the text format prints a finding when it is first known, and each onc
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_color_option, at_least
 from fuselight_server.cli.progress import complete_work
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.open import OpenedJob, OpenRequest
 
 FORMATS = ("text", "json", "sarif", "github", "html")
+COMPARISON_FORMATS = ("text", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=Path,
         help="folder with the job's source; repeatable (default: the project of the working folder)",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="TRACE",
+        action="append",
+        type=Path,
+        help="logs of an earlier job to compare with; repeatable",
     )
     parser.add_argument("--follow", action="store_true", help="go on while the job writes, until Ctrl-C")
     parser.add_argument(
@@ -65,6 +75,8 @@ def execute(options: argparse.Namespace) -> int:
         thresholds=Thresholds(guard_count=options.guard_count),
     )
     terminal = standard_output(options.color)
+    if options.against:
+        return _compare(request, tuple(options.against), options.format, terminal)
     if options.format == "text":
         return _print_text(request, terminal)
     jobs = _open(request, None)
@@ -82,6 +94,32 @@ def _print_text(request: OpenRequest, terminal: Terminal) -> int:
     jobs = _open(request, stream)
     print_jobs(jobs, stream, terminal)
     return outcome_of(jobs).exit_code
+
+
+def _compare(request: OpenRequest, base: tuple[Path, ...], name: str, terminal: Terminal) -> int:
+    """Print what differs from the earlier job; the exit code is that of its new findings."""
+    from fuselight_server.cli.formats.jobs_comparison import (  # noqa: PLC0415 - one format is printed
+        comparison_as_json,
+        print_comparison,
+    )
+    from fuselight_server.commands.comparison import check_paths, compare_opened, only_job  # noqa: PLC0415 - the same
+
+    if name not in COMPARISON_FORMATS:
+        raise CommandError(
+            f"a comparison has no format `{name}`. Use `--format text` or `--format json` with `--against`."
+        )
+    if request.is_followed:
+        raise CommandError("a job that is followed cannot be compared. Leave out `--follow` or `--against`.")
+    check_paths(request.paths, base)
+    compared = compare_opened(
+        only_job(_open(request, None), request.paths),
+        only_job(_open(replace(request, paths=base), None), base),
+    )
+    if name == "json":
+        terminal.write_data(f"{comparison_as_json(compared)}\n")
+    else:
+        print_comparison(compared, terminal)
+    return compared.exit_code
 
 
 def _open(

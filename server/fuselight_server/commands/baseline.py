@@ -7,7 +7,6 @@ several places is accepted with each of them, and is known while one of them is.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.fingerprints import fingerprint_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,8 +30,7 @@ def fingerprint(finding: Finding, sources: SourceFiles, folder: Path) -> str:
     """What identifies a finding: 32 hex digits. Paths are taken relative to the baseline's `folder`."""
     line = sources.line(finding.span.path, finding.span.line) or ""
     path = Path(os.path.relpath(finding.span.path, folder)).as_posix()
-    parts = (path, finding.code, finding.target, " ".join(line.split()), finding.subject or finding.title)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return fingerprint_of(path, finding.code, finding.target, line, finding.subject or finding.title)
 
 
 def write(path: Path, findings: Iterable[Finding], sources: SourceFiles) -> None:

@@ -132,6 +132,11 @@ ROOMS = (
         "`launch.py`, the entry of every process",
         "doctor worker.child worker.host worker.processes",
     ),
+    _room(
+        f"{_C}.worker.startup",
+        "imported by Python at the start of each process that a program under `fuselight run` starts",
+        "shared adapters",
+    ),
     _room(f"{_C}.worker.processes", "start, pipes, limits and end of processes", "shared", "torch"),
     _room(
         f"{_C}.worker.child",

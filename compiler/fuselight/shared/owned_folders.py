@@ -39,6 +39,22 @@ def owned_folder(purpose: str) -> Iterator[str]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def shared_folder(purpose: str, owner: int, key: str) -> str:
+    """The folder (mode 0700) that processes of this user share who name the same owner and key. Raises OSError.
+
+    It is made if it does not exist. `owner` is a process that outlives them; `key` has no hyphen.
+    """
+    remove_abandoned(tempfile.gettempdir())
+    name = f"fuselight-{purpose}-{_user()}-{_namespace()}-{owner}-{key}"
+    folder = os.path.join(tempfile.gettempdir(), name)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
+        raise NotADirectoryError(f"{folder} is not a folder of this user")
+    return folder
+
+
 def remove_abandoned(parent: str) -> None:
     """Delete the folders in `parent` whose owners are dead."""
     here = {"user": str(_user()), "namespace": str(_namespace())}

@@ -1,7 +1,8 @@
 """`fuselight run [--python PATH] [-m] SCRIPT [ARGS]`: the program as it is, and what torch.compile did to it.
 
-Invariant: to the program nothing is different: its arguments, stdin, stdout, stderr, signals and exit code are as
-under `python SCRIPT ARGS`. The findings are printed on stderr after it ends, and kept in `.fuselight/`.
+Invariant: to the program nothing is different but a few variables for the processes that it starts: its arguments,
+stdin, stdout, stderr, signals and exit code are as under `python SCRIPT ARGS`. The findings are printed on stderr after
+it ends; those of its own process are kept in `.fuselight/`. Of ranks under one launcher, one prints for all.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import argparse
 import contextlib
 import os
 import signal
-import subprocess
 import sys
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.started_processes import RUN, TRACE, added_logs, logs_in, process_variables, read_ends
 from fuselight.shared.worker_launch import program_command
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.interrupts import INTERRUPTED
@@ -24,14 +27,17 @@ from fuselight_server.base.store import Store, read_report
 from fuselight_server.base.terminal import print_error, print_untested, standard_error
 from fuselight_server.cli.options import add_python_option
 from fuselight_server.execution.interpreters import choose
+from fuselight_server.execution.launched_ranks import SharedRun, launched_rank
+from fuselight_server.execution.programs import end_started, run_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
+    from collections.abc import Collection
 
     from fuselight.shared.report import Report
-
-_FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
+    from fuselight.shared.started_processes import ProcessEnd
+    from fuselight_server.commands.open import OpenedJob
+    from fuselight_server.execution.launched_ranks import LaunchedRank
+    from fuselight_server.execution.programs import EndedProgram
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,74 +59,189 @@ def execute(options: argparse.Namespace) -> int:
     """Run the program and print its findings; returns the program's exit code, or ends by its signal."""
     if not options.program:
         raise CommandError("no script was given. Name it, as in `fuselight run train.py`.")
-    script = options.program[0]
-    root = project_root(Path.cwd() if options.is_module else Path(script))
-    choice = choose(options.python, root, os.environ)
+    root = project_root(Path.cwd() if options.is_module else Path(options.program[0]))
+    executable = choose(options.python, root, os.environ).executable
+    program = _Program(["-m", *options.program] if options.is_module else options.program, root, executable)
+    launched = launched_rank(os.environ)
+    if RUN in os.environ:  # another `fuselight run` has started this one, and prints for both
+        return _end_as(run_program(program.command).code)
+    if launched is not None and launched.shares_folder:
+        shared = _shared_run(launched)
+        if shared is not None:
+            return _end_as(_run_rank(shared, launched, program))
+    return _end_as(_run_alone(program, launched))
+
+
+def _shared_run(launched: LaunchedRank) -> SharedRun | None:
+    """What the ranks of this machine share; None without a folder: then each rank prints a report of its own."""
+    try:
+        return SharedRun(launched, os.environ)
+    except OSError:
+        return None
+
+
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True)
+class _Program:
+    """The program as the user named it."""
+
+    words: list[str]
+    """Script and arguments, or `-m`, module and arguments."""
+    root: Path
+    executable: str
+    started: float = field(default_factory=time.time)
+
+    @property
+    def command(self) -> list[str]:
+        """Its command line without a recorder."""
+        return [self.executable, *self.words]
+
+    @property
+    def source(self) -> tuple[Path, ...]:
+        """Folders with the user's files: a launcher's script may be in another project."""
+        scripts = [Path(word) for word in self.words if word.endswith(".py")]
+        roots = (project_root(script.absolute()) for script in scripts if script.is_file())
+        return tuple(dict.fromkeys((self.root, *roots)))
+
+    def run_folder(self, parent: str) -> Path:
+        """Make the folder for what processes record, named after the program as a job is."""
+        own = self.words[1] if self.words[0] == "-m" else self.words[0]
+        script = next((word for word in self.words if word.endswith(".py")), own)
+        run = Path(parent, Path(script).stem[:_LONGEST_NAME] or "program")
+        run.mkdir(mode=0o700, exist_ok=True)
+        return run
+
+
+def _run_alone(program: _Program, launched: LaunchedRank | None) -> int:
+    """Run a program under the recorder, and print what it and the processes that it has started recorded."""
     with owned_folder("run") as folder:
-        report_path = Path(folder) / "report.json"
-        recorder = ["--report", str(report_path), "--root", str(root), "--"]
-        module = ["-m"] if options.is_module else []
-        command = program_command(choice.executable, [*recorder, *module, *options.program])
-        code, is_interrupted = _run_program(command)
-        report = read_report(report_path)
-    if report is not None:
-        try:
-            Store.at(root).write_report(report)
-        except OSError as error:
-            print_error(f"the report could not be kept in {root}: {error}")
+        report_path, run = Path(folder) / "report.json", program.run_folder(folder)
+        logs = _NewLogs(run)
+        recorder = ["--report", str(report_path), "--root", str(program.root), "--processes", str(run), "--"]
+        ended = run_program(program_command(program.executable, [*recorder, *program.words]), unblocks=True)
+        if ended.is_interrupted or ended.is_terminated:
+            end_started(str(run))
+        recorded = _Recorded(read_report(report_path), logs.added(ended.pid), read_ends(str(run)))
+        if launched is not None:
+            standard_error().print((f"[{launched.label}]", "bold"))
+        _show_all(program, ended, recorded)
+    return ended.code
+
+
+def _run_rank(shared: SharedRun, launched: LaunchedRank, program: _Program) -> int:
+    """Run a rank of a launcher; one of the ranks of this machine prints what all of them recorded."""
+    run = program.run_folder(shared.folder)
+    logs = _NewLogs(run)
+    variables = process_variables(os.environ, str(run), str(launched.local_rank))
+    ended = run_program(program.command, {**os.environ, **variables})
+    if ended.is_interrupted or ended.is_terminated:
+        end_started(variables[RUN])
+    shared.end(ended.pid, ended.code)
+    if not shared.prints:
+        return ended.code
+    shared.wait()
+    added, ends = logs.added(), shared.ends()
+    if added or ends:
+        _show_processes(program, added, ends)
+    else:
+        print_error(_NOTHING_RECORDED)
+    shared.remove()
+    return ended.code
+
+
+_SIGKILL = getattr(signal, "SIGKILL", 9)
+_NOTHING_RECORDED = (
+    "nothing was recorded: neither the program nor a process that it started used torch.compile before "
+    "it ended."
+)
+
+
+class _NewLogs:
+    """The logs that a run adds to the folder for logs, which a user may have named."""
+
+    def __init__(self, run: Path) -> None:
+        self._folder = str(Path(process_variables(os.environ, str(run))[TRACE]).absolute())
+        self._before = logs_in(self._folder)
+
+    def added(self, process: int | None = None) -> tuple[Path, ...]:
+        """Those that are new, without that of `process`."""
+        return tuple(map(Path, added_logs(self._folder, self._before, process)))
+
+
+def _keep(report: Report, root: Path) -> None:
+    try:
+        Store.at(root).write_report(report)
+    except OSError as error:
+        print_error(f"the report could not be kept in {root}: {error}")
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What was recorded of a program."""
+
+    report: Report | None
+    """Of its own process."""
+    logs: tuple[Path, ...]
+    """Of the processes that it started."""
+    ends: Collection[ProcessEnd]
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether processes that it started have left something."""
+        return bool(self.logs or self.ends)
+
+    @property
+    def is_launcher(self) -> bool:
+        """Whether only the processes that it started have compiled anything: its own report has nothing."""
+        if self.report is None or not self.has_processes:
+            return False
+        has_failed = (
+            bool(self.report.failures) and not self.ends
+        )  # else it only reports that a process failed
+        return not (self.report.compiles or has_failed or self.report.problems)
+
+
+def _show_all(program: _Program, ended: EndedProgram, recorded: _Recorded) -> None:
+    """Print one report: of the program, of the processes that it started, or of both."""
+    report = recorded.report
+    if report is not None and not recorded.is_launcher:
+        _keep(report, program.root)
         _show(report)
-    elif is_interrupted and code in {INTERRUPTED, -signal.SIGINT}:
+    if recorded.has_processes:
+        _show_processes(program, recorded.logs, recorded.ends)
+    elif report is None:
+        _explain_nothing(ended)
+
+
+def _show_processes(program: _Program, logs: tuple[Path, ...], ends: Collection[ProcessEnd]) -> None:
+    # Imported after the program ends, which should not wait for it.
+    from fuselight_server.cli.formats.run import print_run  # noqa: PLC0415
+    from fuselight_server.cli.progress import complete_work  # noqa: PLC0415
+    from fuselight_server.commands.run import open_run  # noqa: PLC0415
+
+    jobs: tuple[OpenedJob, ...] = ()
+    try:
+        if logs:
+            jobs = complete_work(
+                lambda show, token: open_run(logs, program.source, program.started, show, token)
+            )
+    except CommandError as error:
+        print_error(str(error))
+    print_run(jobs, ends, standard_error())
+
+
+def _explain_nothing(ended: EndedProgram) -> None:
+    if ended.is_interrupted and ended.code in {INTERRUPTED, -signal.SIGINT}:
         print_error("stopped")
-    elif code == -_SIGKILL:
+    elif ended.code == -_SIGKILL:
         print_error(
             "the program was killed (SIGKILL), which is what happens when memory runs out. "
             "There are no findings: a killed program leaves no report."
         )
     else:
-        print_error("the program left no report: it ended before it used torch, or was killed.")
-    return _end_as(code)
-
-
-_SIGKILL = getattr(signal, "SIGKILL", 9)
-
-
-def _run_program(command: list[str]) -> tuple[int, bool]:
-    """Run it with our own descriptors and pass signals on.
-
-    Returns its code, where negative is the signal that ended it, and whether Ctrl-C was pressed. Ctrl-C reaches the
-    program from the terminal itself, so we only have to survive it.
-    """
-    interrupts: list[int] = []
-    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    with (
-        _blocked_interrupts()
-    ):  # launch.py unblocks them: until then Python's own start would print a traceback
-        if not is_ignored:
-            signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
-        process = subprocess.Popen(command)  # noqa: S603 - the user's own program
-
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        process.send_signal(number)
-
-    for name in _FORWARDED:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), pass_on)
-    code = process.wait()
-    if not is_ignored:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    return code, bool(interrupts)
-
-
-@contextlib.contextmanager
-def _blocked_interrupts() -> Iterator[None]:
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        print_error(_NOTHING_RECORDED)
 
 
 def _show(report: Report) -> None:

@@ -31,7 +31,14 @@ from fuselight_server.jobs.ranks.many import MANY_RANKS, read_many
 from fuselight_server.jobs.reports.compile_steps import read_compile_steps
 from fuselight_server.jobs.reports.conversion import read_report
 from fuselight_server.jobs.reports.evidence import read_evidence
-from fuselight_server.jobs.reports.mapping import JobFiles, LineState, LocalSources, is_of_job, map_files
+from fuselight_server.jobs.reports.mapping import (
+    JobFiles,
+    LineState,
+    LocalSources,
+    files_in_place,
+    is_of_job,
+    map_files,
+)
 from fuselight_server.jobs.reports.texts import LogTexts
 from fuselight_server.jobs.trace_log.files import LogError, find_logs
 from fuselight_server.jobs.trace_log.reader import JobReader, job_name
@@ -75,6 +82,8 @@ class OpenRequest:
     is_followed: bool = False
     """Whether to go on while the logs grow: until the token is canceled, which then is no error."""
     thresholds: Thresholds = _NO_THRESHOLDS
+    ran_here: float | None = None
+    """Seconds since the epoch when the one job started on this machine, from these folders; None for jobs elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +209,11 @@ class _Opening:
         logs = find_logs(self._request.paths)
         if len(logs.files) >= MANY_RANKS and not self._request.is_followed:
             return self._read_many(logs)
-        reader = JobReader(self._request.paths, is_cancelled=self._is_canceled)
+        reader = JobReader(
+            self._request.paths,
+            is_cancelled=self._is_canceled,
+            is_one_run=self._request.ran_here is not None,
+        )
         partial = _PartialSchedule()
 
         def report() -> None:
@@ -291,6 +304,8 @@ class _Opening:
             self._show_soon("listing the source")
             self._sources = LocalSources(self._request.source)
         evidence = read_evidence(job.processes, self._texts)
+        if self._request.ran_here is not None:
+            return files_in_place(evidence, self._sources, self._request.ran_here)
         files = map_files(evidence, self._sources, self._chosen)
         if is_partial or not files.ambiguous:
             return files

@@ -1,19 +1,18 @@
 """The program's side of `fuselight run`: runs a user's script like `python SCRIPT ARGS`, with the recorder active.
 
-Invariant: the program cannot detect it. argv, `sys.path[0]`, `__main__`, streams, exit code and fatal signal are those
-of a plain run, its own backend compiles, and none of our code runs outside of a compile and of the moment when a module
-gets or loses a hook, no thread and no signal handler either. The recorder starts when torch's compiler is first
-imported. The report is replaced after each compile, so that it exists however the program ends.
+Invariant: the program cannot detect it, but for variables that the processes it starts need. argv, `sys.path[0]`,
+`__main__`, streams, exit code and fatal signal are those of a plain run, its own backend compiles, and none of our code
+runs outside of a compile, of a fork, and of the moment when a module gets or loses a hook, no thread and no signal
+handler either. The recorder starts when torch's compiler is first imported. The report is replaced after each compile,
+so that it exists however the program ends.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
-import importlib
-import importlib.abc
 import importlib.machinery
-import importlib.util
 import io
 import os
 import runpy
@@ -21,11 +20,12 @@ import signal
 import sys
 import tempfile
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight.adapters.environment import environment, versions
+from fuselight.shared.import_hooks import AfterImport
 from fuselight.shared.incremental_json import GrowingJson
 from fuselight.shared.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
 from fuselight.shared.report import (
@@ -43,6 +43,7 @@ from fuselight.shared.report import (
     is_user_file,
 )
 from fuselight.worker.child import run_failures
+from fuselight.worker.child.started_processes import StartedProcesses
 from fuselight.worker.processes import process
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ _STARTED_IN = os.getcwd()
 def main(arguments: Sequence[str]) -> int:
     """Run the program that `arguments` name. Returns its exit code; a fatal signal also ends this process."""
     options = _options(arguments)
-    session = _Session(options.report, options.root or [os.getcwd()], options.program[0])
+    started = StartedProcesses(os.path.abspath(options.processes)) if options.processes else None
+    session = _Session(options.report, options.root or [os.getcwd()], options.program[0], started)
     try:
         with session:
             if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -68,6 +70,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fuselight run", allow_abbrev=False)
     parser.add_argument("--report", required=True, help="file to write the report to")
     parser.add_argument("--root", action="append", help="folder whose files are the user's")
+    parser.add_argument("--processes", help="folder for what the processes record that the program starts")
     words = list(arguments)
     at = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:at])
@@ -133,17 +136,29 @@ def _run_script(program: Sequence[str]) -> None:
 
 def _print_exception(error: BaseException) -> None:
     """Print a traceback without our frames, through the program's own hook if it has set one."""
-    trace = error.__traceback__
-    while trace is not None and not run_failures.is_shown(trace.tb_frame.f_code.co_filename, ()):
+    shown = _skipped(error.__traceback__, lambda path: run_failures.is_shown(path, ()))
+    if shown is None:  # the program is a part of torch, such as its launcher
+        shown = _skipped(error.__traceback__, lambda path: not run_failures.is_ours(path))
+    error.__traceback__ = shown
+    sys.excepthook(type(error), error, shown)
+
+
+def _skipped(
+    trace: types.TracebackType | None, is_first: Callable[[str], bool]
+) -> types.TracebackType | None:
+    """The traceback from the first frame on whose file is what is asked for."""
+    while trace is not None and not is_first(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
-    error.__traceback__ = trace
-    sys.excepthook(type(error), error, trace)
+    return trace
 
 
 class _Session:
     """The recording of one program, from start to end."""
 
-    def __init__(self, report: str, roots: Sequence[str], script: str) -> None:
+    def __init__(
+        self, report: str, roots: Sequence[str], script: str, started: StartedProcesses | None = None
+    ) -> None:
+        self._started = started
         self._path = os.path.abspath(report)
         self._roots = tuple(os.path.abspath(root) for root in roots)
         self._script = os.path.abspath(script)
@@ -157,8 +172,8 @@ class _Session:
         self._json = GrowingJson()
         self._versions: Versions | None = None
         self._finders = (
-            _AfterImport("torch", self._constructors.listen),
-            _AfterImport("torch._dynamo", self._enter),
+            AfterImport("torch", self._listen, contextlib.nullcontext if started is None else started.hidden),
+            AfterImport("torch._dynamo", self._enter),
         )
 
     def __enter__(self) -> _Session:  # noqa: PYI034 - `Self` is younger than Python 3.10
@@ -168,8 +183,16 @@ class _Session:
     def __exit__(self, *exc: object) -> None:
         self._write()
 
+    def _listen(self) -> None:
+        """Record constructor calls: torch has just been imported."""
+        self._constructors.listen()
+        if self._started is not None:
+            self._started.record_import()
+
     def _enter(self) -> None:
         """Start recording: torch's compiler has just been imported."""
+        if os.getpid() != self._pid:
+            return  # a process that the program forked writes its own log
         try:
             from fuselight.capture.dynamo import Recorder  # noqa: PLC0415 - torch, which has been imported by now
 
@@ -181,7 +204,9 @@ class _Session:
             self._problems.append(Problem("dynamo", "the program could not be recorded", why))
 
     def failed(self, error: BaseException) -> None:
-        """Record the exception that ends the program, which compiled code may have raised."""
+        """Record the exception that ends the program, which compiled code or a launcher may have raised."""
+        if self._started is not None:
+            self._started.record_failure(error)
         if os.getpid() != self._pid or self._recorder is None:
             return
         from fuselight.capture.dynamo import failure_of  # noqa: PLC0415 - torch, which has been imported by now
@@ -257,46 +282,3 @@ def _caller(code: types.CodeType, roots: Sequence[str]) -> Location | None:
         if place is not code and is_user_file(path, roots):
             return Location(path, frame.f_lineno, function=place.co_name)
     return None
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls `then` once, immediately after the module `name` is imported, then removes itself."""
-
-    def __init__(self, name: str, then: Any) -> None:
-        self._name, self._then = name, then
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002 - the import system's signature
-        target: types.ModuleType | None = None,  # noqa: ARG002 - the same
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _TellingLoader(spec.loader, self._then)
-        return spec
-
-
-class _TellingLoader(importlib.abc.Loader):
-    def __init__(self, real: Any, then: Any) -> None:
-        self._real, self._then = real, then
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
-        module: types.ModuleType | None = self._real.create_module(spec)
-        return module
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        self._real.exec_module(module)
-        module.__loader__ = self._real
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._real
-        parent, _, name = module.__name__.rpartition(".")
-        if parent:  # the import machinery sets it after us, and what `then` imports needs it
-            setattr(sys.modules[parent], name, module)
-        self._then()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)

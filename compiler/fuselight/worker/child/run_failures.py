@@ -63,9 +63,14 @@ def stack_of(frames: Sequence[traceback.FrameSummary], roots: Sequence[str]) -> 
     )
 
 
+def is_ours(path: str) -> bool:
+    """Whether a frame of `path` is of Fuselight, or of what Python itself runs a program with."""
+    return path.startswith((_OURS, "<"))
+
+
 def is_shown(path: str, roots: Sequence[str]) -> bool:
     """Whether a frame of `path` is useful to the user: user code, or a library other than torch."""
-    if path.startswith((_OURS, "<")):
+    if is_ours(path):
         return False
     library = f"{os.sep}torch{os.sep}" in path and "site-packages" in path
     return is_user_file(path, roots) or not (library or path.startswith(sys.base_prefix + os.sep))

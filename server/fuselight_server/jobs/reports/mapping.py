@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
@@ -21,7 +22,6 @@ from fuselight_server.jobs.reports.definitions import LocalFunction, read_defini
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from fuselight.shared.report import Location
 
@@ -137,6 +137,8 @@ class JobFiles:
     ambiguous: tuple[AmbiguousFile, ...]
     evidence: Mapping[str, SourceEvidence]
     sources: LocalSources
+    read_at: float | None = None
+    """Seconds since the epoch when the job read these very files; None if it ran elsewhere."""
 
     def path(self, logged: str) -> str:
         """The local path of a file of the job; its path in the job if it is not here."""
@@ -182,8 +184,15 @@ class JobFiles:
             return LineState.ABSENT
         quote = self.quote(path, line)
         if not quote:
-            return LineState.UNKNOWN
+            return LineState.CURRENT if self._is_as_read(path) else LineState.UNKNOWN
         return LineState.CURRENT if _has_quote(lines, line, quote) else LineState.CHANGED
+
+    def _is_as_read(self, path: str) -> bool:
+        """Whether a file that the job read here has not been written since."""
+        try:
+            return self.read_at is not None and Path(path).stat().st_mtime < self.read_at
+        except OSError:
+            return False
 
     @cached_property
     def _logged(self) -> Mapping[str, tuple[str, ...]]:
@@ -192,6 +201,11 @@ class JobFiles:
             path = self.path(logged)
             known[path] = (*known.get(path, ()), logged)
         return known
+
+
+def files_in_place(evidence: Mapping[str, SourceEvidence], sources: LocalSources, read_at: float) -> JobFiles:
+    """The files of a job that has just run here, from the source folders: each is at its own path."""
+    return JobFiles({path: path for path in evidence if sources.has(path)}, (), evidence, sources, read_at)
 
 
 def map_files(

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared import environment_record
 from fuselight_server.jobs.trace_log import facts
-from fuselight_server.jobs.trace_log.environment import allowed_variables, assigned_variables
+from fuselight_server.jobs.trace_log.environment import assigned_variables
 from fuselight_server.jobs.trace_log.facts import BadRecordError, Strings
 from fuselight_server.jobs.trace_log.model import (
     AttemptState,
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
     from fuselight_server.jobs.trace_log.records import RawRecord
 
-ENVIRONMENT_RECORD = "fuselight_environment"
-"""Name of the artifact in which a run by Fuselight records its environment: an object of names and values."""
 MAX_KEPT = 128 << 20
 """Bytes, as estimated, of the facts of a job that are kept."""
 _MAX_KINDS = 1_000
@@ -96,7 +95,7 @@ _HANDLERS = {
     "compilation_metrics": "_add_metrics",
     "bwd_compilation_metrics": "_add_metrics",
     "fx_graph_runnable": "_add_program",
-    ENVIRONMENT_RECORD: "_add_environment",
+    environment_record.RECORD: "_add_environment",
     **dict.fromkeys(_GRAPHS, "_add_graph"),
 }
 """Which method takes in a record of a name."""
@@ -424,7 +423,7 @@ class ProcessAssembly:
             self._environment.setdefault(name, value)
 
     def _add_environment(self, entry: RecordEntry) -> None:
-        self._environment |= allowed_variables(facts.mapping(json.loads(entry.text)))
+        self._environment |= environment_record.allowed_variables(facts.mapping(json.loads(entry.text)))
 
     def _add_event(self, raw: RawRecord, parsed: ParsedHead) -> None:
         payload = raw.payload

@@ -49,18 +49,28 @@ class _Group:
         )
 
 
-def jobs_of(name: str, processes: Iterable[ProcessLog], notes: Sequence[LogNote]) -> tuple[LoggedJob, ...]:
-    """The jobs of these processes, in order of their start. `notes`: about the files."""
+def jobs_of(
+    name: str, processes: Iterable[ProcessLog], notes: Sequence[LogNote], *, is_one_run: bool = False
+) -> tuple[LoggedJob, ...]:
+    """The jobs of these processes, in order of their start. `notes`: about the files.
+
+    `is_one_run`: whether they are known to be of one job, whose processes can follow each other at any distance. Only
+    ranks that start again are another job then.
+    """
     groups: list[_Group] = []
     overlapping = False
     ordered = sorted(processes, key=lambda log: (log.started is None, log.started or 0.0))
     for process in ordered:
-        fitting = [group for group in groups if not group.has_ended(process) and not group.has_rank(process)]
+        fitting = [
+            group
+            for group in groups
+            if (is_one_run or not group.has_ended(process)) and not group.has_rank(process)
+        ]
         if not fitting:
             overlapping |= any(not group.has_ended(process) and group.has_rank(process) for group in groups)
             fitting = [_Group()]
             groups += fitting
-        fitting[0].add(process)
+        fitting[-1 if is_one_run else 0].add(process)
     shared = list(notes)
     if overlapping:
         message = (

@@ -426,7 +426,7 @@ class ProcessLog:
     cache_events: tuple[CacheEvent, ...] = ()
     """All, in order; those of a compile are in the compile, too."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that change what torch compiles, from `environment.ALLOWED`; no other variable is kept."""
+    """Variables that change what torch compiles, from `environment_record.ALLOWED`; no other variable is kept."""
     records: int = 0
     kinds: Mapping[str, int] = field(default_factory=dict)
     """Number of records by name."""

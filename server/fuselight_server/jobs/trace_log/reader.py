@@ -109,8 +109,13 @@ class JobReader:
         paths: Sequence[str | os.PathLike[str]],
         *,
         is_cancelled: Callable[[], bool] = lambda: False,
+        is_one_run: bool = False,
     ) -> None:
-        """Find the logs. Raises LogError if there are none. `is_cancelled` is asked before each step."""
+        """Find the logs. Raises LogError if there are none.
+
+        `is_cancelled` is asked before each step; `is_one_run`: whether all logs are known to be of one run.
+        """
+        self._is_one_run = is_one_run
         self._paths = [os.fspath(path) for path in paths]
         logs = find_logs(paths)
         self._is_cancelled = is_cancelled
@@ -160,7 +165,7 @@ class JobReader:
             raise LogError(
                 f"`{self._paths[0]}` has no record of torch.compile. Open what a job wrote with `TORCH_TRACE=FOLDER`."
             )
-        return jobs_of(job_name(self._paths), processes, _limited(notes))
+        return jobs_of(job_name(self._paths), processes, _limited(notes), is_one_run=self._is_one_run)
 
     def _read(self, log: _OpenLog) -> Iterator[ReadStep]:
         if log.offset and not log.has_grown():

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuselight.shared.environment_record import allowed_variables
 from fuselight_server.jobs.trace_log import assembly, files, payloads, reader
 from fuselight_server.jobs.trace_log.assembly import FileAssembly, MemoryBudget
-from fuselight_server.jobs.trace_log.environment import allowed_variables
 from fuselight_server.jobs.trace_log.files import LogError, find_logs
 from fuselight_server.jobs.trace_log.graphs import lines_of
 from fuselight_server.jobs.trace_log.model import AttemptState, LoggedJob, NoteKind, ProcessLog
@@ -82,6 +82,20 @@ def test_two_jobs_in_one_folder_are_two(tmp_path: Path) -> None:
     assert (first.started, second.started) == (1_000, 2_000)
     assert list(first.ranks) == list(second.ranks) == [0, 1]
     assert first.notes == ()
+
+
+def test_processes_of_one_run_are_one_job_until_ranks_start_again(tmp_path: Path) -> None:
+    for number, (start, rank) in enumerate(((0, None), (100, 0), (101, 1), (300, 0), (301, 1))):
+        data = compiled(start=start, process=number, rank=rank)
+        (tmp_path / NAME.format(number)).write_bytes(data)
+    assert len(read_jobs([tmp_path])) == 3
+    reader = JobReader([tmp_path], is_one_run=True)
+    for _ in reader.steps():
+        pass
+    first, again = reader.jobs()
+    assert [process.process for process in first.processes] == [1, 2, 0]
+    assert [process.process for process in again.processes] == [3, 4]
+    assert not [note for note in first.notes if note.kind is NoteKind.OVERLAPPING_JOBS]
 
 
 def test_jobs_that_ran_at_the_same_time_are_parted_with_a_note(tmp_path: Path) -> None:

@@ -1,0 +1,23 @@
+"""The processes of a program in the terminal: one report, and which process failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.cli.formats.jobs import FindingStream, print_jobs
+from fuselight_server.commands.run import process_remarks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from fuselight.shared.started_processes import ProcessEnd
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.open import OpenedJob
+
+
+def print_run(jobs: Sequence[OpenedJob], ends: Collection[ProcessEnd], terminal: Terminal) -> None:
+    """Print the report of all processes, then those that failed or whose logs end within a compile."""
+    if jobs:
+        print_jobs(jobs, FindingStream(terminal), terminal)
+    for remark in process_remarks(jobs, ends):
+        terminal.print((remark.label, "bold red" if remark.failed else "bold"), f" {remark.text}.")

@@ -1,0 +1,123 @@
+"""What the processes of a program have recorded, as one job: findings, ranks, and which process failed where.
+
+Invariant: nothing runs here. A process is said to have failed only where its launcher reports that.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.started_processes import logs_in
+from fuselight_server.commands.open import OpenRequest, open_jobs
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.jobs.trace_log.model import AttemptState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from pathlib import Path
+
+    from fuselight.shared.started_processes import ProcessEnd
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.commands.open import OpenedJob, OpenedProcess
+
+_SIGTERM = getattr(signal, "SIGTERM", 15)
+
+
+@dataclass(frozen=True)
+class ProcessRemark:
+    """What is to be known of the end of a process."""
+
+    label: str
+    text: str
+    failed: bool
+
+
+async def open_run(
+    logs: tuple[Path, ...],
+    source: tuple[Path, ...],
+    started: float,
+    show: Callable[[str], None],
+    token: CancelToken,
+) -> tuple[OpenedJob, ...]:
+    """Read what the processes of a program have recorded. Raises CommandError, and CancelledError once canceled.
+
+    `source`: folders with the user's files; `started`: seconds since the epoch when the program was started.
+    """
+    folder = logs[0].parent
+    # A folder that has nothing else gives the job its name.
+    has_others = set(map(str, logs)) != logs_in(str(folder))
+    request = OpenRequest(logs if has_others else (folder,), source, ran_here=started)
+    return await open_jobs(request, show, token)
+
+
+def process_remarks(jobs: Iterable[OpenedJob], ends: Collection[ProcessEnd]) -> list[ProcessRemark]:
+    """The processes that failed, the cause first, then those whose logs end within a compile."""
+    processes = [(job, process) for job in jobs for process in job.processes]
+    remarks = []
+    remaining = list(processes)
+    for end in _causes(ends):
+        own = [item for item in processes if _is_of(item[1], end)]
+        remaining = [item for item in remaining if item not in own]
+        compiling = next((text for job, process in own for text in _compiling(job, process)), "")
+        label = _label(end, own[0][1] if own else None)
+        text = f"{_end_text(end)}{compiling and f'; {compiling}'}"
+        remarks.append(ProcessRemark(label, text, failed=True))
+    for job, process in remaining:
+        remarks += [ProcessRemark(process.label, text, failed=False) for text in _compiling(job, process)]
+    return remarks
+
+
+def _causes(ends: Collection[ProcessEnd]) -> list[ProcessEnd]:
+    """Without the processes that a launcher ended because another one had failed."""
+    causes = [end for end in ends if end.code != -_SIGTERM]
+    return causes or list(ends)
+
+
+def _is_of(process: OpenedProcess, end: ProcessEnd) -> bool:
+    if end.pid is not None and process.log.process is not None:
+        return process.log.process == end.pid
+    return process.log.rank is not None and process.log.rank == end.rank
+
+
+def _label(end: ProcessEnd, process: OpenedProcess | None) -> str:
+    """`rank 3`, or `process 4121 (number 1 of those that were spawned)`."""
+    if process is not None and process.log.rank is not None:
+        return process.label
+    if end.rank is not None:
+        return f"rank {end.rank}"
+    name = f"process {end.pid}" if end.pid is not None else "a process"
+    return name if end.number is None else f"{name} (number {end.number} of those that were spawned)"
+
+
+def _end_text(end: ProcessEnd) -> str:
+    if end.error:
+        return f"failed with `{end.error}`"
+    if end.code is None:
+        return "failed"
+    if end.code >= 0:
+        return f"ended with exit code {end.code}"
+    text = f"was ended by {_signal_name(-end.code)}"
+    if -end.code == getattr(signal, "SIGKILL", 9):
+        text += ", which is what happens when memory runs out"
+    return text
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _compiling(job: OpenedJob, process: OpenedProcess) -> Iterator[str]:
+    """The compile that a log ends in: the last one that has not ended."""
+    compiles = [
+        compiled for compiled in process.log.compiles if compiled.last.state is AttemptState.UNFINISHED
+    ]
+    location = compiles[-1].location if compiles else None
+    if location is None:
+        return
+    local = job.files.location(location)
+    yield f"its log ends while `{local.function}` ({shown_path(local.path)}:{local.line}) was being compiled"

@@ -146,6 +146,18 @@ def test_two_releases_of_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (result.exit_code, result.stdout) == (0, RELEASES)
 
 
+@pytest.mark.parametrize("name", ["compiled_autograd", "ranks_branch", "recompile", "training"])
+def test_one_program_has_the_same_findings_and_functions_with_two_releases(name: str) -> None:
+    after, before = (RECORDINGS / "jobs" / f"torch-{release}" / name for release in ("2.13", "2.11"))
+    result = compare(after, before, "--format", "json", "--source", str(RECORDINGS))
+    data: dict[str, Any] = json.loads(result.stdout)
+    assert {item["state"] for item in data["findings"]} <= {"same"}
+    assert [item["function"] for item in data["functions"] if not (item["before"] and item["after"])] == []
+    assert [item["graphs"] for item in data["functions"]] == ["same"] * len(data["functions"])
+    assert [item["name"] for item in data["conditions"]] == ["torch"]
+    assert result.exit_code == 0
+
+
 def test_a_changed_option_explains_why_a_cache_misses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,14 +88,11 @@ def pair_functions(
 ) -> PairedFunctions:
     """The functions of the compared processes of both jobs."""
     ours, theirs = _read_functions(*after), _read_functions(*before)
-    groups = dict.fromkeys(function.group for function in (*ours, *theirs))
+    our_groups, their_groups = _grouped(ours), _grouped(theirs)
     pairs = [
         pair
-        for group in groups
-        for pair in _pairs(
-            [function for function in ours if function.group == group],
-            [function for function in theirs if function.group == group],
-        )
+        for group in dict.fromkeys((*our_groups, *their_groups))
+        for pair in _pairs(our_groups.get(group, []), their_groups.get(group, []))
     ]
     pairs.sort(key=lambda pair: -max(_seconds(function) for function in pair))
     return PairedFunctions(
@@ -103,6 +100,13 @@ def pair_functions(
         _indexes(pair[0] for pair in pairs),
         _indexes(pair[1] for pair in pairs),
     )
+
+
+def _grouped(functions: Iterable[_LoggedFunction]) -> dict[Hashable, list[_LoggedFunction]]:
+    groups: dict[Hashable, list[_LoggedFunction]] = defaultdict(list)
+    for function in functions:
+        groups[function.group].append(function)
+    return groups
 
 
 def _seconds(function: _LoggedFunction | None) -> float:

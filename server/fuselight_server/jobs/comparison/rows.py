@@ -31,6 +31,8 @@ MOST_ROWS = 50
 """Rows of one kind in text; JSON has all."""
 _MOST_NAMES = 6
 """Kernels or reasons that are listed."""
+_LONGEST = 120
+"""Characters of a reason that are shown."""
 _SECOND = 1e6
 _ABSENT = {ConditionKind.VARIABLE: "not set", ConditionKind.RANKS: "not recorded"}
 
@@ -201,14 +203,17 @@ def _seconds_of(facts: FunctionFacts | None) -> str:
 
 
 def _graphs(facts: FunctionFacts | None) -> str:
-    """`1 graph of 4 operators`, `2 graphs of 4 and 3 operators`, `no graph`."""
+    """`1 graph of 4 operators`, `2 graphs of 4 and 3 operators`, `9 graphs of 3 to 8 operators`, `no graph`."""
     if facts is None or not facts.operators:
         return "no graph"
     numbers = format_list(f"{number:,}" for number in facts.operators)
+    if facts.graphs > _MOST_NAMES:
+        numbers = f"{min(facts.operators):,} to {max(facts.operators):,}"
     noun = "operator" if facts.operators[-1] == 1 else "operators"
     return f"{format_count(facts.graphs, 'graph')} of {numbers} {noun}"
 
 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return f"{', '.join(f'`{name}`' for name in names[:_MOST_NAMES])}{more}"
+    shown = (name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in names[:_MOST_NAMES])
+    return f"{', '.join(f'`{name}`' for name in shown)}{more}"

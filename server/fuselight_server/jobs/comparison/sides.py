@@ -5,6 +5,7 @@ Invariant: paths of the earlier job are those of the later one where both are of
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.jobs.reports.mapping import JobFiles
     from fuselight_server.jobs.trace_log.model import LoggedJob, ProcessLog
+
+
+_GENERATED = re.compile(r"(?<=^<eval_with_key>)\.\d+$")
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,9 @@ class ComparedSide:
         return tuple(item for item in self.processes if item.log.rank == rank and item.log.compiles)
 
     def common_path(self, path: str) -> str:
-        """The path that both jobs use for a file."""
+        """The path that both jobs use for a file; code that torch generates has none, and a number in each process."""
+        if path.startswith("<"):
+            return _GENERATED.sub("", path)
         return self.aliases.get(path, path)
 
     def common_location(self, location: Location) -> Location:

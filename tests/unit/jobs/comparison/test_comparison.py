@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ from fuselight_server.jobs.comparison.model import (
     FindingState,
     FunctionChange,
     FunctionFacts,
+    JobComparison,
     TimeChange,
 )
+from fuselight_server.jobs.comparison.rows import change_rows
 from fuselight_server.jobs.comparison.sides import common_paths
 from tests.support.job_logs import REASON, SOURCE, project, written
 from tests.support.trace_logs import artifact, record
@@ -245,3 +248,19 @@ def test_the_log_that_ends_inside_a_compile_is_named(opened: Compare) -> None:
         "The logs of today end inside a compile, so later compiles are missing." in compared.comparison.notes
     )
     assert compared.comparison.findings_in(FindingState.FIXED) == ()
+
+
+def test_rows_stay_short_for_functions_with_many_graphs_and_long_reasons() -> None:
+    before = facts(("a",))
+    after = replace(
+        facts(("a",), tuple(range(1, 41))),
+        recompilations=39,
+        reasons=tuple(f"{number} == {'x' * 500}" for number in range(39)),
+    )
+    change = FunctionChange("f", False, Location(PATH, 5), before, after)  # noqa: FBT003
+    comparison = JobComparison("b", "a", None, None, (), (change,), TimeChange(None, None), (), ())
+    (reasons,) = change_rows(comparison, REGRESSION)
+    assert reasons.startswith("recompilations of f (/job/net.py:5): 0 -> 39; now because: `0 == xxx")
+    assert reasons.endswith("...` and 33 more")
+    (graphs,) = change_rows(comparison, CHANGE)
+    assert graphs == "graphs of f (/job/net.py:5): 1 graph of 4 operators -> 40 graphs of 1 to 40 operators"

@@ -33,7 +33,7 @@ _OF_JOB = frozenset(
 """Factors of a cache key that are those of the whole job, and that no other record has."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _RECORD = "fuselight_environment"
-"""Record of all variables that matter; other records have those that torch was told to print."""
+"""Record of all variables that matter; other records have those that torch prints itself."""
 
 
 def compare_conditions(

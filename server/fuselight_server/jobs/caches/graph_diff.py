@@ -16,19 +16,21 @@ from fuselight_server.jobs.caches.model import ChangedLine
 from fuselight_server.jobs.trace_log.graphs import lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fuselight_server.jobs.trace_log.graphs import GraphLine
 
 MOST_LINES = 20
-_MOST_NODES = 5_000
+_MOST_NODES = 20_000
 """Nodes of a graph that are compared."""
+_MOST_PAIRS = 1_000_000
+"""Pairs of nodes between the equal ends of two graphs; of more, only the first differences are compared."""
+_COMPARED_AT_MOST = 200
 _FREED = re.compile(r";\s+(?:\w+ = )+None\s*$")
-_WORD = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*(?![\w.]*\()")
+_WORD = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"^\s*(?P<name>[A-Za-z_]\w*)(?:: \"[^\"]*\")? = (?P<value>.+)$")
 _INPUTS = re.compile(r"^\s*def forward\(self(?P<inputs>.*)\):", re.MULTILINE)
 _INPUT = re.compile(r"(?P<name>\w+)(?:\s*: (?P<type>\"[^\"]*\"|[\w.]+))?")
-_KEYWORDS = frozenset(("None", "True", "False", "torch", "device", "inf", "nan"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +79,24 @@ def _nodes(text: str) -> list[_PrintedNode]:
     unplaced = set(_unplaced(printed))
     nodes: list[_PrintedNode] = []
     operators = {name: f"<{name}>" for name, _ in input_names(text)}
+    unnamed = dict.fromkeys(operators, "_")
     for line in lines_of(text):
         if len(nodes) >= _MOST_NODES:
             break
         match = _ASSIGNED.match(printed[line.printed - 1])
         value = _FREED.sub("", match["value"] if match else "").strip()
-        known = operators
-
-        def operator_of(word: re.Match[str], known: dict[str, str] = known) -> str:
-            return word[0] if word[0] in _KEYWORDS else known.get(word[0], "_")
-
-        pattern = _WORD.sub(lambda word: word[0] if word[0] in _KEYWORDS else "_", value)
+        pattern = _replaced(value, unnamed)
+        flow = _replaced(value, operators)
         if line.printed in unplaced:
             line = replace(line, path=None, line=None, function=None, text=None)  # noqa: PLW2901 - that of the node above
-        nodes.append(_PrintedNode(line, value, pattern, _WORD.sub(operator_of, value)))
-        operators[line.name] = f"<{line.operator}>"
+        nodes.append(_PrintedNode(line, value, pattern, flow))
+        operators[line.name], unnamed[line.name] = f"<{_replaced(line.operator, unnamed)}>", "_"
     return nodes
+
+
+def _replaced(value: str, names: Mapping[str, str]) -> str:
+    """The value with other names of nodes; names of torch and constants stay."""
+    return _WORD.sub(lambda word: names.get(word[0], word[0]), value)
 
 
 def _unplaced(printed: Sequence[str]) -> Iterator[int]:
@@ -108,6 +112,7 @@ def _unplaced(printed: Sequence[str]) -> Iterator[int]:
 def _changed(
     old: Sequence[_PrintedNode], new: Sequence[_PrintedNode], key: Callable[[_PrintedNode], str]
 ) -> tuple[ChangedLine, ...]:
+    old, new = _between_equal_ends(old, new, key)
     matcher = SequenceMatcher(None, list(map(key, old)), list(map(key, new)), autojunk=False)
     lines: dict[tuple[object, ...], ChangedLine] = {}
     for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
@@ -124,6 +129,22 @@ def _changed(
                     (row.location and (row.location.path, row.location.line), row.before, row.after), row
                 )
     return tuple(lines.values())
+
+
+def _between_equal_ends(
+    old: Sequence[_PrintedNode], new: Sequence[_PrintedNode], key: Callable[[_PrintedNode], str]
+) -> tuple[Sequence[_PrintedNode], Sequence[_PrintedNode]]:
+    """The nodes without those that both graphs begin and end with; of very many, only the first."""
+    start, shorter = 0, min(len(old), len(new))
+    while start < shorter and key(old[start]) == key(new[start]):
+        start += 1
+    end = 0
+    while end < shorter - start and key(old[-1 - end]) == key(new[-1 - end]):
+        end += 1
+    old, new = old[start : len(old) - end], new[start : len(new) - end]
+    if len(old) * len(new) > _MOST_PAIRS:
+        return old[:_COMPARED_AT_MOST], new[:_COMPARED_AT_MOST]
+    return old, new
 
 
 def _by_line(nodes: Sequence[_PrintedNode]) -> list[list[_PrintedNode]]:

@@ -101,16 +101,32 @@ def _line(lookup: Lookup) -> tuple[int | None, int | None]:
     return compiled.location.line, compiled.last.resumed_at
 
 
-def start_to_compare(
-    process: ProcessLog, job: LoggedJob, earlier: LoggedJob | None, memory: PayloadMemory
-) -> EarlierStart | None:
-    """The start whose keys explain the misses of a process: of the earlier job, else of the same job.
+@dataclass
+class EarlierJob:
+    """The starts of an earlier job, by rank."""
 
-    Of the earlier job the processes of the same rank are meant, or all if it has none of that rank.
-    """
+    job: LoggedJob
+    memory: PayloadMemory
+    _starts: dict[int | None, EarlierStart] = field(default_factory=dict)
+
+    def start_of(self, rank: int | None) -> EarlierStart:
+        """The processes of a rank; all processes where the job has none of that rank."""
+        known = rank if self.job.ranks.get(rank) else _ALL_RANKS
+        if known not in self._starts:
+            processes = self.job.ranks.get(rank) or tuple(self.job.processes)
+            self._starts[known] = EarlierStart(self.job.name, _with_lookups(processes), self.memory)
+        return self._starts[known]
+
+
+_ALL_RANKS = -1
+
+
+def start_to_compare(
+    process: ProcessLog, job: LoggedJob, earlier: EarlierJob | None, memory: PayloadMemory
+) -> EarlierStart | None:
+    """The start whose keys explain the misses of a process: of the earlier job, else of the same job."""
     if earlier is not None:
-        processes = earlier.ranks.get(process.rank) or tuple(earlier.processes)
-        return EarlierStart(earlier.name, _with_lookups(processes), memory)
+        return earlier.start_of(process.rank)
     before = [
         other
         for other in job.ranks.get(process.rank, ())

@@ -15,7 +15,7 @@ from fuselight_server.jobs.caches.lookups import PayloadMemory, lookups_of
 from fuselight_server.jobs.caches.losses import Losses
 from fuselight_server.jobs.caches.metric_results import results_of_metrics
 from fuselight_server.jobs.caches.model import CacheResult, CacheSummary, CacheTotal, CauseKind
-from fuselight_server.jobs.caches.pairing import start_to_compare
+from fuselight_server.jobs.caches.pairing import EarlierJob, start_to_compare
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState
 
 if TYPE_CHECKING:
@@ -36,10 +36,11 @@ def summarize(
     LogError where a log is gone.
     """
     memory = PayloadMemory()
+    compared = None if earlier is None else EarlierJob(earlier, memory)
     results: list[CacheResult] = []
     names: dict[str, None] = {}
     for process in job.processes:
-        start = start_to_compare(process, job, earlier, memory)
+        start = start_to_compare(process, job, compared, memory)
         if start is not None:
             names[start.name] = None
         results += _results(process, CauseFinder(memory, start, read_line))

@@ -22,6 +22,7 @@ from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.jobs.caches.findings import cache_findings
+from fuselight_server.jobs.caches.pairing import earlier_start
 from fuselight_server.jobs.caches.starts import start_pictures
 from fuselight_server.jobs.caches.summary import summarize
 from fuselight_server.jobs.ranks.comparison import compare_digests, compare_ranks
@@ -277,12 +278,23 @@ class _Opening:
             self._loop.call_soon_threadsafe(self._on_partial, opened)
 
     def _compose(self, jobs: tuple[LoggedJob, ...], *, is_partial: bool) -> tuple[OpenedJob, ...]:
-        return tuple(self._compose_job(job, is_partial=is_partial) for job in jobs)
+        return tuple(
+            self._compose_job(job, is_partial=is_partial, earlier=earlier_start(job, jobs[:number]))
+            for number, job in enumerate(jobs)
+        )
 
     def _compose_job(
-        self, job: LoggedJob, *, is_partial: bool, digests: Sequence[RankDigest] | None = None
+        self,
+        job: LoggedJob,
+        *,
+        is_partial: bool,
+        digests: Sequence[RankDigest] | None = None,
+        earlier: LoggedJob | None = None,
     ) -> OpenedJob:
-        """The job as it was read; of one with many ranks, `digests` has all of them."""
+        """The job as it was read; of one with many ranks, `digests` has all of them.
+
+        `earlier`: the start before it in the same logs, with whose cache keys its own are compared.
+        """
         for process in job.processes:
             self._texts.read(process)
         files = self._map(job, is_partial=is_partial)
@@ -296,7 +308,13 @@ class _Opening:
         else:
             ranks = compare_digests(digests, lines=lines)
         return compose_job(
-            job, tuple(processes), files, self._request.thresholds, is_partial=is_partial, ranks=ranks
+            job,
+            tuple(processes),
+            files,
+            self._request.thresholds,
+            is_partial=is_partial,
+            ranks=ranks,
+            earlier=earlier,
         )
 
     def _map(self, job: LoggedJob, *, is_partial: bool) -> JobFiles:
@@ -352,6 +370,7 @@ def compose_job(
     *,
     is_partial: bool = False,
     ranks: RankTable | None = None,
+    earlier: LoggedJob | None = None,
 ) -> OpenedJob:
     """The findings of a job's processes and of its ranks, and its notes."""
     outcome = CheckOutcome(
@@ -368,7 +387,7 @@ def compose_job(
         notes=(*_notes(job, files, outcome.reports), *_note_of_ranks(processes, ranks)),
         is_partial=is_partial,
         ranks=ranks,
-        caches=None if is_partial else summarize(job, read_line=_line_reader(files)),
+        caches=None if is_partial else summarize(job, earlier, read_line=_line_reader(files)),
         starts=() if is_partial else start_pictures(job),
     )
     per_process = [

@@ -59,3 +59,17 @@ def test_the_json_has_each_lookup_and_each_start(job: Path) -> None:
     (start,) = about["starts"]
     assert start["seconds"] > 0
     assert start["lines"][0]["function"] == "forward"
+
+
+def test_a_restart_in_the_same_folder_is_compared_with_the_start_before_it(job: Path) -> None:
+    for name in ("base", "edited_line"):
+        recorded = RECORDINGS / "caches" / "torch-2.13" / f"{name}.log.gz"
+        shutil.copy(recorded, job / f"dedicated_log_torch_trace_{name}.log.gz")
+    (job / "dedicated_log_torch_trace_x.log.gz").unlink()
+    data: dict[str, Any] = json.loads(run_cli("open", str(job), "--format", "json").stdout)
+    first, second = data["jobs"]
+    assert first["caches"]["compared_with"] is None
+    assert second["caches"]["compared_with"] == first["name"]
+    messages = [finding["message"] for finding in data["findings"] if finding["code"] == "FL921"]
+    assert len(messages) == 1
+    assert "The graph has new operators on line 49" in messages[0]

@@ -40,12 +40,13 @@ torch.compile(scaled)(torch.ones(8))
 def doubled(x):
     return x + x
 """,
-    "mixed.py": """
-def mixed(x):
-    with torch.autocast("cpu", torch.bfloat16):
-        y = x @ x
-    return y.relu()
-torch.compile(mixed)(torch.ones(4, 4))
+    "folded.py": """
+def folded(x):
+    return x * 3
+torch.compiler.allow_in_graph(folded)
+def shifted(x):
+    return folded(x) + 1
+torch.compile(shifted)(torch.ones(4))
 """,
     "cubed.py": """
 class Cubed(torch.autograd.Function):
@@ -110,7 +111,7 @@ def target(outcome: WarmOutcome, name: str) -> WarmTarget:
     [
         ("clean.py", WarmState.WARM),
         ("target.py", WarmState.WARM),
-        ("mixed.py", WarmState.COMPILED_AGAIN),
+        ("folded.py", WarmState.COMPILED_AGAIN),
         ("cubed.py", WarmState.COMPILED_AGAIN),
         ("random_key.py", WarmState.COMPILED_AGAIN),
         ("eager.py", WarmState.COMPILED_AGAIN),
@@ -138,14 +139,14 @@ def test_a_warm_start_reads_what_the_first_one_wrote(outcome: WarmOutcome) -> No
 
 
 def test_a_bypass_is_a_finding_on_its_line(outcome: WarmOutcome) -> None:
-    row = target(outcome, "mixed.py")
+    row = target(outcome, "folded.py")
     assert row.second is not None
     (lost,) = row.second.lost
     assert (lost.cache, lost.state) == (CacheName.AOTAUTOGRAD, CacheState.BYPASS)
     (finding,) = row.findings
-    text = (STUBS + PROGRAMS["mixed.py"]).split("\n")
+    text = (STUBS + PROGRAMS["folded.py"]).split("\n")
     assert finding.code == "FL922"
-    assert "with torch.autocast" in text[finding.span.line - 1]
+    assert "return folded(x) + 1" in text[finding.span.line - 1]
 
 
 def test_a_setting_that_cures_a_bypass_is_tried(outcome: WarmOutcome) -> None:
@@ -169,7 +170,7 @@ def test_a_key_that_differs_in_each_process_is_named(outcome: WarmOutcome) -> No
 
 
 def test_a_check_with_warm_has_the_findings_of_both(outcome: WarmOutcome, live: LiveWorker) -> None:
-    path = Path(target(outcome, "mixed.py").report.target.path)
+    path = Path(target(outcome, "folded.py").report.target.path)
     checked = live.do_command(
         check_warm(CommandOptions((path,), python=sys.executable), lambda _text: None, CancelToken())
     )
@@ -184,18 +185,18 @@ def test_the_terminal_and_the_json_show_each_target(outcome: WarmOutcome) -> Non
     print_warm(outcome, Terminal(out))
     text = out.getvalue()
     assert "clean.py: __main__ - warm: the second start read everything from the caches" in text
-    assert "mixed.py: __main__ - not warm: the second start compiled 1 function again" in text
+    assert "folded.py: __main__ - not warm: the second start compiled 1 function again" in text
     assert "eager.py: __main__ - not cached: the backend keeps no cache" in text
     assert "broken.py: __main__ - could not be started" in text
-    assert "Autocast is entered inside the compiled function" in text
+    assert "`__main__.folded` is called in the graph" in text
     assert (
         "tried: with `torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True` "
         "the second start read everything from the caches" in text
     )
-    assert "to do: Enter autocast around the call of the compiled function" in text
+    assert "to do: Register it with torch.library.custom_op" in text
     data = json.loads(warm_as_json(outcome))
     assert [row["state"] for row in data["targets"]] == [row.state.value for row in outcome.targets]
-    mixed = next(row for row in data["targets"] if row["path"].endswith("mixed.py"))
-    causes = [cause for result in mixed["second"]["results"] for cause in result["causes"]]
+    folded = next(row for row in data["targets"] if row["path"].endswith("folded.py"))
+    causes = [cause for result in folded["second"]["results"] for cause in result["causes"]]
     assert [cause["kind"] for cause in causes] == ["bypass"]
-    assert mixed["start"]["seconds"] > mixed["restart"]["seconds"]
+    assert folded["start"]["seconds"] > folded["restart"]["seconds"]

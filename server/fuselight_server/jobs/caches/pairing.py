@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from fuselight_server.jobs.caches.lookups import KEYED, Lookup, lookups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from fuselight.shared.report import Location
     from fuselight_server.jobs.caches.lookups import PayloadMemory
     from fuselight_server.jobs.trace_log.model import CacheName, LoggedJob, ProcessLog
 
@@ -138,6 +139,25 @@ def start_to_compare(
     return EarlierStart(f"the earlier start in `{latest.file}`", (latest,), memory)
 
 
+def earlier_start(job: LoggedJob, before: Sequence[LoggedJob]) -> LoggedJob | None:
+    """The last of the jobs before it that compiled a function of the job, as before a restart; they ended earlier."""
+    functions = _functions(job.processes)
+    for other in reversed(before):
+        has_ended = all(_is_before(process, next(iter(job.processes))) for process in other.processes)
+        if has_ended and functions & _functions(other.processes):
+            return other
+    return None
+
+
+def _functions(processes: Iterable[ProcessLog]) -> set[Location]:
+    return {
+        compiled.location
+        for process in processes
+        for compiled in process.compiles
+        if compiled.location is not None
+    }
+
+
 def _with_lookups(processes: Iterable[ProcessLog]) -> tuple[ProcessLog, ...]:
     """The newest process first: of equal keys it is the better explanation."""
     return tuple(
@@ -153,5 +173,4 @@ def _is_before(other: ProcessLog, process: ProcessLog) -> bool:
 
 
 def _shares_functions(other: ProcessLog, process: ProcessLog) -> bool:
-    names = {compiled.location for compiled in other.compiles if compiled.location is not None}
-    return any(compiled.location in names for compiled in process.compiles)
+    return bool(_functions([other]) & _functions([process]))

@@ -22,6 +22,10 @@ Unit = tuple["FunctionKey", "int | None"]
 """A function, or the part of it that goes on at a line after a graph break."""
 
 
+OPEN_STATES = frozenset({AttemptState.UNFINISHED, AttemptState.FAILED})
+"""Of compiles that may lack what a finished one has."""
+
+
 @dataclass(frozen=True)
 class Divergence:
     """Compiles that belong together and differ. None: the rank did not compile."""
@@ -73,12 +77,24 @@ class _Aligned:
         return max(map(len, self.by_rank.values()), default=0)
 
 
+def compared(digest: RankDigest) -> Iterator[tuple[int, CompileDigest]]:
+    """The compiles of a rank with their numbers; of calls past the recompile limit, the first of each function."""
+    refused: set[Unit] = set()
+    for position, compiled in enumerate(digest.compiles):
+        if compiled.content.state is AttemptState.REFUSED:
+            unit = compiled.key, compiled.content.resumed_at
+            if unit in refused:
+                continue
+            refused.add(unit)
+        yield position, compiled
+
+
 def aligned_compiles(ranks: Mapping[int, RankDigest]) -> list[dict[int, CompileDigest]]:
     """Compiles that belong together, by rank, in the order in which the first rank has them."""
     compiles: dict[tuple[Unit, int], dict[int, CompileDigest]] = {}
     for rank, item in ranks.items():
         counts: collections.Counter[Unit] = collections.Counter()
-        for compiled in item.compiles:
+        for _, compiled in compared(item):
             unit = compiled.key, compiled.content.resumed_at
             compiles.setdefault((unit, counts[unit]), {})[rank] = compiled
             counts[unit] += 1
@@ -119,7 +135,7 @@ def _spreads(divergence: Divergence) -> bool:
 def _functions(ranks: Mapping[int, RankDigest]) -> dict[FunctionKey, list[_Aligned]]:
     units: dict[Unit, dict[int, list[tuple[int, CompileDigest]]]] = {}
     for rank, digest in ranks.items():
-        for position, compiled in enumerate(digest.compiles):
+        for position, compiled in compared(digest):
             unit = compiled.key, compiled.content.resumed_at
             units.setdefault(unit, {}).setdefault(rank, []).append((position, compiled))
     functions: dict[FunctionKey, list[_Aligned]] = collections.defaultdict(list)
@@ -205,7 +221,7 @@ def _break_sequences_differ(present: Sequence[CompileContent]) -> bool:
     """An unfinished compile may have fewer breaks than the others."""
     longest = max((content.breaks for content in present), key=len)
     for content in present:
-        is_open = content.state in {AttemptState.UNFINISHED, AttemptState.FAILED}
+        is_open = content.state in OPEN_STATES
         if content.breaks != (longest[: len(content.breaks)] if is_open else longest):
             return True
     return False

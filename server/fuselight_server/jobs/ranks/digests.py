@@ -52,7 +52,8 @@ _KEPT_PHASES = (
     "build_guards",
 )
 """Prefixes of the phases of a timeline; others lie inside them."""
-_MOST_PHASES = 400
+MOST_PHASES = 400
+"""Phases of a rank that are kept; fewer for each of many ranks."""
 _COMPILED_AUTOGRAD = "compiled autograd"
 
 
@@ -157,7 +158,9 @@ class TextDigest:
     collectives: tuple[str, ...] = ()
 
 
-def digest(process: ProcessLog, parts: SharedParts | None = None) -> RankDigest:
+def digest(
+    process: ProcessLog, parts: SharedParts | None = None, *, most_phases: int = MOST_PHASES
+) -> RankDigest:
     """What is compared of a process."""
     parts = parts or SharedParts()
     keys = _keys(process.compiles)
@@ -172,8 +175,8 @@ def digest(process: ProcessLog, parts: SharedParts | None = None) -> RankDigest:
     return RankDigest(
         replace(process, compiles=(), phases=(), cache_events=()),
         tuple(compiles),
-        tuple(phases[:_MOST_PHASES]),
-        len(phases) > _MOST_PHASES,
+        tuple(phases[:most_phases]),
+        len(phases) > most_phases,
         states.count(CacheState.HIT),
         states.count(CacheState.MISS),
         states.count(CacheState.BYPASS),

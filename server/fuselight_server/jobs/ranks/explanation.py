@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
 from fuselight_server.base.rank_words import ranks_in_words
-from fuselight_server.jobs.ranks.alignment import kind_without_graphs
+from fuselight_server.jobs.ranks.alignment import OPEN_STATES, kind_without_graphs
 from fuselight_server.jobs.ranks.graph_difference import (
     UserLines,
     first_difference,
@@ -212,6 +212,8 @@ class Explainer:
     @staticmethod
     def _of_break(divergence: Divergence) -> RankDifference:
         sides = sides_of(divergence, lambda content: content.breaks)
+        ended = [side for side in sides if side.compiled.content.state not in OPEN_STATES]
+        sides = ended if len(ended) > 1 else sides  # a compile that did not end may lack the later breaks
         rows = itertools.zip_longest(*(side.compiled.content.breaks for side in sides))
         index = next(position for position, row in enumerate(rows) if len(set(row)) > 1)
         at = [side.compiled.breaks[index] if index < len(side.compiled.breaks) else None for side in sides]
@@ -294,7 +296,7 @@ class Explainer:
             side for side in sides_of(divergence, lambda content: content.graphs) if side.compiled.graphs
         ]
         equal, changed = [sides[-1]], []
-        for side in sides[:-1][:_MOST_PAIRS]:
+        for side in sides[:-1][:_MOST_PAIRS]:  # the others are in no group
             change = self._change(sides[-1].compiled, side.compiled)
             if change is None:
                 equal.append(side)

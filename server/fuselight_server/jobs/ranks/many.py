@@ -28,6 +28,8 @@ MANY_RANKS = 64
 """Logs from which on a job is read this way."""
 MOST_SHOWN = 16
 """Ranks that are read as a whole."""
+_MOST_PHASES = 60
+"""Phases of each rank in the timeline."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def _digests(
         except LogError as error:
             yield [], [LogNote(NoteKind.NOT_A_LOG, str(error), file)]
             continue
-        yield [digest(process, parts) for process in processes], notes
+        yield [digest(process, parts, most_phases=_MOST_PHASES) for process in processes], notes
         parts.texts.clear()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
+from fuselight_server.jobs.ranks.alignment import compared
 from fuselight_server.jobs.ranks.model import RankCompile, RankGroup, RankRow
 from fuselight_server.jobs.trace_log.model import AttemptState
 
@@ -33,7 +34,7 @@ def groups_of(ranks: Mapping[int, RankDigest]) -> tuple[RankGroup, ...]:
     """Ranks with equal compiles, the largest group first."""
     groups: dict[object, list[int]] = collections.defaultdict(list)
     for rank, item in ranks.items():
-        groups[tuple((compiled.key, compiled.content) for compiled in item.compiles)].append(rank)
+        groups[tuple((compiled.key, compiled.content) for _, compiled in compared(item))].append(rank)
     ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0]))
     return tuple(RankGroup(tuple(group)) for group in ordered)
 

@@ -166,6 +166,39 @@ def test_a_cache_that_only_some_ranks_hit_counts_if_it_cost_a_second(
         assert (finding.code, finding.severity) == ("FL915", Severity.INFORMATION)
 
 
+def test_calls_past_the_recompile_limit_count_once(tmp_path: Path) -> None:
+    def refused(rank: int, count: int) -> bytes:
+        return b"".join(
+            artifact(
+                "recompile_reasons",
+                json.dumps([AGAIN.format(9 + number)]),
+                at=f"0/{number + 1}/0",
+                process=100 + rank,
+                rank=rank,
+            )
+            for number in range(count)
+        )
+
+    logs = {rank: compiled(rank) + refused(rank, count) for rank, count in enumerate((3, 1))}
+    table = table_of(tmp_path / "both", logs)
+    assert (messages(table), [row.refused for row in table.rows]) == ([], [3, 1])
+    table = table_of(tmp_path / "one", {0: compiled(0), 1: logs[1]})
+    assert messages(table) == [
+        "rank 1 reached the recompile limit here: x.size(0) was 4, now 9 (rank 0 did not)"
+    ]
+
+
+def test_damaged_logs_raise_nothing(tmp_path: Path) -> None:
+    whole = compiled(1) + compiled(1, again=AGAIN.format(6)) + compiled(1, 1, function="loss", cache="hit")
+    for number, cut in enumerate(range(0, len(whole), 307)):
+        for damaged in (whole[:cut], whole[:cut] + b"\xff\x00" + whole[cut + 30 :]):
+            folder = logs_of(tmp_path / f"{number}-{len(damaged)}", {0: compiled(0), 1: damaged})
+            for job in read_jobs([folder]):
+                table = compare_ranks(job)
+                if table is not None:
+                    rank_findings(table, inputs="job")
+
+
 def test_missing_ranks_are_named_up_to_the_world_size(tmp_path: Path) -> None:
     world = artifact("fuselight_environment", '{"WORLD_SIZE": "6"}', at="", process=100, rank=0)
     table = table_of(tmp_path, {0: compiled(0) + world, 2: compiled(2), 3: compiled(3)})

@@ -30,7 +30,7 @@ _EVENT_FRAME = re.compile(rb'"compile_id": "(\d+)/')
 _ADDRESS = re.compile(rb"(?<=, )1\d{14}(?=[,)])")
 _RANK = re.compile(rb'"rank": \d+')
 _STRINGS = re.compile(rb'^.*\] \{"str": .*\n', re.MULTILINE)
-_MAX_SECONDS, _MAX_RATIO, _MAX_MEMORY = 60.0, 2.0, 300.0
+_MAX_SECONDS, _MAX_RATIO, _MAX_MEMORY = 60.0, 2.5, 300.0
 
 
 def rows() -> list[Row]:

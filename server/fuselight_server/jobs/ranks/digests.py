@@ -15,6 +15,7 @@ from fuselight_server.jobs.ranks.normalization import (
     comparable_graph,
     comparable_guards,
     comparable_reason,
+    is_library,
     path_tail,
     short_hash,
 )
@@ -96,6 +97,8 @@ class CompileDigest:
     location: Location | None
     callers: frozenset[tuple[str, str]]
     """File and function of each frame on the stack."""
+    caller: Location | None
+    """The innermost line of the user's code that led to the compile."""
     reasons: tuple[str, ...] | None
     """As torch wrote them."""
     symbols: tuple[LoggedSymbol, ...]
@@ -255,6 +258,10 @@ def _has_backward(compiled: LoggedCompile) -> bool | None:
     return False if GraphKind.INFERENCE in kinds else None
 
 
+def _caller(compiled: LoggedCompile) -> Location | None:
+    return next((frame.location for frame in reversed(compiled.stack) if not is_library(frame.path)), None)
+
+
 def _compile(compiled: LoggedCompile, key: FunctionKey, parts: SharedParts) -> CompileDigest:
     graphs, guards, reasons = _graphs(compiled), _guards(compiled), compiled.recompile_reasons
     error = next((item.summary for attempt in compiled.attempts for item in attempt.errors), None)
@@ -280,6 +287,7 @@ def _compile(compiled: LoggedCompile, key: FunctionKey, parts: SharedParts) -> C
         callers=parts.share(
             frozenset((path_tail(frame.path), frame.function) for frame in compiled.stack[:-1])
         ),
+        caller=parts.share(_caller(compiled)),
         reasons=reasons,
         symbols=() if reasons is None else parts.share(compiled.symbols),
         breaks=parts.share(breaks),

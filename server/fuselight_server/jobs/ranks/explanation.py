@@ -17,13 +17,12 @@ from fuselight_server.jobs.ranks.alignment import OPEN_STATES, kind_without_grap
 from fuselight_server.jobs.ranks.graph_difference import (
     UserLines,
     first_difference,
-    is_library,
     parse_graph,
 )
 from fuselight_server.jobs.ranks.graph_words import GRAPH_KINDS, graph_words
 from fuselight_server.jobs.ranks.guard_words import guard_line, guard_words, quoted_line
 from fuselight_server.jobs.ranks.model import DifferenceKind, RankDifference, RankGroup
-from fuselight_server.jobs.ranks.normalization import comparable_guards
+from fuselight_server.jobs.ranks.normalization import comparable_guards, is_library
 from fuselight_server.jobs.ranks.sides import (
     RankSide,
     groups_with,
@@ -204,7 +203,9 @@ class Explainer:
             graph = parse_graph(self._text(payload))
             for index, node in enumerate(graph.nodes):
                 if node.collective is not None:
-                    return UserLines(self._text(compiled.guards), self._lines).of_collective(graph, index)
+                    return UserLines(
+                        self._text(compiled.guards), self._lines, compiled.location
+                    ).of_collective(graph, index)
         return None, False
 
     # --- how a compile went on
@@ -315,7 +316,11 @@ class Explainer:
             if pair not in self._graphs:
                 guards = self._text(left.guards), self._text(right.guards)
                 self._graphs[pair] = first_difference(
-                    self._text(first), self._text(second), guards=guards, lines=self._lines
+                    self._text(first),
+                    self._text(second),
+                    guards=guards,
+                    lines=self._lines,
+                    home=right.location,
                 )
             if self._graphs[pair] is not None:
                 return self._graphs[pair]
@@ -367,6 +372,10 @@ def _difference(
     related: tuple[tuple[Location, str], ...] = (),
 ) -> RankDifference:
     present = divergence.present
+    if location is not None and is_library(location.path):
+        caller = next((item.caller for item in present.values() if item.caller is not None), None)
+        if caller is not None:
+            location, related = caller, ((location, "in the library: this line"), *related)
     seconds = [item.seconds for item in present.values() if item.seconds is not None]
     least = 0.0 if divergence.absent else min(seconds, default=0.0)
     return RankDifference(

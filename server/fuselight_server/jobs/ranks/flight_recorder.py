@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.foreign_files import open_regular
 from fuselight.shared.report import Location
 from fuselight_server.base.rank_words import ranks_in_words
-from fuselight_server.jobs.ranks.graph_difference import is_library
 from fuselight_server.jobs.ranks.model import CollectiveWait
+from fuselight_server.jobs.ranks.normalization import is_library
 from fuselight_server.jobs.ranks.plain_pickle import NotPlainError, load_plain
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
-from fuselight_server.jobs.ranks.normalization import comparable_graph, is_collective, path_tail
+from fuselight_server.jobs.ranks.normalization import comparable_graph, is_collective, is_library, path_tail
 from fuselight_server.jobs.trace_log.facts import function_and_resumption
 from fuselight_server.jobs.trace_log.graphs import lines_of
 
@@ -32,11 +32,15 @@ _NAME = re.compile(r"(?<![\w.'])[A-Za-z_]\w*(?![\w(.'])")
 _WORD = re.compile(r"'[^']*'|[\w.]+(?:[-+]\d+)?|\S")
 _KEPT_WORDS = frozenset({"None", "True", "False", "inf", "nan"})
 _INPUT = re.compile(r"(\w+): \"([^\"]*)\"")
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/|(?:^|/)torch/(?:distributed|_\w+|nn|utils)/")
 _CALLED = re.compile(r"_c10d_functional\w*\.(\w+)")
 _GUARD_SOURCE = re.compile(
     r"  # (?P<text>[^\n]*)  # (?P<path>[^#\n:]+?):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)"
 )
+_CONTEXTS = {
+    "_enter_autocast": ("autocast",),
+    "_set_grad_enabled": ("no_grad", "enable_grad", "set_grad_enabled"),
+}
+"""Operators that stand for a context: what the source calls."""
 _SUFFIX = re.compile(r"(?:_into_tensor|_tensor|_single|_coalesced|_)$")
 
 
@@ -125,11 +129,16 @@ def _value(printed: str) -> str:
 
 
 def first_difference(
-    left: str, right: str, *, guards: tuple[str, str] = ("", ""), lines: SourceLines | None = None
+    left: str,
+    right: str,
+    *,
+    guards: tuple[str, str] = ("", ""),
+    lines: SourceLines | None = None,
+    home: Location | None = None,
 ) -> GraphDifference | None:
     """Where two graphs differ first. `guards`: the printed guards of each, which quote source lines."""
     first, second = parse_graph(left), parse_graph(right)
-    places = tuple(UserLines(text, lines) for text in guards)
+    places = tuple(UserLines(text, lines, home) for text in guards)
     return (
         _in_collectives(first, second, places)
         or _in_operators(first, second, places)
@@ -276,22 +285,33 @@ def input_name(name: str) -> str:
 class UserLines:
     """Finds the user's lines of the nodes of a graph."""
 
-    def __init__(self, guards: str, lines: SourceLines | None) -> None:
-        """`guards`: as printed for the graph's compile. `lines`: the source of a file of the job."""
+    def __init__(self, guards: str, lines: SourceLines | None, home: Location | None = None) -> None:
+        """`guards`: as printed for the compile. `lines`: the source of a file. `home`: the compiled function."""
         self._guards = guards
+        self._home = home if home is not None and not is_library(home.path) else None
         self._lines = lines
 
     def of_node(self, graph: ComparedGraph, index: int) -> tuple[Location | None, bool]:
         """The line of a node, and whether it is exact."""
         line = graph.nodes[index].line
-        if line.path is None or line.line is None:
-            return self._near(graph, index), False
         if graph.nodes[index].collective is not None:
             return self.of_collective(graph, index)
-        if is_library(line.path):
-            near = self._near(graph, index)
-            return (near, False) if near is not None else (_location(line), True)
+        if line.path is None or is_library(line.path):
+            return self._of_library(graph, index)
         return _location(line), True
+
+    def _of_library(self, graph: ComparedGraph, index: int) -> tuple[Location | None, bool]:
+        """The line that called a library: of a context such as autocast, from the source."""
+        line = graph.nodes[index].line
+        before, after = self._neighbor(graph, index, -1) or self._home, self._neighbor(graph, index, 1)
+        for called in _CONTEXTS.get(operator_name(line.operator), ()):
+            calls = list(self._calls(called, before, after))
+            if len(calls) == 1:
+                return calls[0], True
+        near = before or after
+        if near is None and line.path is not None:
+            return _location(line), True
+        return near, False
 
     def of_input(self, graph: ComparedGraph, name: str) -> Location | None:
         """The first line that uses an input."""
@@ -305,7 +325,7 @@ class UserLines:
         node = graph.nodes[index]
         if node.line.path is not None and not is_library(node.line.path):
             return _location(node.line), True
-        before, after = self._neighbor(graph, index, -1), self._neighbor(graph, index, 1)
+        before, after = self._neighbor(graph, index, -1) or self._home, self._neighbor(graph, index, 1)
         called = _SUFFIX.sub("", node.collective or "")
         calls = list(self._calls(called, before, after))
         if len(calls) == 1:
@@ -319,9 +339,6 @@ class UserLines:
             callers = list(self._calls(helper, before, after)) if helper else []
             return (callers[0] if len(callers) == 1 else quoted[0]), True
         return before or after, False
-
-    def _near(self, graph: ComparedGraph, index: int) -> Location | None:
-        return self._neighbor(graph, index, -1) or self._neighbor(graph, index, 1)
 
     @staticmethod
     def _neighbor(graph: ComparedGraph, index: int, step: int) -> Location | None:
@@ -400,11 +417,6 @@ def _lines_with_call(text: str, called: str) -> Iterator[int]:
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if name.startswith(called):
                 yield node.lineno
-
-
-def is_library(path: str) -> bool:
-    """Whether a file is torch's or of another installed package."""
-    return _LIBRARY.search(path.replace("\\", "/")) is not None
 
 
 def _location(line: GraphLine) -> Location:

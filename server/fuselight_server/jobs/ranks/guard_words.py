@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
 from fuselight.shared.torch_texts import in_user_words
-from fuselight_server.jobs.ranks.graph_difference import is_library
+from fuselight_server.jobs.ranks.normalization import is_library
 from fuselight_server.jobs.ranks.sides import short
 
 if TYPE_CHECKING:
@@ -59,10 +59,35 @@ def guard_words(odd: Sequence[str], reference: Sequence[str]) -> tuple[str, str]
             if value != right.get(key):
                 name = _STATE_WORDS.get(key, f"`{key}`")
                 return f"{name} {_on_off(value)}", f"{name} {_on_off(right.get(key))}"
+    pairs = ((mine, theirs) for mine in odd for theirs in reference if _tensor(mine) == _tensor(theirs))
+    for mine, theirs in pairs:
+        properties = _tensor_properties(mine), _tensor_properties(theirs)
+        for key, value in properties[0].items():
+            if value != properties[1].get(key):
+                name = f"`{in_user_words(_tensor(mine))}` has {key}"
+                return f"{name} {value}", f"{name} {properties[1].get(key, 'unknown')}"
     return (
         f"`{_guard_code(odd[0])}`" if odd else "no such guard",
         f"`{_guard_code(reference[0])}`" if reference else "no such guard",
     )
+
+
+def _tensor(line: str) -> str:
+    """The tensor that a guard checks."""
+    return line.partition("check_tensor(")[2].partition(", ")[0]
+
+
+def _tensor_properties(line: str) -> dict[str, str]:
+    code = line.partition("check_tensor(")[2].partition("  #")[0]
+    dtype = re.search(r"\btorch\.\w+", code)
+    named = dict(re.findall(r"(\w+)=(\[[^\]]*\]|[^,)]+)", code))
+    keys = re.search(r"DispatchKeySet\(([^)]*)\)", code)
+    return {
+        "requires_grad": named.get("requires_grad", ""),
+        "dtype": dtype[0] if dtype is not None else "",
+        **{key: value for key, value in named.items() if key != "requires_grad"},
+        "dispatch keys": keys[1] if keys is not None else "",
+    }
 
 
 def _on_off(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-_ADDRESS = re.compile(r"\b0x[0-9a-f]{4,}\b|(?<![\w.])\d{9,}(?![\w.])")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{4,}\b|(?<![\d.])\d{9,}(?![\d.])")
 _SYMBOL = re.compile(r"\b([su])\d+\b")
 _DEVICE = re.compile(r"\b(cuda|xpu|hpu|npu|mtia|privateuseone)(?::|, index=)\d+")
 _GROUP = re.compile(r"(_c10d_functional\.[^\n]*), '[^'\n]*'\)")
@@ -19,16 +19,13 @@ _TEMPORARY = re.compile(
 _SOURCE_FOLDERS = re.compile(r"(# File: )\S*/(?=[^/\s]+/[^/\s:]+:\d)")
 _COUNTED_NAME = re.compile(r"(?<=_)\d+(?=['\]])")
 _COLLECTIVE = re.compile(r"\b_c10d_functional\w*\.(\w+)|\b(?:_dtensor|c10d)\.(\w+)")
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|(?:^|/)torch/(?:distributed|_\w+|nn|utils)/")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _ENTRY = re.compile(r"^\[?!?[\d/_]+\]?: ")
 _LEAF = re.compile(r"\+- (?P<kind>[A-Z_]+): (?P<code>.*)$")
 _COMMENT = re.compile(r"\s+# .*$")
-_UNCOMPARED_GUARDS = re.compile(
-    r"ID_MATCH|TYPE_MATCH|.*TYPE$|DICT_VERSION|WEAKREF_ALIVE|LAMBDA_GUARD|DEFAULT_DEVICE|TORCH_FUNCTION|.*_ALIASING|"
-    r"NO_HASATTR|DYNAMIC_INDICES|DIMENSION_DYNAMIC_MARKING_GUARD|.*SCRIPT_TYPE_MATCH|OBJECT_ALIASING|STORAGE_OVERLAPPING"
-)
-"""Guards on identity and on torch's own state: they differ without meaning, or the graph shows the difference."""
-_UNCOMPARED_SOURCES = re.compile(r"group_name|\bpg_name\b|_tag\b|environ|\bpid\b|device_index|num_threads")
+_COMPARED_GUARDS = frozenset({"GLOBAL_STATE", "TENSOR_MATCH"})
+"""Modes and tensors. The graph shows what other guards decide; what it does not show, as a name, does not matter."""
 _THREADS = re.compile(r'"num_threads":\d+')
 _GUARD_DEVICE = re.compile(r"\bdevice=\d+")
 
@@ -57,11 +54,9 @@ def comparable_guards(text: str) -> dict[str, str]:
     guards: dict[str, str] = {}
     for line in text.split("\n"):
         leaf = _LEAF.search(line)
-        if leaf is None or _UNCOMPARED_GUARDS.fullmatch(leaf["kind"]):
+        if leaf is None or leaf["kind"] not in _COMPARED_GUARDS:
             continue
         code = _COMMENT.sub("", leaf["code"]).rstrip()
-        if _UNCOMPARED_SOURCES.search(code) and leaf["kind"] != "GLOBAL_STATE":
-            continue
         code = _SYMBOL.sub(
             r"\1", _THREADS.sub("", _GUARD_DEVICE.sub("device", _COUNTED_NAME.sub("", _neutral(code))))
         )
@@ -96,3 +91,8 @@ def is_collective(name: str) -> bool:
 def short_hash(text: str) -> str:
     """A key of a text; equal texts have equal keys in every process."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def is_library(path: str) -> bool:
+    """Whether a file is torch's or of another installed package."""
+    return _LIBRARY.search(path.replace("\\", "/")) is not None

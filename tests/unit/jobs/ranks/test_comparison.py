@@ -199,6 +199,36 @@ def test_damaged_logs_raise_nothing(tmp_path: Path) -> None:
                     rank_findings(table, inputs="job")
 
 
+GUARDS = """\
+TREE_GUARD_MANAGER:
++- RootGuardManager
+| +- GLOBAL_STATE: ___check_global_state() against {{"grad_mode":true,"num_threads":{threads}}}
+| +- GuardManager: source=L['x']
+| | +- TENSOR_MATCH: check_tensor(L['x'], Tensor, DispatchKeySet(CPU), torch.float32, device={device}, \
+requires_grad={grad}, size=[4, 8], stride=[8, 1])  # x = torch.relu(x)  # src/net.py:5 in step
+| | +- ID_MATCH: ___check_obj_id(L['self'], {address}), type=<class 'module'>  # x = x.relu()  # src/net.py:5 in step
+| | +- EQUALS_MATCH: L['self'].name == 'rank{device}'  # x = torch.relu(x)  # src/net.py:5 in step
+| | +- LAMBDA_GUARD: __optimizer_{address}_{address}_c5() is not None
+"""
+
+
+@pytest.mark.parametrize("grads", [("False", "False"), ("False", "True")])
+def test_of_guards_only_modes_and_properties_of_tensors_count(tmp_path: Path, grads: tuple[str, str]) -> None:
+    logs = {}
+    for rank, grad in enumerate(grads):
+        text = GUARDS.format(threads=rank + 1, device=rank, address=139_689_920_614_368 + rank, grad=grad)
+        logs[rank] = compiled(rank) + artifact("dynamo_cpp_guards_str", text, process=100 + rank, rank=rank)
+    table = table_of(tmp_path, logs)
+    expected = (
+        "the same graph has other guards: `x` has requires_grad True (rank 1), "
+        "`x` has requires_grad False (rank 0)"
+    )
+    assert messages(table) == ([] if grads[0] == grads[1] else [expected])
+    if table.first is not None:
+        assert table.first.location is not None
+        assert table.first.location.line == 5
+
+
 def test_missing_ranks_are_named_up_to_the_world_size(tmp_path: Path) -> None:
     world = artifact("fuselight_environment", '{"WORLD_SIZE": "6"}', at="", process=100, rank=0)
     table = table_of(tmp_path, {0: compiled(0) + world, 2: compiled(2), 3: compiled(3)})

@@ -203,12 +203,11 @@ def test_recorded_cpp_kernels_have_the_lines_of_their_operators() -> None:
         forward, backward = process.report.generated
         assert (forward.phase, backward.phase) == (Phase.FORWARD, Phase.BACKWARD)
         names = [[operator.name for operator in kernel.operators] for kernel in forward.kernels]
-        assert names == [
-            ["aten.addmm.default"],
-            ["aten.relu.default"],
-            ["aten.addmm.default"],
-            ["aten.mul.Tensor"],
-        ]
+        scaled = [["aten.addmm.default"], ["aten.mul.Tensor"]]
+        if (process.log.torch_version or "").startswith("2.14"):
+            # It drops `* 1.0`, and its comment names what the multiplication came from.
+            scaled = [["*", "aten.mul", "aten.t"]]
+        assert names == [["aten.addmm.default"], ["aten.relu.default"], *scaled]
         for graph in (forward, backward):
             for kernel in graph.kernels:
                 assert {place.line for operator in kernel.operators for place in operator.stack} == {20}, (

@@ -121,7 +121,7 @@ def _run_alone(program: _Program, launched: LaunchedRank | None) -> int:
         logs = _NewLogs(run)
         recorder = ["--report", str(report_path), "--root", str(program.root), "--processes", str(run), "--"]
         ended = run_program(program_command(program.executable, [*recorder, *program.words]), unblocks=True)
-        if ended.is_interrupted or ended.is_terminated:
+        if ended.is_stopped:
             end_started(str(run))
         recorded = _Recorded(read_report(report_path), logs.added(ended.pid), read_ends(str(run)))
         if launched is not None:
@@ -136,7 +136,7 @@ def _run_rank(shared: SharedRun, launched: LaunchedRank, program: _Program) -> i
     logs = _NewLogs(run)
     variables = process_variables(os.environ, str(run), str(launched.local_rank))
     ended = run_program(program.command, {**os.environ, **variables})
-    if ended.is_interrupted or ended.is_terminated:
+    if ended.is_stopped:
         end_started(variables[RUN])
     shared.end(ended.pid, ended.code)
     if not shared.prints:
@@ -144,7 +144,7 @@ def _run_rank(shared: SharedRun, launched: LaunchedRank, program: _Program) -> i
     shared.wait()
     added, ends = logs.added(), shared.ends()
     if added or ends:
-        _show_processes(program, added, ends)
+        _show_processes(program, ended, added, ends)
     else:
         print_error(_NOTHING_RECORDED)
     shared.remove()
@@ -210,12 +210,14 @@ def _show_all(program: _Program, ended: EndedProgram, recorded: _Recorded) -> No
         _keep(report, program.root)
         _show(report)
     if recorded.has_processes:
-        _show_processes(program, recorded.logs, recorded.ends)
+        _show_processes(program, ended, recorded.logs, recorded.ends)
     elif report is None:
         _explain_nothing(ended)
 
 
-def _show_processes(program: _Program, logs: tuple[Path, ...], ends: Collection[ProcessEnd]) -> None:
+def _show_processes(
+    program: _Program, ended: EndedProgram, logs: tuple[Path, ...], ends: Collection[ProcessEnd]
+) -> None:
     # Imported after the program ends, which should not wait for it.
     from fuselight_server.cli.formats.run import print_run  # noqa: PLC0415
     from fuselight_server.cli.progress import complete_work  # noqa: PLC0415
@@ -229,11 +231,11 @@ def _show_processes(program: _Program, logs: tuple[Path, ...], ends: Collection[
             )
     except CommandError as error:
         print_error(str(error))
-    print_run(jobs, ends, standard_error())
+    print_run(jobs, ends, standard_error(), ended.interrupted_at)
 
 
 def _explain_nothing(ended: EndedProgram) -> None:
-    if ended.is_interrupted and ended.code in {INTERRUPTED, -signal.SIGINT}:
+    if ended.interrupted_at is not None and ended.code in {INTERRUPTED, -signal.SIGINT}:
         print_error("stopped")
     elif ended.code == -_SIGKILL:
         print_error(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.started_processes import logs_in
@@ -16,11 +17,11 @@ from fuselight_server.jobs.trace_log.model import AttemptState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from pathlib import Path
 
     from fuselight.shared.started_processes import ProcessEnd
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.open import OpenedJob, OpenedProcess
+    from fuselight_server.jobs.trace_log.model import LoggedCompile
 
 _SIGTERM = getattr(signal, "SIGTERM", 15)
 
@@ -52,20 +53,30 @@ async def open_run(
     return await open_jobs(request, show, token)
 
 
-def process_remarks(jobs: Iterable[OpenedJob], ends: Collection[ProcessEnd]) -> list[ProcessRemark]:
-    """The processes that failed, the cause first, then those whose logs end within a compile."""
+def process_remarks(
+    jobs: Iterable[OpenedJob], ends: Collection[ProcessEnd], interrupted_at: float | None = None
+) -> list[ProcessRemark]:
+    """The processes that failed, the cause first, then those whose logs end within a compile.
+
+    `interrupted_at`: when Ctrl-C ended the program, seconds since the epoch.
+    """
     processes = [(job, process) for job in jobs for process in job.processes]
     remarks = []
     remaining = list(processes)
     for end in _causes(ends):
         own = [item for item in processes if _is_of(item[1], end)]
         remaining = [item for item in remaining if item not in own]
-        compiling = next((text for job, process in own for text in _compiling(job, process)), "")
+        compiling = next(
+            (text for job, process in own for text in _compiling(job, process, interrupted_at)), ""
+        )
         label = _label(end, own[0][1] if own else None)
         text = f"{_end_text(end)}{compiling and f'; {compiling}'}"
         remarks.append(ProcessRemark(label, text, failed=True))
     for job, process in remaining:
-        remarks += [ProcessRemark(process.label, text, failed=False) for text in _compiling(job, process)]
+        remarks += [
+            ProcessRemark(process.label, text, failed=False)
+            for text in _compiling(job, process, interrupted_at)
+        ]
     return remarks
 
 
@@ -111,13 +122,32 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _compiling(job: OpenedJob, process: OpenedProcess) -> Iterator[str]:
-    """The compile that a log ends in: the last one that has not ended."""
-    compiles = [
+def _compiling(job: OpenedJob, process: OpenedProcess, interrupted_at: float | None) -> Iterator[str]:
+    """The compile that a log ends in: the last one that has not ended, or that Ctrl-C has ended."""
+    unfinished = [
         compiled for compiled in process.log.compiles if compiled.last.state is AttemptState.UNFINISHED
     ]
-    location = compiles[-1].location if compiles else None
-    if location is None:
-        return
-    local = job.files.location(location)
-    yield f"its log ends while `{local.function}` ({shown_path(local.path)}:{local.line}) was being compiled"
+    if unfinished:
+        yield from _compile_text(job, unfinished[-1], "its log ends while {} was being compiled")
+    elif interrupted_at is not None and _ends_in_interrupt(process, interrupted_at):
+        yield from _compile_text(job, process.log.compiles[-1], "was compiling {} when it was interrupted")
+
+
+def _compile_text(job: OpenedJob, compiled: LoggedCompile, text: str) -> Iterator[str]:
+    if compiled.location is not None:
+        local = job.files.location(compiled.location)
+        yield text.format(f"`{local.function}` ({shown_path(local.path)}:{local.line})")
+
+
+def _ends_in_interrupt(process: OpenedProcess, interrupted_at: float) -> bool:
+    """Whether Ctrl-C ended the last compile: torch records its end then, with no guards and no failure.
+
+    A process that does not compile at that moment writes nothing more into its log.
+    """
+    metrics = process.log.compiles[-1].metrics if process.log.compiles else None
+    if metrics is None or metrics.guards is not None or metrics.fail_type is not None:
+        return False
+    try:
+        return Path(process.log.file).stat().st_mtime >= interrupted_at
+    except OSError:
+        return False

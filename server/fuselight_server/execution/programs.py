@@ -33,10 +33,15 @@ class EndedProgram:
     pid: int
     code: int
     """Its exit code; negative is the signal that ended it."""
-    is_interrupted: bool
-    """Whether Ctrl-C was pressed."""
+    interrupted_at: float | None
+    """When Ctrl-C was pressed, seconds since the epoch; None if it was not."""
     is_terminated: bool = False
     """Whether this command was asked to end, and passed that on."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its user has stopped it."""
+        return self.is_terminated or self.interrupted_at is not None
 
 
 def run_program(
@@ -47,12 +52,12 @@ def run_program(
     Ctrl-C reaches the program from the terminal itself, so we only have to survive it. `unblocks`: the program lets
     Ctrl-C through once it has started, and until then Python's own start would print a traceback.
     """
-    interrupts: list[int] = []
+    interrupts: list[float] = []
     terminations: list[int] = []
     is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     with _blocked_interrupts() if unblocks else contextlib.nullcontext():
         if not is_ignored:
-            signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
+            signal.signal(signal.SIGINT, lambda _number, _frame: interrupts.append(time.time()))
         process = subprocess.Popen(command, env=variables)  # noqa: S603 - the user's own program
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
@@ -66,7 +71,7 @@ def run_program(
     code = process.wait()
     if not is_ignored:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    return EndedProgram(process.pid, code, bool(interrupts), bool(terminations))
+    return EndedProgram(process.pid, code, next(iter(interrupts), None), bool(terminations))
 
 
 def end_started(run: str) -> None:

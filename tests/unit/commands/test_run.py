@@ -69,6 +69,29 @@ def test_a_process_that_failed_is_named_with_the_compile_that_its_log_ends_in(jo
     assert remarks((job,), stopped)[0][:2] == ("rank 1", f"was ended by SIGTERM; {ends_in}")
 
 
+def test_a_compile_that_ctrl_c_ended_is_told_from_one_that_was_over_before(tmp_path: Path) -> None:
+    source = project(tmp_path / "source", {"net.py": SOURCE})
+    path = str(source / "net.py")
+    start = record("dynamo_start", {"stack": [{"line": 5, "name": "forward", "filename": path}]}, at="0/0/0")
+    metrics = {"co_name": "forward", "co_filename": path, "co_firstlineno": 5, "guard_count": None}
+    log = start + record("compilation_metrics", metrics, at="0/0/0")
+    logs = written(
+        tmp_path / "train", {"a": log, "b": log.replace(b'"guard_count": null', b'"guard_count": 4')}
+    )
+    paths = tuple(sorted(logs.iterdir()))
+    for name in paths:
+        os.utime(name, (5_000, 5_000))
+    job = opened(paths, source, 2_000.0)
+
+    def texts(interrupted_at: float | None) -> list[str]:
+        return [remark.text for remark in process_remarks((job,), (), interrupted_at)]
+
+    (text,) = texts(4_999.0)
+    assert text.startswith("was compiling `forward` (")
+    assert text.endswith("net.py:5) when it was interrupted")
+    assert texts(5_001.0) == texts(None) == [], "nothing was written after Ctrl-C: it compiled nothing then"
+
+
 def test_processes_without_a_log_are_named_by_what_the_launcher_knows() -> None:
     spawned = ProcessEnd(number=1, pid=40, code=1, error="KeyError: 'x'")
     assert remarks((), spawned, ProcessEnd(rank=3, code=-300), ProcessEnd()) == [

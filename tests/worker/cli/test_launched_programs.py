@@ -50,16 +50,16 @@ def halved(x):
     return y
 
 
-def work(number):
-    if number == 1:
-        raise LookupError("no shard 1")
+def work(number, fails):
     halved(torch.ones(3))
+    if fails:
+        raise LookupError("no shard 7")
 
 
 if __name__ == "__main__":
     halved(torch.ones(4))
-    mp.start_processes(work, nprocs=1, start_method="fork")
-    mp.spawn(work, nprocs=2)
+    mp.start_processes(work, args=(False,), nprocs=1, start_method="fork")
+    mp.spawn(work, args=(True,), nprocs=1)
 """
 
 
@@ -98,7 +98,7 @@ def test_processes_that_a_program_forks_and_spawns_record_themselves(tmp_path: P
     (tmp_path / "spawned.py").write_text(SPAWNED)
     done = run(tmp_path, "spawned.py")
     assert done.returncode == 1, done.stderr
-    report = done.stderr[done.stderr.index("LookupError: no shard 1\n\n") :]
+    report = done.stderr[done.stderr.index("LookupError: no shard 7\n\n") :]
     assert report.count("graph break: `print`") == 2, (
         "of the program's own process, and of those that it started"
     )
@@ -106,5 +106,5 @@ def test_processes_that_a_program_forks_and_spawns_record_themselves(tmp_path: P
     assert "2 processes" in report
     last = report.splitlines()[-1]
     assert last.startswith("process ")
-    assert last.endswith("(number 1 of those that were spawned) failed with `LookupError: no shard 1`.")
+    assert last.endswith("(number 0 of those that were spawned) failed with `LookupError: no shard 7`.")
     assert (tmp_path / ".fuselight" / "last-run.json").exists()

@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     from fuselight_server.commands.open import OpenedJob
 
 
-def print_run(jobs: Sequence[OpenedJob], ends: Collection[ProcessEnd], terminal: Terminal) -> None:
+def print_run(
+    jobs: Sequence[OpenedJob],
+    ends: Collection[ProcessEnd],
+    terminal: Terminal,
+    interrupted_at: float | None = None,
+) -> None:
     """Print the report of all processes, then those that failed or whose logs end within a compile."""
     if jobs:
         print_jobs(jobs, FindingStream(terminal), terminal)
-    for remark in process_remarks(jobs, ends):
+    for remark in process_remarks(jobs, ends, interrupted_at):
         terminal.print((remark.label, "bold red" if remark.failed else "bold"), f" {remark.text}.")

@@ -163,7 +163,8 @@ class _NewLogs:
 
     def __init__(self, run: Path) -> None:
         self._folder = str(Path(process_variables(os.environ, str(run))[TRACE]).absolute())
-        self._before = logs_in(self._folder)
+        # A folder of the run itself is new, but another rank may have begun before this one.
+        self._before = logs_in(self._folder) if os.environ.get(TRACE) else frozenset()
 
     def added(self, process: int | None = None) -> tuple[Path, ...]:
         """Those that are new, without that of `process`."""

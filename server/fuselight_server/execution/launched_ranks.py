@@ -94,22 +94,23 @@ class SharedRun:
         self._register(RegisteredRank(launched.rank, launched.local_rank, os.getpid()))
 
     def end(self, program: int, code: int) -> None:
-        """Record how the program of this rank has ended."""
-        self._register(
-            RegisteredRank(
-                self._launched.rank,
-                self._launched.local_rank,
-                os.getpid(),
-                has_ended=True,
-                program=program,
-                code=code,
-            )
+        """Record how the program of this rank has ended, if the folder is still there."""
+        ended = RegisteredRank(
+            self._launched.rank,
+            self._launched.local_rank,
+            os.getpid(),
+            has_ended=True,
+            program=program,
+            code=code,
         )
+        with contextlib.suppress(OSError):
+            self._register(ended)
 
     @property
     def prints(self) -> bool:
-        """Whether this rank prints for all: the first one that shares the folder."""
-        return self._launched.local_rank == min(rank.local_rank for rank in self.ranks())
+        """Whether this rank prints for all: the first one that shares the folder and is not killed."""
+        able = [rank.local_rank for rank in self.ranks() if rank.has_ended or is_alive(rank.watcher)]
+        return bool(able) and self._launched.local_rank == able[0]
 
     def wait(self) -> None:
         """Wait until the others have ended, are gone, or a signal asks this process to end."""

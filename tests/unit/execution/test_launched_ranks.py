@@ -50,7 +50,13 @@ def test_the_first_of_those_that_share_prints_and_waits_for_the_living(
     assert first.ends() == (ProcessEnd(rank=6, pid=12, code=-9),)
     Path(first.folder, "rank-0.json").write_text('{"rank": "no"}')
     assert [rank.rank for rank in first.ranks()] == [5, 6], "a record of another version is ignored"
+    killed = '{"rank": 4, "local_rank": 0, "watcher": 999999999}'
+    Path(first.folder, "rank-0.json").write_text(killed)
+    assert (first.prints, late.prints) == (True, False), "the first rank was killed"
+    first.wait()
     first.remove()
+    late.end(12, 0)
+    assert not late.prints, "the folder is gone: it was printed"
     assert not Path(first.folder).exists()
 
 

@@ -7,6 +7,7 @@ with the ones of `process_variables` added, and torch writes its own log only wh
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -43,6 +44,8 @@ class StartedProcesses:
 
     def record_import(self) -> None:
         """Have a fork that imports torch itself record more; the program's own process does not need it."""
+        with contextlib.suppress(Exception):  # here, since a fork should import as little as possible
+            importlib.import_module("fuselight.adapters.torch_api.dynamo.trace_logs")
         if os.getpid() != self._pid:
             self._record_fork()
 

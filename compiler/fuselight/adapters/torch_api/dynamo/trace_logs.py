@@ -16,11 +16,15 @@ _KEY_LOGGER = "torch._functorch._aot_autograd.autograd_cache"
 
 
 def record_more() -> None:
-    """Record the factors of AOTAutograd's cache keys, and the variables of this process in its log."""
-    record_key_factors(logging.getLogger(_KEY_LOGGER))
+    """Record the factors of AOTAutograd's cache keys, and the variables of this process in its log.
+
+    A fork of a process that does so already goes on with it.
+    """
     handler = _trace_handler()
-    if handler is not None:
-        handler.addFilter(_EnvironmentRecord())
+    if handler is None or any(isinstance(known, _EnvironmentRecord) for known in handler.filters):
+        return
+    handler.addFilter(_EnvironmentRecord())
+    record_key_factors(logging.getLogger(_KEY_LOGGER))
 
 
 def trace_into(folder: str) -> None:

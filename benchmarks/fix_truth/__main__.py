@@ -93,7 +93,8 @@ def differences(old: dict[str, Any], new: dict[str, Any], offer: Offer, *, compi
     if compiled and all(raised):  # Dynamo wraps exceptions of its own run of the code
         return []
     if raised[0] != raised[1]:
-        admitted = _may_raise(changes) or raised[0] in offer.raises
+        has_caught = _has_caught(old["result"], new["result"], offer.raises, any_text=False)
+        admitted = _may_raise(changes) or raised[0] in offer.raises or has_caught
         return [] if admitted else [f"raised {raised[0] or 'nothing'}, raises {raised[1] or 'nothing'}"]
     if _has_caught(old["result"], new["result"], offer.raises, any_text=_may_raise(changes)):
         return []

@@ -78,7 +78,7 @@ def patch_remedies(
 
 
 def replaced(
-    new: str, title: str, fix_class: FixClass, changes: str = ""
+    new: str, title: str, fix_class: FixClass, changes: str = "", *, is_setting: bool = False
 ) -> Callable[..., tuple[Remedy, ...]]:
     """Remedies that replace the name on the finding's line."""
 
@@ -86,7 +86,7 @@ def replaced(
         path = finding.span.path
         lines = read(path).split("\n")
         lines[finding.span.line - 1] = lines[finding.span.line - 1].replace("branch", new)
-        return (Remedy(new, title, fix_class, {path: "\n".join(lines)}, changes),)
+        return (Remedy(new, title, fix_class, {path: "\n".join(lines)}, changes, is_setting),)
 
     return find_remedies
 

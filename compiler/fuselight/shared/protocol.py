@@ -317,6 +317,8 @@ class VerifyRequest(RunRequest):
     inputs."""
     seconds: float = 10.0
     """Time for these further calls; what is left then is not compared."""
+    settings: bool = False
+    """Whether the change is a setting, which eager calls do not show: more of the further calls are compiled."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -86,6 +87,14 @@ def test_rounding_is_relative_to_the_largest_element() -> None:
 )
 def test_a_class_admits_what_it_says(offer: Offer, new: Any, compiled: bool, broken: bool) -> None:  # noqa: FBT001
     assert bool(differences(seen(tensor(1.0)), new, offer, compiled=compiled)) == broken
+
+
+def test_a_probe_that_catches_a_named_exception_may_raise_another() -> None:
+    old, new = seen(("str", "'ZeroDivisionError'")), seen(("NoneType", None), raised="TorchRuntimeError")
+    named, other = (replace(offer("equal"), raises=(name,)) for name in ("ZeroDivisionError", "KeyError"))
+    assert differences(old, new, named, compiled=True) == []
+    assert differences(old, new, other, compiled=True)
+    assert differences(seen(tensor(1.0)), new, named, compiled=True)
 
 
 @pytest.mark.parametrize("compiled", [True, False])

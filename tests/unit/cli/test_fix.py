@@ -140,6 +140,18 @@ def test_rounding_is_allowed_in_an_equal_fix_which_is_tried_with_nan(world: FixC
     assert all(request.non_finite for request in asked)
 
 
+@pytest.mark.parametrize("is_setting", [False, True])
+def test_the_further_calls_of_a_setting_are_recorded_and_compared_as_such(
+    world: FixCommand,
+    is_setting: bool,  # noqa: FBT001 - a row
+) -> None:
+    world.offers(replaced("where", "Use where", FixClass.EXACT, is_setting=is_setting))
+    assert [status for status, _ in world.statuses()] == ["passed", "passed"]
+    asked = [request for request in world.worker.requests if isinstance(request, VerifyRequest)]
+    assert {request.settings for request in asked if request.cases} == {is_setting}
+    assert {request.records for request in asked if request.cases} == {False, True}
+
+
 def test_a_refused_fix_is_tried_again_on_top_of_those_that_passed_after_it(world: FixCommand) -> None:
     world.needed = "return where"
     assert [status for status, _ in world.statuses()] == ["passed", "passed"]

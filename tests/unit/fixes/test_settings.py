@@ -38,6 +38,7 @@ def finding(text: str, mark: str, code: str, *, title: str = "title", subject: s
 def test_a_switch_follows_the_imports() -> None:
     (remedy,) = remedies(finding(ITEM, "x.max().item()", "GB0124"), report(), {"m.py": ITEM}.get)
     assert (remedy.kind, remedy.fix_class) == ("capture_scalar_outputs", FixClass.EXACT)
+    assert remedy.is_setting
     assert remedy.texts == {
         "m.py": ITEM.replace(
             "import logging\n",

@@ -17,7 +17,7 @@ from fuselight.shared.report import Aspect, CaseFamily, Verification
 from fuselight.worker.child.request_results import VerifiedCalls
 from fuselight.worker.live.call_records import CallRecord
 from fuselight.worker.verify import verification_cases
-from fuselight.worker.verify.further_calls import FurtherCalls, ModuleModes
+from fuselight.worker.verify.further_calls import CaseCall, FurtherCalls, ModuleModes
 from fuselight.worker.verify.verification_cases import Case, cases_of
 from tests.support.live_worker import LiveWorker
 
@@ -61,13 +61,26 @@ def seen(module, args, output):
 
 
 def compared(
-    live: LiveWorker, folder: Path, old: str, new: str, name: str = "f", *, seconds: float = 60.0
+    live: LiveWorker,
+    folder: Path,
+    old: str,
+    new: str,
+    name: str = "f",
+    *,
+    seconds: float = 60.0,
+    settings: bool = False,
 ) -> Verification:
     folder = live.folder / folder.name  # in the workspace, where the user's code cannot write
     folder.mkdir()
     for text, records in ((old, True), (new, False)):
         request = live.request(HEAD + text, name, seconds=120.0).of_kind(
-            VerifyRequest, folder=str(folder), records=records, cases=True, seconds=seconds, automatic=True
+            VerifyRequest,
+            folder=str(folder),
+            records=records,
+            cases=True,
+            seconds=seconds,
+            settings=settings,
+            automatic=True,
         )
         report = live.report(request)
         assert report.failures == ()
@@ -204,6 +217,74 @@ def test_a_further_call_shows_what_the_known_one_does_not(row: str, live: LiveWo
     assert words in entries[family, aspect]
 
 
+SCALARS = "torch._dynamo.config.capture_scalar_outputs = <False|True>\n\n"
+DYNAMIC_SIZE = """\
+# fuselight: f(f32[8, 3])
+@torch.compile(dynamic=<None|True>)
+def f(x):
+    return x * (2 / (x.size(0) - 5))
+"""
+SETTINGS = {
+    "a number that is captured has operations of an integer alone": (
+        SCALARS + "# fuselight: f(i64[3] % 5)\ndef f(t):\n    return t + 11 % (t.max().item() ** 2 + 3)\n",
+        (CaseFamily.DTYPE, "bool inputs: raises "),
+    ),
+    "a symbolic size divides by zero in an exception of torch": (
+        DYNAMIC_SIZE,
+        (CaseFamily.SIZE, "size 5 in place of 8: raises TorchRuntimeError: "),
+    ),
+}
+
+
+@pytest.mark.parametrize("row", SETTINGS)
+def test_a_setting_is_compared_in_compiled_calls(row: str, live: LiveWorker, tmp_path: Path) -> None:
+    text, (family, words) = SETTINGS[row]
+    entries = differing(compared(live, tmp_path, *sides(text), settings=True))
+    assert words in entries[family, Aspect.EXCEPTION]
+    assert family is CaseFamily.DTYPE or entries[family, Aspect.EXCEPTION].endswith(
+        ", instead of ZeroDivisionError"
+    )
+
+
+def test_a_setting_that_changes_nothing_differs_nowhere(live: LiveWorker, tmp_path: Path) -> None:
+    text = (
+        "# fuselight: f(f32[8], 2)\n@torch.compile(dynamic=<None|True>)\ndef f(x, n):\n    if x.size(0) == 6:\n"
+        "        raise ValueError('six')\n    return x * n\n"
+    )
+    verification = compared(live, tmp_path, *sides(text), settings=True)
+    assert differing(verification) == {}
+    names = {(comparison.values, comparison.compiled) for comparison in verification.comparisons}
+    assert {("int64 inputs", True), ("argument 1 = 3", True), ("empty inputs", True)} <= names
+    assert ("size 7 in place of 8", False) in names
+    assert "size 6 in place of 8" in verification.not_accepted
+    assert verification.not_reached == ()
+
+
+@pytest.mark.parametrize(
+    ("expression", "rounding"),
+    [
+        ("(x + 100 + x) - 100", [True]),
+        ("((x + 100 + x) - 100) * 1.000001", [False]),
+        ("((x + 100).float() + x) - 100", [False]),
+    ],
+)
+def test_a_sum_in_another_order_is_rounding_if_float64_gives_the_same(
+    expression: str, rounding: list[bool], live: LiveWorker, tmp_path: Path
+) -> None:
+    old = "# fuselight: f(f32[64])\ndef f(x):\n    return x + x\n"
+    new = (
+        "# fuselight: f(f32[64])\ndef f(x):\n    if torch.compiler.is_compiling():\n"
+        f"        return {expression}\n    return x + x\n"
+    )
+    verification = compared(live, tmp_path, old, new)
+    comparison = next(
+        comparison
+        for comparison in verification.comparisons
+        if (comparison.values, comparison.compiled) == ("size 65 in place of 64", True)
+    )
+    assert [difference.rounding for difference in comparison.differences] == rounding
+
+
 DTYPES = {
     torch.float32: "float64 float32 float16 bfloat16 bool int64 int32 int16 int8 uint8 complex64",
     torch.int64: "int64 int32 int16 int8 uint8 float32 bool float64 complex64",
@@ -338,8 +419,8 @@ def test_the_modes_of_modules_are_restored() -> None:
 def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def call(_calls: FurtherCalls, case: Case, *, compiled: bool) -> None:
-        del compiled
+    def call(_calls: FurtherCalls, case: Case, *, compiled: bool, is_first: bool) -> None:
+        del compiled, is_first
         if case.name == "b":
             raise TimeoutError
 
@@ -348,11 +429,11 @@ def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(
     (tmp_path / "further.json").write_text(json.dumps(done), encoding="utf-8")
     state: Any = None
     result = VerifiedCalls()
-    request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0, records=False)
+    request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0, records=False, settings=False)
     streams: Any = None
     calls = FurtherCalls(state, result, request, lambda: None, {}, streams, [])  # type: ignore[arg-type, return-value]
     monkeypatch.setattr(
-        calls, "_planned", lambda: [(Case(name, CaseFamily.SIZE), False) for name in ("a", "b", "c")]
+        calls, "_planned", lambda: [CaseCall(Case(name, CaseFamily.SIZE)) for name in ("a", "b", "c")]
     )
     with pytest.raises(TimeoutError):
         calls.make()

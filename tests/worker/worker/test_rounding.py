@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 import torch
 
 from fuselight.measure.accuracy.results import CallResults, Value
-from fuselight.worker.live.call_records import CallRecord, MeasuredRounding, compare_records
+from fuselight.worker.live.call_records import CallRecord, MeasuredRounding, agree_in_float64, compare_records
 
 pytestmark = pytest.mark.torch
 
@@ -163,6 +164,50 @@ def test_a_number_of_python_may_come_from_float32() -> None:
     assert is_rounding(new, eager, compiled, dtype="float")
     assert not is_rounding(new, eager, eager, dtype="float")
     assert not is_rounding(new, eager, None, dtype="float")
+
+
+@dataclass(frozen=True)
+class Total:
+    """Sums of many terms, normalized: in float32, each order gives others."""
+
+    order: int = 0
+    factor: float = 1.0
+    epsilon: float = 1e-6
+    term: float = 1e-6
+
+    def __call__(self, dtype: torch.dtype = torch.float32) -> CallRecord:
+        terms = torch.randn(20000, 16, generator=torch.Generator().manual_seed(0)).to(dtype)
+        places = torch.randperm(20000, generator=torch.Generator().manual_seed(self.order))
+        total = functools.reduce(torch.Tensor.add, terms[places].unbind()) / 500
+        return record(total / (total.norm() + self.epsilon) * self.factor + self.term)
+
+
+def test_many_terms_in_another_order_are_the_same_in_float64() -> None:
+    old, new = Total(), Total(order=1)
+    single = old()
+    measured = MeasuredRounding(single, single)
+    near = replace(measured, is_near=True)
+    (strict,) = compare_records(new(), single, compiled=True, measured=measured)
+    (rounded,) = compare_records(new(), single, compiled=True, measured=near)
+    assert (strict.rounding, rounded.rounding) == (False, True)
+    double = old(torch.float64)
+    assert agree_in_float64(new(torch.float64), double, single)
+    for changed in (
+        Total(order=1, factor=1.000001),
+        Total(order=1, epsilon=0.0),
+        Total(order=1, term=0.0),
+    ):
+        assert not agree_in_float64(changed(torch.float64), double, single)
+    assert not agree_in_float64(new(), double, single), "a result that stays float32 shows nothing"
+    assert not agree_in_float64(CallRecord(CallResults(), raised="TypeError"), double, single)
+
+
+def test_what_is_far_from_rounding_is_not_near_it() -> None:
+    single = Total()()
+    measured = MeasuredRounding(single, single, is_near=True)
+    for changed in (Total(factor=1.0001), Total(term=1e-4), Total(factor=math.nan)):
+        (difference,) = compare_records(changed(), single, compiled=True, measured=measured)
+        assert not difference.rounding
 
 
 def test_each_value_has_its_rounding() -> None:

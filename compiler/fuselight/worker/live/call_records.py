@@ -41,7 +41,12 @@ from fuselight.worker.live.call_traits import (
 )
 from fuselight.worker.live.output_objects import OutputObjects
 from fuselight.worker.live.reachable import ReachableState
-from fuselight.worker.live.rounding import is_measured_rounding, is_within_tolerance
+from fuselight.worker.live.rounding import (
+    agrees_in_float64,
+    is_measured_rounding,
+    is_near,
+    is_within_tolerance,
+)
 
 _ELEMENTS, _ALL_ELEMENTS = 1 << 19, 1 << 22
 """Most elements kept of one tensor, and of all tensors of one call."""
@@ -50,6 +55,7 @@ _PRINTED = 1 << 16
 _SHOWN = 80
 _PLACE = re.compile(r":\d+: ")
 """The line number in a warning or a log line, which an edit may move."""
+_SINGLE, _DOUBLE = "torch.float32", "torch.float64"
 _NUMBERS = 2000
 """Most attributes and globals that are read."""
 
@@ -220,14 +226,45 @@ class MeasuredRounding:
 
     eager: CallRecord
     compiled: CallRecord
+    is_near: bool = False
+    """Whether a difference counts that is only near that: what a comparison in float64 then decides."""
 
     def explains(self, new: Value, old: Value) -> bool:
         """Whether it explains the distance of two values that have one name, dtype and shape."""
+        if self.is_near and old.dtype != _SINGLE:
+            return replace(self, is_near=False).explains(new, old)
         eager, compiled = (_value_of(record, old) for record in (self.eager, self.compiled))
+        ours, theirs = _flat(new.tensor), _flat(old.tensor)
+        if self.is_near and is_near(ours, theirs):
+            return True
         if eager is None or compiled is None:
             return False
-        ours, theirs = _flat(new.tensor), _flat(old.tensor)
-        return is_measured_rounding(ours, theirs, _flat(eager.tensor), _flat(compiled.tensor), old.dtype)
+        moved = _flat(eager.tensor), _flat(compiled.tensor)
+        return is_measured_rounding(ours, theirs, *moved, old.dtype, is_near=self.is_near)
+
+
+def has_float32(record: CallRecord) -> bool:
+    """Whether a call gives float32 results, which the same call in float64 can explain."""
+    return any(value.dtype == _SINGLE for value in record.results.values)
+
+
+def agree_in_float64(new: CallRecord, old: CallRecord, single: CallRecord) -> bool:
+    """Whether each float32 result of a call is the same before and after a change when it is computed in float64.
+
+    `single`: the call as it is. A result that is not float64 then has constants or conversions of float32: no answer.
+    """
+    if new.raised or old.raised:
+        return False
+    for value in single.results.values:
+        if value.dtype != _SINGLE:
+            continue
+        wanted = replace(value, dtype=_DOUBLE)
+        ours, theirs = (_value_of(record, wanted) for record in (new, old))
+        if ours is None or theirs is None:
+            return False
+        if not agrees_in_float64(*(_flat(known.tensor) for known in (ours, theirs, value))):
+            return False
+    return True
 
 
 def _value_of(record: CallRecord, wanted: Value) -> Value | None:

@@ -39,21 +39,63 @@ _ABSOLUTE_OF_FLOAT64 = 1e-7
 """Most that it may be beyond that, as in `torch.testing`: a gradient that is zero may be pure rounding."""
 
 
+_NEAR = 10.0
+"""How many times the rounding of a tensor a difference may be that a comparison in float64 still decides."""
+_SAME_IN_FLOAT64 = 1e-9
+"""Most that float64 results may differ, of the largest float32 element: rounding of float64 is far less, and what two
+formulas of float32 differ by is more."""
+
+
 def is_within_tolerance(ours: torch.Tensor, theirs: torch.Tensor, dtype: str) -> torch.Tensor:
     """Which elements differ by no more than another order of the same operations moves them, by their dtype."""
     epsilon = _EPSILONS.get(dtype, _EPSILON)
     units = _UNITS_OF_HALF if dtype in {"torch.float16", "torch.bfloat16"} else _UNITS
     finite = torch.nan_to_num(theirs.abs(), nan=0.0, posinf=0.0)
-    largest = float(finite.max()) if finite.numel() else 0.0
+    largest = _largest(theirs)
     return (ours - theirs).abs() <= epsilon * (units * finite + min(units, _UNITS_OF_LARGEST) * largest)
 
 
+def is_near(new: torch.Tensor, old: torch.Tensor) -> bool:
+    """Whether float32 results, given in float64, may differ by rounding: sums of many terms that cancel each other.
+
+    That says nothing about each element. It must be shown in float64 (agrees_in_float64).
+    """
+    most = _NEAR * _EPSILON * (_UNITS + _UNITS_OF_LARGEST)
+    return _differs_at_most(new, old, most * _largest(old))
+
+
+def agrees_in_float64(new: torch.Tensor, old: torch.Tensor, single: torch.Tensor) -> bool:
+    """Whether a call made in float64 before and after a change computes the same. `single`: its result in float32."""
+    return _differs_at_most(new, old, _SAME_IN_FLOAT64 * _largest(single))
+
+
+def _differs_at_most(new: torch.Tensor, old: torch.Tensor, most: float) -> bool:
+    finite = old.isfinite()
+    if not torch.equal(new.isfinite(), finite):
+        return False
+    if not torch.equal(new[~finite].nan_to_num(), old[~finite].nan_to_num()):
+        return False
+    return bool(((new - old)[finite].abs() <= most).all())
+
+
+def _largest(values: torch.Tensor) -> float:
+    finite = torch.nan_to_num(values.abs(), nan=0.0, posinf=0.0)
+    return float(finite.max()) if finite.numel() else 0.0
+
+
 def is_measured_rounding(
-    new: torch.Tensor, old: torch.Tensor, eager: torch.Tensor, compiled: torch.Tensor, dtype: str
+    new: torch.Tensor,
+    old: torch.Tensor,
+    eager: torch.Tensor,
+    compiled: torch.Tensor,
+    dtype: str,
+    *,
+    is_near: bool = False,
 ) -> bool:
     """Whether the distance of `new` from `old` is rounding, by the distance of the old text's two calls.
 
     All in float64 and of one shape. `eager`, `compiled`: the calls of the old text, of which `old` is one.
+    `is_near`: whether the distance is near rounding, so that a comparison in float64 must decide.
     """
     finite = old.isfinite()
     if not all(torch.equal(tensor.isfinite(), finite) for tensor in (new, eager, compiled)):
@@ -65,6 +107,7 @@ def is_measured_rounding(
     if level > _most(_root_mean_square(eager[finite]), dtype):
         return False
     multiple = next((multiple for most, multiple in _MULTIPLES if count <= most), _MULTIPLE)
+    multiple *= _NEAR if is_near else 1.0
     if _root_mean_square(error) > multiple * level:
         return False
     return bool(error.abs().max() <= _MULTIPLE_OF_LARGEST * multiple * noise.abs().max())

@@ -12,6 +12,7 @@ import json
 import os
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,22 +36,32 @@ from fuselight.worker.live.call_records import (
     CallRecord,
     MeasuredRounding,
     RecordingStream,
+    agree_in_float64,
     compare_records,
+    has_float32,
     load_record,
     record_call,
     without_printed,
 )
 from fuselight.worker.processes.deadline import DeadlineExceededError, deadline
-from fuselight.worker.verify.verification_cases import Case, cases_of, compiled_cases
+from fuselight.worker.verify.verification_cases import Case, cases_of, compiled_cases, in_float64
 
 ABOUT = "about.json"
 """What the run of the old text found for the calls of the inputs, in the folder of its records."""
-_DONE = "further.json"
+_DONE = "{}.json"
 """What the run of the old text has recorded, in the folder of its records."""
 _VERSIONS = 64
 """Versions of one function that are compiled: many calls have other sizes and other numbers of dimensions."""
+_FLOAT64 = "-float64"
+"""In the names of the records of calls in float64."""
 _ENDLESS, _SLOWER = 10.0, 20.0
 """Seconds that each call may take, and how many times those of the old text: a compile may take long."""
+_MOST_RAISED = 2
+"""Most calls of a family that are compiled for one type of exception."""
+_WRAPPED = "RuntimeError"
+"""The exception of operators: that of compiled code, TorchRuntimeError, is one."""
+_FLOAT64_SHARE = 0.25
+"""Time for calls in float64, in addition and as a part of the time for the further calls."""
 _ROOM = 1 << 30
 """Bytes that a call with extreme numbers may allocate."""
 _perf_counter = time.perf_counter  # bound before any user code runs
@@ -64,6 +75,32 @@ class RecordedCase:
     """Whether its inputs can be made."""
     seconds: float
     """How long its call took."""
+    raised: str = ""
+    """Type of the exception of its call; empty if there was none."""
+
+
+@dataclass(frozen=True)
+class CaseCall:
+    """A further call."""
+
+    case: Case
+    compiled: bool = False
+    needs_exception: bool = False
+    """Whether it is made only if the old text raises an exception in the case, to compare that."""
+
+
+@dataclass(frozen=True)
+class NearRounding:
+    """A compiled call whose differences are near rounding: a call in float64 decides."""
+
+    place: int
+    """Index of its comparison."""
+    index: int
+    case: Case
+    single: CallRecord
+    """The call of the old text in eager mode."""
+    differences: tuple[Difference, ...]
+    """Its differences, as rounding."""
 
 
 class NothingToCompareError(Exception):
@@ -102,6 +139,7 @@ class FurtherCalls:
     """The first answer of the ladder, until it is used."""
     _end: float = field(init=False)
     _printed_varies: bool = field(init=False)
+    _near: list[NearRounding] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._end = _perf_counter() + self.request.seconds
@@ -120,64 +158,131 @@ class FurtherCalls:
         except NothingToCompareError as why:
             self.result.verification = replace(self.result.so_far, refused=str(why))
 
-    def _planned(self) -> list[tuple[Case, bool]]:
-        """The cases, each with whether it is compiled: a few are, after the most ordinary ones."""
-        first = self._prepared()
-        cases = cases_of(first)
-        compiled = compiled_cases(cases)
-        calls: list[tuple[Case, bool]] = []
+    def _planned(self) -> list[CaseCall]:
+        """The calls: a few are compiled, after the most ordinary ones."""
+        settings = self.request.settings
+        cases = cases_of(self._prepared(), settings=settings)
+        compiled = compiled_cases(cases, settings=settings)
+        ids = set(map(id, compiled))
+        others = [case for case in cases if settings and id(case) not in ids and case.grad is None]
+        calls: list[CaseCall] = []
         for families in (_ORDINARY, _NON_FINITE, _SPECIAL, _LAST):
-            calls += [(case, False) for case in cases if case.family in families]
-            calls += [(case, True) for case in compiled if case.family in families]
+            if families is _LAST:
+                calls += [CaseCall(case, compiled=True, needs_exception=True) for case in others]
+            calls += [CaseCall(case) for case in cases if case.family in families]
+            calls += [CaseCall(case, compiled=True) for case in compiled if case.family in families]
         return calls
 
-    def _record(self, calls: list[tuple[Case, bool]]) -> None:
-        done: dict[str, tuple[bool, float]] = {}
-        refused: set[int] = set()
-        for index, (case, compiled) in enumerate(calls):
+    def _record(self, calls: list[CaseCall]) -> None:
+        done: dict[str, tuple[bool, float, str]] = {}
+        raised: dict[int, str] = {}
+        counts: Counter[tuple[CaseFamily, str]] = Counter()
+        single: dict[int, Case] = {}
+        for index, call in enumerate(calls):
+            case, compiled = call.case, call.compiled
             if self._is_late():
                 break
+            exception = raised.get(id(case), "")
             start = _perf_counter()
             try:
                 with deadline(self._end - start + self._least):
-                    record = None if id(case) in refused else self._call(case, compiled=compiled)
+                    is_made = not compiled or self._is_compiled(call, exception, counts)
+                    record = (
+                        self._call(case, compiled=compiled, is_first=bool(exception)) if is_made else None
+                    )
             except DeadlineExceededError:  # what it leaves behind, the other process would not have
                 break
-            if record is not None and record.raised:
-                refused.add(id(case))
+            if record is not None and not compiled:
+                raised[id(case)] = record.raised
             if record is not None:
                 record.save(self._path(index))
-            done[str(index)] = record is not None, _perf_counter() - start
-            put(os.path.join(self.request.folder, _DONE), json.dumps(done).encode())
+            if record is not None and compiled and not record.raised and has_float32(record):
+                single[index] = case
+            done[str(index)] = record is not None, _perf_counter() - start, record.raised if record else ""
+            put(os.path.join(self.request.folder, self._done), json.dumps(done).encode())
+        self._record_in_float64(single)
 
-    def _compare(self, calls: list[tuple[Case, bool]]) -> None:
-        done = {int(index): RecordedCase(*value) for index, value in self._read(_DONE).items()}
-        eager = {id(case): index for index, (case, compiled) in enumerate(calls) if not compiled}
+    def _is_compiled(self, call: CaseCall, exception: str, counts: Counter[tuple[CaseFamily, str]]) -> bool:
+        """Whether to make a compiled call of the old text. `exception`: that of its eager call."""
+        if not exception:
+            return not call.needs_exception
+        if not self.request.settings or exception == _WRAPPED:
+            return False
+        counts[call.case.family, exception] += 1
+        return counts[call.case.family, exception] <= _MOST_RAISED
+
+    def _record_in_float64(self, cases: Mapping[int, Case]) -> None:
+        """Make the compiled calls of the old text in float64 and in eager mode, after all others."""
+        end = _perf_counter() + _FLOAT64_SHARE * self.request.seconds
+        for index, case in cases.items():
+            left = end - _perf_counter()
+            if left <= 0:
+                return
+            try:
+                with deadline(left):
+                    record = self._call(in_float64(case), compiled=False)
+            except DeadlineExceededError:
+                return
+            if record is not None:
+                record.save(self._path(index, _FLOAT64))
+
+    def _compare(self, calls: list[CaseCall]) -> None:
+        done = {int(index): RecordedCase(*value) for index, value in self._read(self._done).items()}
+        eager = {id(call.case): index for index, call in enumerate(calls) if not call.compiled}
         refused: dict[str, None] = {}
         late: dict[str, None] = {}
-        names = [case.name for case, _ in calls]
-        for index, (case, compiled) in enumerate(calls):
+        names = [call.case.name for call in calls]
+        for index, call in enumerate(calls):
+            case, compiled = call.case, call.compiled
             known = done.get(index)
+            before = done.get(eager.get(id(case), index))
+            exception = before.raised if compiled and before is not None else ""
             if known is None or self._is_late():
-                late[case.name] = None
+                if not call.needs_exception or exception not in {"", _WRAPPED}:
+                    late[case.name] = None
                 continue
             if compiled and not known.is_made:  # the old text refuses it in eager mode, and did not make it
                 continue
             self._note(refused, (*late, *names[index:]))  # for a report of a run that ends in this call
             try:
                 with deadline(max(self._least, _SLOWER * known.seconds)):
-                    record = self._call(case, compiled=compiled)
+                    record = self._call(case, compiled=compiled, is_first=bool(exception))
             except DeadlineExceededError:  # the calls after it would not be made in the same state
                 self._add_differences(case, (self._slower(known),), compiled=compiled)
                 return
             if not known.is_made:  # its inputs cannot be made
                 continue
             old = [load_record(self._path(number)) for number in dict.fromkeys((eager[id(case)], index))]
-            if old[0].raised and record is not None and record.raised == old[0].raised:
+            if old[0].raised and record is not None and record.raised in _exceptions(old):
                 refused[case.name] = None
             else:
-                self._add(case, record, old, compiled=compiled)
+                self._add(case, record, old, compiled=compiled, index=index)
         self._note(refused, late)
+        self._decide_in_float64()
+
+    def _decide_in_float64(self) -> None:
+        """Make the compiled calls whose differences are near rounding in float64, after all others.
+
+        What the old text computes in float64 and eager mode, the compiled new text must compute, too.
+        """
+        end = _perf_counter() + 2 * _FLOAT64_SHARE * self.request.seconds
+        for near in self._near:
+            left = end - _perf_counter()
+            try:
+                old = load_record(self._path(near.index, _FLOAT64))
+                if left <= 0:
+                    return
+                with deadline(left):
+                    new = self._call(in_float64(near.case), compiled=True)
+            except DeadlineExceededError:
+                return
+            except FileNotFoundError:  # the old text fails in float64, or had no time for it
+                continue
+            if new is not None and agree_in_float64(new, old, near.single):
+                so_far = self.result.so_far
+                comparisons = list(so_far.comparisons)
+                comparisons[near.place] = replace(comparisons[near.place], differences=near.differences)
+                self.result.verification = replace(so_far, comparisons=tuple(comparisons))
 
     def _note(self, refused: Iterable[str], late: Iterable[str]) -> None:
         late = tuple(dict.fromkeys(late))
@@ -192,23 +297,39 @@ class FurtherCalls:
             return {}
         return records
 
-    def _add(self, case: Case, record: CallRecord | None, old: list[CallRecord], *, compiled: bool) -> None:
+    def _add(
+        self, case: Case, record: CallRecord | None, old: list[CallRecord], *, compiled: bool, index: int = 0
+    ) -> None:
         """Add a comparison. `old`: the call of the old text in eager mode, then compiled if that was made."""
         differences: tuple[Difference, ...] = (
             Difference(Aspect.EXCEPTION, "its inputs cannot be built any more"),
         )
         if record is not None:
-            measured = MeasuredRounding(*old) if len(old) > 1 else None
-            unused_results = [self._differences(record, known, measured, compiled=compiled) for known in old]
-            if case.differentiates_twice:
-                unused_results = [_without_unused(unused_result) for unused_result in unused_results]
-            equal = (
-                unused_result
-                for unused_result in unused_results
-                if all(difference.rounding for difference in unused_result)
-            )
-            differences = next(equal, unused_results[0])
+            measured = MeasuredRounding(old[0], old[1]) if len(old) > 1 else None
+            differences, is_rounding = self._nearest(case, record, old, measured, compiled=compiled)
+            if not is_rounding and measured is not None:
+                measured = replace(measured, is_near=True)
+                rounded, is_near = self._nearest(case, record, old, measured, compiled=compiled)
+                place = len(self.result.so_far.comparisons)
+                self._near += [NearRounding(place, index, case, old[0], rounded)] if is_near else []
         self._add_differences(case, differences, compiled=compiled)
+
+    def _nearest(
+        self,
+        case: Case,
+        record: CallRecord,
+        old: list[CallRecord],
+        measured: MeasuredRounding | None,
+        *,
+        compiled: bool,
+    ) -> tuple[tuple[Difference, ...], bool]:
+        """The differences from the call of the old text that it equals, else from the first; whether it equals one."""
+        differences = [self._differences(record, known, measured, compiled=compiled) for known in old]
+        if case.differentiates_twice:
+            differences = [_without_unused(unused_result) for unused_result in differences]
+        equal = (entries for entries in differences if all(difference.rounding for difference in entries))
+        nearest = next(equal, None)
+        return (differences[0], False) if nearest is None else (nearest, True)
 
     def _add_differences(self, case: Case, differences: tuple[Difference, ...], *, compiled: bool) -> None:
         comparison = CallComparison(0, case.name, compiled, differences, case.family)
@@ -234,8 +355,17 @@ class FurtherCalls:
     def _is_late(self) -> bool:
         return _perf_counter() > self._end
 
-    def _path(self, index: int) -> str:
-        return os.path.join(self.request.folder, f"further-{index}.pt")
+    def _path(self, index: int, suffix: str = "") -> str:
+        return os.path.join(self.request.folder, f"{self._name}-{index}{suffix}.pt")
+
+    @property
+    def _name(self) -> str:
+        """Start of the names of the records."""
+        return "further-settings" if self.request.settings else "further"
+
+    @property
+    def _done(self) -> str:
+        return _DONE.format(self._name)
 
     def _prepared(self) -> Prepared:
         """Build the first call again. Raises NothingToCompareError."""
@@ -253,8 +383,11 @@ class FurtherCalls:
             cause = fault.__cause__ or fault
             raise NothingToCompareError(f"the call cannot be built: {first_line(cause)}") from None
 
-    def _call(self, case: Case, *, compiled: bool) -> CallRecord | None:
-        """Build the target and make the call of a case; None if its inputs cannot be made."""
+    def _call(self, case: Case, *, compiled: bool, is_first: bool = False) -> CallRecord | None:
+        """Build the target and make the call of a case; None if its inputs cannot be made.
+
+        `is_first`: compiled as if nothing was compiled before.
+        """
         with contextlib.nullcontext() if compiled else eager_mode(), contextlib.ExitStack() as restoring:
             prepared = self._prepared()
             restoring.callback(ModuleModes(prepared).restore)
@@ -266,7 +399,7 @@ class FurtherCalls:
                 module.zero_grad(set_to_none=True)
             backward = case.grad if case.grad is not None else prepared.options.train
             prepared = replace(prepared, options=replace(prepared.options, train=bool(backward)))
-            if compiled and case.family is CaseFamily.RANK:
+            if compiled and (is_first or case.family is CaseFamily.RANK):
                 settings.forget_compiled()  # else sizes that have varied are symbolic, unlike in a first call
             function = self.state.compiled_form(prepared) if compiled else prepared.function
             mode = "compiled" if compiled else "eager"
@@ -288,6 +421,10 @@ class FurtherCalls:
                     prepared, self.names, self.streams, make, roots=roots, compiled=compiled
                 )
                 return record
+
+
+def _exceptions(records: Iterable[CallRecord]) -> set[str]:
+    return {record.raised for record in records if record.raised}
 
 
 class ModuleModes:

@@ -43,6 +43,13 @@ _MODERATE = 30
 _DIFFERENTIATED = frozenset({CaseFamily.SIZE, CaseFamily.VALUES, CaseFamily.DTYPE, CaseFamily.NONFINITE})
 """Families whose calls are made with gradients of the inputs, too."""
 
+_TELLING = ("bool", "float32", "float64", "int64")
+"""Starts of the names of the dtypes that are compiled first: symbolic numbers differ by these kinds."""
+_MOST_OF_DTYPE = 2
+"""Most cases of one dtype that are compiled for a setting."""
+_SMALL = range(2, 10)
+"""Sizes with which a division or an index of the target may raise an exception."""
+
 _NEGATED = frozenset({CaseFamily.SIZE, CaseFamily.DTYPE})
 """Families whose calls are made with negated inputs, too: a branch may take its other side."""
 
@@ -70,10 +77,12 @@ class Case:
     """Whether backward runs through the gradients, too."""
     has_variants: bool = True
     """Whether the same is called with negated inputs and with gradients, too, if its family is."""
+    is_variant: bool = False
+    """Whether it is such a call of another case."""
 
 
-def cases_of(prepared: Prepared) -> list[Case]:
-    """All cases of a call, the most ordinary first."""
+def cases_of(prepared: Prepared, *, settings: bool = False) -> list[Case]:
+    """All cases of a call, the most ordinary first. `settings`: those of a change that only compiled calls show."""
     inputs = [tensor for tensor in tensors_in([prepared.args, prepared.kwargs]) if is_plain(tensor)]
     sizes = list(_sizes(inputs))
     plain = [*sizes[:2], *_values(inputs), *sizes[2:]]
@@ -86,6 +95,7 @@ def cases_of(prepared: Prepared) -> list[Case]:
         *_layouts(inputs),
         *_ranks(inputs),
         *_kinds(inputs),
+        *(_small_sizes(inputs) if settings else ()),
         *_extremes(inputs),
     ]
     is_trained = any(True for _ in modules_of(prepared))
@@ -99,9 +109,10 @@ def cases_of(prepared: Prepared) -> list[Case]:
         if not case.has_variants:
             continue
         if case.family in _NEGATED and any(map(_is_signed, inputs)):
-            cases.append(replace(case, change=_and_negated(case.change)))
+            cases.append(replace(case, change=_and_negated(case.change), is_variant=True))
         if differentiable and case.family in _DIFFERENTIATED:
-            cases.append(replace(case, grad=True, change=_and_gradients(case.change)))
+            change = _and_gradients(case.change)
+            cases.append(replace(case, grad=True, change=change, is_variant=True))
     return cases
 
 
@@ -114,8 +125,17 @@ def _in_training(case: Case) -> Case:
     return replace(case, name=f"{case.name} in training", training=True, grad=True, change=change)
 
 
-def compiled_cases(cases: list[Case]) -> list[Case]:
-    """The cases that are compiled, too: few modes and sizes, as a compile takes long, and values, which share code."""
+def in_float64(case: Case) -> Case:
+    """The case with floating-point inputs and modules in float64, in which rounding is far less."""
+    convert = _converting(_to(torch.float64, floats=True), torch.float64)
+    return replace(case, change=lambda prepared: convert(case.change(prepared)))
+
+
+def compiled_cases(cases: list[Case], *, settings: bool = False) -> list[Case]:
+    """The cases that are compiled, too: few modes and sizes, as a compile takes long, and values, which share code.
+
+    `settings`: and each dtype once, options, no rows and extreme values, which eager calls do not compare.
+    """
     modes = [case for case in cases if case.family in {CaseFamily.MODE, CaseFamily.GRADIENTS}][:2]
     modes += [case for case in cases if case.family in {CaseFamily.FROZEN, CaseFamily.SECOND}]
     sizes = [case for case in cases if case.family is CaseFamily.SIZE and case.grad is None][
@@ -127,7 +147,24 @@ def compiled_cases(cases: list[Case]) -> list[Case]:
     ranks = [case for case in cases if case.family is CaseFamily.RANK and case.grad is None][
         :_MOST_COMPILED_RANKS
     ]
-    return [*modes, *trained, *special, *sizes, *ranks]
+    if not settings:
+        return [*modes, *trained, *special, *sizes, *ranks]
+    dtypes = _first_of_each(_MOST_OF_DTYPE, cases, CaseFamily.DTYPE)
+    telling = [case for case in dtypes if case.name.startswith(_TELLING)]
+    others = [case for case in dtypes if not case.name.startswith(_TELLING)]
+    options = [case for case in cases if case.family is CaseFamily.OPTION]
+    options += _first_of_each(1, cases, CaseFamily.EMPTY)
+    extremes = _first_of_each(_MOST_OF_DTYPE, cases, CaseFamily.EXTREME)
+    return [*modes, *trained, *special, *sizes, *options, *telling, *ranks, *others, *extremes]
+
+
+def _first_of_each(most: int, cases: list[Case], family: CaseFamily) -> list[Case]:
+    """The first cases of each name in a family: floats and integers become one dtype in two cases."""
+    by_name: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.family is family and not case.is_variant:
+            by_name.setdefault(case.name, []).append(case)
+    return [case for group in by_name.values() for case in group[:most]]
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -210,6 +247,15 @@ def _sizes(inputs: list[torch.Tensor]) -> Iterator[Case]:
             for number in _other_sizes(tensor.shape[0]) if tensor.dim() else ():
                 change = _resizing({tensor.shape[0]: number}, only=0, alone=index)
                 yield Case(f"input {index} with a batch of {number}", CaseFamily.SIZE, change)
+
+
+def _small_sizes(inputs: list[torch.Tensor]) -> Iterator[Case]:
+    """Each size of the inputs as small numbers, to see which raise an exception."""
+    for size in list(dict.fromkeys(size for argument in inputs for size in argument.shape))[:_MOST_GROUPS]:
+        for number in _SMALL:
+            if number not in {size, *_other_sizes(size)}:
+                words = f"size {number} in place of {size}"
+                yield Case(words, CaseFamily.SIZE, _resizing({size: number}), has_variants=False)
 
 
 def _other_sizes(size: int) -> tuple[int, ...]:

@@ -73,7 +73,7 @@ def _with_setting(site: Site, read: Callable[[str], str | None]) -> Iterator[Rem
     path = site.finding.span.path
     for setting in switch(site.report, lambda other: new if other == path else read(other), SCALARS):
         texts = {path: new, **setting.texts}
-        yield _remedy(f"Set {SCALARS} and promise", promises, texts)
+        yield _remedy(f"Set {SCALARS} and promise", promises, texts, is_setting=True)
 
 
 def _branch(site: Site, *, is_taken: bool) -> Iterator[Remedy]:
@@ -96,9 +96,9 @@ def _branch(site: Site, *, is_taken: bool) -> Iterator[Remedy]:
         return
 
 
-def _remedy(words: str, promises: list[str], texts: dict[str, str]) -> Remedy:
+def _remedy(words: str, promises: list[str], texts: dict[str, str], *, is_setting: bool = False) -> Remedy:
     title = f"{words} {', '.join(f'`{promise}`' for promise in promises)}"
-    return Remedy("check", title, FixClass.CHANGES, texts, _CHANGES)
+    return Remedy("check", title, FixClass.CHANGES, texts, _CHANGES, is_setting=is_setting)
 
 
 def _name(statement: cst.Assign | None) -> str:

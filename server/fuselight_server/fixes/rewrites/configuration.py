@@ -75,7 +75,7 @@ def output_settings(site: Site) -> Iterator[Remedy]:
     text = _with_statement(path, site.text, statement, after=bound)
     if text is not None and f"{setting}.add({name})" not in site.text:
         title = f"Ignore `{name}` in compiled code" if is_logger else f"Print after the graph: `{name}`"
-        yield Remedy(setting, title, FixClass.CHANGES, {path: text}, changes)
+        yield Remedy(setting, title, FixClass.CHANGES, {path: text}, changes, is_setting=True)
 
 
 def _can_reorder(site: Site, call: cst.Call) -> bool:
@@ -96,7 +96,7 @@ def switch(report: Report, read: Callable[[str], str | None], name: str) -> Iter
         return
     new = _with_statement(path, text, f"{_torch_name(path, text)}._dynamo.config.{name} = True")
     if new is not None:
-        yield Remedy(name, f"Set {name}", FixClass.EXACT, {path: new})
+        yield Remedy(name, f"Set {name}", FixClass.EXACT, {path: new}, is_setting=True)
 
 
 def _with_statement(path: str, text: str, statement: str, *, after: str = "") -> str | None:

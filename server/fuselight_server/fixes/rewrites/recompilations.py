@@ -168,7 +168,8 @@ def _dynamic(function: CompiledFunction, read: Callable[[str], str | None], *pat
         text = read(path)
         new = with_argument(path, text, "dynamic=True", function) if text is not None else None
         if new is not None:
-            yield Remedy("dynamic", "Compile with dynamic=True", FixClass.EXACT, {path: new})
+            title = "Compile with dynamic=True"
+            yield Remedy("dynamic", title, FixClass.EXACT, {path: new}, is_setting=True)
             return
 
 
@@ -221,7 +222,7 @@ def _shapes(
         if new is not None:
             dimensions = " and ".join(str(size.dimension) for size in sizes)
             title = f"Compile for any size of dimension {dimensions} of {sizes[0].name}"
-            yield Remedy(keyword, title, FixClass.EXACT, {there: new})
+            yield Remedy(keyword, title, FixClass.EXACT, {there: new}, is_setting=True)
         return
 
 

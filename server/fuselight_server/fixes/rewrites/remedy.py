@@ -25,3 +25,5 @@ class Remedy:
     """Path to the whole new text of the file; never empty."""
     changes: str = ""
     """For `FixClass.CHANGES`: what changes, as `random numbers`; empty for the other classes."""
+    is_setting: bool = False
+    """Whether it changes a setting of torch or an argument of torch.compile, which eager calls do not show."""

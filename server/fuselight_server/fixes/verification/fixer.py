@@ -201,8 +201,8 @@ class Fixer:
         self._folder = folder
         self._inductor = inductor
         self._case_seconds = case_seconds
-        self._cases: dict[str, str] = {}
-        """The folders of `_records` that have the further calls, too, and why there are none."""
+        self._cases: dict[tuple[str, bool], str] = {}
+        """The folders of `_records` that have the further calls (True: those of settings), and why there are none."""
         self._records: dict[object, tuple[str, Report]] = {}
         """Results of the texts so far; none of older texts."""
 
@@ -398,17 +398,21 @@ class Fixer:
         changed = {path: self.text(path) or "" for path in remedy.texts}
         before = {**self.texts, **changed}
         folder, recorded = await self._recorded(target, before, is_special=is_special)
-        if folder not in self._cases:
-            old = await target.report(self._asked_cases(target, before, folder, records=True))
-            self._cases[folder] = old.verification.refused if old.verification is not None else ""
-        if self._cases[folder]:
-            note = f"no further calls were compared: {self._cases[folder]}"
+        settings = remedy.is_setting
+        key = folder, settings
+        if key not in self._cases:
+            asked = self._asked_cases(target, before, folder, records=True, settings=settings)
+            old = await target.report(asked)
+            self._cases[key] = old.verification.refused if old.verification is not None else ""
+        if self._cases[key]:
+            note = f"no further calls were compared: {self._cases[key]}"
             return dataclasses.replace(recorded, failures=(), verification=Verification(notes=(note,)))
         new = {**self.texts, **remedy.texts}
-        return await target.report(self._asked_cases(target, new, folder, records=False))
+        asked = self._asked_cases(target, new, folder, records=False, settings=settings)
+        return await target.report(asked)
 
     def _asked_cases(
-        self, target: FixTarget, texts: Mapping[str, str], folder: str, *, records: bool
+        self, target: FixTarget, texts: Mapping[str, str], folder: str, *, records: bool, settings: bool
     ) -> RunRequest:
         return with_texts(target.request, texts).of_kind(
             VerifyRequest,
@@ -416,6 +420,7 @@ class Fixer:
             inductor=self._inductor,
             records=records,
             cases=True,
+            settings=settings,
             seconds=self._case_seconds * (1.0 if records else _LONGER),
             automatic=True,
         )

@@ -37,20 +37,9 @@ _LONGEST_EVENT = 2_000
 
 
 def main() -> None:
-    os.environ["TORCH_TRACE"] = str(FOLDER / "unused")
-    os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
-    os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "0"
-    sys.path.insert(0, str(HERE))
-    jobs: Any = importlib.import_module("jobs")  # imports torch, which reads the variables
+    jobs = import_program("jobs")
     import torch  # noqa: PLC0415
-    import torch._dynamo.compiled_autograd  # noqa: PLC0415
-    import torch._functorch.aot_autograd  # noqa: PLC0415
-    import torch._inductor.compile_fx  # noqa: PLC0415
-    import torch.distributed._functional_collectives  # noqa: PLC0415
-    from torch._inductor.async_compile import AsyncCompile  # noqa: PLC0415
 
-    code_generation: Any = AsyncCompile
-    code_generation.cpp_pybinding = lambda *_: lambda *_arguments: None
     names = sys.argv[1:]
     version = ".".join(torch.__version__.split(".")[:2])
     out = HERE / "jobs" / f"torch-{version}"
@@ -59,7 +48,7 @@ def main() -> None:
     recorded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"jobs": {}}
     for job, ranks in [*((job, 1) for job in jobs.ALONE), *((job, 2) for job in jobs.RANKS)]:
         if not names or job.__name__ in names:
-            recorded["jobs"][job.__name__] = _record(job, ranks, out / job.__name__)
+            recorded["jobs"][job.__name__] = record(job, ranks, out / job.__name__)
             sys.stdout.write(f"{job.__name__}\n")
             sys.stdout.flush()
     recorded |= {
@@ -72,7 +61,25 @@ def main() -> None:
     shutil.rmtree(FOLDER)
 
 
-def _record(job: Callable[[], None], ranks: int, out: Path) -> list[dict[str, Any]]:
+def import_program(name: str) -> Any:
+    """Import a program of this folder with torch, which then writes its log, and with no C++ compiler."""
+    os.environ["TORCH_TRACE"] = str(FOLDER / "unused")
+    os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
+    os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "0"
+    sys.path.insert(0, str(HERE))
+    program: Any = importlib.import_module(name)  # imports torch, which reads the variables
+    import torch._dynamo.compiled_autograd  # noqa: PLC0415
+    import torch._functorch.aot_autograd  # noqa: PLC0415
+    import torch._inductor.compile_fx  # noqa: PLC0415
+    import torch.distributed._functional_collectives  # noqa: F401, PLC0415
+    from torch._inductor.async_compile import AsyncCompile  # noqa: PLC0415
+
+    code_generation: Any = AsyncCompile
+    code_generation.cpp_pybinding = lambda *_: lambda *_arguments: None
+    return program
+
+
+def record(job: Callable[[], None], ranks: int, out: Path) -> list[dict[str, Any]]:
     """Run a job in one process for each rank. Returns torch's counters of each."""
     name = job.__name__
     folder = FOLDER / name
@@ -82,7 +89,7 @@ def _record(job: Callable[[], None], ranks: int, out: Path) -> list[dict[str, An
     for rank in range(ranks):
         process = os.fork()
         if process == 0:
-            _run(job, folder, cache, rank if ranks > 1 else None)
+            _run(job, folder, cache, rank if ranks > 1 else None, ranks)
         processes.append(process)
     for process in processes:
         os.waitpid(process, 0)
@@ -102,7 +109,7 @@ def _counters(path: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
-def _run(job: Callable[[], None], folder: Path, cache: Path, rank: int | None) -> None:
+def _run(job: Callable[[], None], folder: Path, cache: Path, rank: int | None, ranks: int) -> None:
     """In the child: does not return."""
     import torch  # noqa: PLC0415
     import torch._logging._internal as logs  # noqa: PLC0415
@@ -113,7 +120,7 @@ def _run(job: Callable[[], None], folder: Path, cache: Path, rank: int | None) -
     try:
         if rank is not None:
             torch.distributed.init_process_group(
-                "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
+                "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks
             )
         torch.manual_seed(0)
         job()

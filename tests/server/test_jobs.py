@@ -140,6 +140,26 @@ def test_two_jobs_are_open_together_and_each_names_itself(client: Client, source
     )
 
 
+def test_a_job_is_compared_with_another_one_regressions_first(client: Client, folder: Path) -> None:
+    shutil.copy(RECORDINGS / "editor" / "train.py", folder / "train.py")
+    jobs = [open_job(client, RECORDINGS / "editor" / name)["jobs"][0] for name in ("tuesday", "monday")]
+    page = page_of(client, jobs[0]["id"], jobs[1]["id"])
+    changes = page["comparison"]["changes"]
+    regressions = [change["is_regression"] for change in changes]
+    assert page["comparison"]["name"] == "monday"
+    assert (regressions[0], regressions) == (True, sorted(regressions, reverse=True))
+    assert ("new finding", "GB0059: graph break: `print` cannot be traced") in {
+        (change["kind"], change["text"]) for change in changes
+    }
+    assert page["caches"]["compared_with"] == "monday"
+    assert page["differences"][0]["at"]["place"]["text"] == 'print("hidden", tuple(h.shape))'
+    assert [group["label"] for group in page["ranks"]["groups"]] == ["ranks 1 and 2", "rank 0", "rank 3"]
+    assert page_of(client, jobs[0]["id"])["comparison"] is None
+    alone = page_of(client, jobs[0]["id"], jobs[0]["id"])["comparison"]
+    assert (alone["changes"], "in both jobs" in alone["statements"][0]) == ([], True)
+    client.request("fuselight/closeJob", {"job": None})
+
+
 def test_logs_that_cannot_be_opened_are_answered_with_what_to_do(
     client: Client, folder: Path, tmp_path: Path
 ) -> None:

@@ -51,7 +51,6 @@ export function comparisonSection({ comparison }: JobPage, open: Open): Section 
             "Differences, regressions first",
             [
               { title: "Difference", cell: changeCell },
-              { title: "Line", cell: (row) => at(row.at, open) },
               {
                 title: "Before",
                 isNumber: true,
@@ -64,6 +63,7 @@ export function comparisonSection({ comparison }: JobPage, open: Open): Section 
                 isKnown: ({ after }) => after !== "",
                 cell: ({ after }) => after,
               },
+              { title: "Line", cell: (row) => at(row.at, open) },
             ],
             changes,
           ),
@@ -79,7 +79,7 @@ export function comparisonSection({ comparison }: JobPage, open: Open): Section 
 function changeCell({ kind, is_regression, text: what }: JobChange): Cell {
   return [
     element(is_regression ? "strong" : "span", is_regression ? { class: "failure" } : {}, kind),
-    sentence(what),
+    element("div", { class: "wide" }, what),
   ];
 }
 
@@ -91,11 +91,12 @@ export function findingsSection({ findings, more_findings, running }: JobPage, o
     "Findings, the worst first",
     [
       { title: "Code", cell: ({ code, severity }) => [code, small(severity)] },
+      { title: "Finding", cell: ({ title }) => element("div", { class: "wide" }, title) },
       { title: "Line", cell: (row) => [at(row.at, open), small(row.state)].flat() },
-      { title: "Finding", cell: ({ title }) => title },
     ],
     findings,
   );
+  shown.classList.add("lines-last");
   return section("Findings", [shown, ...note(more_findings, "finding")]);
 }
 

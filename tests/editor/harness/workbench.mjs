@@ -121,6 +121,11 @@ export function workbench(page) {
      * open it lists no command that a starting window adds, so it is opened again.
      */
     async command(title) {
+      await this.commandThatAsks(title);
+      await page.locator(".quick-input-widget").waitFor({ state: "hidden" });
+    },
+    /** The same for a command that opens a list or a dialog, which takes the place of the palette. */
+    async commandThatAsks(title) {
       const palette = page.locator(".quick-input-widget");
       await expect(async () => {
         await this.openList("F1", `>${title}`);
@@ -132,7 +137,6 @@ export function workbench(page) {
           throw error;
         }
       }).toPass({ timeout: 90_000 });
-      await palette.waitFor({ state: "hidden" });
     },
     /** The first entry with `text` of the list with this title. Until it is filled, it has the entries of the last list. */
     async choose(title, text) {
@@ -182,6 +186,21 @@ export function workbench(page) {
       }).toPass();
       await expect.poll(() => fs.existsSync(offered)).toBe(true);
       return offered;
+    },
+    /** Chooses a folder by its path in an open dialog, which accepts the folder that it lists. */
+    async chooseFolder(folder) {
+      const input = page.locator(".quick-input-widget:visible input.input");
+      await expect(input).toHaveValue(/^\//);
+      await expect(this.quickPick.nth(1)).toBeVisible(); // it replaces what is typed before it lists its first folder
+      await expect(async () => {
+        await input.fill(`${folder}/`);
+        await expect(this.quickPick).toHaveCount(fs.readdirSync(folder).length + 1, { timeout: 5000 }); // and ".."
+        await expect(input).toHaveValue(`${folder}/`, { timeout: 1000 });
+      }).toPass();
+      await expect(async () => {
+        await input.press("Enter", { timeout: 2000 }); // it accepts no answer while it reads the folder
+        await expect(input).toHaveCount(0, { timeout: 2000 });
+      }).toPass();
     },
     async widenSideBar(pixels) {
       const edge = await page.locator(".part.sidebar").boundingBox();

@@ -9,9 +9,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.finding import Severity, rank
 from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.commands.comparison import compare_opened
+from fuselight_server.editor.presenters.job_changes import changes_section
 from fuselight_server.editor.presenters.job_page_types import (
+    JobChanges,
     JobChoice,
     JobFindingRow,
     JobPage,
@@ -26,9 +30,7 @@ from fuselight_server.editor.presenters.job_sections import (
     wait_rows,
 )
 from fuselight_server.explain.benchmarks.page_types import MachineFact, StepRow
-from fuselight_server.jobs.caches.starts import start_pictures
 from fuselight_server.jobs.caches.summary import summarize
-from fuselight_server.jobs.ranks.comparison import compare_ranks
 from fuselight_server.jobs.reports.mapping import LineState
 from fuselight_server.jobs.trace_log.files import LogError
 
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.open import OpenedJob, OpenedProcess
     from fuselight_server.editor.results.jobs import JobResult
-    from fuselight_server.jobs.caches.model import CacheSummary, StartPicture
-    from fuselight_server.jobs.ranks.model import RankTable
+    from fuselight_server.jobs.caches.model import CacheSummary
+    from fuselight_server.jobs.comparison.model import JobComparison
 
 MOST_FINDINGS = 200
 MOST_DIFFERENCES = 50
@@ -55,34 +57,40 @@ _STATES = {
 
 
 @dataclass(frozen=True)
-class JobFacts:
-    """What the logs of a job show besides findings."""
+class ComparedLogs:
+    """What the logs of two jobs show together."""
 
-    ranks: RankTable | None
     caches: CacheSummary | None
-    starts: tuple[StartPicture, ...]
+    comparison: JobComparison | None
+    problem: str
+    """Why there is no comparison."""
 
 
-def facts_of(opened: OpenedJob, earlier: OpenedJob | None = None) -> JobFacts:
-    """Read what the logs of a job show besides findings; a log that is gone leaves it out.
+def _compared_logs(job: JobResult, against: JobResult) -> ComparedLogs:
+    """A job against another one: the logs are read once."""
+    earlier, compared = job.compared.get(against.id, (None, None))
+    if earlier is not against.opened or compared is None:
+        compared = _compare(job.opened, against.opened)
+        job.compared[against.id] = against.opened, compared
+    assert isinstance(compared, ComparedLogs)  # noqa: S101 - only this function adds some
+    return compared
 
-    Keys of caches are compared with those of `earlier`.
-    """
+
+def _compare(opened: OpenedJob, earlier: OpenedJob) -> ComparedLogs:
     try:
-        caches = summarize(opened.job, earlier.job if earlier is not None else None)
+        caches: CacheSummary | None = summarize(opened.job, earlier.job)
     except LogError:
-        caches = None
-    return JobFacts(compare_ranks(opened.job, lines=_lines_of(opened)), caches, start_pictures(opened.job))
+        caches = opened.caches
+    try:
+        return ComparedLogs(caches, compare_opened(opened, earlier).comparison, "")
+    except CommandError as error:
+        return ComparedLogs(caches, None, str(error))
 
 
-def _lines_of(opened: OpenedJob) -> Callable[[str], list[str] | None]:
-    """Reads the local source of a file of the job."""
-
-    def read(path: str) -> list[str] | None:
-        local = opened.files.local.get(path)
-        return opened.files.sources.lines(local) if local is not None else None
-
-    return read
+def _changes(compared: ComparedLogs, against: JobResult, view: JobView) -> JobChanges:
+    if compared.comparison is None:
+        return JobChanges(against.opened.name, (compared.problem,), (), 0, ())
+    return changes_section(compared.comparison, view)
 
 
 def page_of(
@@ -91,8 +99,8 @@ def page_of(
     """Make the page of an open job. `shown` returns a path as the page shows it."""
     opened = job.opened
     view = JobView(job, shown)
-    facts = facts_of(opened, against.opened if against is not None else None)
-    table = facts.ranks
+    compared = _compared_logs(job, against) if against is not None else None
+    table, caches = opened.ranks, opened.caches if compared is None else compared.caches
     listed = sorted(opened.findings, key=rank)
     slowest = _slowest(opened)
     differences = table.differences if table is not None else ()
@@ -117,13 +125,15 @@ def page_of(
         timeline=timeline_section(table.timeline)
         if table is not None and table.timeline is not None
         else None,
-        caches=cache_section(facts.caches, opened, view) if facts.caches is not None else None,
-        start=start_section(facts.starts, opened, view),
+        caches=cache_section(caches, opened, view) if caches is not None else None,
+        start=start_section(opened.starts, opened, view),
         steps=tuple(_steps(slowest, view)) if slowest is not None else (),
         steps_of=slowest.label if slowest is not None else "",
         others=tuple(JobChoice(other.id, other.label.removeprefix("job ")) for other in others),
         against=against.id if against is not None else "",
-        comparison=None,
+        comparison=_changes(compared, against, view)
+        if compared is not None and against is not None
+        else None,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count
+from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.job_page_types import (
     JobCacheRow,
@@ -29,7 +30,6 @@ from fuselight_server.editor.presenters.job_page_types import (
     JobWait,
 )
 from fuselight_server.explain.benchmarks.page_types import MachineFact, PagePlace
-from fuselight_server.jobs.ranks.model import ranks_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

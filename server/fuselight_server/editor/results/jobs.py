@@ -61,6 +61,8 @@ class JobResult:
     places: Places = field(default_factory=Places)
     findings: tuple[JobFinding, ...] = ()
     functions: tuple[JobFunction, ...] = ()
+    compared: dict[str, tuple[OpenedJob, object]] = field(default_factory=dict)
+    """The jobs that its page has compared it with, by id, and the result: logs are read once."""
 
     @property
     def when(self) -> str:
@@ -206,7 +208,7 @@ def _functions(opened: OpenedJob, places: Places) -> Iterator[JobFunction]:
         for place, counts in of_process.items():
             counted.setdefault(place, []).append(counts)
     for (path, line), by_process in sorted(counted.items()):
-        yield JobFunction(places.add(Span(path, line)), _counts_in_words(by_process))
+        yield JobFunction(places.add(Span(path, line)), _counts_in_words(by_process, len(opened.processes)))
 
 
 def _with_functions(compiles: Iterable[LoggedCompile]) -> Iterator[tuple[Location, LoggedCompile]]:
@@ -222,7 +224,7 @@ def _with_functions(compiles: Iterable[LoggedCompile]) -> Iterator[tuple[Locatio
         yield functions.get(name, location), compiled
 
 
-def _counts_in_words(by_process: list[_Counts]) -> str:
+def _counts_in_words(by_process: list[_Counts], processes: int) -> str:
     parts = (
         ("compile", [counts.compiles for counts in by_process]),
         ("graph", [counts.graphs for counts in by_process]),
@@ -230,8 +232,10 @@ def _counts_in_words(by_process: list[_Counts]) -> str:
         ("recompilation", [counts.recompilations for counts in by_process]),
     )
     shown = [_range_in_words(noun, numbers) for noun, numbers in parts if max(numbers)]
-    processes = f" in each of {len(by_process):,} processes" if len(by_process) > 1 else ""
-    return f"{', '.join(shown)}{processes}"
+    which = (
+        f"each of {processes:,}" if len(by_process) == processes else f"{len(by_process):,} of {processes:,}"
+    )
+    return f"{', '.join(shown)}{f' in {which} processes' if processes > 1 else ''}"
 
 
 def _range_in_words(noun: str, numbers: list[int]) -> str:

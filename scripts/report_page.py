@@ -91,6 +91,15 @@ report; the end column is the one after the last character. Unknown values are n
 | `seconds` | seconds by phase |
 | `unchanged_since` | when the report was made, if nothing has changed since (ISO 8601, UTC); else null |
 | `facts` | with `--facts`: the values of expressions, one entry for each file |
+| `world` | with ranks ([ranks.md](ranks.md)): null for a target without them, else its ranks |
+
+| in `world` | |
+|---|---|
+| `size`, `mesh`, `ran` | the number of ranks, the sizes of the mesh by name, and the ranks that ran |
+| `seconds` | the duration of each rank |
+| `link` | `bytes_per_second` and `latency_us` of the estimates |
+| `groups` | equal ranks: `ranks`, the counts, `failures`, `collective_count`, `collectives` (up to 2,000) |
+| `collectives` | each with the fields of a [Collective](#collective), and `estimate_us` |
 
 | in `facts` | |
 |---|---|

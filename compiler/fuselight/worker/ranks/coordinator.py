@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fuselight.adapters.torch_api.distributed import fake_world
-from fuselight.adapters.torch_api.distributed.objects import ENDED
+from fuselight.adapters.torch_api.distributed.objects import ENDED, ObjectExchange
 from fuselight.shared import wire
 from fuselight.shared.codec import DecodeError, decode
 from fuselight.shared.report import Failure, Report, WorldPlan
@@ -85,6 +85,7 @@ class _RankProcess:
         self._directory = tempfile.mkdtemp(prefix=f"{RANK_FOLDER}{self.rank}-", dir=self.job.directory)
         request = replace(self.job.request, world=replace(self.plan, rank=self.rank))
         job = replace(self.job, request=request, directory=self._directory)
+        ObjectExchange(Path(self.job.directory), self.rank).start()  # before a rank that runs with it can ask
         if self.job.forked:
             self._fork(job)
         else:

@@ -87,6 +87,22 @@ def main():
     dist.broadcast(swapped, src=1)
     dist.barrier()
 """,
+    "two_dimensions": """\
+def main():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    x = start()
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    model = nn.Sequential(Block(), Block())
+    for block in model:
+        parallelize_module(block, mesh["model"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
+        block.compile()
+        fully_shard(block, mesh=mesh["data"])
+    model(x).sum().backward()
+    dist.all_reduce(x.grad, group=mesh["data"].get_group())
+""",
     "branch_on_the_rank": """\
 @torch.compile
 def step(x):
@@ -102,4 +118,5 @@ def main():
     dist.all_reduce(x.grad)
 """,
 }
+RANKS = dict.fromkeys(_MAINS, 2) | {"two_dimensions": 4}
 PROGRAMS = {name: f"{_HEAD}{main}{_TAIL}" for name, main in _MAINS.items()}

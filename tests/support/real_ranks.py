@@ -1,4 +1,4 @@
-"""`real_ranks.py FOLDER NAME...`: runs each program of `rank_programs` as two real processes over gloo.
+"""`real_ranks.py FOLDER NAME...`: runs each program of `rank_programs` as real processes over gloo.
 
 Writes `FOLDER/NAME-RANK.json`: the targets of the graphs that Dynamo captured, and the collectives that torch's
 profiler saw at the operators of `c10d`. Nothing of Fuselight takes part. Each rank is a fork of this process.
@@ -20,17 +20,17 @@ import torch
 import torch.distributed as dist
 import torch.distributed.fsdp
 import torch.distributed.tensor.parallel
+from rank_programs import RANKS
 from torch._dynamo.backends.debugging import aot_eager
-
-RANKS = 2
 
 
 def run_rank(rank: int, program: Path, rendezvous: Path, answer: Path) -> None:
     """Run the program as a rank, as torchrun does, and write what it did."""
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="localhost")
+    size = RANKS[program.stem]
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="localhost")
     start = dist.init_process_group
     dist.init_process_group = functools.partial(
-        start, init_method=f"file://{rendezvous}", rank=rank, world_size=RANKS
+        start, init_method=f"file://{rendezvous}", rank=rank, world_size=size
     )
     graphs: list[list[str]] = []
 
@@ -56,7 +56,7 @@ def main(folder: Path, names: list[str]) -> None:
     for name in names:
         started = time.perf_counter()
         children = []
-        for rank in range(RANKS):
+        for rank in range(RANKS[name]):
             child = os.fork()
             if child == 0:
                 try:

@@ -1,4 +1,4 @@
-"""Programs as each rank of a world without a network, in the shared worker, against two real processes over gloo."""
+"""Programs as each rank of a world without a network, in the shared worker, against real processes over gloo."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fuselight.shared.world_plan import world_plan
 from fuselight_server.explain.findings import findings
 from tests.support.live_worker import LiveWorker
 from tests.support.lsp_client import ROOT
-from tests.support.rank_programs import PROGRAMS
+from tests.support.rank_programs import PROGRAMS, RANKS
 
 pytestmark = pytest.mark.torch
 
@@ -42,7 +42,7 @@ OPERATORS = {
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes did in each program, one file for each rank."""
+    """What real processes did in each program, one file for each rank."""
     folder = tmp_path_factory.mktemp("real")
     for name, source in PROGRAMS.items():
         (folder / f"{name}.py").write_text(source, encoding="utf-8")
@@ -55,8 +55,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report_of(live: LiveWorker) -> Callable[[str], Report]:
-    """The report of each program as two ranks, which is run once."""
-    return functools.cache(lambda name: run_program(live, PROGRAMS[name], 2, file=f"{name}.py"))
+    """The report of each program as its ranks, which is run once."""
+    return functools.cache(lambda name: run_program(live, PROGRAMS[name], RANKS[name], file=f"{name}.py"))
 
 
 def run_program(live: LiveWorker, source: str, ranks: int, mesh: str | None = None, **options: Any) -> Report:
@@ -94,10 +94,10 @@ def codes(report: Report) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_as_two_real_processes(report_of: Callable[[str], Report], real: Path, name: str) -> None:
+def test_as_real_processes(report_of: Callable[[str], Report], real: Path, name: str) -> None:
     report = report_of(name)
     assert report.failures == ()
-    for rank in (0, 1):
+    for rank in range(RANKS[name]):
         group = group_of(report, rank)
         truth: dict[str, Any] = json.loads((real / f"{name}-{rank}.json").read_text(encoding="utf-8"))
         graphs = [graph_of(compiled) for compiled in group.compiles if compiled.graph is not None]

@@ -52,7 +52,8 @@ def _lines(report: Report, world: World, link: RankLink) -> Iterator[Part | str]
     for group in world.groups:
         numbers = counts(report_of(report, group))
         failed = ", failed" if group.failures else ""
-        collectives = format_count(group.collective_count, "collective")
+        count = format_count(group.collective_count, "collective")
+        collectives = "collectives are not recorded on fake tensors" if _is_fake(report) else count
         yield f"  {ranks_in_words(group.ranks)}: {numbers}, {collectives}{failed}"
         yield from _collectives(group, report, world, link)
     if any(group.collectives for group in world.groups):
@@ -63,6 +64,11 @@ def _lines(report: Report, world: World, link: RankLink) -> Iterator[Part | str]
             ),
             "dim",
         )
+
+
+def _is_fake(report: Report) -> bool:
+    """Whether tensors had no data, so that no collective was called."""
+    return report.inputs is not None and report.inputs.fake
 
 
 def _collectives(group: EqualRanks, report: Report, world: World, link: RankLink) -> Iterator[Part | str]:
@@ -124,7 +130,7 @@ def _group_as_json(group: EqualRanks, report: Report, link: RankLink) -> dict[st
         "breaks": numbers.breaks,
         "recompilations": numbers.recompilations,
         "failures": [failure.message for failure in group.failures],
-        "collective_count": group.collective_count,
+        "collective_count": None if _is_fake(report) else group.collective_count,
         "collectives": [
             {**encode(call), "estimate_us": round(estimated_us(call, link), 3)} for call in group.collectives
         ],

@@ -1,4 +1,4 @@
-"""FL911 and FL912: where ranks compile other code, or would wait for each other, before the job is started.
+"""FL911 to FL915: where ranks compile other code, or would wait for each other, before the job is started.
 
 Invariant: only a report of a world of ranks has such findings, and what the first rank does not have is said to be of
 the ranks that have it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.finding import Related, Severity
+from fuselight_server.base.finding import Related
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.ranks.rank_differences import world_differences
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from fuselight.shared.report import EqualRanks, Report
     from fuselight_server.base.finding import Finding
 
-_HANG = "Move the collective out of the branch, or take the branch on a value that all ranks share"
-_COMPILE = "Take the branch outside of the compiled function, or give all ranks the same shapes"
+_SAME_CODE = "Take the branch outside of the compiled function, or give all ranks the same shapes"
+_HINTS = {
+    "FL911": (_SAME_CODE,),
+    "FL912": ("Move the collective out of the branch, or take the branch on a value that all ranks share",),
+    "FL913": (_SAME_CODE,),
+}
 
 
 def rank_findings(context: Context) -> Iterator[Finding]:
@@ -31,15 +35,14 @@ def rank_findings(context: Context) -> Iterator[Finding]:
         return
     for difference in world_differences(world, context.roots):
         yield context.finding(
-            "FL912" if difference.is_hang else "FL911",
+            difference.code,
             difference.title,
             difference.text,
             at=difference.location
             if difference.location is not None and context.is_user_file(difference.location.path)
             else None,
-            hints=(_HANG,) if difference.is_hang else () if difference.is_minor else (_COMPILE,),
+            hints=_HINTS.get(difference.code, ()),
             related=tuple(Related(span_of(place), words) for place, words in difference.related),
-            severity=Severity.INFORMATION if difference.is_minor else None,
         )
 
 

@@ -35,14 +35,12 @@ _OTHER_SIZES = (
 class WorldDifference:
     """A place where ranks differ."""
 
-    is_hang: bool
-    """Whether ranks call other collectives of the same process group."""
+    code: str
+    """Of its finding."""
     title: str
     text: str
     location: Location | None
     related: tuple[tuple[Location, str], ...] = ()
-    is_minor: bool = False
-    """Whether only the sizes differ."""
 
 
 def world_differences(world: World, roots: Sequence[str]) -> tuple[WorldDifference, ...]:
@@ -71,7 +69,7 @@ def _of_collective(calls: dict[int, Collective | None], roots: Sequence[str]) ->
     elsewhere = innermost_user_frame(other.stack, roots) if other is not None else None
     who, others = ranks_in_words(waiting), ranks_in_words(rest)
     return WorldDifference(
-        is_hang=True,
+        code="FL912",
         title=f"{who} would wait here: {others} {_instead(shown, other, _verb(rest, 'call'))}",
         text=f"{who[:1].upper()}{who[1:]} {_verb(waiting, 'call')} {_words(shown)} here. {_MUST_AGREE}",
         location=location or elsewhere,
@@ -122,9 +120,13 @@ def _compile_differences(world: World, roots: Sequence[str]) -> Iterator[WorldDi
 
 
 def _of_compile(
-    title: str, location: Location | None, related: tuple[tuple[Location, str], ...] = ()
+    title: str,
+    location: Location | None,
+    related: tuple[tuple[Location, str], ...] = (),
+    *,
+    code: str = "FL911",
 ) -> WorldDifference:
-    return WorldDifference(is_hang=False, title=title, text=_OWN_CODE, location=location, related=related)
+    return WorldDifference(code=code, title=title, text=_OWN_CODE, location=location, related=related)
 
 
 def _graph_difference(group: EqualRanks, usual: EqualRanks, roots: Sequence[str]) -> WorldDifference | None:
@@ -217,7 +219,7 @@ def _of_graphs(left: _Side, right: _Side, key: _CompileKey, roots: Sequence[str]
         else ""
     )
     title = f"inputs of the graph of `{key[0]}` differ{words}"
-    return WorldDifference(is_hang=False, title=title, text=_OTHER_SIZES, location=key[1], is_minor=True)
+    return WorldDifference(code="FL915", title=title, text=_OTHER_SIZES, location=key[1])
 
 
 def _break_difference(group: EqualRanks, usual: EqualRanks, roots: Sequence[str]) -> WorldDifference | None:
@@ -247,5 +249,7 @@ def _recompile_difference(
                 reasons = [failure.difference for entry in recompile.entries for failure in entry.failures]
                 why = f" ({reasons[0]})" if reasons else ""
                 what = f"`{recompile.function}` again{why}"
-                return _of_compile(_only_some(some, others, "compile", what), recompile.location)
+                return _of_compile(
+                    _only_some(some, others, "compile", what), recompile.location, code="FL913"
+                )
     return None

@@ -98,7 +98,7 @@ def test_the_first_operator_that_differs_is_named() -> None:
     assert [(difference.title, difference.location) for difference in differences] == [
         ("the graph of `step` differs: rank 1 has `sin` here, ranks 0, 2-3 have `sum`", OTHER)
     ]
-    assert not differences[0].is_hang
+    assert differences[0].code == "FL911"
 
 
 def test_addresses_of_objects_are_no_difference() -> None:
@@ -108,7 +108,7 @@ def test_addresses_of_objects_are_no_difference() -> None:
 
 def test_other_sizes_are_a_minor_difference() -> None:
     (difference,) = world_differences(_world(_ranks(0), _ranks(1, inputs="x: f32[3]")), ROOTS)
-    assert difference.is_minor
+    assert difference.code == "FL915"
     assert (
         difference.title
         == "inputs of the graph of `step` differ: `x: f32[3]` on rank 1, `x: f32[4]` on rank 0"
@@ -129,7 +129,7 @@ def test_ranks_that_call_other_collectives_would_wait() -> None:
     ):
         mismatch = CollectiveMismatch((0, 1, 2), 4, (0, 1, 2), (reduce, other, reduce))
         (difference,) = world_differences(_world(_ranks(0, 1, 2), mismatches=(mismatch,)), ROOTS)
-        assert difference.is_hang
+        assert difference.code == "FL912"
         assert difference.title.startswith("ranks 0 and 2 would wait here: ")
         assert words in difference.title
         assert difference.location == LINE

@@ -11,6 +11,7 @@ import contextlib
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from fuselight_server.base.command_error import CommandError
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 
 ChooseFile: TypeAlias = "Callable[[AmbiguousFile], Awaitable[str | None]]"
 """Asks which local file a file of the job is; None: none of them."""
-_FIRST_PARTIAL = 0.4
+_FIRST_PARTIAL = 0.2
 """Seconds after which the first partial result is reported."""
 _PARTIAL_COST = 4
 """Times as long as a partial result took is the time to the next one."""
@@ -94,8 +95,11 @@ class OpenedProcess:
     log: ProcessLog
     report: Report
     """As a run yields it, with local paths. Its `problems` are what a trace cannot show."""
-    compile_steps: tuple[CompileStep, ...]
-    """The phases of its compiles, for a flame chart."""
+
+    @cached_property
+    def compile_steps(self) -> tuple[CompileStep, ...]:
+        """The phases of its compiles, for a flame chart: made when they are shown, as a large job has 100,000."""
+        return read_compile_steps(self.log, self.report)
 
     @property
     def label(self) -> str:
@@ -105,7 +109,7 @@ class OpenedProcess:
         return f"process {self.log.process}" if self.log.process is not None else self.log.file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OpenedJob:
     """One job: the findings of all of its processes, and what they come from."""
 
@@ -138,6 +142,10 @@ class OpenedJob:
     def exit_code(self) -> int:
         """As after a check: 0 nothing at warning or above, 1 findings, 2 something could not be analyzed."""
         return self.outcome.exit_code
+
+    def __repr__(self) -> str:
+        """Short: asyncio forms the text of a result when it removes its handler of Ctrl-C, 300 MB for a log of 1 GB."""
+        return f"OpenedJob({self.name!r}, {len(self.processes)} processes)"
 
     def state_of(self, finding: Finding) -> LineState:
         """How the line of a finding compares with the line that ran."""
@@ -298,10 +306,9 @@ class _Opening:
         for process in job.processes:
             self._texts.read(process)
         files = self._map(job, is_partial=is_partial)
-        processes = []
-        for process in job.processes:
-            report = read_report(process, files, self._texts)
-            processes.append(OpenedProcess(process, report, read_compile_steps(process, report)))
+        processes = [
+            OpenedProcess(process, read_report(process, files, self._texts)) for process in job.processes
+        ]
         lines = _source_of(files)
         if digests is None:
             ranks = compare_ranks(job, lines=lines, parts=self._ranks)

@@ -33,6 +33,7 @@ def test_the_findings_of_a_job_stand_on_local_lines(tmp_path: Path) -> None:
     (process,) = job.processes
     assert process.report.target.path == "/job/src/train.py"
     assert (job.exit_code, job.is_partial) == (1, False)
+    assert len(repr(job)) < 100
     assert any(note.startswith("Not in the logs: the values of arguments") for note in job.notes)
 
 

@@ -36,7 +36,7 @@ FILES = [
     "recompile_main.py",
     "recompile_shapes.py",
     "recompile_values.py",
-    "specialisations.py",
+    *sorted(path.name for path in CASES.glob("special*.py")),
 ]
 _TRACE = """\
 import torch._logging._internal as logs

@@ -187,6 +187,17 @@ class _Nodes:
 
     def library_call(self, names: Sequence[str], bases: frozenset[str], own: str) -> Iterator[FusedOperator]:
         """The operators of a library call: its comment names those that computed its inputs, too, and its own last."""
+        own_nodes = {
+            place: node
+            for node in self.ordered
+            if _base(_operator(node)) == own and (place := self.location(node)) is not None
+        }
+        for name in reversed(names):
+            named = self._node(name, bases)
+            place = None if named is None else self.location(named)
+            if place in own_nodes:
+                yield self.fused(own_nodes[place])
+                return
         last = next((name for name in reversed(names) if self._has_place(name, bases)), None)
         chosen = frozenset({own}) if own in bases else bases
         for operator in self.operators_at(() if last is None else (last,), chosen):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.trace_log.graphs import GraphLine
     from fuselight_server.jobs.trace_log.model import LoggedCompile, Payload, ProcessLog
 
-MOST_BYTES = 128 << 20
+MOST_BYTES = 64 << 20
 """Of graphs and generated code that are read. A training step of a 12-layer GPT-2 has 2 MB."""
 _SHOWN = frozenset(GraphKind) - {GraphKind.COMPILED_AUTOGRAD}
 

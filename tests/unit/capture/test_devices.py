@@ -109,3 +109,17 @@ def test_places_are_those_of_the_file() -> None:
     assert note.location is not None
     assert (note.location.line, note.location.column, note.location.end_line) == (2, 4, 3)
     compile(tree, "model.py", "exec")
+
+
+def test_numbers_of_devices_become_the_cpu_on_request() -> None:
+    source = "x.to(rank)\ny = ones(4, device=args.rank)\nz.to(0, dtype)\n"
+    changed = ast.parse(source)
+    assert redirect_devices(changed, "/w/model.py", numbers=True) == []
+    assert ast.unparse(changed).splitlines() == [
+        "x.to('cpu' if type(rank) is int else rank)",
+        "y = ones(4, device='cpu' if type(args.rank) is int else args.rank)",
+        "z.to('cpu', dtype)",
+    ]
+    untouched = ast.parse(source)
+    redirect_devices(untouched, "/w/model.py")
+    assert ast.unparse(untouched) == ast.unparse(ast.parse(source))

@@ -175,7 +175,9 @@ def _redirect_numbers(node: ast.Call) -> None:
 
 
 def _unless_number(value: ast.expr) -> ast.expr:
-    """`"cpu" if type(rank) is int else rank`, of a variable or an attribute."""
+    """`"cpu" if type(rank) is int else rank`, of a variable or an attribute; the CPU for a written number."""
+    if isinstance(value, ast.Constant) and type(value.value) is int:
+        return ast.copy_location(ast.Constant("cpu"), value)
     if not isinstance(value, (ast.Name, ast.Attribute)):
         return value
     text = ast.unparse(value)

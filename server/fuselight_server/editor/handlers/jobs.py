@@ -73,10 +73,10 @@ def _opened(jobs: tuple[JobResult, ...]) -> dict[str, Any]:
     elsewhere = [job for job in jobs if sources_of(job.opened).is_elsewhere]
     message = ""
     if elsewhere:
-        missing = sources_of(elsewhere[0].opened).missing
-        others = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        first, *others = sources_of(elsewhere[0].opened).missing
+        more = f" and {len(others):,} more" if others else ""
         message = (
-            f"The source of the job is not in this workspace: `{missing[0]}`{others}. "
+            f"The source of the job is not in this workspace: `{first}`{more}. "
             "Choose the folder that has it, and its findings appear on its lines."
         )
     return {

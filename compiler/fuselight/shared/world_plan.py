@@ -35,7 +35,10 @@ def world_plan(ranks: int | None, mesh: str | None = None, most: int = MOST_RUN)
         raise WorldError(f"`{size}` ranks: a world has from 1 to {MOST_RANKS:,} ranks")
     if dimensions and of_mesh != size:
         product = " * ".join(str(dimension.size) for dimension in dimensions)
-        raise WorldError(f"the mesh `{mesh}` has {product} = {of_mesh:,} ranks, not `{size}`")
+        counted = f"{of_mesh:,} rank{'' if of_mesh == 1 else 's'}"
+        if len(dimensions) > 1:
+            counted = f"{product} = {counted}"
+        raise WorldError(f"the mesh `{mesh}` has {counted}, not `{size}`")
     return WorldPlan(size, dimensions, most=most)
 
 

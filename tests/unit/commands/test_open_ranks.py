@@ -47,6 +47,8 @@ def test_the_table_of_ranks_is_printed_with_groups_and_a_timeline(opened: Opened
     assert "ranks 0 and 2: 1 compile, compile time" in text
     assert "ranks 1 and 3: 2 compiles, 1 recompilation, compile time" in text
     assert "a compile that had not ended when the log ended" in text
+    slowest = max(opened.starts, key=lambda picture: picture.seconds)
+    assert f"slowest start (rank {slowest.rank}):" in text, "the process, not the name of its log"
 
 
 def test_json_has_the_ranks(opened: OpenedJob) -> None:

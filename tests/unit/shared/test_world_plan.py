@@ -19,6 +19,7 @@ from fuselight.shared.world_plan import WorldError, dimension_of, parse_mesh, ra
         (0, None, "`0` ranks: a world has from 1 to 16,384 ranks"),
         (-3, None, "`-3` ranks"),
         (20_000, None, "`20000` ranks"),
+        (3, "data=1", "the mesh `data=1` has 1 rank, not `3`"),
         (6, "data=4,model=2", "the mesh `data=4,model=2` has 4 * 2 = 8 ranks, not `6`"),
         (None, "data", "`data` is not NAME=N, such as data=4"),
         (None, "data=0", "`data=0` is not NAME=N"),
@@ -83,7 +84,7 @@ def test_a_directive_asks_for_ranks() -> None:
     [
         ("f(f32[4], ranks=0)", "0", "`0` ranks"),
         ("f(f32[4], ranks=True)", "True", "takes a whole number"),
-        ('f(f32[4], ranks=4, mesh="a=3")', '"a=3"', "the mesh `a=3` has 3 = 3 ranks, not `4`"),
+        ('f(f32[4], ranks=4, mesh="a=3")', '"a=3"', "the mesh `a=3` has 3 ranks, not `4`"),
         ("f(f32[4], mesh=2)", "2", "takes a string"),
     ],
 )

@@ -99,9 +99,9 @@ def print_jobs(jobs: Sequence[OpenedJob], stream: FindingStream, terminal: Termi
             print_caches(job.caches, terminal, locate=job.files.location)
         if job.starts:
             slowest = max(job.starts, key=lambda picture: picture.seconds)
-            terminal.print(
-                "start:" if len(job.starts) == 1 else f"slowest start ({Path(slowest.file).name}):"
-            )
+            labels = {process.log.file: process.label for process in job.processes}
+            label = labels.get(slowest.file, Path(slowest.file).name)
+            terminal.print("start:" if len(job.starts) == 1 else f"slowest start ({label}):")
             print_start(slowest, terminal, locate=job.files.location)
         for note in job.notes:
             terminal.print((f"note: {note}", "dim"))

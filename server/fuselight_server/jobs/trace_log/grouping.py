@@ -102,14 +102,17 @@ def _missing_ranks(ranks: Iterable[int | None]) -> Iterable[LogNote]:
     missing = [rank for rank in range(max(known)) if rank not in known]
     if missing:
         named = ", ".join(map(str, missing[:_MAX_NAMED])) + (", ..." if len(missing) > _MAX_NAMED else "")
-        message = f"{len(missing):,} ranks below {max(known)} have no log: {named}."
+        subject = "rank" if len(missing) == 1 else "ranks"
+        verb = "has" if len(missing) == 1 else "have"
+        message = f"{len(missing):,} {subject} below {max(known)} {verb} no log: {named}."
         yield LogNote(NoteKind.MISSING_RANKS, message)
 
 
 def _notes_of(process: ProcessLog) -> Iterable[LogNote]:
     if process.bad_records:
         offset, cause = process.bad_lines[0]
-        message = f"{process.bad_records:,} records cannot be read; the first, at byte {offset:,}: {cause}."
+        records = "record" if process.bad_records == 1 else "records"
+        message = f"{process.bad_records:,} {records} cannot be read; the first, at byte {offset:,}: {cause}."
         yield LogNote(NoteKind.BAD_RECORDS, message, process.file)
     if process.is_truncated:
         yield LogNote(NoteKind.TRUNCATED, "The log ends inside a record.", process.file)

@@ -73,6 +73,15 @@ def test_each_rank_has_its_log_and_missing_ranks_are_a_note(tmp_path: Path) -> N
     assert "3, 4, 5, 6, 7, 8, 9" in note.message
 
 
+def test_a_note_of_a_single_rank_or_record_is_in_the_singular(tmp_path: Path) -> None:
+    bad = b"V1127 20:00:00.000000 7 torch/x.py:1] {this is not json\n"
+    (tmp_path / NAME.format("rank_0_x")).write_bytes(bad + compiled())
+    (tmp_path / NAME.format("rank_2_x")).write_bytes(compiled())
+    messages = [note.message for note in job_of(tmp_path).notes]
+    assert messages[0] == "1 rank below 2 has no log: 1."
+    assert messages[1].startswith("1 record cannot be read; the first, at byte 0: ")
+
+
 def test_two_jobs_in_one_folder_are_two(tmp_path: Path) -> None:
     for start, run in ((1_000, "a"), (2_000, "b")):
         for rank in (0, 1):

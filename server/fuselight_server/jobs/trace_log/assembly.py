@@ -270,7 +270,8 @@ class ProcessAssembly:
             else:
                 self._add(raw, parsed.head, where)
         except (BadRecordError, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-            self.skip(raw.offset, str(error)[:200] or type(error).__name__)
+            if raw.is_ended:  # else the note of the cut log covers it
+                self.skip(raw.offset, str(error)[:200] or type(error).__name__)
 
     def _add(self, raw: RawRecord, head: dict[str, Any], where: Payload) -> None:
         name, value = _kind_of(head)
@@ -621,7 +622,8 @@ class FileAssembly:
             parsed = parse_head(raw)
         except (ValueError, RecursionError) as error:
             process = self._last or self._of(None)
-            process.skip(raw.offset, str(error)[:200])
+            if raw.is_ended:
+                process.skip(raw.offset, str(error)[:200])
             process.is_truncated = not raw.is_ended
             return
         process = self._of(parsed.process)

@@ -73,7 +73,7 @@ class Strings:
     def add(self, value: object) -> None:
         """Take in a record that interns a name."""
         if not isinstance(value, list) or len(value) != 2 or type(value[1]) is not int:  # noqa: PLR2004
-            raise BadRecordError("an interned string is a pair")
+            raise BadRecordError("an interned string is not a text and a number")
         if len(self.names) >= MAX_STRINGS:
             raise BadRecordError("too many interned strings")
         self.names[value[1]] = str(value[0])
@@ -92,12 +92,12 @@ class Strings:
         if frames is None:
             return ()
         if not isinstance(frames, list):
-            raise BadRecordError("a stack is a list")
+            raise BadRecordError("a stack is not a list")
         return tuple(self._frame(frame) for frame in _ends(frames))
 
     def _frame(self, frame: object) -> LogFrame:
         if not isinstance(frame, Mapping) or type(frame.get("line")) is not int:
-            raise BadRecordError("a frame has a line")
+            raise BadRecordError("a frame of a stack has no line number")
         name, text = frame.get("filename"), frame.get("loc")
         path = self.names.get(name, f"<file {name}>") if type(name) is int else str(name)
         function, _ = function_and_resumption(str(frame.get("name", "")))

@@ -163,6 +163,23 @@ def test_a_torn_log_says_so(tmp_path: Path, kept: float) -> None:
     assert NoteKind.UNREADABLE_FILE in kinds_of(torn[0])
 
 
+def test_a_record_that_is_cut_is_not_also_a_bad_record(tmp_path: Path) -> None:
+    payload = record("aot_autograd_cache_miss", {}, '{"key": "a", "components": ["b"]}')
+    head = record("dynamo_start", {"stack": []})
+    for torn in (payload[:-20], head[: len(head) // 2]):
+        job = job_of(_written(tmp_path / "a.log", compiled() + torn))
+        assert kinds_of(job) == [NoteKind.TRUNCATED]
+
+
+@pytest.mark.parametrize(
+    ("stack", "reason"),
+    [(7, "a stack is not a list"), ([{"line": "x", "name": "f"}], "a frame of a stack has no line number")],
+)
+def test_the_reason_of_a_bad_record_says_what_is_wrong(tmp_path: Path, stack: object, reason: str) -> None:
+    process = process_of(tmp_path / "a.log", record("dynamo_start", {"stack": stack}) + compiled())
+    assert process.bad_lines == ((0, reason),)
+
+
 def _written(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path

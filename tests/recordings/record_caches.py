@@ -11,6 +11,7 @@ same hash in all logs are left out: no comparison depends on them.
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import linecache
 import logging
@@ -54,13 +55,16 @@ def main() -> None:
             "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0",
         }
         sys.path.insert(0, str(HERE))
-        import cache_starts  # noqa: PLC0415
+        cache_starts: Any = importlib.import_module(
+            "cache_starts"
+        )  # imports torch, which reads the variables
         import torch  # noqa: PLC0415
         import torch._functorch.aot_autograd  # noqa: PLC0415
         import torch._inductor.compile_fx  # noqa: PLC0415
         from torch._inductor.async_compile import AsyncCompile  # noqa: PLC0415
 
-        AsyncCompile.cpp_pybinding = lambda *_: lambda *_arguments: None
+        code_generation: Any = AsyncCompile
+        code_generation.cpp_pybinding = lambda *_: lambda *_arguments: None
         logger = logging.getLogger(AOT_LOGGER)
         logger.setLevel(logging.DEBUG)  # which records the components of AOTAutograd's keys
         logger.propagate = False
@@ -87,7 +91,7 @@ def _start(name: str, folder: Path) -> None:
 
 
 def _run(name: str, folder: Path) -> None:
-    import cache_starts  # noqa: PLC0415
+    cache_starts: Any = importlib.import_module("cache_starts")
     import torch  # noqa: PLC0415
     import torch._logging._internal as logs  # noqa: PLC0415
 

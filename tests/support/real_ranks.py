@@ -7,6 +7,7 @@ profiler saw at the operators of `c10d`. Nothing of Fuselight takes part. Each r
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import os
 import runpy
@@ -20,8 +21,10 @@ import torch
 import torch.distributed as dist
 import torch.distributed.fsdp
 import torch.distributed.tensor.parallel
-from rank_programs import RANKS
 from torch._dynamo.backends.debugging import aot_eager
+
+RANKS: dict[str, int] = importlib.import_module("rank_programs").RANKS
+"""How many ranks each program has."""
 
 
 def run_rank(rank: int, program: Path, rendezvous: Path, answer: Path) -> None:

@@ -176,12 +176,15 @@ async def _start_twice(
     """Start one target with an empty cache, then with what the first start left in it."""
     with owned_folder("warm") as folder:
         logs = [Path(folder) / name.replace(" ", "_") for name in STARTS]
+        reports = []
         for name, log in zip(STARTS, logs, strict=True):
             log.mkdir()
-            report = await _start(target_run, name, log, Path(folder) / "caches", settings or {})
-            if report.failures:
-                return WarmTarget(report, WarmState.FAILED, None, None, None, None)
-        return _compared(report, [_job(log, name) for name, log in zip(STARTS, logs, strict=True)], outcome)
+            reports.append(await _start(target_run, name, log, Path(folder) / "caches", settings or {}))
+            if reports[-1].failures:
+                return WarmTarget(reports[-1], WarmState.FAILED, None, None, None, None)
+        return _compared(
+            reports[-1], [_job(log, name) for name, log in zip(STARTS, logs, strict=True)], outcome
+        )
 
 
 async def _start(

@@ -84,7 +84,7 @@ class CaptureResult(TargetResult):
     def rank_by(self, eager_us: EagerTimes) -> None:
         """Rank the lines to fix by measured times, from now on."""
         self.eager_us = eager_us
-        self.__dict__.pop("priorities", None)
+        vars(self).pop("priorities", None)
 
     def fix_first(self, fix: str = "") -> str:
         """Say which line to fix first, and its verified `fix`; empty where it goes without saying, or it is gone."""

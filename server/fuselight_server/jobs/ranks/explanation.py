@@ -334,10 +334,10 @@ class Explainer:
         rows = [row for row in zip(sides, changes, strict=False) if row[1].change is worst]
         alike = [change for _, change in rows]
         first, reference = alike[0], sides[-1]
-        related = ()
-        if first.right_line is not None and first.left_line not in {None, first.right_line}:
-            text = f"{others_in_words(reference.ranks)}: `{first.left}`"
-            related = ((first.left_line, text),)  # type: ignore[assignment]
+        related: tuple[tuple[Location, str], ...] = ()
+        left_line, right_line = first.left_line, first.right_line
+        if left_line is not None and right_line is not None and left_line != right_line:
+            related = ((left_line, f"{others_in_words(reference.ranks)}: `{first.left}`"),)
         return _difference(
             replace(divergence, kind=GRAPH_KINDS[worst]),
             graph_words([side for side, _ in rows], alike, reference),

@@ -142,6 +142,8 @@ def _run_rank(shared: SharedRun, launched: LaunchedRank, program: _Program) -> i
     if not shared.prints:
         return ended.code
     shared.wait()
+    if not shared.prints:  # the first rank has started late
+        return ended.code
     added, ends = logs.added(), shared.ends()
     if added or ends:
         _show_processes(program, ended, added, ends)

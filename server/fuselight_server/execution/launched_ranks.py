@@ -1,7 +1,7 @@
 """Ranks that a launcher started, each under a `fuselight run` of its own: they share a folder, and one prints for all.
 
-Invariant: nobody waits for a rank that is gone or that has never registered in the folder. Ranks of other machines
-are not part of it.
+Invariant: nobody waits for a rank that is gone, or longer than `_JOINING` for one that has not registered in the
+folder. Ranks of other machines are not part of it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from fuselight.shared.owned_folders import is_alive, shared_folder
 from fuselight.shared.started_processes import ProcessEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _RUN_ID = "TORCHELASTIC_RUN_ID"
 _KEYS = (_RUN_ID, "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
 _MOST_BYTES = 1 << 16
 _LOOK_EVERY = 0.1
+_JOINING = 10.0
+"""Seconds after the start of a rank in which others of its machine may still start: a program can end before."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class SharedRun:
         text = "\n".join([*(variables.get(name, "") for name in _KEYS), _start_of(launcher)])
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
         self._launched = launched
+        self._joining_ends = time.monotonic() + _JOINING
         self.folder = shared_folder("ranks", launcher, key)
         self._register(RegisteredRank(launched.rank, launched.local_rank, os.getpid()))
 
@@ -118,8 +121,14 @@ class SharedRun:
         for name in ("SIGTERM", "SIGHUP", "SIGINT"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda number, _frame: stops.append(number))
-        while not stops and any(not rank.has_ended and is_alive(rank.watcher) for rank in self.ranks()):
+        while not stops and self._is_awaited(self.ranks()):
             time.sleep(_LOOK_EVERY)
+
+    def _is_awaited(self, ranks: Sequence[RegisteredRank]) -> bool:
+        """Whether one of the ranks runs, or is about to start."""
+        if any(not rank.has_ended and is_alive(rank.watcher) for rank in ranks):
+            return True
+        return len(ranks) < self._launched.local_size and time.monotonic() < self._joining_ends
 
     def ends(self) -> tuple[ProcessEnd, ...]:
         """The ranks that failed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,6 +40,7 @@ def test_the_first_of_those_that_share_prints_and_waits_for_the_living(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("fuselight_server.execution.launched_ranks._JOINING", 0.0)
     launched = [LaunchedRank(4 + local, 8, local, 3) for local in range(3)]
     late, first = (SharedRun(launched[number], TORCHRUN) for number in (2, 1))
     assert first.folder == late.folder
@@ -58,6 +60,24 @@ def test_the_first_of_those_that_share_prints_and_waits_for_the_living(
     late.end(12, 0)
     assert not late.prints, "the folder is gone: it was printed"
     assert not Path(first.folder).exists()
+
+
+def test_a_rank_that_starts_late_is_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    now = iter(range(0, 1000, 4))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(now)))
+    first, late = (LaunchedRank(local, 2, local, 2) for local in range(2))
+    run = SharedRun(first, TORCHRUN)
+    run.end(11, 0)
+    monkeypatch.setattr("time.sleep", lambda _seconds: SharedRun(late, TORCHRUN).end(12, 3))
+    run.wait()
+    assert run.ends() == (ProcessEnd(rank=1, pid=12, code=3),)
+    shutil.rmtree(run.folder)
+    never = SharedRun(first, TORCHRUN)
+    never.end(11, 0)
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    never.wait()
+    assert [rank.rank for rank in never.ranks()] == [0], "the wait for a rank that never starts has an end"
 
 
 RANK = f"""\

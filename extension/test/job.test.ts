@@ -22,7 +22,7 @@ import {
 const uri = "file:///runs/monday";
 const place = { uri: "file:///w/train.py", path: "train.py", line: 11, text: "x = self.up(x)" };
 
-describe("What a job's page is told", () => {
+describe("The data of a job's page", () => {
   it("is a message with all of its parts, or none", () => {
     assert.deepEqual(jobMessageIn({ type: "open", place }), { type: "open", place });
     assert.deepEqual(jobMessageIn({ type: "compare", against: "b" }), { type: "compare", against: "b" });

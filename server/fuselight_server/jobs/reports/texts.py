@@ -57,7 +57,7 @@ class LogTexts:
                 key = text_key(text)
                 self.texts.setdefault(key, text)
                 self._keys[payload] = key
-        except LogError:  # the file is gone, or was written anew while it was read
+        except LogError:  # the file is gone, or was replaced while it was read
             missing = [payload for payload in wanted if payload not in self._keys]
             self._skipped.update(missing)
             self.unread[process.file] = self.unread.get(process.file, 0) + len(missing)

@@ -29,7 +29,17 @@ def main() -> int:
         [
             str(python),
             *("-m", "uv", "pip", "compile", "pyproject.toml"),
-            *("--universal", "--python-version", "3.10", "--group", "dev", "--group", "models", "--group", "clients"),
+            *(
+                "--universal",
+                "--python-version",
+                "3.10",
+                "--group",
+                "dev",
+                "--group",
+                "models",
+                "--group",
+                "clients",
+            ),
             *("--generate-hashes", "--no-annotate", "--quiet", "--upgrade"),
             *("--custom-compile-command", "make lock", "--output-file", str(LOCK)),
         ],

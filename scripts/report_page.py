@@ -53,6 +53,7 @@ CHECK = """\
 ## The JSON of check
 
 `fuselight check --format json` prints one object: `schema` (1; no key of a schema is renamed or removed),
+`change` (with `--changed-since`: `since`, and as `findings_elsewhere` the number of those not listed; else null),
 `fix_first`, `findings`, `targets` and `problems`. Lines and columns are 1-based and count characters, unlike those of a
 report; the end column is the one after the last character. Unknown values are null.
 

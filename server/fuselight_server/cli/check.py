@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -22,6 +23,7 @@ from fuselight_server.commands.check import analyze, fix_command
 from fuselight_server.explain.findings import Thresholds
 
 if TYPE_CHECKING:
+    from fuselight_server.commands.changed_lines import ChangedLines
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.warm import WarmOutcome
 
@@ -51,10 +53,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--baseline", metavar="FILE", type=Path, help="report only findings that are not in this file"
     )
     parser.add_argument(
+        "--changed-since",
+        metavar="REF",
+        help="report only findings on lines that differ from where this branch left REF, as in a pull request",
+    )
+    parser.add_argument(
         "--write-baseline",
         metavar="FILE",
         type=Path,
         help="accept all findings: write them to FILE and exit with 0",
+    )
+    parser.add_argument(
+        "--sarif",
+        metavar="FILE",
+        type=Path,
+        help="also write the findings to FILE as SARIF, whatever the format",
     )
     add_world_options(parser)
     add_analysis_options(parser)
@@ -90,6 +103,7 @@ def execute(options: argparse.Namespace) -> int:
     options.world = world_option(options)
     if options.facts and options.format not in _FACT_FORMATS:
         raise CommandError(f"--facts needs --format {' or '.join(_FACT_FORMATS)}, not {options.format}")
+    changed = _changed_lines(options)
     if options.write_baseline is None and options.baseline is None:
         outcome, starts = _analyzed(options)
     else:
@@ -109,10 +123,25 @@ def execute(options: argparse.Namespace) -> int:
             new = baseline.new_findings(options.baseline, outcome.findings, outcome.sources, known)
             outcome.known = len(outcome.findings) - len(new)
             outcome.findings = new
+    if changed is not None:
+        outcome.show_only(changed)
+    if options.sarif is not None:
+        _write_sarif(outcome, options.sarif)
     _print(outcome, options, starts)
     if outcome.answers is not None:
         outcome.answers.save()
     return max(outcome.exit_code, starts.exit_code if starts is not None and starts.targets else 0)
+
+
+def _changed_lines(options: argparse.Namespace) -> ChangedLines | None:
+    """The lines of the change that the user asked about: read before the work, so that an error comes at once."""
+    if options.changed_since is None:
+        return None
+    if options.write_baseline is not None:
+        raise CommandError("--write-baseline accepts all findings: leave out --changed-since.")
+    from fuselight_server.commands.changed_lines import changed_since  # noqa: PLC0415 - only if asked for
+
+    return changed_since(options.changed_since, options.paths)
 
 
 def _analyzed(options: argparse.Namespace) -> tuple[CheckOutcome, WarmOutcome | None]:
@@ -188,6 +217,16 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutco
         text = formats[options.format](outcome)
     if text:
         terminal.write_data(text + "\n")
+
+
+def _write_sarif(outcome: CheckOutcome, path: Path) -> None:
+    from fuselight.shared.foreign_files import write_whole  # noqa: PLC0415 - only if asked for
+    from fuselight_server.cli.formats.annotations import as_sarif  # noqa: PLC0415 - the same
+
+    try:
+        write_whole(os.path.realpath(path), f"{as_sarif(outcome)}\n".encode(), mode=0o644)
+    except OSError as error:
+        raise CommandError(f"`{path}` cannot be written: {error.strerror or error}.") from None
 
 
 def _has_worlds(outcome: CheckOutcome) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fuselight.shared.report import Problem, Report
+    from fuselight_server.commands.changed_lines import ChangedLines
     from fuselight_server.execution.runs.kept_answers import KeptAnswers
     from fuselight_server.execution.runs.stored_reports import RepeatedCapture
     from fuselight_server.explain.benchmarks.history import BenchmarkRun
@@ -39,6 +40,10 @@ class CheckOutcome:
     sources: SourceFiles = field(default_factory=SourceFiles)
     known: int = 0
     """Findings that the baseline knows, left out of `findings`."""
+    elsewhere: int = 0
+    """Findings that are not of the change that was asked about, left out of `findings`."""
+    changed_since: str = ""
+    """The commit or branch that the change starts from; empty: all findings are shown."""
     readings: dict[str, Reading] = field(default_factory=dict)
     """The files that were read, for their ignore comments."""
     unchanged: dict[tuple[str, str], datetime] = field(default_factory=dict)
@@ -51,6 +56,13 @@ class CheckOutcome:
     """Measured time in eager mode of lines, from kept benchmarks."""
     answers: KeptAnswers | None = None
     """What earlier checks of the same captures have looked up; None if every target is run."""
+
+    def show_only(self, change: ChangedLines) -> None:
+        """Leave out the findings of other lines; what could not be analyzed stays, since it hides findings."""
+        shown = [finding for finding in self.findings if finding.code in _UNANALYZED or change.has(finding)]
+        self.elsewhere = len(self.findings) - len(shown)
+        self.changed_since = change.reference
+        self.findings = shown
 
     def take_unchanged(self, capture: RepeatedCapture) -> None:
         """Add the report of a target of which nothing has changed since then."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_files import open_regular
 from fuselight_server.base.files import within
 from fuselight_server.base.formatting import format_count
+from fuselight_server.base.git import ask_git
 from fuselight_server.source.local_imports import LocalImports, import_folders
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env", "artifacts"})
 _SHOWN = 12
 """Names of files in a sentence."""
-_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=", "ls-files", "-z")
-_GIT_SECONDS = 60.0
-_GIT_VARIABLES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"})
-"""They would have git answer for another folder."""
 
 
 @dataclass(frozen=True)
@@ -93,19 +89,11 @@ def _named(root: str, named: Iterable[str]) -> Iterator[str]:
 
 def _tracked(root: str) -> list[str]:
     """What git tracks below a folder; nothing where it does not answer."""
-    variables = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
     try:
-        asked = subprocess.run(  # noqa: S603 - a fixed command
-            _GIT,
-            cwd=root,
-            env={**variables, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"},
-            capture_output=True,
-            timeout=_GIT_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        names = ask_git(root, "ls-files", "-z")
+    except OSError:
         return []
-    return [os.fsdecode(name) for name in asked.stdout.split(b"\0") if name] if not asked.returncode else []
+    return [os.fsdecode(name) for name in names.split(b"\0") if name]
 
 
 def _is_sent(name: str) -> bool:

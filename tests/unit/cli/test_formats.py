@@ -25,10 +25,12 @@ from fuselight.shared.report import (
 from fuselight.shared.report import Outcome as CompileOutcome
 from fuselight_server.base.finding import Severity, Span
 from fuselight_server.base.terminal import Color, Terminal
+from fuselight_server.cli.formats import annotations
 from fuselight_server.cli.formats.annotations import as_github, as_sarif
 from fuselight_server.cli.formats.findings import print_findings
 from fuselight_server.cli.formats.json import as_json
 from fuselight_server.cli.problems import report_problems
+from fuselight_server.commands.changed_lines import ChangedLines
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.explain.findings import findings, fold
@@ -99,7 +101,7 @@ def test_control_characters_of_a_source_do_not_reach_the_terminal() -> None:
 
 def test_json_has_the_keys_that_are_promised() -> None:
     data = json.loads(as_json(outcome(problems=[Problem("source", "x.py", "gone")])))
-    assert set(data) == {"schema", "fix_first", "findings", "targets", "problems"}
+    assert set(data) == {"schema", "change", "fix_first", "findings", "targets", "problems"}
     assert data["schema"] == 1
     (finding,) = data["findings"]
     promised = (
@@ -252,3 +254,25 @@ def test_a_target_without_inputs_did_not_fail() -> None:
     for kind, message in (("inputs", "not run: no example inputs"), ("exception", "failed")):
         given = report(failures=(Failure(Culprit.USER, kind, "words"),))
         assert f"Net (/project/model.py): {message}\n" in text_of(CheckOutcome(reports=[given]))
+
+
+def test_sarif_has_at_most_what_services_take_the_worst_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(annotations, "MOST_RESULTS", 2)
+    check_outcome = outcome()
+    (example,) = check_outcome.findings
+    check_outcome.findings = [
+        dataclasses.replace(example, severity=severity)
+        for severity in (Severity.HINT, Severity.ERROR, Severity.WARNING)
+    ]
+    (run,) = json.loads(as_sarif(check_outcome))["runs"]
+    assert [result["level"] for result in run["results"]] == ["error", "warning"]
+    (note,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert note["message"]["text"].startswith("1 finding left out")
+
+
+def test_a_change_hides_other_findings_and_counts_them() -> None:
+    check_outcome = outcome()
+    check_outcome.show_only(ChangedLines("main", {}))
+    assert "1 finding on lines unchanged since main not shown." in text_of(check_outcome)
+    assert json.loads(as_json(check_outcome))["change"] == {"since": "main", "findings_elsewhere": 1}
+    assert json.loads(as_json(outcome()))["change"] is None

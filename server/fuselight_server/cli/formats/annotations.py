@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fuselight.shared.version import version
-from fuselight_server.base.finding import Severity
+from fuselight_server.base.finding import Severity, rank
+from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import printable
 from fuselight_server.commands.baseline import fingerprint
 from fuselight_server.commands.sources import shown_path
@@ -33,6 +34,8 @@ _LEVELS = {
     Severity.HINT: ("notice", "note"),
 }
 """GitHub's and SARIF's words."""
+MOST_RESULTS = 25_000
+"""Services refuse a file with more; the worst findings come first."""
 
 
 def as_github(outcome: CheckOutcome) -> str:
@@ -66,7 +69,11 @@ def _property(text: str) -> str:
 
 def as_sarif(outcome: CheckOutcome) -> str:
     """The outcome as SARIF text."""
-    rules = {finding.code: finding for finding in outcome.findings}
+    findings = outcome.findings
+    if len(findings) > MOST_RESULTS:
+        findings = sorted(findings, key=rank)[:MOST_RESULTS]
+    left_out = len(outcome.findings) - len(findings)
+    rules = {finding.code: finding for finding in findings}
     order = {code: index for index, code in enumerate(sorted(rules))}
     run = {
         "tool": {
@@ -83,13 +90,20 @@ def as_sarif(outcome: CheckOutcome) -> str:
                 "toolExecutionNotifications": [
                     {"level": "error", "message": {"text": f"{item.what}: {item.why}"}}
                     for item in outcome.problems
-                ],
+                ]
+                + [_left_out(left_out)] * bool(left_out),
             }
         ],
-        "results": [_result(finding, order[finding.code], outcome) for finding in outcome.findings],
+        "results": [_result(finding, order[finding.code], outcome) for finding in findings],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2)
+
+
+def _left_out(number: int) -> dict[str, Any]:
+    count = format_count(number, "finding")
+    text = f"{count} left out: a file has at most {MOST_RESULTS:,} results. Check fewer files at once."
+    return {"level": "warning", "message": {"text": text}}
 
 
 def _rule(code: str, example: Finding) -> dict[str, Any]:

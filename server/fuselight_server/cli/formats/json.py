@@ -54,8 +54,10 @@ def as_data(
 
         for target, report in zip(targets, outcome.reports, strict=True):
             target["facts"] = facts_as_json(report, outcome.sources)
+    change = {"since": outcome.changed_since, "findings_elsewhere": outcome.elsewhere}
     return {
         "schema": SCHEMA,
+        "change": change if outcome.changed_since else None,
         "fix_first": fix_first_as_json(outcome, fix_command),
         "findings": [finding_as_json(finding, outcome.sources) for finding in outcome.findings],
         "targets": targets,

@@ -1,0 +1,39 @@
+"""Questions to git about a repository that nobody has vouched for.
+
+Invariant: nothing of the repository runs (hooks, monitors, programs that show diffs); nothing is fetched or written.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_COMMAND = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=")
+_SECONDS = 60.0
+_VARIABLES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_EXTERNAL_DIFF"})
+"""They would have git answer for another folder, or start a program."""
+
+
+def ask_git(folder: str | Path, *question: str) -> bytes:
+    """Return what git prints. Raises OSError if git is missing, fails (its last line is the text) or takes too long."""
+    variables = {name: value for name, value in os.environ.items() if name not in _VARIABLES}
+    try:
+        answer = subprocess.run(  # noqa: S603 - a fixed command
+            (*_COMMAND, *question),
+            cwd=folder,
+            env={**variables, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(f"git did not answer within {_SECONDS:.0f} s") from None
+    if answer.returncode:
+        lines = answer.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise OSError(lines[-1] if lines else f"git ended with exit code {answer.returncode}")
+    return answer.stdout

@@ -291,9 +291,14 @@ ROOMS = (
         "fuselight.shared base jobs.caches jobs.reports jobs.trace_log",
     ),
     _room(
+        f"{_S}.upgrades",
+        "the same targets with two versions of torch, compared: findings, graphs, kernels by line, failures",
+        "fuselight.shared base explain jobs.comparison",
+    ),
+    _room(
         f"{_S}.commands",
         "use cases: plain arguments in, data out; the terminal and the editor show it",
-        "fuselight.shared base source execution explain fixes jobs",
+        "fuselight.shared base source execution explain fixes jobs upgrades",
     ),
     _room(
         f"{_S}.sweep",
@@ -337,7 +342,7 @@ ROOMS = (
     _room(
         f"{_S}.cli",
         "the terminal: one command per file; `formats/` prints",
-        "fuselight.shared fuselight.doctor base source execution explain jobs commands sweep editor",
+        "fuselight.shared fuselight.doctor base source execution explain jobs upgrades commands sweep editor",
     ),
 )
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "sweep": "Check, compile, time or tune every model of SUITE, on this machine or over a Ray cluster.",
     "server": "Start the language server on stdin and stdout.",
     "tune": "Find the fastest configuration of torch.compile for the targets in PATH, with results that are compared.",
+    "upgrade": "Compare what torch.compile does to the targets in PATH with two versions of torch.",
     "warm": "Start the targets in PATH twice with one cache: what the second start compiled again, and why.",
 }
 SUMMARY = "See what torch.compile does to your model, on the line that caused it."

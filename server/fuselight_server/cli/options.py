@@ -23,8 +23,12 @@ def add_command_options(
     seconds: float,
     memory_mb: int,
     limited: str = "target",
+    has_python: bool = True,
 ) -> None:
-    """Declare the options of `CommandOptions`, and how to print. `limited`: what the limits apply to."""
+    """Declare the options of `CommandOptions`, and how to print.
+
+    `limited`: what the limits apply to. `has_python`: whether one interpreter runs the targets.
+    """
     parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="files and folders")
     parser.add_argument(
         "--target",
@@ -36,7 +40,8 @@ def add_command_options(
         "--format", choices=formats, default=formats[0], help="output format (default: %(default)s)"
     )
     add_color_option(parser)
-    add_python_option(parser, "Python interpreter with torch")
+    if has_python:
+        add_python_option(parser, "Python interpreter with torch")
     parser.add_argument(
         "--time-limit",
         metavar="SECONDS",
@@ -81,7 +86,7 @@ def command_options(options: Namespace) -> CommandOptions:
     given = CommandOptions(
         paths=tuple(options.paths),
         targets=tuple(options.target or ()),
-        python=options.python,
+        python=getattr(options, "python", None),
         limits=Limits(seconds=options.time_limit, memory_mb=options.memory_limit),
         world=getattr(options, "world", None),
         notify=print_error,

@@ -8,6 +8,7 @@ from fuselight_server.base.terminal import print_error
 
 if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.upgrade import UpgradeOutcome
 
 NO_TARGET = (
     "no target. Name a class or function with --target, or write example inputs above it: "
@@ -15,7 +16,7 @@ NO_TARGET = (
 )
 
 
-def report_problems(outcome: CheckOutcome, verb: str, *, is_empty: bool = False) -> None:
+def report_problems(outcome: CheckOutcome | UpgradeOutcome, verb: str, *, is_empty: bool = False) -> None:
     """Say on stderr what could not be done; `is_empty`: there was no target at all."""
     for problem in outcome.problems:
         print_error(f"cannot {verb} {problem.what}: {problem.why}")

@@ -53,7 +53,7 @@ def first(project: Path, environ: Mapping[str, str], *, active_first: bool) -> I
     active = [(Path(environ[variable]), variable) for variable in _ACTIVE if environ.get(variable)]
     own = [(project / name, f"the {name} of {project}") for name in (".venv", "venv")]
     for folder, why in (*active, *own) if active_first else (*own, *active):
-        python = _python_of(folder)
+        python = python_of(folder)
         if python is not None:
             return Interpreter(python, why=why)
     if importlib.util.find_spec("torch") is not None:
@@ -62,7 +62,7 @@ def first(project: Path, environ: Mapping[str, str], *, active_first: bool) -> I
     return Interpreter(version, why="python3 on PATH") if version is not None else None
 
 
-def _python_of(folder: Path) -> str | None:
+def python_of(folder: Path) -> str | None:
     """The interpreter of an environment; its own path, not what it links to, which would lose the environment."""
     for name in ("bin/python", "bin/python3", "Scripts/python.exe", "python.exe"):
         path = folder / name

@@ -75,12 +75,17 @@ class ComparedSide:
 
     def functions_of_lines(self) -> Mapping[tuple[str, int], str]:
         """Path and line → the function that the line is in, without its class, where the logs name it."""
-        names: dict[tuple[str, int], str] = {}
-        for process in self.processes:
-            for location in _locations(process.report):
-                if location.function:
-                    names.setdefault((location.path, location.line), last_name(location.function))
-        return names
+        return functions_of_lines(process.report for process in self.processes)
+
+
+def functions_of_lines(reports: Iterable[Report]) -> dict[tuple[str, int], str]:
+    """Path and line → the function that the line is in, without its class, where the reports name it."""
+    names: dict[tuple[str, int], str] = {}
+    for report in reports:
+        for location in _locations(report):
+            if location.function:
+                names.setdefault((location.path, location.line), last_name(location.function))
+    return names
 
 
 def last_name(function: str) -> str:

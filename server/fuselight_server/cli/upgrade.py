@@ -1,0 +1,126 @@
+"""`fuselight upgrade PATH... --from A --to B`: what changes for the targets with another release of torch."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
+from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.terminal import standard_output
+from fuselight_server.cli.options import add_command_options, at_least
+from fuselight_server.cli.problems import report_problems
+from fuselight_server.cli.progress import complete
+from fuselight_server.commands.upgrade import ALL_PARTS, UpgradePart, UpgradePlan, compare_releases
+from fuselight_server.upgrades.model import RegressionKind
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Device
+    from fuselight_server.commands.upgrade import UpgradeOutcome
+
+FORMATS = ("text", "json")
+_NONE = "none"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    side = "a Python or an environment with torch, or a version of torch such as 2.13 (see --install)"
+    parser.add_argument("--from", dest="before", metavar="PYTHON", required=True, help=f"before: {side}")
+    parser.add_argument("--to", dest="after", metavar="PYTHON", required=True, help=f"after: {side}")
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        help="install a version of torch that is missing, with uv, in Fuselight's cache folder (up to 3 GB each)",
+    )
+    add_command_options(parser, formats=FORMATS, seconds=600.0, memory_mb=16384, has_python=False)
+    parser.add_argument(
+        "--do",
+        metavar="PART,PART",
+        type=_parts,
+        default=ALL_PARTS,
+        help=f"what to compare: {', '.join(part.value for part in ALL_PARTS)} (default: all; check is always done)",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        type=_device,
+        help=f"GPU to generate kernels for, present or not, or cpu (default: this machine's GPU, or {FALLBACK})",
+    )
+    parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=at_least(1),
+        default=1,
+        help="workers that run in parallel: 2 for both sides of a target, 4 for two targets (default: %(default)s)",
+    )
+    parser.add_argument("--out", metavar="DIR", type=Path, help="folder that keeps the runs of each target")
+    parser.add_argument("--resume", action="store_true", help="use the runs that --out has")
+    parser.add_argument(
+        "--fail-on",
+        metavar="KIND,KIND",
+        type=_kinds,
+        default=tuple(RegressionKind),
+        help=f"regressions for exit code 1: {', '.join(kind.value for kind in RegressionKind)}, or none "
+        "(default: all)",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Compare the targets and print what differs; returns the exit code. Raises CommandError."""
+    if options.resume and options.out is None:
+        raise CommandError("`--resume` needs `--out DIR`, the folder of the comparison to resume.")
+    plan = UpgradePlan(
+        before=options.before,
+        after=options.after,
+        parts=options.do,
+        device=options.device,
+        jobs=options.jobs,
+        installs=options.install,
+        out=options.out,
+        is_resumed=options.resume,
+    )
+    outcome = complete(options, compare_releases, plan=plan)
+    _print(outcome, options)
+    if not outcome.comparison.targets:
+        return 2
+    return outcome.exit_code(options.fail_on)
+
+
+def _print(outcome: UpgradeOutcome, options: argparse.Namespace) -> None:
+    from fuselight_server.cli.formats.upgrade import print_upgrade, upgrade_as_json  # noqa: PLC0415 - not for --help
+
+    terminal = standard_output(options.color)
+    if options.format == "json":
+        terminal.write_data(f"{upgrade_as_json(outcome)}\n")
+        return
+    if outcome.comparison.targets:
+        print_upgrade(outcome, terminal)
+    report_problems(outcome, "analyze", is_empty=not outcome.comparison.targets)
+
+
+def _parts(text: str) -> tuple[UpgradePart, ...]:
+    known = {part.value: part for part in ALL_PARTS}
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None or not names:
+        raise argparse.ArgumentTypeError(f"`{unknown or text}` is none of {', '.join(known)}")
+    return tuple(dict.fromkeys((UpgradePart.CHECK, *(known[name] for name in names))))
+
+
+def _kinds(text: str) -> tuple[RegressionKind, ...]:
+    if text.strip() == _NONE:
+        return ()
+    known = {kind.value: kind for kind in RegressionKind}
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None or not names:
+        raise argparse.ArgumentTypeError(f"`{unknown or text}` is none of {', '.join(known)}, {_NONE}")
+    return tuple(known[name] for name in names)
+
+
+def _device(name: str) -> Device | None:
+    try:
+        return None if name.strip().lower() == AUTO else find(name)
+    except UnknownDevice as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,0 +1,318 @@
+"""Targets with two releases of torch, compared: `fuselight upgrade PATH... --from A --to B`.
+
+Invariant: both sides run the same requests; a target is compared only by what both sides ran. A run that ended is kept
+in the folder of `--out` before the next one begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import deque
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.shared.codec import encode
+from fuselight.shared.protocol import GenerateRequest
+from fuselight.shared.report import Problem
+from fuselight_server.base.command_error import CommandError
+from fuselight_server.commands.findings import without_ignored
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.sources import SourceFiles, shown_path
+from fuselight_server.commands.targets import (
+    TargetRun,
+    numbered_requests,
+    planned_jobs,
+    readings_of,
+    texts_of,
+)
+from fuselight_server.execution.torch_releases import TorchRelease, find_side, interpreter_of
+from fuselight_server.execution.worker_client.client import Worker
+from fuselight_server.execution.worker_client.process import WorkerFailed
+from fuselight_server.explain.findings import Thresholds
+from fuselight_server.upgrades.comparison import compare_target
+from fuselight_server.upgrades.model import (
+    ComparedRuns,
+    RegressionKind,
+    SideReports,
+    UpgradeComparison,
+)
+from fuselight_server.upgrades.results import RunsFolder, key_of, without_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from fuselight.shared.protocol import RunRequest
+    from fuselight.shared.report import Device, Versions
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.base.settings import Interpreter
+    from fuselight_server.commands.options import CommandOptions
+    from fuselight_server.source.reading import Reading
+    from fuselight_server.upgrades.model import TargetComparison
+
+FROM, TO = "--from", "--to"
+
+
+class UpgradePart(Enum):
+    """What is compared."""
+
+    CHECK = "check"
+    """Findings, graphs, recompilations."""
+    KERNELS = "kernels"
+
+
+ALL_PARTS = tuple(UpgradePart)
+
+
+@dataclass(frozen=True)
+class UpgradePlan:
+    """The two sides, and what to compare."""
+
+    before: str
+    """A Python, an environment, or a version of torch."""
+    after: str
+    parts: tuple[UpgradePart, ...] = ALL_PARTS
+    device: Device | None = None
+    """For which kernels are generated; None: this machine's GPU, else the catalog's fallback."""
+    jobs: int = 1
+    """How many workers run in parallel; two for each target, one of each side, unless it is 1."""
+    installs: bool = False
+    """Whether a version that is missing is installed."""
+    out: Path | None = None
+    """Folder that keeps the runs."""
+    is_resumed: bool = False
+    """Whether runs that the folder has are not repeated."""
+
+
+@dataclass
+class UpgradeOutcome:
+    """What differs, and what could not be run."""
+
+    comparison: UpgradeComparison
+    problems: list[Problem] = field(default_factory=list)
+    sources: SourceFiles = field(default_factory=SourceFiles)
+    readings: dict[str, Reading] = field(default_factory=dict)
+    uncalled: list[str] = field(default_factory=list)
+    """If there was no target: where the files compile without a call that can be run."""
+
+    def exit_code(self, fail_on: Collection[RegressionKind]) -> int:
+        """0 without a regression of these kinds, 1 with one, 2 if something could not be read or run."""
+        if self.problems:
+            return 2
+        return int(any(kind in fail_on for kind in self.comparison.regressions))
+
+
+async def compare_releases(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    token: CancelToken,
+    *,
+    plan: UpgradePlan,
+    thresholds: Thresholds | None = None,
+) -> UpgradeOutcome:
+    """Run every target of the paths with both releases, and compare them. Raises CommandError."""
+    folder = None if plan.out is None else RunsFolder(plan.out)
+    if folder is not None:
+        folder.prepare()
+    sides = [
+        _UpgradeSide(option, await token.run(_interpreter(named, option, plan, show)), options)
+        for named, option in ((plan.before, FROM), (plan.after, TO))
+    ]
+    lanes = [_WorkerPair(sides)]
+    try:
+        show(f"starting {sides[0].interpreter.executable} and {sides[1].interpreter.executable}")
+        versions = await token.run(lanes[0].start())
+        _check_versions(sides, versions)
+        outcome = CheckOutcome()
+        texts = texts_of(options.paths, outcome)
+        outcome.readings = await token.run(asyncio.to_thread(readings_of, texts, options.targets))
+        jobs = _requests(outcome, texts, options)
+        lanes += [_WorkerPair(sides) for _ in range(min(plan.jobs // 2, len(jobs)) - 1)]
+        work = _UpgradeWork(
+            plan, options, versions, outcome, texts, show, token, folder, thresholds or Thresholds()
+        )
+        work.jobs.extend(enumerate(jobs))
+        await token.run(asyncio.gather(*(work.run_lane(lane) for lane in lanes)))
+        token.check()
+    finally:
+        await asyncio.gather(*(lane.close() for lane in lanes))
+    targets = tuple(target for _, target in sorted(work.compared.items()))
+    return UpgradeOutcome(
+        UpgradeComparison(*versions, targets, _notes(sides)),
+        outcome.problems,
+        outcome.sources,
+        outcome.readings,
+        outcome.uncalled,
+    )
+
+
+async def _interpreter(
+    named: str, option: str, plan: UpgradePlan, show: Callable[[str], None]
+) -> Interpreter:
+    side = find_side(named, option, os.environ)
+    if isinstance(side, TorchRelease):
+        return await interpreter_of(side, option, installs=plan.installs, show=show)
+    return side
+
+
+def _requests(
+    outcome: CheckOutcome, texts: dict[str, str], options: CommandOptions
+) -> list[tuple[RunRequest, str]]:
+    from fuselight_server.execution.runs.programs import Programs  # noqa: PLC0415 - after the workers have started
+
+    programs = Programs(texts, frozenset(map(os.path.abspath, options.paths)))
+    return list(numbered_requests(planned_jobs(outcome.readings, outcome, options, programs)))
+
+
+def _notes(sides: Sequence[_UpgradeSide]) -> tuple[str, ...]:
+    """What differs between the sides besides torch."""
+    before, after = (side.versions.python.rpartition(".")[0] for side in sides if side.versions is not None)
+    if before == after:
+        return ()
+    return (f"The sides run Python {before} and {after}: some differences may come from Python.",)
+
+
+@dataclass
+class _UpgradeSide:
+    """One of the two interpreters."""
+
+    option: str
+    interpreter: Interpreter
+    options: CommandOptions
+    versions: Versions | None = None
+
+    def worker(self) -> Worker:
+        """A new worker, which starts when it is needed."""
+        return Worker(self.interpreter, cwd=str(Path.cwd()), log=self.options.log)
+
+    async def start(self, worker: Worker) -> Versions:
+        """Start a worker. Raises CommandError."""
+        try:
+            hello = await worker.start()
+        except WorkerFailed as failed:
+            step = failed.failure.next_step or "Give a Python that has torch 2.6 or newer"
+            raise CommandError(
+                f"`{self.option} {self.interpreter.executable}`: {failed.failure.message.rstrip('.')}. {step}."
+            ) from None
+        self.versions = hello.versions
+        return hello.versions
+
+
+class _WorkerPair:
+    """A worker of each side; a lane runs one target at a time."""
+
+    def __init__(self, sides: Sequence[_UpgradeSide]) -> None:
+        self.sides = tuple(sides)
+        self.workers = tuple(side.worker() for side in sides)
+
+    async def start(self) -> tuple[Versions, Versions]:
+        """Start both, and return their versions. Raises CommandError."""
+        pairs = zip(self.sides, self.workers, strict=True)
+        started = await asyncio.gather(
+            *(side.start(worker) for side, worker in pairs), return_exceptions=True
+        )
+        for result in started:
+            if isinstance(result, BaseException):
+                raise result
+        before, after = (result for result in started if not isinstance(result, BaseException))
+        return before, after
+
+    async def close(self) -> None:
+        """End both."""
+        await asyncio.gather(*(worker.close() for worker in self.workers))
+
+
+def _check_versions(sides: Sequence[_UpgradeSide], versions: tuple[Versions, Versions]) -> None:
+    """Raise CommandError if there is nothing to compare."""
+    if versions[0].torch == versions[1].torch:
+        raise CommandError(
+            f"both sides have torch {versions[0].torch} ({sides[0].interpreter.executable} and "
+            f"{sides[1].interpreter.executable}). Give interpreters with two versions."
+        )
+
+
+@dataclass
+class _UpgradeWork:
+    """The targets that are left, and what is done with each."""
+
+    plan: UpgradePlan
+    options: CommandOptions
+    versions: tuple[Versions, Versions]
+    outcome: CheckOutcome
+    texts: dict[str, str]
+    show: Callable[[str], None]
+    token: CancelToken
+    folder: RunsFolder | None
+    thresholds: Thresholds
+    jobs: deque[tuple[int, tuple[RunRequest, str]]] = field(default_factory=deque)
+    compared: dict[int, TargetComparison] = field(default_factory=dict)
+
+    async def run_lane(self, lane: _WorkerPair) -> None:
+        """Take targets until none is left."""
+        while self.jobs:
+            index, (request, words) = self.jobs.popleft()
+            self.token.check()
+            runs = await self._runs(lane, request, words)
+            self.compared[index] = self._compare(runs)
+
+    async def _runs(self, lane: _WorkerPair, request: RunRequest, words: str) -> ComparedRuns:
+        key = self._key(request)
+        if self.folder is not None and self.plan.is_resumed:
+            kept = self.folder.load(key)
+            if kept is not None:
+                return kept
+        steps = [
+            self._run_side(
+                TargetRun(request, worker, side.interpreter, self._showing(words, side), self.token)
+            )
+            for side, worker in zip(lane.sides, lane.workers, strict=True)
+        ]
+        if self.plan.jobs > 1:
+            before, after = await asyncio.gather(*steps)
+        else:
+            before, after = [await step for step in steps]
+        runs = ComparedRuns(request.target.path, request.target.name, before, after)
+        if self.folder is not None:
+            self.folder.save(key, runs)
+        return runs
+
+    def _showing(self, words: str, side: _UpgradeSide) -> Callable[[str], None]:
+        torch = side.versions.torch if side.versions else ""
+        return lambda text: self.show(f"{words}, torch {torch}: {text}")
+
+    async def _run_side(self, run: TargetRun) -> SideReports:
+        capture = await run.report()
+        kernels = None
+        if UpgradePart.KERNELS in self.plan.parts and not capture.failures:
+            asked = run.request.of_kind(GenerateRequest, device=self.plan.device)
+            kernels = without_texts(await run.report(asked))
+        return SideReports(without_texts(capture), kernels)
+
+    def _key(self, request: RunRequest) -> str:
+        path = request.target.path
+        asked = encode(replace(request, id=0, generation=0, roots=(), preload=True))
+        asked.pop("limits", None)
+        for named in (asked.get("target", {}), asked.get("inputs", {})):
+            named.pop("path", None)
+        parts = sorted(part.value for part in self.plan.parts)
+        return key_of(
+            (
+                shown_path(path),
+                self.texts.get(path, ""),
+                json.dumps(asked, sort_keys=True),
+                *(str(version.torch) for version in self.versions),
+                *parts,
+                json.dumps(encode(self.plan.device), sort_keys=True),
+            )
+        )
+
+    def _compare(self, runs: ComparedRuns) -> TargetComparison:
+        return compare_target(
+            runs,
+            thresholds=self.thresholds,
+            read_line=self.outcome.sources.line,
+            without_ignored=lambda found_findings: without_ignored(found_findings, self.outcome.readings),
+        )

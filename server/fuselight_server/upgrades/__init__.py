@@ -1,0 +1,1 @@
+"""The same targets with two releases of torch, compared."""

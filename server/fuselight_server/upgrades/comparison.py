@@ -1,0 +1,123 @@
+"""The runs of targets with two releases of torch → what differs.
+
+Invariant: a pure function of the reports and of the source. What a failed run did not reach is not compared: a finding
+that it lacks is not fixed, and one that only the other side can have is not new.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Tier
+from fuselight_server.explain.findings import findings, findings_of_kernels
+from fuselight_server.jobs.comparison.findings import IdentifiedFinding, pair_findings
+from fuselight_server.jobs.comparison.model import FindingChange, FindingState
+from fuselight_server.jobs.comparison.sides import functions_of_lines
+from fuselight_server.upgrades.failures import with_advice
+from fuselight_server.upgrades.functions import compare_functions
+from fuselight_server.upgrades.lines import compare_lines, compared_device
+from fuselight_server.upgrades.model import TargetComparison, TargetState, is_failure
+from fuselight_server.upgrades.paths import common_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from fuselight.shared.report import Versions
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings import Thresholds
+    from fuselight_server.upgrades.model import ComparedRuns, SideReports
+
+
+def compare_target(
+    runs: ComparedRuns,
+    *,
+    thresholds: Thresholds,
+    read_line: Callable[[str, int], str | None],
+    without_ignored: Callable[[Iterable[Finding]], Iterable[Finding]],
+) -> TargetComparison:
+    """One target with both releases. `without_ignored` drops findings that a comment of the source silences."""
+    before, after = runs.before, runs.after
+    state = _state(before, after)
+    versions = before.capture.versions, after.capture.versions
+    sides = [tuple(_identify(side, thresholds, read_line, without_ignored)) for side in (before, after)]
+    changes = pair_findings(sides[1], sides[0], is_same_torch=False, is_same_source=True)
+    compared: list[FindingChange] = []
+    left: list[FindingChange] = []
+    for change in changes:
+        (compared if _is_comparable(change, before, after) else left).append(change)
+    has_both = state is TargetState.COMPARED
+    return TargetComparison(
+        path=runs.path,
+        name=runs.name,
+        state=state,
+        findings=tuple(_explained(change, versions) for change in compared),
+        uncompared=tuple(left),
+        functions=compare_functions(before, after) if has_both else (),
+        lines=compare_lines(before, after) if has_both else (),
+        device=compared_device(before, after) if has_both else None,
+        notes=tuple(_notes(before, after, versions)),
+    )
+
+
+def _state(before: SideReports, after: SideReports) -> TargetState:
+    ran_before, ran_after = not before.capture.failures, not after.capture.failures
+    if ran_before and ran_after:
+        return TargetState.COMPARED
+    if ran_before:
+        return TargetState.ONLY_BEFORE
+    return TargetState.ONLY_AFTER if ran_after else TargetState.NEITHER
+
+
+def _identify(
+    side: SideReports,
+    thresholds: Thresholds,
+    read_line: Callable[[str, int], str | None],
+    without_ignored: Callable[[Iterable[Finding]], Iterable[Finding]],
+) -> Iterator[IdentifiedFinding]:
+    names = functions_of_lines(side.reports)
+    ran = list(findings(side.capture, thresholds=thresholds, read_line=read_line))
+    if side.kernels is not None:
+        ran += findings_of_kernels(side.kernels)
+        if not side.capture.failures:
+            failed = (item for item in findings(side.kernels, read_line=read_line) if is_failure(item))
+            ran += failed
+    for finding in without_ignored(ran):
+        path, line = finding.span.path, finding.span.line
+        text = read_line(path, line)
+        yield IdentifiedFinding(
+            finding=finding,
+            path=common_path(path),
+            function=names.get((path, line)),
+            text=None if text is None else " ".join(text.split()),
+            subject=finding.subject or finding.title,
+        )
+
+
+def _is_comparable(change: FindingChange, before: SideReports, after: SideReports) -> bool:
+    """Whether the side without the finding ran to its end, so that it would have it."""
+    if change.state not in {FindingState.NEW, FindingState.FIXED}:
+        return True
+    without = before if change.state is FindingState.NEW else after
+    report = without.kernels if change.finding.tier is Tier.KERNELS else without.capture
+    return report is not None and not report.failures
+
+
+def _explained(change: FindingChange, versions: tuple[Versions, Versions]) -> FindingChange:
+    """A new failure says what to do about the upgrade."""
+    if change.state is not FindingState.NEW or not is_failure(change.finding):
+        return change
+    finding = with_advice(change.finding, *versions)
+    return FindingChange(change.state, finding, change.before, change.function, change.text)
+
+
+def _notes(before: SideReports, after: SideReports, versions: tuple[Versions, Versions]) -> Iterator[str]:
+    for side, version in zip((before, after), versions, strict=True):
+        if side.kernels is not None and side.kernels.failures and not side.capture.failures:
+            why = side.kernels.failures[0].message
+            yield f"kernels were not compared: with torch {version.torch} their generation failed: {why}"
+    wanted = [
+        side.kernels for side in (before, after) if side.kernels is not None and not side.kernels.failures
+    ]
+    if len(wanted) == 2 and compared_device(before, after) is None:  # noqa: PLR2004 - both
+        names = [report.target_device.key if report.target_device else "no device" for report in wanted]
+        yield f"kernels by line were not compared: they are for {names[0]} and {names[1]}. Name a `--device`."

@@ -1,0 +1,71 @@
+"""The lines whose kernels differ between both sides: how many, what they are fused with, their estimated time.
+
+Invariant: lines are compared only if both sides generated their kernels for the same device, and for one call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.explain.kernels.shares import costs_by_line, places_of
+from fuselight_server.explain.kernels.summary import one_call
+from fuselight_server.upgrades.model import KernelLineChange, LineKernels
+from fuselight_server.upgrades.paths import common_path
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Report
+    from fuselight_server.upgrades.model import SideReports
+
+_LEAST = 0.02
+"""Of the earlier estimate: a smaller difference of two estimates is none."""
+
+
+def compare_lines(before: SideReports, after: SideReports) -> tuple[KernelLineChange, ...]:
+    """The lines of the user's files whose kernels differ, by place; empty if the sides cannot be compared."""
+    if compared_device(before, after) is None or before.kernels is None or after.kernels is None:
+        return ()
+    theirs, ours = _by_line(before.kernels), _by_line(after.kernels)
+    changes = (
+        KernelLineChange(place, theirs.get(place), ours.get(place)) for place in sorted({*theirs, *ours})
+    )
+    return tuple(change for change in changes if _differs(change))
+
+
+def compared_device(before: SideReports, after: SideReports) -> str | None:
+    """The device that both sides generated kernels for; None if there is none."""
+    devices = [
+        report.target_device.key
+        for report in (before.kernels, after.kernels)
+        if report is not None and report.target_device is not None and not report.failures
+    ]
+    return devices[0] if len(devices) == 2 and devices[0] == devices[1] else None  # noqa: PLR2004 - both
+
+
+def _by_line(report: Report) -> dict[SourceLine, LineKernels]:
+    call = one_call(report)
+    lines: dict[SourceLine, LineKernels] = {}
+    for cost in costs_by_line(call):
+        if cost.place is None:
+            continue
+        groups = Counter(
+            tuple(map(_common_line, places_of(kernel, call.roots))) for _, kernel in cost.launches
+        )
+        has_estimate = any(kernel.estimate_us is not None for _, kernel in cost.launches)
+        us = float(cost.us) if has_estimate else None
+        lines[_common_line(cost.place)] = LineKernels(len(cost.launches), groups, us)
+    return lines
+
+
+def _common_line(place: SourceLine) -> SourceLine:
+    return SourceLine(common_path(place.path), place.line)
+
+
+def _differs(change: KernelLineChange) -> bool:
+    if change.before is None or change.after is None or change.is_fused_differently:
+        return True
+    before, after = change.before.estimate_us, change.after.estimate_us
+    if before is None or after is None:
+        return False
+    return abs(after - before) > _LEAST * before

@@ -1,0 +1,96 @@
+"""The folder of an upgrade (`--out`): the runs of each target, so that an interrupted comparison can be resumed.
+
+Invariant: a file is replaced as a whole, holds one target, and reads as absent where it is damaged. Its name depends on
+the text of the file, the target, its inputs, both releases and what was asked, and on nothing else.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_files import read_regular, write_whole
+from fuselight.shared.report import Report
+from fuselight_server.base.command_error import CommandError
+from fuselight_server.upgrades.model import ComparedRuns, SideReports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST_BYTES = 256 << 20
+_SCHEMA = 1
+_FIELDS = ("capture", "kernels")
+
+
+@dataclass(frozen=True)
+class RunsFolder:
+    """Where the runs are kept."""
+
+    folder: Path
+
+    def prepare(self) -> None:
+        """Make the folder. Raises CommandError."""
+        try:
+            self._targets.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CommandError(f"cannot write to `{self.folder}`: {error.strerror or error}") from None
+
+    def load(self, key: str) -> ComparedRuns | None:
+        """The runs with a key; None if there are none that can be read."""
+        try:
+            data = json.loads(gzip.decompress(read_regular(self._path(key), _MOST_BYTES, follow_link=False)))
+            if data.get("schema") != _SCHEMA:
+                return None
+            before, after = (_decoded_side(data[side]) for side in ("before", "after"))
+            return ComparedRuns(str(data["path"]), str(data["name"]), before, after)
+        except (OSError, EOFError, ValueError, KeyError, TypeError, DecodeError, RecursionError):
+            return None
+
+    def save(self, key: str, runs: ComparedRuns) -> None:
+        """Keep the runs of a target. Raises CommandError."""
+        data = {
+            "schema": _SCHEMA,
+            "path": runs.path,
+            "name": runs.name,
+            "before": _encoded_side(runs.before),
+            "after": _encoded_side(runs.after),
+        }
+        try:
+            write_whole(self._path(key), gzip.compress(json.dumps(data).encode("utf-8", "surrogatepass"), 5))
+        except OSError as error:
+            raise CommandError(f"cannot write to `{self.folder}`: {error.strerror or error}") from None
+
+    @property
+    def _targets(self) -> Path:
+        return self.folder / "targets"
+
+    def _path(self, key: str) -> Path:
+        return self._targets / f"{key}.json.gz"
+
+
+def key_of(parts: Iterable[str]) -> str:
+    """24 hex digits for all parts."""
+    whole = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        whole.update(f"{len(data)}:".encode() + data)
+    return whole.hexdigest()[:24]
+
+
+def without_texts(report: Report) -> Report:
+    """The report without the sources of kernels, which no comparison reads."""
+    return replace(report, texts={})
+
+
+def _encoded_side(side: SideReports) -> dict[str, Any]:
+    reports = ((name, getattr(side, name)) for name in _FIELDS)
+    return {name: encode(report) for name, report in reports if report is not None}
+
+
+def _decoded_side(data: dict[str, Any]) -> SideReports:
+    return SideReports(**{name: decode(Report, data[name]) for name in _FIELDS if name in data})

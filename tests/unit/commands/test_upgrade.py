@@ -1,0 +1,235 @@
+"""`fuselight upgrade` from its arguments to its exit code, with workers that answer from reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fuselight.shared.protocol import Answer
+from fuselight.shared.report import Break, Culprit, Failure, Report, TargetRef
+from fuselight_server.commands import upgrade
+from fuselight_server.execution.torch_releases import find_side
+from fuselight_server.execution.worker_client.process import WorkerFailed
+from tests.support.command import Result, run_cli
+from tests.support.reports import VERSIONS, at, broken, report
+
+MODEL = "import torch\n\n# fuselight: step(f32[4])\ndef step(x):\n    return x * x.sum().item()\n"
+Serve = Callable[..., "list[Any]"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "model.py").write_text(MODEL)
+    for name in ("old", "new"):
+        python = tmp_path / name / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\n")
+        python.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch, project: Path) -> Serve:
+    """Answer with `old` and `new`; a failure in place of a report is that of the start."""
+    requests: list[Any] = []
+
+    def put_in_place(
+        old: Report | Failure, new: Report | Failure, torch: tuple[str, str] = ("2.11.0", "2.14.1")
+    ) -> list[Any]:
+        class FakeWorker:
+            def __init__(self, interpreter: Any, **_: Any) -> None:
+                is_old = interpreter.executable == str(project / "old" / "bin" / "python")
+                self.given, self.torch = (old, torch[0]) if is_old else (new, torch[1])
+                self.hello: Any = None
+
+            async def start(self) -> Any:
+                if isinstance(self.given, Failure):
+                    raise WorkerFailed(self.given)
+                self.hello = SimpleNamespace(versions=replace(VERSIONS, torch=self.torch), packages=())
+                return self.hello
+
+            async def run(self, request: Any, _progress: Any, _partial: Any) -> Answer:
+                assert isinstance(self.given, Report)
+                requests.append((self.torch, type(request).__name__))
+                target = request.target
+                named = TargetRef(target.path, target.name, target.line, target.kind)
+                versions = replace(VERSIONS, torch=self.torch)
+                return Answer(
+                    request.id, replace(self.given, target=named, roots=request.roots, versions=versions)
+                )
+
+            async def close(self) -> None:
+                """No process to end."""
+
+        monkeypatch.setattr(upgrade, "Worker", FakeWorker)
+        return requests
+
+    return put_in_place
+
+
+def compare(*arguments: str) -> Result:
+    return run_cli("upgrade", "model.py", "--from", "old", "--to", "new", "--do", "check", *arguments)
+
+
+def a_break(project: Path) -> Break:
+    return broken(at(5, path=str(project / "model.py"), function="step"))
+
+
+def test_a_new_warning_is_a_regression_with_its_source(serve: Serve, project: Path) -> None:
+    serve(report(), report(breaks=(a_break(project),)))
+    done = compare()
+    assert done.exit_code == 1
+    assert done.stdout.startswith("torch 2.11.0 -> 2.14.1\n\nRegressions\n\nmodel.py: step\n")
+    assert "5 |     return x * x.sum().item()" in done.stdout
+    assert done.stdout.rstrip().endswith(
+        "1 target: 1 compared. Findings: 1 new, 0 fixed, 0 moved, 0 same. 1 regression (1 of findings)."
+    )
+    assert compare("--fail-on", "failures,kernels").exit_code == 0
+    assert compare("--fail-on", "none").exit_code == 0
+
+
+def test_the_json_has_every_finding_with_its_state(serve: Serve, project: Path) -> None:
+    serve(report(breaks=(a_break(project),)), report())
+    done = compare("--format", "json")
+    data = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert (data["before"]["torch"], data["after"]["torch"]) == ("2.11.0", "2.14.1")
+    (target,) = data["targets"]
+    assert target["state"] == "compared"
+    assert [(item["state"], item["finding"]["code"]) for item in target["findings"]] == [("fixed", "GB0170")]
+    assert data["regressions"] == {}
+
+
+def test_a_resumed_comparison_runs_only_what_it_has_not(serve: Serve, project: Path) -> None:
+    requests = serve(report(), report())
+    assert compare("--out", "kept").exit_code == 0
+    assert len(requests) == 2
+    compare("--out", "kept", "--resume")
+    assert len(requests) == 2
+    compare("--out", "kept", "--resume", "--do", "kernels")
+    assert len(requests) == 6
+    (project / "model.py").write_text(MODEL.replace("sum", "mean"))
+    compare("--out", "kept", "--resume")
+    assert len(requests) == 8
+
+
+def test_targets_run_in_several_lanes_and_keep_their_order(serve: Serve, project: Path) -> None:
+    for index in range(5):
+        (project / f"part_{index}.py").write_text(MODEL)
+    serve(report(), report())
+    done = run_cli(
+        *("upgrade", ".", "--from", "old", "--to", "new", "--do", "check", "--jobs", "6", "--format", "json")
+    )
+    names = [target["path"] for target in json.loads(done.stdout)["targets"]]
+    assert names == ["model.py", *(f"part_{index}.py" for index in range(5))]
+
+
+NO_TORCH = Failure(
+    Culprit.ENVIRONMENT, "no_torch", "torch is not installed in /x/python", "Install torch there"
+)
+CANNOT_START = Failure(Culprit.ENVIRONMENT, "no_torch", "/x/python cannot be started: Permission denied")
+
+
+@pytest.mark.parametrize("failure", [NO_TORCH, CANNOT_START], ids=["no torch", "no start"])
+def test_a_side_that_cannot_run_is_an_error_of_its_option(serve: Serve, failure: Failure) -> None:
+    serve(report(), failure)
+    done = compare()
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "`--to " in done.stderr
+    assert failure.message in done.stderr
+
+
+def test_two_sides_with_one_version_are_an_error(serve: Serve) -> None:
+    serve(report(), report(), ("2.13.0+cpu", "2.13.0+cpu"))
+    done = compare()
+    assert done.exit_code == 2
+    assert "both sides have torch 2.13.0+cpu" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--from", "missing", "--to", "new"), "`--from missing`: there is no such program"),
+        (("--from", "old", "--to", "."), "`--to .`: this folder has no Python"),
+        (("--from", "2.5", "--to", "new"), "`--from 2.5`: Fuselight needs torch 2.6 or newer"),
+        (("--from", "2.11", "--to", "new"), "Add `--install`, which downloads up to 3 GB and runs `"),
+        (("--from", "old", "--to", "new", "--resume"), "`--resume` needs `--out DIR`"),
+        (("--from", "old", "--to", "new", "--do", "chek"), "`chek` is none of check, kernels"),
+        (("--from", "old", "--to", "new", "--fail-on", "all"), "`all` is none of failures"),
+    ],
+)
+def test_bad_arguments_are_one_clear_error(
+    serve: Serve, project: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))
+    serve(report(), report())
+    done = run_cli("upgrade", "model.py", *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert not (project / "cache").exists()
+
+
+def test_paths_without_a_target_are_an_error(serve: Serve, project: Path) -> None:
+    (project / "model.py").write_text("x = 1\n")
+    serve(report(), report())
+    done = compare()
+    assert done.exit_code == 2
+    assert "no target" in done.stderr
+
+
+def fake_uv(project: Path, *, works: bool) -> None:
+    """A uv that notes its arguments, and makes the environment."""
+    folder = project / "bin"
+    folder.mkdir()
+    uv = folder / "uv"
+    uv.write_text(
+        f"#!{sys.executable}\nimport pathlib, sys\n"
+        "with open('calls.txt', 'a') as file: file.write(' '.join(sys.argv[1:]) + '\\n')\n"
+        "if sys.argv[1] == 'venv':\n"
+        "    python = pathlib.Path(sys.argv[-1], 'bin', 'python')\n"
+        "    python.parent.mkdir(parents=True)\n"
+        "    python.write_text('#!/bin/sh\\n'); python.chmod(0o755)\n"
+        + ("" if works else "else:\n    print('no such release'); sys.exit(1)\n")
+    )
+    uv.chmod(0o755)
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_version_is_installed_once_and_only_if_asked(
+    serve: Serve, project: Path, monkeypatch: pytest.MonkeyPatch, *, works: bool
+) -> None:
+    fake_uv(project, works=works)
+    monkeypatch.setenv("PATH", f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))
+    serve(report(), report())
+    arguments = ("upgrade", "model.py", "--from", "2.11", "--to", "old", "--do", "check")
+    done = run_cli(*arguments, "--install")
+    calls = (project / "calls.txt").read_text().splitlines()
+    assert [call.split()[0] for call in calls] == ["venv", "pip"]
+    assert calls[1].endswith("torch==2.11.* numpy")
+    if not works:
+        assert done.exit_code == 2
+        assert "failed: no such release" in done.stderr
+        assert "Add `--install`" in run_cli(*arguments).stderr
+        return
+    assert done.exit_code == 0
+    assert run_cli(*arguments).exit_code == 0
+    assert len((project / "calls.txt").read_text().splitlines()) == 2
+
+
+def test_an_environment_is_named_by_its_folder_and_keeps_its_own_path(project: Path) -> None:
+    (project / "link").symlink_to(project / "old" / "bin" / "python")
+    side = find_side(str(project / "link"), "--from", {})
+    assert getattr(side, "executable", None) == str(project / "link")
+    side = find_side("old", "--from", {})
+    assert getattr(side, "executable", None) == str(project / "old" / "bin" / "python")

@@ -1,0 +1,251 @@
+"""What makes findings, functions and kernels of two versions of torch the same, and what a failed run leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuselight.shared.report import (
+    Compile,
+    Culprit,
+    Device,
+    Failure,
+    Frame,
+    FusedOperator,
+    GeneratedGraph,
+    Graph,
+    Kernel,
+    KernelKind,
+    Location,
+    Outcome,
+    Phase,
+    Report,
+    Tier,
+)
+from fuselight_server.base.finding import Finding, SourceLine
+from fuselight_server.explain.findings import Thresholds
+from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingState
+from fuselight_server.upgrades.comparison import compare_target
+from fuselight_server.upgrades.model import (
+    ComparedRuns,
+    RegressionKind,
+    SideReports,
+    TargetComparison,
+    TargetState,
+)
+from fuselight_server.upgrades.paths import common_path
+from fuselight_server.upgrades.results import RunsFolder
+from fuselight_server.upgrades.rows import reworded_rows, state_row, target_rows
+from tests.support.reports import FILE, H100, VERSIONS, at, broken, report
+
+OLD = replace(VERSIONS, torch="2.11.0")
+NEW = replace(VERSIONS, torch="2.14.1")
+LINES = {number: f"line_{number}(x)" for number in range(1, 60)}
+RAISED = Failure(Culprit.USER, "exception", "boom", exception="ValueError", stack=(at(22),))
+
+
+def compare(before: Report | SideReports, after: Report | SideReports) -> TargetComparison:
+    sides = []
+    for given, versions in ((before, OLD), (after, NEW)):
+        side = SideReports(given) if isinstance(given, Report) else given
+        kernels = None if side.kernels is None else replace(side.kernels, versions=versions)
+        sides.append(SideReports(replace(side.capture, versions=versions), kernels))
+    return compare_target(
+        ComparedRuns(FILE, "Net", *sides),
+        thresholds=Thresholds(),
+        read_line=lambda path, line: LINES.get(line) if path == FILE else None,
+        without_ignored=_all,
+    )
+
+
+def _all(given: Iterable[Finding]) -> Iterable[Finding]:
+    return given
+
+
+def states(target: TargetComparison) -> list[tuple[str, str, int]]:
+    return [(item.state.value, item.finding.code, item.finding.span.line) for item in target.findings]
+
+
+def line(number: int) -> Location:
+    return at(number, function="Net.forward")
+
+
+def test_a_finding_of_both_versions_is_the_same_and_others_are_new_or_fixed() -> None:
+    before = report(breaks=(broken(line(21)), broken(line(23), gb="GB0059")))
+    after = report(breaks=(broken(line(21)), broken(line(25), gb="GB0059", explanation="Another call.")))
+    target = compare(before, replace(after, breaks=(after.breaks[0], broken(line(25), gb="GB0010"))))
+    assert states(target) == [("new", "GB0010", 25), ("fixed", "GB0059", 23), ("same", "GB0170", 21)]
+    assert list(target.regressions()) == [RegressionKind.FINDINGS]
+
+
+def test_a_cause_that_torch_renamed_or_reworded_is_the_same_finding() -> None:
+    before = report(breaks=(broken(line(21), gb="GB0059", reason="Old words", types=("Old type",)),))
+    after = report(breaks=(broken(line(21), gb="GB0312", reason="New words", types=("New type",)),))
+    target = compare(before, after)
+    assert states(target) == [("same", "GB0312", 21)]
+    assert not list(target.regressions())
+    assert [
+        row.startswith("/project/model.py:21: `GB0059` is now `GB0312`") for row in reworded_rows(target, str)
+    ] == [True]
+
+
+def test_the_same_cause_on_another_line_of_the_function_has_moved() -> None:
+    target = compare(report(breaks=(broken(line(21)),)), report(breaks=(broken(line(24)),)))
+    assert states(target) == [("moved", "GB0170", 24)]
+    assert not list(target.regressions())
+
+
+def test_what_a_failed_run_did_not_reach_is_neither_fixed_nor_new() -> None:
+    whole, failed = report(breaks=(broken(line(21)),)), report(failures=(RAISED,))
+    lost = compare(whole, failed)
+    assert lost.state is TargetState.ONLY_BEFORE
+    assert states(lost) == [("new", "FL401", 22)]
+    assert [change.finding.code for change in lost.uncompared] == ["GB0170"]
+    assert list(lost.regressions()) == [RegressionKind.FAILURES]
+    assert state_row(lost, (OLD, NEW)) == "only torch 2.11.0 can run it; 1 finding of that side not compared"
+
+    won = compare(failed, whole)
+    assert won.state is TargetState.ONLY_AFTER
+    assert states(won) == [("fixed", "FL401", 22)]
+    assert not list(won.regressions())
+
+    both = compare(failed, failed)
+    assert both.state is TargetState.NEITHER
+    assert states(both) == [("same", "FL401", 22)]
+    assert not list(both.regressions())
+    assert "so nothing else was compared: ValueError: boom" in state_row(both, (OLD, NEW))
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("module 'torch.nn' has no attribute 'Gone'", "`torch.nn.Gone` is not in torch 2.14.1"),
+        ("cannot import name 'gone' from 'torch.utils' (/x/torch/utils.py)", "`torch.utils.gone` is not in"),
+        ("No module named 'torch.gone'", "`torch.gone` is not in torch 2.14.1"),
+        ("'Tensor' object has no attribute 'gone'", "`Tensor.gone` is not in torch 2.14.1"),
+        ("step() got an unexpected keyword argument 'foo'", "`step` takes no `foo` here"),
+        ("No module named 'einops'", "`einops` is not installed in the environment of torch 2.14.1"),
+    ],
+)
+def test_a_failure_of_the_later_version_says_what_to_do(message: str, advice: str) -> None:
+    target = compare(report(), report(failures=(replace(RAISED, message=message),)))
+    (change,) = target.findings_in(FindingState.NEW)
+    assert change.finding.hints[0].startswith(advice)
+    assert "runs with torch 2.11.0, and fails with torch 2.14.1" in change.finding.message
+
+
+def test_a_failure_of_the_users_own_code_gets_no_advice_of_torch() -> None:
+    target = compare(
+        report(), report(failures=(replace(RAISED, message="'Net' object has no attribute 'gone'"),))
+    )
+    (change,) = target.findings_in(FindingState.NEW)
+    assert not any("torch 2.14.1" in hint for hint in change.finding.hints)
+
+
+def compiled(*frames: tuple[str, int, int | None, int]) -> Report:
+    """Function, line, line where it resumes, operators."""
+    return report(
+        frames=tuple(Frame(name, at(first), resumes_at=resumed) for name, first, resumed, _ in frames),
+        compiles=tuple(
+            Compile(f"{index}/0", index, Outcome.COMPILED, graph=Graph(operators=count))
+            for index, (*_, count) in enumerate(frames)
+        ),
+    )
+
+
+def test_graphs_are_compared_by_function_and_line() -> None:
+    before = compiled(("Net.forward", 20, None, 4), ("Net.forward", 20, 23, 2), ("helper", 40, None, 1))
+    after = compiled(("Net.forward", 20, None, 6), ("helper", 40, None, 1))
+    target = compare(before, after)
+    rows = list(target_rows(target, ChangeVerdict.CHANGE, str))
+    assert rows == [
+        "graphs of Net.forward (/project/model.py:20): 1 graph of 4 operators -> 1 graph of 6 operators",
+        "compiled only before: the rest of Net.forward (/project/model.py:23): 1 graph of 2 operators",
+    ]
+    assert not list(target.regressions())
+
+
+def kernel(name: str, *lines: int, us: float | None = 2.0) -> Kernel:
+    operators = tuple(FusedOperator("aten.add", stack=(at(number),)) for number in lines)
+    return Kernel(name, KernelKind.TRITON, 0, operators=operators, estimate_us=us)
+
+
+def generated(*kernels: Kernel, device: Device = H100) -> SideReports:
+    base = compiled(("Net.forward", 20, None, 4))
+    graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=kernels)
+    return SideReports(base, replace(base, tier=Tier.KERNELS, generated=(graph,), target_device=device))
+
+
+def test_kernels_are_compared_by_line_and_by_what_they_are_fused_with() -> None:
+    before = generated(kernel("triton_poi_fused_add_0", 21, 22), kernel("triton_poi_fused_mul_1", 23))
+    after = generated(
+        kernel("triton_poi_fused_add_0", 21),
+        kernel("triton_poi_fused_add_1", 22),
+        kernel("triton_poi_fused_mul_2", 23),
+    )
+    target = compare(before, after)
+    assert [change.place for change in target.lines] == [SourceLine(FILE, 21), SourceLine(FILE, 22)]
+    assert all(change.is_fused_differently for change in target.lines)
+    assert list(target.regressions()) == [RegressionKind.KERNELS]
+    rows = list(target_rows(target, ChangeVerdict.CHANGE, str))
+    assert rows == [
+        "kernels of /project/model.py:21: 1 -> 1; ~1 µs -> ~2 µs; before fused with line 22; now alone",
+        "kernels of /project/model.py:22: 1 -> 1; ~1 µs -> ~2 µs; before fused with line 21; now alone",
+    ]
+
+
+def test_a_counter_in_the_name_of_a_kernel_is_no_difference() -> None:
+    before = generated(kernel("triton_poi_fused_add_0", 21))
+    after = generated(kernel("triton_poi_fused_add_3", 21))
+    assert compare(before, after).is_same
+
+
+def test_kernels_for_two_devices_are_not_compared_by_line() -> None:
+    before = generated(kernel("triton_poi_fused_add_0", 21, us=2.0))
+    after = generated(kernel("triton_poi_fused_add_0", 21, us=9.0), device=replace(H100, key="b200"))
+    target = compare(before, after)
+    assert not target.lines
+    assert "they are for h100-sxm and b200" in target.notes[0]
+
+
+def test_generation_that_fails_with_one_version_is_a_new_failure_and_no_lost_kernel() -> None:
+    before = generated(kernel("triton_poi_fused_add_0", 21))
+    lowering = Failure(Culprit.COMPILER, "backend", "no lowering", stack=(at(21),))
+    broken_side = SideReports(
+        before.capture, replace(before.capture, tier=Tier.KERNELS, failures=(lowering,))
+    )
+    target = compare(before, broken_side)
+    assert states(target) == [("new", "FL402", 21)]
+    assert list(target.regressions()) == [RegressionKind.FAILURES]
+    assert not target.lines
+    assert target.functions[0].kernels is ChangeVerdict.SAME
+
+
+@pytest.mark.parametrize(
+    ("path", "common"),
+    [
+        ("/a/lib/python3.11/site-packages/lib/x.py", "site-packages/lib/x.py"),
+        ("/b/lib/python3.12/site-packages/lib/x.py", "site-packages/lib/x.py"),
+        ("/usr/lib/python3/dist-packages/lib/x.py", "site-packages/lib/x.py"),
+        ("/usr/lib/python3.11/contextlib.py", "lib/python/contextlib.py"),
+        ("/home/me/model.py", "/home/me/model.py"),
+    ],
+)
+def test_installed_files_have_a_common_path(path: str, common: str) -> None:
+    assert common_path(path) == common
+
+
+def test_runs_are_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = RunsFolder(tmp_path / "out")
+    folder.prepare()
+    side = generated(kernel("triton_poi_fused_add_0", 21))
+    runs = ComparedRuns(FILE, "Net", SideReports(report(breaks=(broken(line(21)),))), side)
+    folder.save("a1", runs)
+    assert folder.load("a1") == runs
+    assert folder.load("b2") is None
+    (file,) = (tmp_path / "out" / "targets").iterdir()
+    file.write_bytes(file.read_bytes()[:-20])
+    assert folder.load("a1") is None

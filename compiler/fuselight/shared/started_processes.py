@@ -28,6 +28,7 @@ _LOGS = "dedicated_log_torch_trace_*"
 _WRITER = re.compile(rb"[A-Z]\d{4} [\d:.]+ (\d+) ")
 _RECORDER_DUMP = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _RECORDER_SIZE = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+_RECORDER_ON_TIMEOUT = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 _RECORDED_COLLECTIVES = "2000"
 _MOST_BYTES = 4 << 20
 
@@ -63,7 +64,14 @@ def process_variables(base: Mapping[str, str], run: str, name: str = "") -> dict
         variables[_RECORDER_DUMP[0]] = os.path.join(run, "nccl_trace_rank_")
     if not any(name in base for name in _RECORDER_SIZE):
         variables[_RECORDER_SIZE[0]] = _RECORDED_COLLECTIVES
+    if _RECORDER_ON_TIMEOUT not in base:
+        variables[_RECORDER_ON_TIMEOUT] = "1"
     return variables
+
+
+def named_dumps(variables: Mapping[str, str]) -> str:
+    """The start of the paths to which the user has torch write dumps of its flight recorder; empty if not named."""
+    return next((variables[name] for name in _RECORDER_DUMP if variables.get(name)), "")
 
 
 def logs_in(folder: str) -> frozenset[str]:

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.owned_folders import owned_folder
-from fuselight.shared.started_processes import RUN, TRACE, added_logs, logs_in, process_variables, read_ends
+from fuselight.shared.started_processes import (
+    RUN,
+    TRACE,
+    added_logs,
+    logs_in,
+    named_dumps,
+    process_variables,
+    read_ends,
+)
 from fuselight.shared.worker_launch import program_command
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.interrupts import INTERRUPTED
@@ -230,7 +238,9 @@ def _show_processes(
     try:
         if logs:
             jobs = complete_work(
-                lambda show, token: open_run(logs, program.source, program.started, show, token)
+                lambda show, token: open_run(
+                    logs, program.source, program.started, show, token, dumps=named_dumps(os.environ)
+                )
             )
     except CommandError as error:
         print_error(str(error))

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding, Span
     from fuselight_server.jobs.caches.model import CacheSummary, StartPicture
     from fuselight_server.jobs.ranks.digests import RankDigest
+    from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
     from fuselight_server.jobs.ranks.model import RankTable
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
     from fuselight_server.jobs.trace_log.files import FoundLogs
@@ -86,6 +87,8 @@ class OpenRequest:
     thresholds: Thresholds = _NO_THRESHOLDS
     ran_here: float | None = None
     """Seconds since the epoch when the one job started on this machine, from these folders; None for jobs elsewhere."""
+    dumps: DumpPlace | None = None
+    """Where dumps of the flight recorder are besides the folders of the logs."""
 
 
 @dataclass(frozen=True)
@@ -311,9 +314,9 @@ class _Opening:
         ]
         lines = _source_of(files)
         if digests is None:
-            ranks = compare_ranks(job, lines=lines, parts=self._ranks)
+            ranks = compare_ranks(job, lines=lines, parts=self._ranks, dumps=self._request.dumps)
         else:
-            ranks = compare_digests(digests, lines=lines)
+            ranks = compare_digests(digests, lines=lines, dumps=self._request.dumps)
         return compose_job(
             job,
             tuple(processes),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.started_processes import logs_in
 from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.sources import shown_path
+from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
 from fuselight_server.jobs.trace_log.model import AttemptState
 
 if TYPE_CHECKING:
@@ -41,15 +42,19 @@ async def open_run(
     started: float,
     show: Callable[[str], None],
     token: CancelToken,
+    *,
+    dumps: str = "",
 ) -> tuple[OpenedJob, ...]:
     """Read what the processes of a program have recorded. Raises CommandError, and CancelledError once canceled.
 
-    `source`: folders with the user's files; `started`: seconds since the epoch when the program was started.
+    `source`: folders with the user's files; `started`: seconds since the epoch when the program was started. `dumps`:
+    the start of the paths to which the user has torch write dumps of its flight recorder.
     """
     folder = logs[0].parent
     # A folder that has nothing else gives the job its name.
     has_others = set(map(str, logs)) != logs_in(str(folder))
-    request = OpenRequest(logs if has_others else (folder,), source, ran_here=started)
+    place = DumpPlace(dumps, started) if dumps else None
+    request = OpenRequest(logs if has_others else (folder,), source, ran_here=started, dumps=place)
     return await open_jobs(request, show, token)
 
 

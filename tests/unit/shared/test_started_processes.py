@@ -14,6 +14,7 @@ from fuselight.shared.started_processes import (
     ProcessEnd,
     added_logs,
     logs_in,
+    named_dumps,
     process_variables,
     read_ends,
     startup_folder,
@@ -26,11 +27,14 @@ def test_what_a_user_has_set_is_kept() -> None:
     plain = process_variables({}, "/run", "1")
     assert (plain[TRACE], plain[RUN], plain["PYTHONPATH"]) == ("/run", "/run/1", startup_folder())
     assert plain["TORCH_FR_DUMP_TEMP_FILE"].startswith("/run/")
+    assert named_dumps(plain) == plain["TORCH_FR_DUMP_TEMP_FILE"]
+    assert plain["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
     user = {
         TRACE: "/mine",
         "PYTHONPATH": "/libs",
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/dumps/",
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "9",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
     }
     added = process_variables(user, "/run")
     assert added == {
@@ -38,6 +42,7 @@ def test_what_a_user_has_set_is_kept() -> None:
         RUN: "/run",
         "PYTHONPATH": os.pathsep.join((startup_folder(), "/libs")),
     }
+    assert (named_dumps(user), named_dumps({})) == ("/dumps/", "")
 
 
 def test_only_logs_that_were_added_count_and_not_that_of_the_program(tmp_path: Path) -> None:

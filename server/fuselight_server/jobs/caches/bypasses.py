@@ -26,6 +26,7 @@ _TARGET = re.compile(
     r"(?:Function|Method) module: (?P<module>[^,\n]*),\s*(?:Function|Method) name: (?P<name>[^\n]*)",
     re.DOTALL,
 )
+_TARGET_OF_TORCH = re.compile(_TARGET.pattern.replace("(?P<module>", r"(?P<module>torch\b"), re.DOTALL)
 _AUTOCAST = re.compile(r"\b_enter_autocast\b")
 _AUTOGRAD_FUNCTION = re.compile(r"\b(?:autograd_function_apply|AutogradFunctionApply|FunctionCtx)\b")
 _HIGHER_ORDER = re.compile(r"Can't cache HigherOrderOperator: (?P<name>[\w.:]+)")
@@ -89,6 +90,12 @@ _REASONS = (
             "Set `context_fn.cache_hash` to a text that changes with what it saves (on the partial, if it is one)."
         ),
         r"(?:.*\.)?(?:tag_activation_checkpoint|checkpoint)\w*",
+    ),
+    _Reason(
+        _TARGET_OF_TORCH,
+        "torch's own `{name}` is called in the graph, and this release of torch has no cache key for it",
+        None,
+        r"(?:.*[._])?{name}",
     ),
     _Reason(
         _TARGET,

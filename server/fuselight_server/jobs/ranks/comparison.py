@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuselight_server.jobs.ranks.digests import RankDigest
+    from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
     from fuselight_server.jobs.ranks.graph_difference import SourceLines
     from fuselight_server.jobs.trace_log.model import LoggedJob
 
@@ -30,18 +31,25 @@ _MOST_DIFFERENCES = 50
 
 
 def compare_ranks(
-    job: LoggedJob, *, lines: SourceLines | None = None, parts: SharedParts | None = None
+    job: LoggedJob,
+    *,
+    lines: SourceLines | None = None,
+    parts: SharedParts | None = None,
+    dumps: DumpPlace | None = None,
 ) -> RankTable | None:
     """The ranks of a job, compared; None if it is not a job of ranks.
 
-    `lines`: the source of a file of the job. `parts`: what was read before of a job that grows.
+    `lines`: the source of a file of the job. `parts`: what was read before of a job that grows. `dumps`: where dumps of
+    the flight recorder are besides the folder of the logs.
     """
     parts = SharedParts() if parts is None else parts
     digests = [digest(process, parts) for process in job.processes]
-    return compare_digests(digests, lines=lines)
+    return compare_digests(digests, lines=lines, dumps=dumps)
 
 
-def compare_digests(digests: Sequence[RankDigest], *, lines: SourceLines | None = None) -> RankTable | None:
+def compare_digests(
+    digests: Sequence[RankDigest], *, lines: SourceLines | None = None, dumps: DumpPlace | None = None
+) -> RankTable | None:
     """The same for logs of which only digests are kept."""
     ranks: dict[int, RankDigest] = {}
     for item in digests:
@@ -71,7 +79,7 @@ def compare_digests(digests: Sequence[RankDigest], *, lines: SourceLines | None 
         differences=tuple(differences),
         skews=skews_of(ranks),
         timeline=timeline_of(ranks),
-        waits=waits_of(read_dumps(sorted({str(Path(item.log.file).parent) for item in digests}))),
+        waits=waits_of(read_dumps(sorted({str(Path(item.log.file).parent) for item in digests}), dumps)),
         notes=tuple(_notes(ranks, explainer)),
     )
 

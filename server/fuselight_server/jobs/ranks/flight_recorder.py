@@ -7,6 +7,7 @@ have the form of a dump is ignored. Of ranks without a dump nothing is said but 
 from __future__ import annotations
 
 import collections
+import itertools
 import json
 import re
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 MAX_DUMP = 64 << 20
 MOST_DUMPS = 20_000
 _NAME = re.compile(r"(?=.*(?:trace|flight|recorder|fr_)).*?(?P<rank>\d{1,7})(?:\.(?:json|pkl|pickle|bin))?$")
+_GENERATED = re.compile(r"/(?P<folder>[a-z0-9]{2})/c(?P=folder)[a-z2-7]{20,}\.py$")
+"""Inductor's own modules in its cache: the frames around them have the user's line."""
 _LOG = re.compile(r"\.log(?:\.gz)?$")
 _PICKLE = b"\x80"
 _MOST_FRAMES = 200
@@ -57,10 +60,33 @@ class FlightDump:
         return max((item.sequence for item in self.collectives if item.group == group), default=0)
 
 
-def read_dumps(folders: Iterable[str]) -> list[FlightDump]:
-    """The dumps in some folders, by rank; one for each rank, the newest by name."""
+@dataclass(frozen=True)
+class DumpPlace:
+    """Where the user has torch write its dumps, maybe among those of other jobs."""
+
+    start: str
+    """The start of their paths, to which torch appends the rank."""
+    since: float
+    """Seconds since the epoch: older files are of other jobs."""
+
+    def files(self) -> Iterator[tuple[str, int]]:
+        """Yield the path and the rank of each."""
+        start = Path(self.start).absolute()
+        try:
+            for path in sorted(start.parent.iterdir()):
+                number = path.name.removeprefix(start.name)
+                is_dump = path.name.startswith(start.name) and number.isascii() and number.isdecimal()
+                if is_dump and path.stat().st_mtime >= self.since:
+                    yield str(path), int(number)
+        except OSError:
+            return
+
+
+def read_dumps(folders: Iterable[str], place: DumpPlace | None = None) -> list[FlightDump]:
+    """The dumps in some folders and at a place of the user, by rank; one for each rank, the newest by name."""
     dumps: dict[int, FlightDump] = {}
-    for path, rank in _candidates(folders):
+    elsewhere = place.files() if place is not None else ()
+    for path, rank in itertools.chain(_candidates(folders), itertools.islice(elsewhere, MOST_DUMPS)):
         dump = _read(path, rank)
         if dump is not None:
             dumps[rank] = dump
@@ -122,7 +148,7 @@ def _location(frames: Sequence[Mapping[str, Any]]) -> Location | None:
     """The innermost frame outside of libraries; the dump has the innermost first."""
     for frame in frames[:_MOST_FRAMES]:
         path = str(frame["filename"])
-        if not is_library(path) and not path.startswith("<"):
+        if not (is_library(path) or path.startswith("<") or _GENERATED.search(path.replace("\\", "/"))):
             return Location(path, int(frame["line"]), function=str(frame["name"]))
     return None
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fuselight_server.jobs.ranks.flight_recorder import MAX_DUMP, read_dumps, waits_of
+from fuselight_server.jobs.ranks.flight_recorder import MAX_DUMP, DumpPlace, read_dumps, waits_of
 from fuselight_server.jobs.ranks.plain_pickle import NotPlainError, load_plain
 
 
@@ -113,3 +113,27 @@ def test_other_files_are_no_dumps(tmp_path: Path) -> None:
     with (tmp_path / "trace_6.json").open("wb") as file:
         file.truncate(MAX_DUMP + 1)
     assert read_dumps([str(tmp_path), str(tmp_path / "absent")]) == []
+
+
+def test_dumps_at_a_place_of_the_user_are_those_of_this_run_only(tmp_path: Path) -> None:
+    logs, place = tmp_path / "logs", tmp_path / "dumps"
+    logs.mkdir()
+    place.mkdir()
+    for name, sequence in (("mine.3", 1), ("mine.4", 2), ("mine.old", 3), ("other5", 4)):
+        (place / name).write_text(json.dumps(dump([entry(sequence, state="started")], ranks="[]")))
+    (place / "mine.6").write_text("no dump")
+    os.utime(place / "mine.4", (1_000, 1_000))
+    named = DumpPlace(str(place / "mine."), since=2_000)
+    assert [known.rank for known in read_dumps([str(logs)], named)] == [3]
+    assert read_dumps([str(logs)], DumpPlace(str(tmp_path / "none" / "x"), 0.0)) == []
+
+
+def test_a_frame_of_inductors_cache_is_not_the_users(tmp_path: Path) -> None:
+    waiting = entry(1, state="started", line=8)
+    name = "cuq54xicmnkbmspvm4flzwh2dov7efre3d6gdvdvnyvwknybgkz3.py"
+    for folder, expected in (("uq", "/job/train.py"), ("other", f"/cache/other/{name}")):
+        waiting["frames"][0]["filename"] = f"/cache/{folder}/{name}"
+        (tmp_path / "nccl_trace_rank_0").write_text(json.dumps(dump([waiting])))
+        (wait,) = waits_of(read_dumps([str(tmp_path)]))
+        assert wait.location is not None
+        assert wait.location.path == expected

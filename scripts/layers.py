@@ -56,8 +56,9 @@ ROOMS = (
     _room(
         f"{_C}.shared",
         "data that both processes know, standard library only: JSON codec, Report, messages, grammar of inputs, "
-        "devices, configurations, tuned files, built-in suites, how files of others are read; `worker_launch.py` and "
-        "`worker_protocol.py` are what every client of a worker shares: its command line, its bytes, its end",
+        "devices, configurations, tuned files, built-in suites, how files of others are read, notebooks as Python; "
+        "`worker_launch.py` and `worker_protocol.py` are what every client of a worker shares: its command line, its "
+        "bytes, its end",
     ),
     _room(f"{_C}.adapters", "torch and Triton behind names of ours", "shared adapters.torch_api"),
     _room(

@@ -1,7 +1,7 @@
 """Files as an editor reads them: their text, their lines, and whether one lies within another.
 
 Invariant: files are read by `fuselight.shared.foreign_files`, so that a pipe or a device cannot hang a process or fill
-its memory. The cache of lines has a bound.
+its memory. The cache of lines has a bound. The text of a notebook is the module of its code cells.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
+from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.notebooks.module_text import module_of_notebook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +35,7 @@ def disk_lines(path: str) -> list[str]:
         kept = _DISK.get(path)
         if kept is not None and kept[0] == stamp:
             return kept[1]
-        text = read_regular(path).decode("utf-8-sig", "replace")
+        text = read_python(path).decode("utf-8-sig", "replace")
         lines = split_text(text)
     except (OSError, ValueError):  # a path with a null byte
         return []
@@ -41,6 +43,12 @@ def disk_lines(path: str) -> list[str]:
     while len(_DISK) > _DISK_FILES:
         _DISK.popitem(last=False)
     return lines
+
+
+def read_python(path: str) -> bytes:
+    """Read a file as Python: of a notebook, the module of its cells. Raises OSError, ValueError for no notebook."""
+    data = read_regular(path)
+    return module_of_notebook(data).encode("utf-8", "surrogatepass") if path.endswith(SUFFIX) else data
 
 
 def split_text(text: str) -> list[str]:
@@ -51,7 +59,7 @@ def split_text(text: str) -> list[str]:
 def disk_text(path: str) -> str | None:
     """Text of a file on disk as an editor would open it; None when it cannot be read as UTF-8."""
     try:
-        return read_regular(path).decode("utf-8-sig")
+        return read_python(path).decode("utf-8-sig")
     except (OSError, ValueError):  # a path with a null byte, or text that is not UTF-8
         return None
 

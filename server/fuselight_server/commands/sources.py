@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_files import read_regular
+from fuselight.shared.notebooks.cells import NotebookError
 from fuselight.shared.report import Problem
-from fuselight_server.base.files import leaves, split_text, walk_sources
+from fuselight_server.base.files import leaves, read_python, split_text, walk_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,11 +51,13 @@ def shown_path(path: str) -> str:
 def read_text(path: Path) -> str | Problem:
     """The file's text, decoded as Python would (PEP 263), line ends kept."""
     try:
-        data = read_regular(path)
+        data = read_python(str(path))
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding)
     except FileNotFoundError:
         return Problem(stage="source", what=shown_path(str(path)), why="there is no such file")
+    except NotebookError as error:
+        return Problem(stage="source", what=shown_path(str(path)), why=str(error))
     except (OSError, SyntaxError, UnicodeDecodeError, LookupError) as error:
         return Problem(stage="source", what=str(path), why=f"{type(error).__name__}: {error}")
 

@@ -2,7 +2,7 @@
 
 Invariant: the cut is a function of the text alone. A cache only remembers answers, so reading after a thousand
 edits equals reading the result at once. Half-typed code stays in its own chunk: an open bracket ends where the
-next line at column 0 starts a definition.
+next line at column 0 starts a definition, and whatever is open ends with the cell of a notebook.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from fuselight.shared.notebooks.commands import MARKER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-_START = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
+_CELL = MARKER.encode()
+_START = re.compile(rb"^[^\s#)\]}]|^" + re.escape(_CELL) + rb"$", re.MULTILINE)
 _TOKEN = re.compile(
     rb"""(?P<skip>\#[^\n]*
         | (?P<triple>\"{3}|'{3})(?:[^\\]|\\.)*?(?P=triple)
@@ -92,8 +95,12 @@ def _join(pieces: list[bytes], cache: States, *, close_quotes: bool) -> tuple[li
     group: list[bytes] = []
     state = _NEUTRAL
     for piece in pieces:
-        if state != _NEUTRAL and (close_quotes or not state.quote) and _DEFINITION.match(piece):
+        is_cell = piece.startswith(_CELL + b"\n")
+        if is_cell or (state != _NEUTRAL and (close_quotes or not state.quote) and _DEFINITION.match(piece)):
             state = _NEUTRAL
+        if is_cell and group:
+            chunks.append(b"".join(group))
+            group = []
         if state == _NEUTRAL and group and group[-1][:1] != b"@" and not _GOES_ON.match(piece):
             chunks.append(b"".join(group) if len(group) > 1 else group[0])
             group = []

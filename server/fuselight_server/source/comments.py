@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.inputs import DirectiveError, parse_directive
+from fuselight.shared.notebooks.commands import MARKER
 from fuselight.shared.protocol import DirectiveLine
 from fuselight_server.base.finding import Span
 from fuselight_server.source.reading import DirectiveProblem, Ignore
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fuselight_server.source.facts import Chunk
     from fuselight_server.source.reading import StaticTarget
 
+_CELL = MARKER.encode()
 _IGNORE = re.compile(r"ignore(?![\w(.])\s*(?P<rest>.*)$")
 _CODES = re.compile(r"\[(?P<codes>[^\]]*)\]")
 _CODE = re.compile(r"(?:GB|FL)\d+$")
@@ -86,9 +88,14 @@ def attach(
     below = 0
     for directive in directives:
         below = max(below, directive.line + 1)
-        while below <= len(lines) and lines[below - 1].lstrip()[:1] == b"#":
+        while below <= len(lines) and _is_comment(lines[below - 1]):
             below += 1
         yield directive, starts.get(below, decorated.get(below))
+
+
+def _is_comment(line: bytes) -> bool:
+    """Whether a line is a comment; the marker of a notebook's cell is none."""
+    return line.lstrip()[:1] == b"#" and line.rstrip(b"\r\n") != _CELL
 
 
 class TargetsByName:

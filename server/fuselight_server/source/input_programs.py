@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
-from fuselight.shared.inputs.notebooks import code_of_notebook
+from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.notebooks.module_text import module_of_notebook
 from fuselight_server.base.files import walk_sources
 from fuselight_server.source.imported_classes import module_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_NOTEBOOK = ".ipynb"
 _MOST_FILES = 3000
 _MOST_PARSED = 120
 _LARGEST = 500_000
@@ -68,7 +68,7 @@ class _File:
 
     @property
     def kind(self) -> str:
-        if self.path.endswith(_NOTEBOOK):
+        if self.path.endswith(SUFFIX):
             return "notebook"
         return "test" if _TEST.match(os.path.basename(self.path)) else "script"  # noqa: PTH119 - paths stay text
 
@@ -167,14 +167,14 @@ def _texts(path: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
             return
         text = data.decode("utf-8-sig", "replace")
         try:
-            yield file, code_of_notebook(text) if file.endswith(_NOTEBOOK) else text
+            yield file, module_of_notebook(text) if file.endswith(SUFFIX) else text
         except ValueError:  # no notebook
             continue
 
 
 def _files(folder: str) -> Iterator[str]:
     for parent, names in walk_sources(Path(folder)):
-        yield from (str(parent / name) for name in names if name.endswith((".py", _NOTEBOOK)))
+        yield from (str(parent / name) for name in names if name.endswith((".py", SUFFIX)))
 
 
 def _parse(text: str) -> ast.Module | None:

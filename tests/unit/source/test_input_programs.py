@@ -99,7 +99,7 @@ def test_scripts_come_first_then_tests_then_what_only_builds(tmp_path: Path) -> 
         ("train.py", 5, True, "script"),
         ("far/away/train.py", 5, True, "script"),
         ("tests/test_cnn.py", 5, True, "test"),
-        ("notes.ipynb", 3, True, "notebook"),
+        ("notes.ipynb", 4, True, "notebook"),
         ("build.py", 2, False, "script"),
     ]
 

@@ -4,27 +4,33 @@ Invariant: for a module of the workspace the text that runs is the overlay's, el
 when the first process of the same measurement read it. No cached
 bytecode is read for them, because a `.pyc` is matched by size and whole second of change: two quick saves of the same
 length would run the older text. `sys.path`, `__name__` and `sys.argv` are as `python file.py` would set them.
+A notebook is the module of its cells, of which only those above the target and its own run (`shared/notebooks/`).
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import linecache
 import os
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fuselight.capture.calls.devices import redirect_devices
 from fuselight.capture.calls.kept_texts import kept_text
-from fuselight.shared.report import Note, data_key, is_user_file
+from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.notebooks.module_text import module_of_notebook
+from fuselight.shared.notebooks.run_selection import RunSelection, select_statements
+from fuselight.shared.report import Location, Note, data_key, is_user_file
 
 _NEVER_SHADOWED = frozenset({"torch", "fuselight"})
 """Without the real ones there is no run; the user's file of that name would end theirs, too."""
@@ -48,13 +54,19 @@ class Sources:
     keeps_texts: bool = False
     kept: str = ""
     """Folder of the texts that all processes of a measurement run (`kept_texts`); empty for a process alone."""
+    target: tuple[str, int] | None = None
+    """The notebook of the target and its line there: the cells after it do not run. None: all cells of a notebook."""
 
     def text_of(self, path: str, read: Callable[[], bytes]) -> bytes:
-        """The text of a workspace file. `read` reads it from the disk, and its exceptions are raised."""
+        """The text of a workspace file. `read` reads it from the disk, and its exceptions are raised.
+
+        Raises NotebookError for a damaged notebook.
+        """
         text = self.overlays.get(path)
         if text is not None:
             return text.encode("utf-8", "surrogatepass")
-        return kept_text(self.kept, path, read) if self.kept else read()
+        data = kept_text(self.kept, path, read) if self.kept else read()
+        return module_of_notebook(data).encode("utf-8", "surrogatepass") if path.endswith(SUFFIX) else data
 
     def is_users(self, path: str) -> bool:
         """Whether `path` is the user's: a file of the workspace, or one that the editor has open."""
@@ -75,6 +87,12 @@ class _Loader(importlib.machinery.SourceFileLoader):
         path = self.get_filename(fullname)
         return compile_source(self.get_data(path), path, self._sources)
 
+    def exec_module(self, module: types.ModuleType) -> None:
+        if self.path.endswith(SUFFIX):
+            _execute(self.get_code(module.__name__), module.__dict__)
+        else:
+            super().exec_module(module)
+
 
 def compile_source(data: bytes, path: str, sources: Sources) -> types.CodeType:
     """Compile a workspace file, with its devices redirected if the run asks for that. Raises SyntaxError."""
@@ -84,12 +102,41 @@ def compile_source(data: bytes, path: str, sources: Sources) -> types.CodeType:
     if sources.kept:
         with contextlib.suppress(SyntaxError, UnicodeDecodeError):  # which compiling it raises
             _show(path, importlib.util.decode_source(data))
+    if path.endswith(SUFFIX):
+        return _compile_notebook(data.decode("utf-8", "surrogatepass"), path, sources)
     source: Any = data
     if sources.redirect and (b"cuda" in data or sources.redirect_numbers):
         source = ast.parse(data, path)
         sources.notes.extend(redirect_devices(source, path, numbers=sources.redirect_numbers))
     code: types.CodeType = compile(source, path, "exec", dont_inherit=True)
     return code
+
+
+def _compile_notebook(text: str, path: str, sources: Sources) -> types.CodeType:
+    """Compile what runs of a notebook, and note what does not."""
+    line = sources.target[1] if sources.target is not None and sources.target[0] == path else None
+    selection = select_statements(text, line)
+    sources.notes.extend(_left_out(selection, path))
+    if sources.redirect and ("cuda" in text or sources.redirect_numbers):
+        sources.notes.extend(redirect_devices(selection.tree, path, numbers=sources.redirect_numbers))
+    code: types.CodeType = compile(selection.tree, path, "exec", selection.flags, dont_inherit=True)
+    return code
+
+
+def _left_out(selection: RunSelection, path: str) -> Iterator[Note]:
+    for left_out in selection.left_out:
+        kind = "cell_left_out" if left_out.is_broken else "statement_left_out"
+        subject = "this cell" if left_out.is_broken else "this statement"
+        place = Location(path, left_out.line, end_line=left_out.end_line)
+        yield Note(kind, f"left out of the run: {subject} {left_out.reason}", place)
+
+
+def _execute(code: types.CodeType, names: dict[str, Any]) -> None:
+    """Run a module. That of a notebook may wait for coroutines, as IPython lets its cells do."""
+    if code.co_flags & inspect.CO_COROUTINE:
+        asyncio.run(eval(code, names))  # noqa: S307 - running the user's file is what was asked for
+    else:
+        exec(code, names)  # noqa: S102 - as above
 
 
 class _ImportFinder(importlib.abc.MetaPathFinder):
@@ -211,15 +258,12 @@ def import_file(path: str, name: str, sources: Sources) -> types.ModuleType:
     return sys.modules.get(name, module)
 
 
-def run_as_main(path: str, sources: Sources, argv: Sequence[str], *, text: bytes | None = None) -> None:
-    """Run the file, or `text` as if it were in the file, as `python path *argv` would. Raises what it raises."""
+def run_as_main(path: str, sources: Sources, argv: Sequence[str]) -> None:
+    """Run the file as `python path *argv` would. Raises what it raises, and NotebookError."""
     sys.argv = [path, *argv]
     module = types.ModuleType("__main__")
     loader = _Loader("__main__", path, sources)
     module.__dict__.update(__file__=path, __builtins__=__builtins__, __loader__=loader, __spec__=None)
     sys.modules["__main__"] = module
-    code = compile_source(loader.get_data(path) if text is None else text, path, sources)
-    if text is not None:
-        sources.files.pop(path, None)  # the file has another text
-        sources.texts.pop(path, None)
-    exec(code, module.__dict__)  # noqa: S102 - running the user's file is what was asked for
+    code = compile_source(loader.get_data(path), path, sources)
+    _execute(code, module.__dict__)

@@ -17,9 +17,8 @@ from typing import Any
 
 from fuselight.capture.calls import importing
 from fuselight.capture.calls.importing import Sources
-from fuselight.shared.inputs.notebooks import code_of_notebook
+from fuselight.shared.notebooks.cells import NotebookError
 
-NOTEBOOK = ".ipynb"
 _TEST = re.compile(r"(?:test_.*|.*_test)\.py$")
 
 _NO_PLUGINS = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
@@ -42,21 +41,10 @@ def run_program(path: str, sources: Sources, stop: Callable[[], bool]) -> None:
         _run_tests(path, sources, stop)
         return
     sys.path.insert(0, folder)
-    text = _code_of_notebook(path, sources) if path.endswith(NOTEBOOK) else None
-    importing.run_as_main(path, sources, (), text=text)
-
-
-def _code_of_notebook(path: str, sources: Sources) -> bytes:
-    """The code cells of a notebook as one text. Raises ProgramError."""
-
-    def read() -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
-
     try:
-        return code_of_notebook(sources.text_of(path, read)).encode("utf-8", "surrogatepass")
-    except (ValueError, OSError) as error:
-        raise ProgramError(f"{os.path.basename(path)} cannot be read as a notebook: {error}") from None
+        importing.run_as_main(path, sources, ())
+    except NotebookError as error:
+        raise ProgramError(f"`{os.path.basename(path)}` is not a readable notebook: {error}.") from None
 
 
 def _run_tests(path: str, sources: Sources, stop: Callable[[], bool]) -> None:

@@ -25,7 +25,7 @@ from fuselight.capture import dynamo
 from fuselight.capture.calls import importing
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
-from fuselight.shared.protocol import AssembleRequest, GenerateRequest, LiveRequest
+from fuselight.shared.protocol import AssembleRequest, GenerateRequest, LiveRequest, RunRequest
 from fuselight.shared.report import Culprit, Failure, is_user_file
 from fuselight.worker.child import answers, run_failures
 from fuselight.worker.child.reads import ReadRecorder
@@ -133,6 +133,7 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
         redirect_numbers=in_world,
         keeps_texts=is_live,
         kept=job.kept_texts,
+        target=_line_of_target(request),
     )
     state: RunState
     run_failures.note_exit(
@@ -153,6 +154,14 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
     faulthandler.register(process.SAMPLE_SIGNAL, file=faults)
     return state
+
+
+def _line_of_target(request: RunRequest) -> tuple[str, int] | None:
+    """Where the target is defined; None where the calls that a whole program makes are wanted."""
+    target, inputs = request.target, request.inputs
+    if target.kind in {"main", "call"} or inputs.main_line is not None or inputs.program == target.path:
+        return None
+    return target.path, target.line
 
 
 def _stop(state: RunState, frame: types.FrameType | None) -> None:

@@ -17,6 +17,8 @@ from types import CodeType
 from typing import Any
 
 from fuselight.capture.calls.devices import redirect_devices
+from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.notebooks.run_selection import parse_cells
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _CALLED_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -53,7 +55,7 @@ class ParsedFile:
     def __init__(self, text: str, path: str) -> None:
         self.path = path
         self.lines = text.split("\n")
-        self.tree = ast.parse(text, path)
+        self.tree = parse_cells(text) if path.endswith(SUFFIX) else ast.parse(text, path)
         self.functions: dict[str, list[FunctionText]] = {}
         for function in _functions(self.tree.body, "", ()):
             self.functions.setdefault(function.name, []).append(function)

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.report import data_key
-from fuselight_server.base.files import within
+from fuselight_server.base.files import read_python, within
 from fuselight_server.base.finding import Span
 from fuselight_server.explain.kernels.shares import LinePart
 
@@ -305,8 +304,8 @@ def keys_of(text: str) -> frozenset[str]:
 def keys_on_disk(path: str) -> frozenset[str]:
     """Return the hash of a file as it lies on the disk; none where it cannot be read."""
     try:
-        return frozenset({data_key(read_regular(path))})
-    except OSError:
+        return frozenset({data_key(read_python(path))})
+    except (OSError, ValueError):
         return frozenset()
 
 

@@ -1,0 +1,180 @@
+"""Which statements of a notebook run for a target, and what is left out.
+
+Invariant: only cells above the target and its own run, in their order. A cell that does not parse, and a statement
+with an effect that is known by reading, are left out, with what needs them; every other statement runs as it is.
+Without a target the notebook runs as a program: all that is Python.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import re
+import warnings
+from dataclasses import dataclass
+
+from fuselight.shared.notebooks.effects import COMMAND, DOWNLOADS, EffectReader, bound_names, read_names
+from fuselight.shared.notebooks.module_text import split_module
+
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*fuselight:(?P<words>.*)")
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Lines of a module that do not run."""
+
+    line: int
+    """1-based."""
+    end_line: int
+    reason: str
+    """In words that follow the subject: `trains`, `does not parse: invalid syntax`."""
+    is_broken: bool = False
+    """Whether it is a cell that does not parse."""
+
+
+@dataclass(frozen=True)
+class RunSelection:
+    """What runs."""
+
+    tree: ast.Module
+    """With the lines of the whole module."""
+    flags: int
+    """For `compile`: top-level `await`, and what the cells import from `__future__`."""
+    left_out: tuple[LeftOut, ...]
+    last_line: int
+    """The last line of the cells that were considered."""
+
+
+@dataclass(frozen=True)
+class _Statement:
+    node: ast.stmt
+    words: str = ""
+    """Of the directives above it."""
+
+    @property
+    def line(self) -> int:
+        decorators = getattr(self.node, "decorator_list", None)
+        lines: list[int] = [self.node.lineno, *(decorator.lineno for decorator in decorators or ())]
+        return min(lines)
+
+    @property
+    def end_line(self) -> int:
+        return self.node.end_lineno or self.node.lineno
+
+
+def select_statements(text: str, target_line: int | None = None) -> RunSelection:
+    """Choose what of the module `text` runs for the target on `target_line`; None: what runs of a program."""
+    statements: list[_Statement] = []
+    left_out: list[LeftOut] = []
+    last_line = 1
+    for first, lines in split_module(text):
+        if target_line is not None and first > target_line:
+            break
+        last_line = first + len(lines) - 1
+        cell = _parsed(lines, first)
+        if isinstance(cell, LeftOut):
+            left_out.append(cell)
+        else:
+            statements += (_Statement(node, _words_above(lines, node, first)) for node in cell.body)
+    statements, flags = _without_future(statements)
+    kept, effects = _without_effects(statements, target_line)
+    tree = ast.Module([statement.node for statement in kept], [])
+    ordered = tuple(sorted((*left_out, *effects), key=lambda item: item.line))
+    return RunSelection(tree, flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, ordered, last_line)
+
+
+def parse_cells(text: str) -> ast.Module:
+    """Parse a module without its cells that do not parse."""
+    cells = (_parsed(lines, first) for first, lines in split_module(text))
+    return ast.Module([node for cell in cells if isinstance(cell, ast.Module) for node in cell.body], [])
+
+
+def broken_cells(text: str) -> tuple[LeftOut, ...]:
+    """Return the cells of a module that do not parse."""
+    cells = (_parsed(lines, first) for first, lines in split_module(text))
+    return tuple(cell for cell in cells if isinstance(cell, LeftOut))
+
+
+def _parsed(lines: list[str], first: int) -> ast.Module | LeftOut:
+    """The statements of a cell on the lines of the module."""
+    code = "\n".join(lines)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's escapes
+            # Compiling it finds what parsing lets through, as `return` outside of a function.
+            compile(code, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+            tree = ast.parse(code)
+    except SyntaxError as error:
+        return _broken(lines, first, error.msg)
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        return _broken(lines, first, str(error) or type(error).__name__)
+    ast.increment_lineno(tree, first - 1)
+    return tree
+
+
+def _broken(lines: list[str], first: int, why: str) -> LeftOut:
+    used = [row for row, line in enumerate(lines) if line.strip()] or [0]
+    return LeftOut(first + used[0], first + used[-1], f"does not parse: {why}", is_broken=True)
+
+
+def _words_above(lines: list[str], node: ast.stmt, first: int) -> str:
+    row = _Statement(node).line - first - 1
+    words = []
+    while row >= 0 and lines[row].lstrip().startswith("#"):
+        directive = _DIRECTIVE.match(lines[row])
+        words.append(directive["words"] if directive else "")
+        row -= 1
+    return " ".join(words)
+
+
+def _without_future(statements: list[_Statement]) -> tuple[list[_Statement], int]:
+    """Take out the imports from `__future__`, which hold for all cells once one has run, as in IPython."""
+    flags, rest = 0, []
+    for statement in statements:
+        node = statement.node
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__" and not node.level:
+            for name in node.names:
+                flags |= getattr(getattr(__future__, name.name, None), "compiler_flag", 0)
+        else:
+            rest.append(statement)
+    return rest, flags
+
+
+def _needed(statements: list[_Statement], target_line: int | None) -> set[int]:
+    """The lines of the statements that give the target's statement its names, directly or not."""
+    lines: set[int] = set()
+    names: set[str] = set()
+    for statement in reversed(statements):
+        is_target = target_line is not None and statement.line <= target_line <= statement.end_line
+        if is_target or not names.isdisjoint(bound_names(statement.node)):
+            lines.add(statement.line)
+            names.update(read_names(statement.node, deep=True), _NAME.findall(statement.words))
+    return lines
+
+
+def _without_effects(
+    statements: list[_Statement], target_line: int | None
+) -> tuple[list[_Statement], list[LeftOut]]:
+    """Take out the statements with an effect, and those that need the names that only these give values."""
+    reader, needed = EffectReader(), _needed(statements, target_line)
+    kept: list[_Statement] = []
+    left_out: list[LeftOut] = []
+    lost: set[str] = set()
+    known: set[str] = set()
+    for statement in statements:
+        reason = reader.effect(statement.node)
+        if (reason == DOWNLOADS and statement.line in needed) or (target_line is None and reason != COMMAND):
+            reason = None
+        missing = next((name for name in read_names(statement.node, deep=False) if name in lost), None)
+        if reason is None and missing is not None:
+            reason = f"needs `{missing}`, which is left out"
+        names = set(bound_names(statement.node))
+        if reason is None:
+            kept.append(statement)
+            known |= names
+            lost -= names
+        else:
+            left_out.append(LeftOut(statement.line, statement.end_line, reason))
+            lost |= names - known
+    return kept, left_out

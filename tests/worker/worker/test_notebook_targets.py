@@ -1,0 +1,72 @@
+"""A target in a cell: the cells above it and its own run, as one module."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from fuselight.shared.notebooks.module_text import module_of_notebook
+from fuselight.shared.report import Report, data_key
+from tests.support.live_worker import LiveWorker, make_request
+
+DEFINITION = (
+    "# fuselight: Net()(f32[4, 6])\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.layer = nn.Linear(width, 2)\n    def forward(self, x: Missing):\n        print('x')\n"
+    "        return self.layer(x)"
+)
+CELLS = (
+    "from __future__ import annotations\nimport asyncio, torch\nfrom torch import nn\n%matplotlib inline",
+    "width: Missing = 6\nlost = (",
+    "import os\nos.remove(__file__)\nfor _ in range(9):\n    loss.backward()\nfiles = !ls\ncount = len(files)",
+    "width = await asyncio.sleep(0, 6)",
+    DEFINITION,
+    "raise AssertionError('cells after the target do not run')",
+)
+
+
+def notebook(*cells: str) -> str:
+    return json.dumps({"cells": [{"cell_type": "code", "source": text} for text in cells]})
+
+
+def analyzed(live: LiveWorker, *cells: str, unsaved: bool = False) -> Report:
+    path = live.folder / "n.ipynb"
+    path.write_text(notebook("import nothing") if unsaved else notebook(*cells), encoding="utf-8")
+    text = module_of_notebook(notebook(*cells))
+    request = make_request(path, text, "Net")
+    if unsaved:
+        request = replace(request, overlays={str(path): text})
+    return live.report(request)
+
+
+@pytest.mark.parametrize("unsaved", [False, True])
+def test_a_target_in_a_cell_runs_with_the_cells_above(live: LiveWorker, *, unsaved: bool) -> None:
+    report = analyzed(live, *CELLS, unsaved=unsaved)
+    assert report.failures == ()
+    text = module_of_notebook(notebook(*CELLS))
+    path = str(live.folder / "n.ipynb")
+    assert report.files == {path: data_key(text.encode())}
+    [graph_break] = report.breaks
+    line = text.split("\n").index("        print('x')") + 1
+    assert (graph_break.stack[0].path, graph_break.stack[0].line) == (path, line)
+    assert [(note.kind, note.text, note.location and note.location.line) for note in report.notes] == [
+        ("cell_left_out", "left out of the run: this cell does not parse: '(' was never closed", 7),
+        ("statement_left_out", "left out of the run: this statement starts a process or changes files", 11),
+        ("statement_left_out", "left out of the run: this statement trains", 12),
+        ("statement_left_out", "left out of the run: this statement is a command of IPython", 14),
+        ("statement_left_out", "left out of the run: this statement needs `files`, which is left out", 15),
+    ]
+
+
+def test_an_exception_of_a_cell_is_on_its_line(live: LiveWorker) -> None:
+    [failure] = analyzed(live, "import torch", "n = 1\nn / 0", *CELLS).failures
+    assert (failure.stack[-1].path, failure.stack[-1].line) == (str(live.folder / "n.ipynb"), 5)
+    assert "ZeroDivisionError" in failure.message
+
+
+def test_a_damaged_notebook_is_refused_with_the_reason(live: LiveWorker) -> None:
+    path = live.folder / "broken.ipynb"
+    path.write_text('{"cells": [', encoding="utf-8")
+    [failure] = live.report(make_request(path, DEFINITION, "Net")).failures
+    assert "its JSON is damaged on line 1" in failure.message

@@ -345,6 +345,13 @@ ROOMS = (
         "the terminal: one command per file; `formats/` prints",
         "fuselight.shared fuselight.doctor base source execution explain jobs upgrades commands sweep editor",
     ),
+    _room(
+        f"{_S}.pytest_plugin",
+        "the fixture `fuselight_check` and the marker of tests, in the process of pytest; alone of the server's rooms "
+        "it runs user code, which is the test's own",
+        "fuselight.shared fuselight.capture base explain commands cli",
+        "pytest _pytest",
+    ),
 )
 
 EXTENSION_ROOMS = (

@@ -5,8 +5,10 @@ Invariant: what is logged does not change what is compiled, and nothing more is 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 KEY_LOGGER = "torch._functorch._aot_autograd.autograd_cache"
@@ -39,3 +41,20 @@ def _handler() -> Any:
     """The handler that writes the structured log; None in a torch without it."""
     logs: Any = importlib.import_module("torch._logging._internal")
     return getattr(logs, "LOG_TRACE_HANDLER", None)
+
+
+@contextlib.contextmanager
+def without_other_handlers() -> Iterator[None]:
+    """Inside, torch's own handler alone gets the records of the structured log.
+
+    A test runner adds its handler to each logger, and would keep hundreds of records of each compile.
+    """
+    log = logging.getLogger("torch.__trace")
+    others = [handler for handler in log.handlers if handler is not _handler()]
+    for handler in others:
+        log.removeHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in others:
+            log.addHandler(handler)

@@ -1,0 +1,156 @@
+"""The fixture's value: it compiles and calls what a test gives it, in the test's own process.
+
+Invariant: each check of a test is kept with the test, also one whose calls fail, so that the failure can show it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from fuselight.capture.calls.observed_calls import (
+    ObservedCall,
+    compiled_name,
+    observe,
+    without_compile,
+    without_compiler,
+)
+from fuselight.shared.report import Location
+from fuselight_server.commands.compile_checks import CompileCheck
+from fuselight_server.pytest_plugin import expectations
+from fuselight_server.pytest_plugin.compiled import CompileResult
+from fuselight_server.pytest_plugin.stashed import CHECKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    import pytest
+
+_PACKAGE_FILE = "__init__.py"
+
+
+class Checker:
+    """`fuselight_check` of one test."""
+
+    call = ObservedCall
+    """Positional and keyword arguments of one call: `fuselight_check.call((x,), {"scale": 2})`."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+        self._checks = item.stash.setdefault(CHECKS, [])
+        self._labels: list[str] = []
+
+    def __repr__(self) -> str:
+        return "<fuselight_check>"
+
+    def __call__(
+        self,
+        model: Callable[..., Any],
+        inputs: object,
+        *,
+        dynamic: bool | None = None,
+        fullgraph: bool = False,
+        mode: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        backend: str | Callable[..., Any] | None = None,
+    ) -> CompileResult:
+        """Compile `model`, call it with `inputs`, and check what the test's marker expects.
+
+        `inputs`: a tuple for one call, a dict for one call by keywords, a list for several calls; anything else is the
+        only argument of one call. Without `backend`, graphs run as they were captured: no kernels are generated.
+        """
+        __tracebackhide__ = True
+        calls = calls_of(inputs)
+        if not callable(model):
+            raise TypeError(
+                f"`{type(model).__name__}` cannot be called. Pass a module or a function to fuselight_check."
+            )
+        given = {"dynamic": dynamic, "mode": mode, "options": options, "backend": backend}
+        settings = {name: value for name, value in given.items() if value is not None}
+        if fullgraph:
+            settings["fullgraph"] = True
+        caller = _caller()
+        roots = self._roots(model, caller)
+        observed = observe(model, calls, roots=roots, caller=caller, settings=settings)
+        compiled = CompileResult(
+            CompileCheck(observed.report), observed.outputs, self._label(model), len(self._checks) + 1
+        )
+        self._checks.append(compiled)
+        if observed.error is not None:
+            compiled.error = observed.error
+            raise observed.error.with_traceback(self._shown_trace(observed.error))
+        expectations.of_marker(self._item).check(compiled, "marker of the test")
+        return compiled
+
+    def _shown_trace(self, error: Exception) -> TracebackType | None:
+        """The traceback without the frames of Dynamo and of ours: what they were doing is in the finding."""
+        if self._item.config.getoption("fulltrace", default=False):
+            return error.__traceback__
+        return without_compiler(error.__traceback__)
+
+    def _label(self, model: Callable[..., Any]) -> str:
+        name = compiled_name(model)
+        self._labels.append(name)
+        number = self._labels.count(name)
+        return name if number == 1 else f"{name}#{number}"
+
+    def _roots(self, model: Callable[..., Any], caller: Location) -> tuple[str, ...]:
+        """Folders whose files are the user's: those of the session, and the package of what is compiled."""
+        config = self._item.config
+        further = [str(path) for path in config.getini("fuselight_roots")]
+        folders = [str(config.rootpath), str(config.invocation_params.dir), *further]
+        folders += [os.path.realpath(folder) for folder in folders]
+        folders.append(str(Path(caller.path).parent))
+        package = package_folder(model)
+        return tuple(dict.fromkeys([*folders, *([package] if package else [])]))
+
+
+def calls_of(inputs: object) -> Sequence[ObservedCall]:
+    """Return the calls that the `inputs` of a check stand for. Raises TypeError and ValueError."""
+    if not isinstance(inputs, list):
+        return (_call_of(inputs),)
+    if not inputs:
+        raise ValueError(
+            "fuselight_check was given no call: the list of inputs is empty. Add a tuple for each call."
+        )
+    return tuple(map(_call_of, inputs))
+
+
+def _call_of(inputs: object) -> ObservedCall:
+    if isinstance(inputs, ObservedCall):
+        return inputs
+    if isinstance(inputs, tuple):
+        return ObservedCall(tuple(inputs))
+    if isinstance(inputs, Mapping):
+        names = [name for name in inputs if not isinstance(name, str)]
+        if names:
+            raise TypeError(
+                f"a dict of inputs is a call by keywords, and `{names[0]!r}` is no name. "
+                "To pass the dict itself, put it into a tuple: `(inputs,)`."
+            )
+        return ObservedCall((), dict(inputs))
+    return ObservedCall((inputs,))
+
+
+def _caller() -> Location:
+    """The innermost line above this module."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return Location(frame.f_code.co_filename, frame.f_lineno, function=frame.f_code.co_name)
+
+
+def package_folder(model: Callable[..., Any]) -> str | None:
+    """The folder of the outermost package that defines a model, unless that is torch; None if no package does."""
+    plain = without_compile(model)
+    owner = plain if isinstance(plain, FunctionType) else type(plain)
+    name = str(owner.__module__ or "").partition(".")[0]
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if name in {"torch", "builtins"} or file is None or Path(file).name != _PACKAGE_FILE:
+        return None
+    return str(Path(file).parent)

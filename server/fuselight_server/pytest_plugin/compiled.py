@@ -1,0 +1,231 @@
+"""What `fuselight_check` returns: numbers, findings and a forecast that explain themselves where an `assert` fails.
+
+Invariant: a number is an `int` in everything but its repr, and pickles as one.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from fuselight_server.base.formatting import format_count
+from fuselight_server.base.terminal import Color, Terminal
+from fuselight_server.cli.formats.findings import print_blocks
+from fuselight_server.commands.compile_checks import causing, is_of_size
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.pytest_plugin.expectations import Expectation
+from fuselight_server.pytest_plugin.stashed import Explained
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.compile_checks import CompileCheck
+    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
+
+_MOST_LINES = 5
+"""Findings below a failed comparison: pytest shows eight lines of it."""
+_WIDTH = 100
+CODES = {
+    "graphs": ("GB", "FL1", "FL4"),
+    "breaks": ("GB", "FL107", "FL404"),
+    "recompiles": ("FL2", "FL102", "FL3"),
+}
+"""How the codes of findings begin that explain a number."""
+
+
+class Count(int, Explained):
+    """A number that a check has counted."""
+
+    compiled: CompileResult
+    what: str
+    """The attribute that it is of: `graphs`."""
+    _noun: str
+
+    def __new__(cls, value: int, what: str, noun: str, compiled: CompileResult) -> Count:  # noqa: PYI034 - `Self` is younger than Python 3.10
+        """A number with its noun in singular."""
+        number = super().__new__(cls, value)
+        number.what, number._noun, number.compiled = what, noun, compiled
+        return number
+
+    def __repr__(self) -> str:
+        """`2 graphs of Net`."""
+        return f"{format_count(int(self), self._noun)} of {self.compiled.label}"
+
+    __str__ = int.__repr__
+
+    def __format__(self, spec: str) -> str:
+        """As the number."""
+        return format(int(self), spec)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[int], tuple[int]]:
+        """Travel between processes as the number alone."""
+        return int, (int(self),)
+
+    def explanation(self) -> list[str]:
+        """List the findings, those that explain the number first."""
+        return self.compiled.finding_lines(CODES[self.what])
+
+
+class Findings(tuple["Finding", ...], Explained):  # noqa: SLOT001 - a tuple with an attribute has no slots
+    """The findings of a check."""
+
+    compiled: CompileResult
+
+    @classmethod
+    def of(cls, rows: Iterable[Finding], compiled: CompileResult) -> Findings:
+        """Those of a check."""
+        made = cls(rows)
+        made.compiled = compiled
+        return made
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The code of each: `("GB0059", "FL201")`."""
+        return tuple(finding.code for finding in self)
+
+    def __repr__(self) -> str:
+        """`2 findings of Net: model.py:8: GB0059 ...`."""
+        listed = f": {'; '.join(map(finding_line, self))}" if self else ""
+        return f"{format_count(len(self), 'finding')} of {self.compiled.label}{listed}"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[tuple[Any, ...]], tuple[Any, ...]]:
+        """Travel between processes as a tuple."""
+        return tuple, (tuple(self),)
+
+    def explanation(self) -> list[str]:
+        """List them."""
+        return self.compiled.finding_lines()
+
+
+class Changes(tuple["ExpectedChange", ...], Explained):  # noqa: SLOT001 - the same
+    """Changes of later calls that compile again, and what each costs."""
+
+    compiled: CompileResult
+
+    @classmethod
+    def of(cls, rows: Iterable[ExpectedChange], compiled: CompileResult) -> Changes:
+        """Those of a check."""
+        made = cls(rows)
+        made.compiled = compiled
+        return made
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Each in words: `the batch changes (x.size(0): 6 → 5)`."""
+        return tuple(change.title for change in self)
+
+    @property
+    def sizes(self) -> Changes:
+        """Those of the sizes of tensors."""
+        return Changes.of((change for change in self if is_of_size(change)), self.compiled)
+
+    @property
+    def likely(self) -> Changes:
+        """Those that programs usually make: another batch size, another length."""
+        return Changes.of((change for change in self if change.is_likely), self.compiled)
+
+    def __repr__(self) -> str:
+        """`1 change that compiles Net again: the batch changes (x.size(0): 6 → 5)`."""
+        verb = "compiles" if len(self) == 1 else "compile"
+        listed = f": {'; '.join(change.title for change in self)}" if self else ""
+        return f"{format_count(len(self), 'change')} that {verb} {self.compiled.label} again{listed}"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[tuple[Any, ...]], tuple[Any, ...]]:
+        """Travel between processes as a tuple."""
+        return tuple, (tuple(self),)
+
+    def explanation(self) -> list[str]:
+        """List them, with what to do."""
+        rows = [_change_line(change) for change in self[:_MOST_LINES]]
+        return [*rows, *_more(len(self) - len(rows), "change")]
+
+
+class CompileResult:
+    """One check: a module or function was compiled and called."""
+
+    def __init__(self, check: CompileCheck, outputs: tuple[Any, ...], label: str, number: int) -> None:
+        """`label`: its name, which differs from those of the other checks of the test; `number`: from 1."""
+        self.check = check
+        self.outputs = outputs
+        """What each call returned."""
+        self.label = label
+        self.number = number
+        self.error: Exception | None = None
+
+    def __repr__(self) -> str:
+        """`<check of Net: 2 graphs, 1 break, 0 recompilations>`."""
+        return f"<check of {self.label}: {self.check.counts}>"
+
+    @property
+    def report(self) -> Report:
+        """Everything that was recorded (docs/report.md)."""
+        return self.check.report
+
+    @property
+    def graphs(self) -> Count:
+        """Graphs, each counted once however often it was compiled."""
+        return Count(self.check.counts.graphs, "graphs", "graph", self)
+
+    @property
+    def breaks(self) -> Count:
+        """Graph breaks, each line and cause counted once."""
+        return Count(self.check.counts.breaks, "breaks", "break", self)
+
+    @property
+    def recompiles(self) -> Count:
+        """How often something was compiled again."""
+        return Count(self.check.counts.recompilations, "recompiles", "recompilation", self)
+
+    @cached_property
+    def findings(self) -> Findings:
+        """All findings, as `fuselight check` shows them."""
+        return Findings.of(self.check.findings, self)
+
+    @cached_property
+    def forecast(self) -> Changes:
+        """The changes of a later call that would compile again. Raises RuntimeError if nothing is known of them."""
+        if not self.check.has_forecast:
+            raise RuntimeError(
+                f"there is no forecast of {self.label}: nothing was compiled, or it changes what its guards check."
+            )
+        return Changes.of((change for change in self.check.changes if change.recompiles), self)
+
+    def expect(
+        self, *, graphs: int | None = None, breaks: int | None = None, recompiles: int | None = None
+    ) -> CompileResult:
+        """Fail the test unless these numbers were counted. Returns the check."""
+        __tracebackhide__ = True
+        values = {"graphs": graphs, "breaks": breaks, "recompiles": recompiles}
+        Expectation.of(values, "expect()").check(self)
+        return self
+
+    def finding_lines(self, codes: tuple[str, ...] = ()) -> list[str]:
+        """One line for each of the worst findings, those of `codes` first."""
+        rows = causing(self.check, codes)
+        lines = [finding_line(finding) for finding in rows[:_MOST_LINES]]
+        return [*lines, *_more(len(rows) - len(lines), "finding")]
+
+    def findings_text(self) -> str:
+        """The findings as `fuselight check` prints them."""
+        stream = io.StringIO()
+        print_blocks(
+            self.check.findings, self.check.sources, Terminal(stream, color=Color.NEVER, width=_WIDTH)
+        )
+        return stream.getvalue().rstrip()
+
+
+def finding_line(finding: Finding) -> str:
+    """`model.py:8: GB0059 title`."""
+    return f"{shown_path(finding.span.path)}:{finding.span.line}: {finding.code} {finding.title}"
+
+
+def _change_line(change: ExpectedChange) -> str:
+    advice = f"; {change.remedies[0]}" if change.remedies else ""
+    return f"{change.title}: {change.cost}{advice}"
+
+
+def _more(count: int, noun: str) -> list[str]:
+    return [f"... and {format_count(count, f'more {noun}')}"] if count > 0 else []

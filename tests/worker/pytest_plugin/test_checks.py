@@ -1,0 +1,292 @@
+"""What tests see of `fuselight_check`: one run of pytest for all cases, and what it printed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.pytest_runs import PytestRun, run_pytest, write_files
+
+MODEL = """\
+import torch
+from torch import nn
+
+
+class Smooth(nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+
+
+class Chatty(nn.Module):
+    def forward(self, x):
+        y = x + 1
+        print("scale", 3)
+        return y * 2
+
+
+class Quiet(nn.Module):
+    def forward(self, x):
+        y = x + 1
+        print("scale", 3)  # fuselight: ignore[GB0059]
+        return y * 2
+
+
+class Narrow(nn.Module):
+    def forward(self, x):
+        return x @ torch.ones(3, 3)
+
+
+class Scaled(nn.Module):
+    def forward(self, x, *, scale=1.0):
+        return x * scale
+
+
+def doubled(x):
+    return x * 2
+
+
+ready = torch.compile(Chatty(), backend="eager")
+"""
+TESTS = """\
+import pickle
+import unittest
+
+import pytest
+import torch
+import torch._dynamo.utils
+
+from model import Chatty, Narrow, Quiet, Scaled, Smooth, doubled, ready
+
+X = torch.ones(4, 3)
+
+
+def test_numbers(fuselight_check):
+    compiled = fuselight_check(Smooth(), (X,))
+    assert compiled.graphs == 1 and compiled.breaks == 0 and compiled.recompiles == 0
+    assert torch.equal(compiled.outputs[0], X * 2)
+    assert f"{compiled.graphs:>3}|{compiled.graphs}" == "  1|1"
+    assert pickle.loads(pickle.dumps(compiled.graphs)) == 1
+    assert not compiled.findings
+
+
+def test_forms_of_inputs(fuselight_check):
+    assert len(fuselight_check(doubled, X).outputs) == 1
+    assert torch.equal(fuselight_check(Scaled(), {"x": X, "scale": 3.0}).outputs[0], X * 3)
+    call = fuselight_check.call((X,), {"scale": 4.0})
+    assert torch.equal(fuselight_check(Scaled(), [(X,), call]).outputs[1], X * 4)
+
+
+def test_settings(fuselight_check):
+    both = [(X,), (torch.ones(5, 3),)]
+    assert fuselight_check(Smooth(), both).recompiles == 1
+    assert fuselight_check(Smooth(), both, dynamic=True).recompiles == 0
+    assert fuselight_check(Smooth(), both, backend="eager", dynamic=True).graphs == 1
+
+
+def test_others_do_not_count(fuselight_check, caplog):
+    caplog.set_level("DEBUG")
+    model = Smooth()
+    own = torch.compile(model, backend="eager")
+    for rows in range(2, 8):
+        own(torch.ones(rows, 3))
+    torch._dynamo.utils.counters["mine"]["count"] = 7
+    caplog.clear()
+    fuselight_check(model, (X,)).expect(graphs=1, recompiles=0)
+    assert not caplog.records
+    assert torch._dynamo.utils.counters["mine"] == {"count": 7}
+    assert torch.equal(own(X), X * 2)
+    fuselight_check(model, (X,)).expect(graphs=1, recompiles=0)
+
+
+def test_forecast(fuselight_check):
+    compiled = fuselight_check(Smooth(), (X,))
+    assert any("x.size(0)" in change.title for change in compiled.forecast.sizes)
+    dynamic = fuselight_check(Smooth(), (X,), dynamic=True)
+    assert dynamic.forecast.sizes.titles == ("the batch is 1 (x.size(0): 4 \N{RIGHTWARDS ARROW} 1)",)
+
+
+def test_ignore_comment(fuselight_check):
+    assert fuselight_check(Quiet(), (X,)).findings.codes == ()
+
+
+@pytest.mark.fuselight(graphs=2, breaks=1)
+def test_marked(fuselight_check):
+    fuselight_check(Chatty(), (X,))
+
+
+async def nothing():
+    pass
+
+
+# What follows fails.
+
+
+def test_plain_assert(fuselight_check):
+    compiled = fuselight_check(Chatty(), (X,))
+    assert compiled.graphs == 1
+
+
+def test_unary_assert(fuselight_check):
+    assert not fuselight_check(Chatty(), (X,)).breaks
+
+
+def test_second_check(fuselight_check):
+    fuselight_check(Chatty(), (X,))
+    second = fuselight_check(Chatty(), [(X,), (torch.ones(6, 3),)])
+    assert second.recompiles < 1
+
+
+def test_expect(fuselight_check):
+    fuselight_check(Chatty(), (X,)).expect(graphs=1, breaks=0)
+
+
+def test_compiled_by_the_user(fuselight_check):
+    assert fuselight_check(ready, (X,)).breaks == 0
+
+
+def test_settings_of_compiled(fuselight_check):
+    fuselight_check(ready, (X,), dynamic=True)
+
+
+def test_exception(fuselight_check):
+    fuselight_check(Narrow(), (torch.ones(4),))
+
+
+def test_fullgraph(fuselight_check):
+    fuselight_check(Chatty(), (X,), fullgraph=True)
+
+
+def test_unrelated(fuselight_check):
+    fuselight_check(Chatty(), (X,))
+    assert 2 + 2 == 5
+
+
+def test_no_call(fuselight_check):
+    fuselight_check(Smooth(), [])
+
+
+def test_unnamed(fuselight_check):
+    fuselight_check(Smooth(), {0: X})
+
+
+def test_not_callable(fuselight_check):
+    fuselight_check(X, (X,))
+
+
+@pytest.mark.fuselight(graphs=1)
+def test_marked_wrong(fuselight_check):
+    fuselight_check(Chatty(), (X,))
+
+
+@pytest.mark.fuselight(graphs=1)
+def test_marker_alone():
+    pass
+
+
+@pytest.mark.fuselight(graph=1)
+def test_marker_typo(fuselight_check):
+    pass
+
+
+@pytest.mark.fuselight
+def test_marker_empty(fuselight_check):
+    pass
+
+
+class TestOld(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def take(self, fuselight_check):
+        self.check = fuselight_check
+
+    def test_method(self):
+        self.assertEqual(self.check(Chatty(), (X,)).breaks, 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> PytestRun:
+    folder = tmp_path_factory.mktemp("checks")
+    write_files(folder, {"model.py": MODEL, "test_model.py": TESTS, "pytest.ini": "[pytest]\n"})
+    return run_pytest(folder)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "test_numbers",
+        "test_forms_of_inputs",
+        "test_settings",
+        "test_others_do_not_count",
+        "test_forecast",
+        "test_ignore_comment",
+        "test_marked",
+    ],
+)
+def test_passes(ran: PytestRun, test: str) -> None:
+    assert ran.summary(test).startswith("PASSED"), ran.output
+
+
+BREAK = "model.py:13: GB0059 graph break: `print` cannot be traced"
+
+
+@pytest.mark.parametrize(
+    ("test", "summary"),
+    [
+        ("test_plain_assert", BREAK),
+        ("test_unary_assert", BREAK),
+        ("test_expect", BREAK),
+        ("test_compiled_by_the_user", BREAK),
+        ("test_marked_wrong", BREAK),
+        ("test_method", BREAK),
+        ("test_second_check", "model.py:12: FL201 recompiled: x.size(0) was 4, now 6"),
+        ("test_exception", "model.py:26: FL401 RuntimeError: a and b must have same reduction dim"),
+        ("test_fullgraph", "model.py:13: FL404 graph break under fullgraph=True: `print` cannot be traced"),
+        ("test_unrelated", "assert (2 + 2) == 5"),
+        ("test_no_call", "ValueError: fuselight_check was given no call: the list of inputs is empty."),
+        ("test_unnamed", "TypeError: a dict of inputs is a call by keywords, and `0` is no name."),
+        ("test_not_callable", "TypeError: `Tensor` cannot be called."),
+        (
+            "test_settings_of_compiled",
+            "ValueError: `Chatty` is compiled already, so `dynamic` would have no effect.",
+        ),
+        ("test_marker_alone", "@pytest.mark.fuselight has no effect"),
+        ("test_marker_typo", "@pytest.mark.fuselight has no `graph`. Use graphs, breaks and recompiles."),
+        ("test_marker_empty", "@pytest.mark.fuselight expects nothing."),
+    ],
+)
+def test_fails(ran: PytestRun, test: str, summary: str) -> None:
+    line = ran.summary(test)
+    assert line.split(" ")[0] in {"FAILED", "ERROR"}
+    shown, _, _ = line.partition(" - ")[2].partition("...")
+    assert shown.removeprefix("Failed: ") in summary or summary in line, line
+    assert len(shown) > 10, line
+
+
+def test_failure_shows_the_finding_at_its_line(ran: PytestRun) -> None:
+    text = ran.section("test_plain_assert")
+    assert "E       assert 2 graphs of Chatty == 1" in text
+    assert f"E         {BREAK}" in text
+    assert re.search(r"test_model.py:\d+: AssertionError", text)  # the traceback stays at the test
+    assert "- Fuselight: Chatty -" in text
+    assert '13 |         print("scale", 3)' in text
+    assert "What to do:" in text
+
+
+def test_failure_of_one_check_shows_no_other(ran: PytestRun) -> None:
+    text = ran.section("test_second_check")
+    assert "- Fuselight: Chatty#2 -" in text
+    assert "- Fuselight: Chatty -" not in text
+    assert "Fuselight" not in ran.section("test_unrelated")
+
+
+def test_all_numbers_that_differ_are_named(ran: PytestRun) -> None:
+    assert "2 graphs of Chatty, expected 1; 1 break of Chatty, expected 0" in ran.section("test_expect")
+    assert "2 graphs of Chatty, expected 1 (marker of the test)" in ran.section("test_marked_wrong")
+
+
+def test_an_exception_is_shown_without_the_compiler(ran: PytestRun) -> None:
+    text = ran.section("test_exception")
+    assert "TorchRuntimeError" in text
+    assert "symbolic_convert.py" not in text
+    assert "hooks.py" not in text

@@ -206,8 +206,10 @@ def test_make_targets_that_the_pages_name_exist() -> None:
 
 _DEVELOPERS = ("CONTRIBUTING.md", "architecture.md", "internals.md")
 """Pages whose bare names of modules are ours; other pages name files of a user, too."""
-_OF_OTHERS = re.compile(r"\.|dist/|benchmarks/dynamo/|\d+/\d+$")
-"""What a run or a build writes, files of torch's repository, and fractions."""
+_OF_OTHERS = re.compile(
+    r"\.|dist/|benchmarks/dynamo/|\d+/\d+$|(?:window|workspace|textDocument|codeAction|codeLens)/"
+)
+"""What a run or a build writes, files of torch's repository, fractions, and methods of LSP."""
 _PLACEHOLDER = re.compile(r"NAME|nnn|\*")
 
 

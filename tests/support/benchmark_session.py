@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from fuselight.shared.codec import encode
@@ -102,7 +101,7 @@ class BenchmarkSession:
         self.analysis.early.end()
         self.key = Key(self.path, "f", Tier.MEASURED)
         self.notified: list[Any] = []
-        self.protocol = SimpleNamespace(notify=lambda _method, params: self.notified.append(params["target"]))
+        self.announce = lambda _method, params: self.notified.append(params["target"])
 
     def _worker(self, worker_key: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> Worker:
         self.workers.append(Worker(worker_key))

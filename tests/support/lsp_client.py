@@ -26,10 +26,15 @@ CAPABILITIES: Json = {
     "textDocument": {
         "publishDiagnostics": {"relatedInformation": True},
         "synchronization": {"willSave": True},
-        "codeAction": {"resolveSupport": {"properties": ["edit", "command"]}},
+        "codeAction": {
+            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["quickfix", "source.fixAll"]}},
+            "resolveSupport": {"properties": ["edit", "command"]},
+            "dataSupport": True,
+        },
     },
     "window": {"workDoneProgress": True, "showDocument": {"support": True}},
     "workspace": {
+        "applyEdit": True,
         "configuration": True,
         "workspaceFolders": True,
         "codeLens": {"refreshSupport": True},
@@ -229,6 +234,8 @@ class Client:
                     "storage": None,
                     "clientCommands": ["fuselight.showDetails"],
                     "confirmRun": True,
+                    "notifications": True,
+                    "textLenses": True,
                     **(options or {}),
                 },
             },

@@ -192,6 +192,10 @@ export interface InitializationOptions {
   readonly clientCommands: readonly string[];
   readonly confirmRun: boolean;
   readonly previewFix: boolean;
+  /** Asks for all notifications of ours. */
+  readonly notifications: true;
+  /** VS Code shows a lens without a command as text. */
+  readonly textLenses: true;
   readonly locale: string;
 }
 

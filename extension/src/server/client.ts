@@ -66,6 +66,8 @@ export function createClient(server: Candidate, parts: ClientParts): LanguageCli
       clientCommands,
       confirmRun: true,
       previewFix: true,
+      notifications: true,
+      textLenses: true,
       locale: vscode.env.language,
     }),
     // Hovers contain text of the folder, which must not run commands or load anything.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "bench": "Time the targets in PATH: eager and compiled, compared for accuracy, with the time of each line.",
     "check": "Show what torch.compile does to the targets in PATH, on the lines that cause it.",
+    "consent": "List the folders and programs that an editor may run without asking again, and forget answers.",
     "doctor": "Check the environment: Python, torch, Triton, compilers, driver, and a compile on each device.",
     "fix": "Remove findings of the targets in PATH: each change is compiled and compared before it is offered.",
     "forecast": "Show which changes of its inputs, attributes or modes compile each target in PATH again.",

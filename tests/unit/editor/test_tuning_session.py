@@ -322,7 +322,7 @@ async def test_a_cancel_during_the_verification_starts_no_search(session: Sessio
 @pytest.mark.asyncio
 async def test_the_client_is_told_once_of_each_change(session: Session) -> None:
     told: list[str] = []
-    session.protocol = SimpleNamespace(notify=lambda method, _params: told.append(method))
+    session.announce = lambda method, _params: told.append(method)
     notifications = TimedRunNotifications()
     notifications.update(session)  # type: ignore[arg-type]
     await session.run(session.search_report())

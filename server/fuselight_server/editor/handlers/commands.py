@@ -83,10 +83,12 @@ async def restart_worker(server: Server, options: dict[str, Any]) -> None:
 
 
 def ask_again(server: Server, options: dict[str, Any]) -> None:
-    """Forget the answer whether code may run in a folder; the client has forgotten its copy."""
-    path = path_in(options, "folder")
+    """Forget the answer whether code may run in a folder; a client that keeps answers has forgotten its copy."""
+    path = path_in(options, "folder") or path_in(options)
     if path is not None:
-        server.analysis.consent.forget(server.state.folder_of(path))
+        folder = server.state.folder_of(path)
+        server.ui.forget_answers(folder)
+        server.analysis.consent.forget(folder)
         server.analysis.live.settings_changed()
         server.ui.runs_changed()
 

@@ -31,9 +31,10 @@ CHOOSE_DEVICE = "fuselight.chooseDevice"
 
 def changed(server: Server, params: types.DidChangeConfigurationParams) -> None:
     """Answer `workspace/didChangeConfiguration`."""
-    if not server.state.client.configuration and isinstance(params.settings, dict):
+    if isinstance(params.settings, dict):
         settings: Mapping[str, Any] = params.settings
-        server.state.client_settings = settings.get(SECTION, settings)
+        if SECTION in settings or not server.state.client.configuration:
+            server.state.client_settings = settings.get(SECTION, settings)
     server.spawn(pull(server), "reading settings")
 
 
@@ -48,6 +49,13 @@ async def look_again(server: Server, _params: FolderParams) -> None:
     for folder in list(server.state.folders.values()):
         if folder.problem is not None:
             await server.analysis.restart(folder.path)
+
+
+def initial_settings(options: Mapping[str, Any]) -> object:
+    """Return the settings in `initializationOptions`: under `settings`, or under the name of their section."""
+    settings = options.get("settings")
+    settings = options.get(SECTION) if settings is None else settings
+    return settings[SECTION] if isinstance(settings, dict) and SECTION in settings else settings
 
 
 async def pull(server: Server) -> None:
@@ -87,7 +95,9 @@ async def _ask(server: Server, folders: Sequence[Folder]) -> Sequence[Any]:
         return [server.state.client_settings] * len(folders)
     items = [types.ConfigurationItem(scope_uri=folder.uri, section=SECTION) for folder in folders]
     try:
-        return await server.workspace_configuration_async(types.ConfigurationParams(items=items))
+        answers = await server.workspace_configuration_async(types.ConfigurationParams(items=items))
+        # Some clients can be asked, and answer nothing where the user has put the settings elsewhere.
+        return [server.state.client_settings if answer is None else answer for answer in answers]
     except Exception as error:  # noqa: BLE001 - runs wait for the settings: they go on with those that there are
         server.state.log(f"settings: the client did not tell them, so that nothing changes: {error!r}")
         return ()

@@ -70,7 +70,7 @@ async def _move_benchmarks(server: Server, old: str, new: str) -> None:
         return
     for history in moved:
         where = {"uri": server.uri_of(history.path), "target": history.target}
-        server.protocol.notify(MEASURED_CHANGED, where)
+        server.announce(MEASURED_CHANGED, where)
 
 
 def deleted(server: Server, params: types.DeleteFilesParams) -> None:

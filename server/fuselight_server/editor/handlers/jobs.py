@@ -193,7 +193,7 @@ class JobProgress:
         jobs = [_described(job) for job in self._server.state.jobs.values()]
         if jobs != self._listed:
             self._listed = jobs
-            self._server.protocol.notify(JOBS_CHANGED, {"jobs": jobs})
+            self._server.announce(JOBS_CHANGED, {"jobs": jobs})
 
     def cancel(self, token: str | int) -> bool:
         """Cancel the opening that a token belongs to; False where it is none."""

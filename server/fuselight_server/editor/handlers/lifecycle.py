@@ -6,14 +6,14 @@ import asyncio
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
-from pygls.capabilities import ServerCapabilitiesBuilder, get_capability
+from pygls.capabilities import ServerCapabilitiesBuilder
 
 from fuselight_server.editor.handlers import configuration, diagnostics, files
+from fuselight_server.editor.handlers.client_features import client_features
 from fuselight_server.editor.handlers.server import register
-from fuselight_server.editor.session.state import ClientFeatures
 
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.protocol import TrustParams
@@ -28,7 +28,7 @@ def initialize(server: Server, params: types.InitializeParams) -> None:
     options = params.initialization_options if isinstance(params.initialization_options, dict) else {}
     state = server.state
     state.trusted = options.get("trusted") is not False
-    state.client_settings = options.get("settings")
+    state.client_settings = configuration.initial_settings(options)
     state.client = client_features(params.capabilities, options)
     server.encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)
     folders = list(params.workspace_folders or ())
@@ -40,31 +40,6 @@ def initialize(server: Server, params: types.InitializeParams) -> None:
         register(server, types.TEXT_DOCUMENT_DIAGNOSTIC, diagnostics.pull, options_)
     if params.process_id is not None:
         server.spawn(leave_with(server, params.process_id), "watching the client")
-
-
-def client_features(capabilities: types.ClientCapabilities, options: dict[str, Any]) -> ClientFeatures:
-    """Read what the client can do."""
-    document, commands = capabilities.text_document, options.get("clientCommands")
-    return ClientFeatures(
-        push=document is None or document.publish_diagnostics is not None or document.diagnostic is None,
-        configuration=bool(get_capability(capabilities, "workspace.configuration")),
-        progress=bool(get_capability(capabilities, "window.work_done_progress")),
-        lens_refresh=bool(get_capability(capabilities, "workspace.code_lens.refresh_support")),
-        hint_refresh=bool(get_capability(capabilities, "workspace.inlay_hint.refresh_support")),
-        watch=bool(get_capability(capabilities, "workspace.did_change_watched_files.dynamic_registration")),
-        diagnostic_refresh=bool(get_capability(capabilities, "workspace.diagnostics.refresh_support")),
-        confirm_run=options.get("confirmRun") is True,
-        previews_fixes=options.get("previewFix") is True,
-        disabled_actions=bool(get_capability(capabilities, "text_document.code_action.disabled_support")),
-        resolves_actions="edit"
-        in (get_capability(capabilities, "text_document.code_action.resolve_support.properties") or ()),
-        document_changes=bool(get_capability(capabilities, "workspace.workspace_edit.document_changes")),
-        change_annotations=bool(
-            get_capability(capabilities, "workspace.workspace_edit.change_annotation_support")
-        ),
-        show_document=bool(get_capability(capabilities, "window.show_document.support")),
-        commands=frozenset(commands if isinstance(commands, (list, tuple)) else ()),
-    )
 
 
 def initialized(server: Server, _params: types.InitializedParams) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from fuselight_server.base.consent_store import ConsentStore
 from fuselight_server.editor.handlers.diagnostics import path_is_file, publish
 from fuselight_server.editor.handlers.protocol import (
     CONFIRM_RUN,
@@ -18,14 +19,14 @@ from fuselight_server.editor.handlers.protocol import (
     without_links,
 )
 from fuselight_server.editor.handlers.status import ProgressBars, TimedRunNotifications, statuses
-from fuselight_server.editor.session.consent import LATER
+from fuselight_server.editor.session.consent import LATER, NEVER
 from fuselight_server.editor.session.ui import first_call_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.session.state import Document
+    from fuselight_server.editor.session.state import Document, Folder
     from fuselight_server.editor.session.ui import Question
     from fuselight_server.execution.runs.keys import Key
 
@@ -43,6 +44,7 @@ class LspUi:
         """The diagnostics that each file was sent last."""
         self.progress = ProgressBars()
         self.benches = TimedRunNotifications()
+        self._answers = ConsentStore()
         self._statuses: dict[str | None, dict[str, Any]] = {}
         self._lens_timer: asyncio.TimerHandle | None = None
         self._status_due = False
@@ -76,7 +78,7 @@ class LspUi:
         """Let views of these files' reports be drawn again."""
         for path in sorted(set(paths)):
             if path_is_file(path):
-                self._server.protocol.notify(REPORT_CHANGED, {"uri": self._server.uri_of(path)})
+                self._server.announce(REPORT_CHANGED, {"uri": self._server.uri_of(path)})
         self.benches.update(self._server)
         self.refresh_lenses()
         self.refresh_hints()
@@ -113,7 +115,7 @@ class LspUi:
         for status in now:
             if self._statuses.get(status["folder"]) != status:
                 self._statuses[status["folder"]] = status
-                self._server.protocol.notify(STATUS, status)
+                self._server.announce(STATUS, status)
 
     def refresh_lenses(self) -> None:
         """Let the client ask for lenses again, soon and not too often."""
@@ -168,5 +170,28 @@ class LspUi:
             answer = await self._server.protocol.send_request_async(CONFIRM_RUN, params)
             chosen = answer.get("answer") if isinstance(answer, dict) else getattr(answer, "answer", None)
             return str(chosen)
+        return await self._kept_answer(question)
+
+    async def _kept_answer(self, question: Question) -> str:
+        """The answer that the user has given before, else the one that the user gives now, which is kept."""
+        kept = await asyncio.to_thread(self._answers.answer, question.subject)
+        # A user who asks for a run where runs are off may have changed their mind.
+        if kept in question.answers.values() and not (question.explicit and kept == NEVER):
+            return str(kept)
         title = await self.offer(f"{question.message} {question.detail}", question.answers)
-        return question.answers.get(title or "", LATER)
+        answer = question.answers.get(title or "", LATER)
+        try:
+            await asyncio.to_thread(self._answers.keep, question.subject, answer)
+        except OSError as error:
+            reason = error.strerror or error
+            self._server.state.log(f"the answer is not kept: {self._answers.path}: {reason}")
+        return answer
+
+    def forget_answers(self, folder: Folder) -> None:
+        """Forget the answers about a folder and its programs that are kept here."""
+        if self._server.state.client.confirm_run:
+            return
+        try:
+            self._answers.forget(folder.path)
+        except OSError as error:
+            self.say(f"{self._answers.path} could not be changed: {error.strerror or error}", error=True)

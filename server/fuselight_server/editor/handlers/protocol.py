@@ -19,6 +19,8 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from fuselight.shared.codec import encode
 from fuselight.shared.report.visible import visible, visible_json
 
+PREFIX = "fuselight/"
+"""Of the methods that are no part of LSP."""
 STATUS = "fuselight/status"
 CONFIRM_RUN = "fuselight/confirmRun"
 REPORT_CHANGED = "fuselight/reportChanged"
@@ -42,6 +44,8 @@ OPEN_JOB = "fuselight/openJob"
 CLOSE_JOB = "fuselight/closeJob"
 JOB = "fuselight/job"
 JOBS_CHANGED = "fuselight/jobsChanged"
+NOTIFICATIONS = frozenset({STATUS, REPORT_CHANGED, MEASURED_CHANGED, TUNED_CHANGED, JOBS_CHANGED})
+"""What the server sends without a request: to clients that ask for it at the start."""
 
 logger = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from fuselight_server.editor.session.analysis import Analysis
-    from fuselight_server.editor.session.state import Snapshot
+    from fuselight_server.editor.session.state import Folder, Snapshot
     from fuselight_server.execution.runs.keys import Key
 
 logger = logging.getLogger(__name__)
@@ -74,6 +74,10 @@ class ClientUi(Ui, Protocol):
 
     def run_of(self, token: str | int) -> Key | None:
         """Return the run that a progress token belongs to; None where it is over."""
+        ...
+
+    def forget_answers(self, folder: Folder) -> None:
+        """Forget the answers about a folder and its programs that outlast this process."""
         ...
 
 
@@ -150,6 +154,11 @@ class Server(LanguageServer):
             if (fix := fixes.attempts.first_fix(capture))
         }
         return dataclasses.replace(snapshot, first_fixes=first)
+
+    def announce(self, method: str, params: object) -> None:
+        """Send one of our notifications, if the client has asked for it: to others it is an unknown message."""
+        if method in self.state.client.notifications:
+            self.protocol.notify(method, params)
 
     def spawn(self, work: Coroutine[Any, Any, Any], what: str) -> None:
         """Run `work` on the loop; its failure is logged as that of `what`."""

@@ -237,7 +237,7 @@ class TimedRunNotifications:
         changed = [key for key in now.keys() | self._sent.keys() if now.get(key) != self._sent.get(key)]
         for key in changed:
             where = {"uri": server.uri_of(key.path), "target": key.name}
-            server.protocol.notify(TUNED_CHANGED if key.tier is Tier.TUNED else MEASURED_CHANGED, where)
+            server.announce(TUNED_CHANGED if key.tier is Tier.TUNED else MEASURED_CHANGED, where)
         self._sent = now
         there = [server.state.measured[key] for key in changed if key in server.state.measured]
         return frozenset(path for measured_result in there for path in measured_result.paths())

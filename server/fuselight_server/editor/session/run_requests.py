@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 TimedPlan = MeasurePlan | TunePlan
 """What a benchmark, or a search for the fastest configuration, is asked for."""
+NO_INTERPRETER = "no Python interpreter was found"
 UNTRUSTED = "Fuselight runs no code in a workspace that is not trusted."
 
 
@@ -134,8 +135,7 @@ class RunRequests:
             return
         interpreter = self._workers.interpreter(folder)
         if interpreter is None:
-            folder.problem = "no Python interpreter was found"
-            self._ui.runs_changed()
+            self._note_missing_interpreter(folder)
             return
         permitted = self._permissions.permitted(
             AskedRuns(folder, keys, trigger, interpreter.executable),
@@ -150,6 +150,16 @@ class RunRequests:
                 self._throttle.began(key.path)
             make = self._maker(key, folder, generation, plan, automatic=trigger.automatic)
             self._runs.request(Job(key, worker, generation, trigger.cause, make), supersede=trigger.supersede)
+
+    def _note_missing_interpreter(self, folder: Folder) -> None:
+        """Show that nothing can run in a folder: in its status, or once in a message."""
+        if not self._state.client.shows_status and folder.problem != NO_INTERPRETER:
+            self._ui.say(
+                "No Python interpreter was found: set `fuselight.interpreter` to one that has torch.",
+                error=True,
+            )
+        folder.problem = NO_INTERPRETER
+        self._ui.runs_changed()
 
     def _maker(
         self, key: Key, folder: Folder, generation: int, plan: TimedPlan | None, *, automatic: bool

@@ -26,6 +26,7 @@ from fuselight_server.editor.results.target_result import (
     mark_current,
 )
 from fuselight_server.editor.results.tunings import TuningResult
+from fuselight_server.editor.session.client_features import ClientFeatures
 from fuselight_server.source.document import SourceDocument
 
 if TYPE_CHECKING:
@@ -83,33 +84,6 @@ class Folder:
     """Why no run can work here, as a missing torch."""
     torch: str | None = None
     """Version of torch that the worker said hello with."""
-
-
-@dataclass
-class ClientFeatures:
-    """What the client can do, as plain values."""
-
-    push: bool = True
-    configuration: bool = False
-    progress: bool = False
-    lens_refresh: bool = False
-    hint_refresh: bool = False
-    watch: bool = False
-    diagnostic_refresh: bool = False
-    confirm_run: bool = False
-    resolves_actions: bool = False
-    """Whether it asks for the edit of a code action when that is chosen."""
-    document_changes: bool = False
-    """Whether an edit may say of which version of a file it is."""
-    change_annotations: bool = False
-    """Whether an edit may ask for a preview."""
-    show_document: bool = False
-    """Whether it can show a document with a selection."""
-    previews_fixes: bool = False
-    """Whether it shows a preview of a fix when it is asked to, with a button that applies all of it."""
-    disabled_actions: bool = False
-    """Whether it shows a code action that cannot be chosen, with the reason."""
-    commands: frozenset[str] = frozenset()
 
 
 class ResultsByTier:

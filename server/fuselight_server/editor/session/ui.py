@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from fuselight_server.base.consent_store import FIRST_CALL
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 def first_call_of(program: str) -> str:
     """What stands for a program up to its first call: of a path or a URI."""
-    return f"{program}#first-call"
+    return f"{program}{FIRST_CALL}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,84 @@
+"""`fuselight consent`: the kept answers to the questions before an editor runs code, and how to take one back.
+
+Invariant: it asks nothing and gives no consent; answers of VS Code, which keeps its own, are not here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.consent_store import FIRST_CALL, ConsentStore
+from fuselight_server.base.formatting import format_count
+from fuselight_server.base.terminal import standard_output
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from fuselight_server.base.consent_store import ConsentAnswer
+    from fuselight_server.base.terminal import Terminal
+
+_WORDS = {"run": "runs on each save", "command": "runs when you ask for it", "never": "runs are off"}
+_WIDTH = max(map(len, _WORDS.values()))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--list", action="store_true", help="list the kept answers (the default)")
+    choice.add_argument(
+        "--forget",
+        metavar="PATH",
+        action="append",
+        type=Path,
+        help="forget the answers about a folder and everything in it, or about a program; repeatable",
+    )
+    choice.add_argument("--forget-all", action="store_true", help="forget every answer")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """List answers, or forget some; returns the exit code. Raises CommandError."""
+    store, terminal = ConsentStore(), standard_output()
+    if options.forget_all:
+        _report(store.forget_all(), terminal)
+    elif options.forget:
+        _report([kept for path in options.forget for kept in _forget(store, path)], terminal)
+    else:
+        _print_all(store, terminal)
+    return 0
+
+
+def _forget(store: ConsentStore, path: Path) -> Sequence[ConsentAnswer]:
+    absolute = os.path.abspath(path.expanduser())  # noqa: PTH100 - as editors name it: links are kept
+    forgotten = store.forget(absolute) or store.forget(os.path.realpath(absolute))
+    if not forgotten:
+        raise CommandError(f"no answer about `{path}` is kept. `fuselight consent` lists those that are.")
+    return forgotten
+
+
+def _report(forgotten: Sequence[ConsentAnswer], terminal: Terminal) -> None:
+    if not forgotten:
+        terminal.print("No answers are kept.")
+        return
+    for kept in forgotten:
+        terminal.print(f"forgotten: {_shown(kept)}")
+    terminal.print("An editor that runs now goes on with its answer: restart its language server.")
+
+
+def _print_all(store: ConsentStore, terminal: Terminal) -> None:
+    answers = store.answers()
+    for kept in answers:
+        day = time.strftime("%Y-%m-%d", time.localtime(kept.when))
+        terminal.print(f"{_WORDS[kept.answer]:{_WIDTH}}  {day}  {_shown(kept)}")
+    if answers:
+        terminal.print(f"\n{format_count(len(answers), 'answer')} in {store.path}")
+    else:
+        terminal.print(f"No answers are kept in {store.path}.")
+
+
+def _shown(kept: ConsentAnswer) -> str:
+    return f"{kept.path}{' (up to its first call)' if kept.subject.endswith(FIRST_CALL) else ''}"

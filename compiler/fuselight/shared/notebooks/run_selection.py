@@ -17,6 +17,8 @@ from fuselight.shared.notebooks.effects import COMMAND, DOWNLOADS, EffectReader,
 from fuselight.shared.notebooks.module_text import split_module
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*fuselight:(?P<words>.*)")
+_DEFINITE = (ast.Assign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+"""Statements after which a name has no value from before."""
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -147,8 +149,11 @@ def _needed(statements: list[_Statement], target_line: int | None) -> set[int]:
     names: set[str] = set()
     for statement in reversed(statements):
         is_target = target_line is not None and statement.line <= target_line <= statement.end_line
-        if is_target or not names.isdisjoint(bound_names(statement.node)):
+        bound = set(bound_names(statement.node))
+        if is_target or not names.isdisjoint(bound):
             lines.add(statement.line)
+            if isinstance(statement.node, _DEFINITE):
+                names -= bound
             names.update(read_names(statement.node, deep=True), _NAME.findall(statement.words))
     return lines
 

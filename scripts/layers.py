@@ -307,6 +307,17 @@ ROOMS = (
         "fuselight.shared fuselight.remote base source execution explain",
     ),
     _room(
+        f"{_S}.agents",
+        "the server for coding agents (MCP): tools over use cases, long work by handles, consent",
+        "fuselight.shared base explain commands agents.protocol",
+    ),
+    _room(
+        f"{_S}.agents.protocol",
+        "the Model Context Protocol by itself: messages, both revisions, a conversation; it knows no tool and no "
+        "transport",
+        "fuselight.shared",
+    ),
+    _room(
         f"{_S}.editor",
         "the language server; LSP types appear only here",
         "base execution editor.handlers editor.session",
@@ -343,7 +354,7 @@ ROOMS = (
     _room(
         f"{_S}.cli",
         "the terminal: one command per file; `formats/` prints",
-        "fuselight.shared fuselight.doctor base source execution explain jobs upgrades commands sweep editor",
+        "fuselight.shared fuselight.doctor base source execution explain jobs upgrades commands sweep editor agents",
     ),
     _room(
         f"{_S}.pytest_plugin",

@@ -27,6 +27,7 @@ COMMANDS = {
     "fix": "Remove findings of the targets in PATH: each change is compiled and compared before it is offered.",
     "forecast": "Show which changes of its inputs, attributes or modes compile each target in PATH again.",
     "kernels": "Show the kernels that each line of the targets in PATH becomes, on a GPU that may be absent.",
+    "mcp": "Start the server for coding agents (Model Context Protocol) on stdin and stdout.",
     "open": "Show what torch.compile did in a job that ran elsewhere, from the logs (TORCH_TRACE) that it left.",
     "ops": "Show what the operators of the targets in PATH decompose into, and what a backend lacks.",
     "run": "Run SCRIPT as python would, then show what torch.compile did in it.",

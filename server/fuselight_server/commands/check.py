@@ -8,14 +8,13 @@ from __future__ import annotations
 import functools
 import json
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight.shared.codec import encode
 from fuselight_server.commands.findings import SourceHints, compose_findings
 from fuselight_server.commands.fix_classes import FixClasses
 from fuselight_server.commands.measured_lines import measured_eager_times
-from fuselight_server.commands.sources import read_text, shown_path
+from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import report_each
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings import Thresholds, findings
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
-    from fuselight_server.execution.runs.kept_answers import KeptAnswers
     from fuselight_server.source.reading import Reading, StaticTarget
 
 
@@ -91,12 +89,12 @@ def _hints(reading: Reading, outcome: CheckOutcome) -> SourceHints:
     }
     # Where nothing of a file can run, its targets do not lack inputs.
     most = None if reading.syntax_error is None else 0
-    return SourceHints(reading, answered, most, functools.partial(_example, outcome.answers, reading))
+    return SourceHints(reading, answered, most, functools.partial(_example, outcome, reading))
 
 
-def _example(answers: KeptAnswers | None, reading: Reading, target: StaticTarget) -> str:
+def _example(outcome: CheckOutcome, reading: Reading, target: StaticTarget) -> str:
     """A directive's call of a target, from the signature of what it calls."""
-    text = read_text(Path(reading.path))
+    answers, text = outcome.answers, outcome.sources.text(reading.path)
     if not isinstance(text, str):
         return example_unread(target)
     question = ("call", text, json.dumps(encode(target), sort_keys=True))

@@ -24,7 +24,7 @@ from fuselight_server.fixes.verification.file_texts import FileText
 from fuselight_server.fixes.verification.fixer import Attempt, Fixer, FixOptions, FixStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
@@ -89,7 +89,9 @@ async def fix(
     classes = FixOptions().classes | ({FixClass.CHANGES} if changes_behavior else set())
     asked = FixOptions(codes, classes)
     with owned_folder("fix") as folder:
-        files = FixedFiles(asked, folder, writes=writes, inductor=inductor, notify=options.notify)
+        files = FixedFiles(
+            asked, folder, writes=writes, inductor=inductor, texts=options.texts, notify=options.notify
+        )
         checked = await report_each(options, show, token, files.report_of, after_all=files.fix_all)
     outcome = FixOutcome(checked, files.attempts, files.unsolved, files.diff(), tuple(files.refusals))
     if writes:
@@ -108,9 +110,11 @@ class FixedFiles:
         *,
         writes: bool,
         inductor: bool = False,
+        texts: Mapping[str, str] | None = None,
         notify: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """`folder`: an empty one for the results of runs. `inductor`: as in `Fixer`."""
+        """`folder`: an empty one for the results of runs. `inductor`: as in `Fixer`. `texts`: as in the options."""
+        self._given = texts or {}
         self._notify = notify
         self.unsolved = 0
         self.refusals: list[FindingRefusal] = []
@@ -186,12 +190,16 @@ class FixedFiles:
         return self._files[path]
 
     def _text(self, path: str) -> str | None:
+        if path in self._given:
+            return self._given[path]
         file = self._file(path)
         return file.text if file is not None else None
 
     def _obstacle(self, remedy: Remedy) -> str:
         """Why the files of a remedy cannot be changed; empty if they can."""
         for path, text in remedy.texts.items():
+            if path in self._given and not self._writes:
+                continue
             file = self._file(path)
             why = "it cannot be read" if file is None else file.obstacle(text)
             if why:
@@ -203,8 +211,7 @@ class FixedFiles:
         return "".join(line for path in sorted(self.fixer.texts) for line in self._diff_of(path))
 
     def _diff_of(self, path: str) -> Iterator[str]:
-        file, name = self._file(path), shown_path(path)
-        old = file.text if file is not None else ""
+        old, name = self._text(path) or "", shown_path(path)
         # Not by `splitlines`, which also splits at form feeds.
         lines = [list(io.StringIO(text, newline="")) for text in (old, self.fixer.texts[path])]
         for line in difflib.unified_diff(lines[0], lines[1], f"a/{name}", f"b/{name}"):

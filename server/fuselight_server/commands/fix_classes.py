@@ -50,6 +50,9 @@ class FixClasses:
 
         self._used.add(path)
         if path not in self._texts:
+            given = self._outcome.sources.given.get(path)
+            if given is not None:
+                return given
             try:
                 self._texts[path] = FileText.read(path).text
             except (OSError, SyntaxError, ValueError, LookupError):

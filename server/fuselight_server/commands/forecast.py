@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight.shared.owned_folders import owned_folder
 from fuselight_server.commands.check import NO_THRESHOLDS, analyze
-from fuselight_server.commands.sources import read_text
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecasts import expected_changes
 
@@ -95,7 +93,12 @@ class _Forecasts:
             return report
         from fuselight_server.fixes.verification.fixer import Fixer  # noqa: PLC0415 - only where changes are tried
 
-        fixer = Fixer(read=_text, obstacle=lambda _remedy: "", readings=outcome.readings, folder=self._folder)
+        fixer = Fixer(
+            read=outcome.sources.text_or_none,
+            obstacle=lambda _remedy: "",
+            readings=outcome.readings,
+            folder=self._folder,
+        )
         tried = self.trials.setdefault((report.target.path, report.target.name), {})
         expected = expected_changes(Context.of(report, read_line=outcome.sources.line))
         await try_changes(fixer, target_run, target_run.token, report, expected, keep=tried.__setitem__)
@@ -120,8 +123,3 @@ async def try_changes(
 
     for change in tried_changes(expected):
         keep(change, await token.run(try_remedies(fixer, target, report, change)))
-
-
-def _text(path: str) -> str | None:
-    text = read_text(Path(path))
-    return text if isinstance(text, str) else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from fuselight.shared.protocol import Limits
@@ -33,6 +33,8 @@ class CommandOptions:
     limits: Limits = field(default_factory=_default_limits)
     world: WorldPlan | None = None
     """The ranks as which every target runs; None: those of its directive, if it has any."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Texts by absolute path that stand for those on disk, as an editor's unsaved ones."""
     log: Callable[[str], None] = _ignore
     """Where the worker's log goes."""
     notify: Callable[[str], None] = _ignore

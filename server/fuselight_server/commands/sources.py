@@ -17,7 +17,7 @@ from fuselight.shared.report import Problem
 from fuselight_server.base.files import leaves, read_python, split_text, walk_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from fuselight_server.base.finding import Span
 
@@ -77,11 +77,22 @@ class SourceFiles:
     """The lines of the files that findings are in, each file read once."""
 
     texts: dict[str, list[str] | None] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Texts by absolute path that stand for those on disk."""
+
+    def text(self, path: str) -> str | Problem:
+        """The text of a file."""
+        return self.given[path] if path in self.given else read_text(Path(path))
+
+    def text_or_none(self, path: str) -> str | None:
+        """The text of a file; None where it cannot be read."""
+        text = self.text(path)
+        return text if isinstance(text, str) else None
 
     def line(self, path: str, number: int) -> str | None:
         """Line `number` (1-based) of `path` without its end; None where it cannot be read."""
         if path not in self.texts:
-            text = read_text(Path(path))
+            text = self.text(path)
             self.texts[path] = split_text(text) if isinstance(text, str) else None
         lines = self.texts[path]
         return lines[number - 1] if lines is not None and 0 < number <= len(lines) else None

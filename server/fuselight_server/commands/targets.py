@@ -24,7 +24,7 @@ from fuselight_server.base.formatting import format_lines
 from fuselight_server.base.store import Store, recorded_calls
 from fuselight_server.commands.options import suggestion
 from fuselight_server.commands.outcome import CheckOutcome
-from fuselight_server.commands.sources import python_files, read_text, shown_path
+from fuselight_server.commands.sources import SourceFiles, python_files, shown_path
 from fuselight_server.execution.interpreters import NoInterpreterError, choose
 from fuselight_server.execution.runs.kept_answers import KeptAnswers
 from fuselight_server.execution.runs.planning import (
@@ -168,8 +168,9 @@ async def report_each(
     `after_all` is called before that: it may run targets again, and replace the reports. `uses_kept`: a target of which
     nothing has changed is not run. Raises asyncio.CancelledError once the token is canceled.
     """
-    outcome = CheckOutcome()
+    outcome = CheckOutcome(sources=SourceFiles(given=options.texts))
     texts = texts_of(options.paths, outcome)
+    uses_kept = uses_kept and not options.texts  # what is kept is of files
     kept = _kept_captures(options) if uses_kept else None
     outcome.answers = KeptAnswers() if uses_kept else None
     runs = CommandRuns(options, sample_after, kept, show, token, splits_programs=splits_programs)
@@ -319,9 +320,8 @@ def _named_calls(readings: Iterable[Reading], jobs: list[Job], options: CommandO
     if len(programs) != 1 or not names:
         return []
     root = str(project_root(Path(programs[0].path)))
-    run_options = (
-        jobs[0][1] if jobs else RunOptions(roots=(root,), limits=options.limits, world=options.world)
-    )
+    own = RunOptions(roots=(root,), limits=options.limits, world=options.world, overlays=dict(options.texts))
+    run_options = jobs[0][1] if jobs else own
     return [(call_run(programs[0], name), run_options) for name in names]
 
 
@@ -346,7 +346,7 @@ def texts_of(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, str]:
     """The text of each file by its path; a file that cannot be read is a problem."""
     texts: dict[str, str] = {}
     for path in python_files(paths):
-        text = read_text(path)
+        text = outcome.sources.text(str(path))
         if isinstance(text, Problem):
             outcome.problems.append(text)
         else:
@@ -388,6 +388,7 @@ def planned_jobs(
             roots=(str(root),),
             limits=options.limits,
             world=options.world,
+            overlays=dict(options.texts),
             default_sizes=default_sizes or {},
             recorded=recorded_calls(stores[root], path),
         )

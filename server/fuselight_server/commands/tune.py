@@ -30,7 +30,7 @@ from fuselight_server.explain.searches.words import progress_best, with_best
 from fuselight_server.fixes.verification.fixer import FixOptions, FixStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from fuselight.shared.protocol import TunePlan
@@ -89,7 +89,12 @@ async def find_fastest(
     it raises asyncio.CancelledError.
     """
     searches = _Searches(
-        plan, output, has_fixes=has_fixes, has_artifacts=has_artifacts, notify=options.notify
+        plan,
+        output,
+        has_fixes=has_fixes,
+        has_artifacts=has_artifacts,
+        texts=options.texts,
+        notify=options.notify,
     )
     outcome = searches.outcome
 
@@ -119,11 +124,13 @@ class _Searches:
         *,
         has_fixes: bool,
         has_artifacts: bool,
+        texts: Mapping[str, str],
         notify: Callable[[str], None],
     ) -> None:
         self.outcome = TuningOutcome()
         self._plan, self._output = plan, output
         self._has_fixes, self._has_artifacts = has_fixes, has_artifacts
+        self._texts = texts
         self._notify = notify
 
     async def search(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
@@ -177,7 +184,7 @@ class _Searches:
     ) -> tuple[dict[str, str], tuple[str, ...]]:
         """Texts with the fixes that pass in a part of the budget, and the titles of these fixes."""
         with owned_folder("tune") as folder:
-            files = FixedFiles(FixOptions(), folder, writes=False, notify=self._notify)
+            files = FixedFiles(FixOptions(), folder, writes=False, texts=self._texts, notify=self._notify)
 
             async def fix() -> None:
                 first = await files.report_of(target_run, outcome)

@@ -18,6 +18,7 @@ from lsprotocol import types
 from pygls.io_ import run_async
 
 from fuselight_server.base.interrupts import INTERRUPTED, STOPPED, raise_at_interrupts
+from fuselight_server.base.pipes import ThreadedWriter, own_pipes
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.editor.handlers import (
     bench,
@@ -44,7 +45,7 @@ from fuselight_server.editor.handlers import (
     tune,
 )
 from fuselight_server.editor.handlers.lsp_ui import LspUi
-from fuselight_server.editor.handlers.pipes import BoundedReader, ThreadedWriter, own_pipes
+from fuselight_server.editor.handlers.pipes import BoundedReader
 from fuselight_server.editor.handlers.server import OneLine, Server, register, register_command
 from fuselight_server.editor.session.analysis import Analysis
 from fuselight_server.execution.interpreters import first

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from fuselight_server.editor.handlers.pipes import ThreadedWriter
+from fuselight_server.base.pipes import ThreadedWriter
 
 MANY = 10 * 2**16
 """Bytes that no pipe holds."""

@@ -1,0 +1,57 @@
+"""Bounds of answers: a list or a text that is cut says so, and how to get the rest.
+
+Invariant: nothing is left out silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from fuselight_server.agents.arguments import Argument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
+
+LONGEST_TEXT = 24_000
+"""Characters of one text of an answer, as a diff or a kernel's source."""
+OFFSET = Argument("offset", "integer", "Skip this many items of the list", default=0, least=0)
+
+
+def limit_argument(default: int, what: str) -> Argument:
+    """The argument that bounds a list."""
+    return Argument("limit", "integer", f"Most {what} in the answer", default=default, least=1, most=500)
+
+
+@dataclass(frozen=True)
+class ListPart(Generic[T]):
+    """A part of a list."""
+
+    items: tuple[T, ...]
+    offset: int
+    total: int
+
+    @property
+    def rest(self) -> str:
+        """What was left out, and how to get it; empty if nothing was."""
+        last = self.offset + len(self.items)
+        if last >= self.total and not self.offset:
+            return ""
+        shown = f"{self.offset + 1:,} to {last:,}" if self.items else "none"
+        more = f" For more, call again with `offset` {last}." if last < self.total else ""
+        return f"Items shown: {shown} of {self.total:,}.{more}"
+
+
+def part_of(items: Sequence[T], offset: int, limit: int) -> ListPart[T]:
+    """The part of a list that a call asks for."""
+    return ListPart(tuple(items[offset : offset + limit]), offset, len(items))
+
+
+def bounded_text(text: str, most: int = LONGEST_TEXT) -> tuple[str, str]:
+    """A text that is not too long, and what was cut of it, empty if nothing was. It is cut between two lines."""
+    if len(text) <= most:
+        return text, ""
+    kept = text[: text.rfind("\n", 0, most) + 1] or text[:most]
+    return kept, f"The first {len(kept):,} of {len(text):,} characters are shown."

@@ -1,0 +1,168 @@
+"""Findings as agents get them: short in a list, and what a run rests on.
+
+Invariant: positions are 1-based characters. A number of a finding is that of the finding; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.explain.findings.fixable import has_remedies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fuselight.shared.report import Problem, Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.sources import SourceFiles
+
+FINDING_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "line": {"type": "integer"},
+        "column": {"type": "integer"},
+        "code": {"type": "string", "description": "`GB0059` (PyTorch's) or `FL201` (Fuselight's)"},
+        "severity": {"type": "string", "enum": ["hint", "information", "warning", "error"]},
+        "title": {"type": "string"},
+        "cost": {"type": "array", "items": {"type": "string"}},
+        "hints": {"type": "array", "items": {"type": "string"}, "description": "What to do, the best first"},
+        "target": {"type": "string"},
+        "tier": {"type": "string", "description": "What it rests on: `static` is the source alone"},
+        "has_known_rewrites": {
+            "type": "boolean",
+            "description": "Whether `fix_candidates` knows changes for findings of this code; not whether one passes",
+        },
+        "also_at": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Other places with the same cause, as `path:line`",
+        },
+    },
+    "required": ["path", "line", "code", "severity", "title"],
+}
+_MOST_HINTS = 3
+_MOST_PLACES = 10
+
+
+def finding_data(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
+    """A finding of a list."""
+    place = sources.place(finding.span)
+    places = [f"{shown_path(other.span.path)}:{other.span.line}" for other in finding.also_at]
+    more = [f"{len(places) - _MOST_PLACES} more"] if len(places) > _MOST_PLACES else []
+    data = {
+        "path": shown_path(finding.span.path),
+        "line": place.line,
+        "column": place.column,
+        "code": finding.code,
+        "severity": finding.severity.name.lower(),
+        "title": finding.title,
+        "cost": list(finding.cost),
+        "hints": list(finding.hints[:_MOST_HINTS]),
+        "target": finding.target,
+        "tier": finding.tier.value,
+        "has_known_rewrites": has_remedies(finding.code),
+        "also_at": [*places[:_MOST_PLACES], *more],
+    }
+    if finding.count > 1:
+        data["count"] = finding.count
+    if finding.same_as is not None:
+        data["explained_at"] = f"{shown_path(finding.same_as.path)}:{finding.same_as.line}"
+    return data
+
+
+def finding_lines(data: dict[str, Any]) -> Iterator[str]:
+    """A finding of a list as text."""
+    place = f"{data['path']}:{data['line']}:{data['column']}"
+    yield f"{place}: {data['severity']} {data['code']}: {data['title']}"
+    if data["cost"]:
+        yield f"    cost: {'; '.join(data['cost'])}"
+    if data["hints"]:
+        yield f"    to do: {data['hints'][0]}"
+    if data["also_at"]:
+        yield f"    also at {', '.join(data['also_at'])}"
+
+
+TARGET_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "name": {"type": "string"},
+        "line": {"type": "integer"},
+        "summary": {
+            "type": "string",
+            "description": "Graphs, breaks and recompilations, or that it did not run",
+        },
+        "inputs": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "The calls that were made: what is shown holds for them alone",
+        },
+        "torch": {"type": "string"},
+    },
+}
+_MOST_CALLS = 5
+
+
+def target_data(report: Report, outcome: CheckOutcome | None = None) -> dict[str, Any]:
+    """What ran of a target, and what came of it."""
+    calls = [call.text for call in report.inputs.calls] if report.inputs is not None else []
+    numbers = counts(report)
+    since = outcome.unchanged_since(report) if outcome is not None else None
+    return {
+        "path": shown_path(report.target.path),
+        "name": report.target.name or "__main__",
+        "line": report.target.line,
+        "graphs": numbers.graphs,
+        "breaks": numbers.breaks,
+        "recompilations": numbers.recompilations,
+        "summary": _summary(report),
+        "inputs": [
+            *calls[:_MOST_CALLS],
+            *([f"{len(calls) - _MOST_CALLS} more"] if len(calls) > _MOST_CALLS else []),
+        ],
+        "inputs_from": report.inputs.rung.value if report.inputs is not None else "",
+        "tier": report.tier.value,
+        "torch": report.versions.torch or "",
+        "unchanged_since": None if since is None else since.isoformat(timespec="seconds"),
+    }
+
+
+def _summary(report: Report) -> str:
+    if report.inputs is None:
+        return "not run: no inputs are known"
+    if report.failures and not (report.compiles or report.breaks):
+        return "failed"
+    if not (report.compiles or report.breaks):
+        return "torch compiled nothing"
+    return str(counts(report))
+
+
+def target_text(data: dict[str, Any]) -> str:
+    """A target as text: `GPT2 (model.py:57): 3 graphs, 2 breaks; called GPT2()(i64[2, 32] % 256)`."""
+    called = f"; called {', '.join(data['inputs'])}" if data["inputs"] else ""
+    since = (
+        f"; unchanged since {data['unchanged_since']}, so it did not run again"
+        if data["unchanged_since"]
+        else ""
+    )
+    return f"{data['name']} ({data['path']}:{data['line']}): {data['summary']}{called}{since}"
+
+
+def problem_texts(problems: Iterable[Problem]) -> list[str]:
+    """What could not be done."""
+    return [f"{problem.what}: {problem.why}" for problem in problems]
+
+
+def evidence(reports: Iterable[Report]) -> str:
+    """What the findings of these reports rest on."""
+    versions = sorted({report.versions.torch for report in reports if report.versions.torch})
+    if not versions:
+        return "Nothing ran: this is what the source shows."
+    return (
+        f"torch {', '.join(versions)} traced and compiled the calls that are listed, without code generation. "
+        "Nothing was timed, and other inputs may compile differently."
+    )

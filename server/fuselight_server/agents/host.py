@@ -1,0 +1,54 @@
+"""What the surroundings of an agent's server decide: which folders it may read, whether user code may run, and texts.
+
+Invariant: a tool asks nobody else. A server that a terminal started and one that is attached to an editor differ in
+their host alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from fuselight_server.agents.protocol.toolbox import Caller
+
+
+class Permission(Protocol):
+    """Decides whether user code may run."""
+
+    async def refusal(self, path: Path, caller: Caller) -> str:
+        """Why the code of a file or folder may not run, and what to do; empty if it may.
+
+        It may ask the user, through the caller or in another way.
+        """
+        ...
+
+
+def _no_texts() -> Mapping[str, str]:
+    return {}
+
+
+def _no_python(_path: Path) -> str | None:
+    return None
+
+
+def _ignore(_text: str) -> None:
+    """Log nothing."""
+
+
+@dataclass(frozen=True)
+class AgentHost:
+    """The surroundings of a server for agents."""
+
+    folders: Callable[[], Sequence[Path]]
+    """Absolute folders: no file outside of them is read. Relative paths are relative to the first one that has them."""
+    permission: Permission
+    texts: Callable[[], Mapping[str, str]] = field(default=_no_texts)
+    """Texts by absolute path that stand for those on disk, as an editor's unsaved ones."""
+    python: Callable[[Path], str | None] = field(default=_no_python)
+    """The interpreter with torch for a file; None: the ladder of the command line decides."""
+    log: Callable[[str], None] = field(default=_ignore)
+    """Where the worker's log goes."""

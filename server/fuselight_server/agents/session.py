@@ -1,0 +1,83 @@
+"""What the tools of one server share: the host, the paths they may name, and the works that run.
+
+Invariant: no path outside of the host's folders reaches a use case, links resolved; user code runs only after the
+host's permission was asked.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.shared.protocol import Limits
+from fuselight_server.agents.answers import RefusedCallError
+from fuselight_server.agents.arguments import ArgumentError
+from fuselight_server.agents.works import Works
+from fuselight_server.base.files import within
+from fuselight_server.commands.options import CommandOptions
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable, Sequence
+
+    from fuselight_server.agents.host import AgentHost
+    from fuselight_server.agents.protocol.toolbox import Caller
+
+
+class AgentSession:
+    """The state of one server."""
+
+    def __init__(self, host: AgentHost, turn: asyncio.Lock | None = None) -> None:
+        """`turn`: as in `Works`."""
+        self.host = host
+        self.works = Works(turn)
+
+    def path(self, text: str) -> Path:
+        """The absolute path that a client names. Raises ArgumentError for one outside of the folders."""
+        if not text or "\0" in text:
+            raise ArgumentError(f"`{text!r}` is no path")
+        folders = [Path(os.path.abspath(folder)) for folder in self.host.folders()]  # noqa: PTH100 - resolve() would rename it
+        named = Path(text)
+        candidates = [named] if named.is_absolute() else [folder / named for folder in folders]
+        path = next((path for path in candidates if path.exists()), candidates[0] if candidates else named)
+        path = Path(os.path.abspath(path))  # noqa: PTH100 - the same
+        real = os.path.realpath(path)
+        if not any(within(real, os.path.realpath(folder)) for folder in folders):
+            known = ", ".join(f"`{folder}`" for folder in folders) or "none"
+            raise ArgumentError(f"`{text}` is outside of the folders of this server, which are {known}")
+        return path
+
+    def existing(self, text: str) -> Path:
+        """As `path`, of a file or folder that exists or has an unsaved text. Raises ArgumentError."""
+        path = self.path(text)
+        if not path.exists() and str(path) not in self.host.texts():
+            raise ArgumentError(f"there is no file or folder `{text}`")
+        return path
+
+    async def permit(self, paths: Iterable[Path], caller: Caller) -> None:
+        """Make sure that the code of these paths may run. Raises RefusedCallError."""
+        for path in paths:
+            why = await self.host.permission.refusal(path, caller)
+            if why:
+                raise RefusedCallError(why)
+
+    def options(
+        self,
+        paths: Sequence[Path],
+        targets: Sequence[str] = (),
+        *,
+        notices: list[str] | None = None,
+        seconds: float = 120.0,
+        memory_mb: int = 8192,
+    ) -> CommandOptions:
+        """The options of a use case; `notices` gets what it notifies of."""
+        return CommandOptions(
+            paths=tuple(paths),
+            targets=tuple(targets),
+            python=self.host.python(paths[0]),
+            limits=Limits(seconds=seconds, memory_mb=memory_mb),
+            texts=dict(self.host.texts()),
+            log=self.host.log,
+            notify=(notices if notices is not None else []).append,
+        )

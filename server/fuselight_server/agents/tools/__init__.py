@@ -1,0 +1,1 @@
+"""The tools, each over a use case of `commands/`."""

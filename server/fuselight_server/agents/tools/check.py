@@ -1,0 +1,182 @@
+"""`targets` and `check`: what files compile, and what torch.compile does to it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.agents.answers import ToolAnswer
+from fuselight_server.agents.arguments import Argument
+from fuselight_server.agents.bounds import OFFSET, limit_argument, part_of
+from fuselight_server.agents.finding_data import (
+    FINDING_SCHEMA,
+    TARGET_SCHEMA,
+    evidence,
+    finding_data,
+    finding_lines,
+    problem_texts,
+    target_data,
+    target_text,
+)
+from fuselight_server.agents.tool import (
+    TARGETS,
+    WAIT,
+    Effects,
+    Tool,
+    list_schema,
+    text_schema,
+)
+from fuselight_server.base.finding import Severity, rank
+from fuselight_server.base.formatting import format_count
+from fuselight_server.commands.check import analyze
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.static_targets import list_targets
+from fuselight_server.explain.findings.priority import advice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fuselight_server.agents.protocol.toolbox import Caller
+    from fuselight_server.agents.session import AgentSession
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.static_targets import ListedTarget
+
+PATHS = Argument("paths", "strings", "Python files, or folders with Python files", is_required=True)
+
+
+_NOTHING_RAN = (
+    "Nothing ran: nothing in these files is compiled or has a `# fuselight:` comment. Name a class or function in "
+    "`targets`, which then needs inputs."
+)
+
+
+async def _targets(session: AgentSession, arguments: dict[str, Any], _caller: Caller) -> ToolAnswer:
+    paths = [session.existing(path) for path in arguments["paths"]]
+    listed = await asyncio.to_thread(list_targets, session.options(paths))
+    part = part_of(listed.targets, arguments["offset"], arguments["limit"])
+    rows = [{**dataclasses.asdict(target), "path": shown_path(target.path)} for target in part.items]
+    problems = [*problem_texts(listed.problems), *listed.uncalled]
+    lines = [*map(_target_line, part.items), *([part.rest] if part.rest else []), *problems]
+    text = "\n".join(lines) or "Nothing in these files is compiled, and nothing computes with tensors."
+    return ToolAnswer(text, {"targets": rows, "total": part.total, "rest": part.rest, "problems": problems})
+
+
+def _target_line(target: ListedTarget) -> str:
+    compiled = "compiled in the source" if target.is_compiled else "not compiled in the source"
+    inputs = f"inputs: {target.inputs}" if target.inputs else "inputs: unknown until it runs"
+    runs = f"`check` runs it; {inputs}" if target.is_run else "`check` runs it if it is named in `targets`"
+    return f"{target.name} ({shown_path(target.path)}:{target.line}): {target.kind}, {compiled}; {runs}"
+
+
+async def _check(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
+    paths = [session.existing(path) for path in arguments["paths"]]
+    await session.permit(paths, caller)
+
+    async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        notices: list[str] = []
+        options = session.options(paths, arguments["targets"], notices=notices)
+        outcome = await analyze(options, show, token, uses_kept=arguments["uses_earlier_checks"])
+        if outcome.answers is not None:
+            outcome.answers.save()
+        return _checked(outcome, arguments, notices)
+
+    return await session.works.do("check", work, arguments["wait_seconds"], caller)
+
+
+def _checked(outcome: CheckOutcome, arguments: dict[str, Any], notices: list[str]) -> ToolAnswer:
+    findings = sorted(outcome.findings, key=rank)
+    part = part_of(findings, arguments["offset"], arguments["limit"])
+    rows = [finding_data(finding, outcome.sources) for finding in part.items]
+    targets = [target_data(report, outcome) for report in outcome.reports]
+    first = advice(outcome.priorities)
+    problems = [*problem_texts(outcome.problems), *_unfinished(outcome)]
+    data = {
+        "findings": rows,
+        "total": part.total,
+        "warnings": sum(finding.severity >= Severity.WARNING for finding in findings),
+        "rest": part.rest,
+        "fix_first": first.words() if first is not None else "",
+        "targets": targets,
+        "problems": problems,
+        "evidence": evidence(outcome.reports),
+        "notices": notices,
+    }
+    return ToolAnswer("\n".join(_lines(data)), data)
+
+
+def _unfinished(outcome: CheckOutcome) -> Iterable[str]:
+    """Why a check without findings is no proof that all is well."""
+    if not outcome.reports and not outcome.problems:
+        yield from outcome.uncalled or (_NOTHING_RAN,)
+    for report in outcome.reports:
+        for problem in report.problems:
+            yield f"{report.target.name or '__main__'}: {problem.what}: {problem.why}"
+
+
+def _lines(data: dict[str, Any]) -> Iterable[str]:
+    where = format_count(len(data["targets"]), "target")
+    number = format_count(data["total"], "finding") if data["total"] else "no findings"
+    yield f"{number[0].upper()}{number[1:]} in {where}."
+    if data["fix_first"]:
+        yield data["fix_first"]
+    for row in data["findings"]:
+        yield from finding_lines(row)
+    yield from filter(None, [data["rest"]])
+    yield from map(target_text, data["targets"])
+    yield from (f"not determined: {problem}" for problem in data["problems"])
+    yield data["evidence"]
+    yield from data["notices"]
+
+
+TARGETS_TOOL = Tool(
+    "targets",
+    "List what is compiled",
+    "List the classes, functions and programs in Python files that torch.compile compiles or that could be compiled, "
+    "and where their inputs would come from. Reads the source; nothing runs.",
+    (PATHS, OFFSET, limit_argument(100, "targets")),
+    {
+        "targets": list_schema("Targets in the order of their lines"),
+        "total": {"type": "integer"},
+        "rest": text_schema("What was left out, and how to get it"),
+        "problems": list_schema("What could not be read", {"type": "string"}),
+    },
+    Effects(),
+    _targets,
+)
+CHECK = Tool(
+    "check",
+    "Check with torch.compile",
+    "Compile the targets of Python files and list graph breaks, recompilations, failures and code that is not "
+    "compiled, each on the line that causes it. Runs the user's code on example inputs. A target of which nothing has "
+    "changed is answered from the last check. Takes some seconds.",
+    (
+        PATHS,
+        TARGETS,
+        Argument(
+            "uses_earlier_checks",
+            "boolean",
+            "Whether a target of which nothing has changed is answered from the last check",
+            default=True,
+        ),
+        OFFSET,
+        limit_argument(50, "findings"),
+        WAIT,
+    ),
+    {
+        "findings": list_schema("The worst first", FINDING_SCHEMA),
+        "total": {
+            "type": "integer",
+            "description": "Number of findings; 0 and no problems: nothing is left to do",
+        },
+        "warnings": {"type": "integer", "description": "Findings that are warnings or errors"},
+        "rest": text_schema("What was left out, and how to get it"),
+        "fix_first": text_schema("The line that is worth the first fix, and what it gains; empty if none is"),
+        "targets": list_schema("What ran, on which inputs", TARGET_SCHEMA),
+        "problems": list_schema("What could not be determined", {"type": "string"}),
+        "evidence": text_schema("What the findings rest on, and what was not measured"),
+    },
+    Effects(runs_code=True),
+    _check,
+)

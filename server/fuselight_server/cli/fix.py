@@ -42,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compile with Inductor too in each comparison, which takes longer and needs a C++ compiler or a GPU",
     )
+    parser.add_argument(
+        "--warm",
+        action="store_true",
+        help="also start each target twice, and fix what the second start compiles again",
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -53,6 +58,7 @@ def execute(options: argparse.Namespace) -> int:
         changes_behavior=options.changes_behavior,
         writes=options.write,
         inductor=options.inductor,
+        warm=options.warm,
     )
     from fuselight_server.cli.formats.fixes import fixes_as_json, print_fixes  # noqa: PLC0415 - not for --help
 

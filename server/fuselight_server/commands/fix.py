@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import Problem
 from fuselight_server.base.files import split_text
+from fuselight_server.commands.cache_fixes import CacheFixer
 from fuselight_server.commands.check import shared_findings
 from fuselight_server.commands.fix_parts import fix_part, parts_of, program_attempts
 from fuselight_server.commands.outcome import CheckOutcome
@@ -58,6 +59,8 @@ class FixOutcome:
     diff: str = ""
     refusals: tuple[FindingRefusal, ...] = ()
     """Rewrites that are not offered, with the reasons."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """The whole text of each file with the fixes that have passed, by path."""
 
     def verified_fix(self, first: Priority) -> str:
         """Say which fix of the line to fix first has passed and is not written: `Use torch.where: verified`."""
@@ -79,21 +82,31 @@ async def fix(
     changes_behavior: bool = False,
     writes: bool = False,
     inductor: bool = False,
+    warm: bool = False,
 ) -> FixOutcome:
     """Run all targets, and then try the remedies of the findings of each.
 
     All run first, so that each fix is also verified for the targets after its own. `codes`: how the codes of the
     findings start that are fixed, none for all; `changes_behavior`: whether fixes count that change random numbers,
-    output or exceptions; `inductor`: as in `Fixer`.
+    output or exceptions; `inductor`: as in `Fixer`; `warm`: whether to start each target twice, too, and fix what the
+    second start compiles again.
     """
     classes = FixOptions().classes | ({FixClass.CHANGES} if changes_behavior else set())
     asked = FixOptions(codes, classes)
     with owned_folder("fix") as folder:
         files = FixedFiles(
-            asked, folder, writes=writes, inductor=inductor, texts=options.texts, notify=options.notify
+            asked,
+            folder,
+            writes=writes,
+            inductor=inductor,
+            warm=warm,
+            texts=options.texts,
+            notify=options.notify,
         )
         checked = await report_each(options, show, token, files.report_of, after_all=files.fix_all)
-    outcome = FixOutcome(checked, files.attempts, files.unsolved, files.diff(), tuple(files.refusals))
+    outcome = FixOutcome(
+        checked, files.attempts, files.unsolved, files.diff(), tuple(files.refusals), dict(files.fixer.texts)
+    )
     if writes:
         files.write(checked)
     shared_findings(checked)
@@ -110,12 +123,17 @@ class FixedFiles:
         *,
         writes: bool,
         inductor: bool = False,
+        warm: bool = False,
         texts: Mapping[str, str] | None = None,
         notify: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """`folder`: an empty one for the results of runs. `inductor`: as in `Fixer`. `texts`: as in the options."""
+        """`folder`: an empty one for the results of runs. `inductor`: as in `Fixer`; `warm`: as in `fix`.
+
+        `texts`: as in the options.
+        """
         self._given = texts or {}
         self._notify = notify
+        self._warm = warm
         self.unsolved = 0
         self.refusals: list[FindingRefusal] = []
         self._asked = asked
@@ -162,6 +180,8 @@ class FixedFiles:
         """Fix the findings of all targets; if files are written, the outcome gets the reports after that."""
         for number, (target_run, parts) in enumerate(self._targets):
             last = [await self._fixed(part, first) for part, first in parts][-1]
+            if self._warm:
+                await self._fix_caches(target_run, outcome)
             is_part = parts[0][0] is not target_run
             if self._writes and is_part:
                 last = await target_run.report(self.fixer.request(target_run))
@@ -178,6 +198,17 @@ class FixedFiles:
             self.unsolved += not rewrites.remedies
             self.refusals += [FindingRefusal(finding, refusal) for refusal in rewrites.refused]
         return last
+
+    async def _fix_caches(self, target_run: TargetRun, outcome: CheckOutcome) -> None:
+        """Fix what a second start of a target compiles again."""
+        parts = next(parts for known, parts in self._targets if known is target_run)
+        now = [(part, self.fixer.known_report(part) or report) for part, report in parts]
+        if any(report.failures for _, report in now):
+            return
+        caches = CacheFixer(self.fixer, target_run, now, outcome.readings)
+        await caches.fix(self._asked)
+        self.unsolved += caches.unsolved
+        self.refusals += [FindingRefusal(finding, refusal) for finding, refusal in caches.refused]
 
     # Files
 

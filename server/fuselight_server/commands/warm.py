@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
     from fuselight_server.explain.findings import Thresholds
-    from fuselight_server.jobs.caches.model import CacheSummary, StartPicture
+    from fuselight_server.jobs.caches.bypasses import ReadLine
+    from fuselight_server.jobs.caches.model import CacheResult, CacheSummary, StartPicture
     from fuselight_server.jobs.trace_log.model import LoggedJob
+    from fuselight_server.source.reading import Reading
 
 STARTS = ("first start", "second start")
 
@@ -73,6 +75,16 @@ class WarmTarget:
     restart: StartPicture | None
     findings: tuple[Finding, ...] = ()
     tried: tuple[TriedCure, ...] = ()
+
+    @property
+    def lost(self) -> tuple[CacheResult, ...]:
+        """What the second start did again, the most expensive first."""
+        return self.second.lost if self.second is not None else ()
+
+    @property
+    def lost_seconds(self) -> float:
+        """Estimate."""
+        return sum(row.lost_seconds or 0.0 for row in self.lost)
 
 
 @dataclass
@@ -149,20 +161,18 @@ async def check_warm(
 
 async def warm_target(target_run: TargetRun, outcome: CheckOutcome) -> WarmTarget:
     """Start one target twice; twice more with each setting that may cure what the second start compiled again."""
-    target = await _start_twice(target_run, outcome)
+    target = await start_twice(target_run, outcome.sources.line, outcome.readings)
     tried = []
     for setting, value in _settings_to_try(target).items():
-        again = await _start_twice(target_run, outcome, {setting: value})
-        rows = again.second.lost if again.second is not None else ()
-        lost = sum(row.lost_seconds or 0.0 for row in rows)
+        again = await start_twice(target_run, outcome.sources.line, outcome.readings, {setting: value})
         is_unknown = any(problem.stage == "settings" for problem in again.report.problems)
-        tried.append(TriedCure(setting, value, WarmState.FAILED if is_unknown else again.state, lost))
+        state = WarmState.FAILED if is_unknown else again.state
+        tried.append(TriedCure(setting, value, state, again.lost_seconds))
     return dataclasses.replace(target, tried=tuple(tried))
 
 
 def _settings_to_try(target: WarmTarget) -> dict[str, bool]:
-    rows = target.second.lost if target.second is not None else ()
-    cures = [cause.cure for row in rows for cause in row.causes]
+    cures = [cause.cure for row in target.lost for cause in row.causes]
     return {
         cure.setting: cure.value
         for cure in cures
@@ -170,10 +180,16 @@ def _settings_to_try(target: WarmTarget) -> dict[str, bool]:
     }
 
 
-async def _start_twice(
-    target_run: TargetRun, outcome: CheckOutcome, settings: Mapping[str, bool] | None = None
+async def start_twice(
+    target_run: TargetRun,
+    read_line: ReadLine,
+    readings: Mapping[str, Reading],
+    settings: Mapping[str, bool] | None = None,
 ) -> WarmTarget:
-    """Start one target with an empty cache, then with what the first start left in it."""
+    """Start one target with an empty cache, then with what the first start left in it.
+
+    `read_line`: a line of the source that runs. `readings`: the files whose ignore comments count.
+    """
     with owned_folder("warm") as folder:
         logs = [Path(folder) / name.replace(" ", "_") for name in STARTS]
         reports = []
@@ -182,9 +198,8 @@ async def _start_twice(
             reports.append(await _start(target_run, name, log, Path(folder) / "caches", settings or {}))
             if reports[-1].failures:
                 return WarmTarget(reports[-1], WarmState.FAILED, None, None, None, None)
-        return _compared(
-            reports[-1], [_job(log, name) for name, log in zip(STARTS, logs, strict=True)], outcome
-        )
+        jobs = [_job(log, name) for name, log in zip(STARTS, logs, strict=True)]
+        return _compared(reports[-1], jobs, read_line, readings)
 
 
 async def _start(
@@ -207,22 +222,24 @@ def _job(log: Path, name: str) -> LoggedJob | None:
     return dataclasses.replace(jobs[0], name=f"the {name}") if jobs else None
 
 
-def _compared(report: Report, jobs: list[LoggedJob | None], outcome: CheckOutcome) -> WarmTarget:
+def _compared(
+    report: Report, jobs: list[LoggedJob | None], read_line: ReadLine, readings: Mapping[str, Reading]
+) -> WarmTarget:
     first, second = jobs
     if first is None or second is None:
         return WarmTarget(report, WarmState.NOTHING_COMPILED, None, None, None, None)
-    summary = summarize(second, first, read_line=outcome.sources.line)
+    summary = summarize(second, first, read_line=read_line)
     findings = cache_findings(
         summary, inputs="second start of a program with a shared cache", torch=report.versions.torch or ""
     )
     return WarmTarget(
         report=report,
         state=_state(second, summary),
-        first=summarize(first, read_line=outcome.sources.line),
+        first=summarize(first, read_line=read_line),
         second=summary,
         start=_longest_start(first),
         restart=_longest_start(second),
-        findings=without_ignored(tuple(findings), outcome.readings),
+        findings=without_ignored(tuple(findings), readings),
     )
 
 

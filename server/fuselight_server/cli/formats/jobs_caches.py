@@ -14,6 +14,7 @@ from fuselight_server.base.formatting import format_count, format_estimate, form
 from fuselight_server.cli.formats.text_parts import print_heading
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.warm import WarmState
+from fuselight_server.jobs.caches.findings import cure_text
 from fuselight_server.jobs.caches.words import CACHE_NAMES, STAGE_NAMES, STATE_NAMES, sentence
 
 if TYPE_CHECKING:
@@ -96,8 +97,9 @@ def _print_group(rows: list[CacheResult], terminal: Terminal, locate: Callable[[
 
 def _print_cause(cause: CacheCause, terminal: Terminal) -> None:
     terminal.print(f"    {sentence(cause.text)}")
-    if cause.cure is not None:
-        terminal.print(f"    to do: {cause.cure.text}")
+    cure = cure_text(cause)
+    if cure:
+        terminal.print(f"    to do: {cure}")
 
 
 def _place(location: Location | None, locate: Callable[[Location], Location]) -> str:

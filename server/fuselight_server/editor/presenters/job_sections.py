@@ -30,6 +30,7 @@ from fuselight_server.editor.presenters.job_page_types import (
     JobWait,
 )
 from fuselight_server.explain.benchmarks.page_types import MachineFact, PagePlace
+from fuselight_server.jobs.caches.findings import cure_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -254,7 +255,7 @@ def _cache_row(same: Sequence[CacheResult], labels: Mapping[str, str], view: Job
         at=view.logged(at),
         lost=first.lost_seconds,
         causes=tuple(dict.fromkeys(cause.text for cause in first.causes)),
-        cures=tuple(dict.fromkeys(cause.cure.text for cause in first.causes if cause.cure is not None)),
+        cures=tuple(dict.fromkeys(filter(None, map(cure_text, first.causes)))),
         count=sum(row.count for row in same),
     )
 

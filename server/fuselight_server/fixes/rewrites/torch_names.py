@@ -43,6 +43,8 @@ NAMES = (
     _attribute("torch._dynamo.config.allow_unspec_int_on_nn_module", (2, 7)),
     _attribute("torch._dynamo.config.ignore_logging_functions", (2, 11)),
     _attribute("torch._dynamo.config.trace_autograd_ops", (2, 11)),
+    _attribute("torch._functorch.config.autograd_cache_allow_custom_autograd_functions", (2, 11)),
+    _attribute("torch._inductor.config.unsafe_marked_cacheable_functions", (2, 11)),
 )
 """Without the arguments of `torch.compile` for dynamic sizes: with an older torch, another fix marks the sizes."""
 

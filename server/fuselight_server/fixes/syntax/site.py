@@ -85,7 +85,7 @@ class Site:
             start = len(data[:first].decode())
             if _UNCOMMON_ENDS.search(source) or text[start : start + len(source)] != source:
                 return None
-            parsed = _parse(source)
+            parsed = parsed_source(source)
         except (UnicodeError, cst.ParserSyntaxError, RecursionError):
             return None
         return cls(finding, report, text, start, source, chunk.line, chunk.column, chunks, *parsed)
@@ -537,7 +537,7 @@ def chunks_of_text(path: str, text: str) -> tuple[Chunk, ...]:
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _parse(source: str) -> _Parsed:
+def parsed_source(source: str) -> _Parsed:
     """A chunk, the ranges of its nodes and the parent of each. Raises ParserSyntaxError or RecursionError."""
     wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
     parents: dict[cst.CSTNode, cst.CSTNode] = {}

@@ -150,7 +150,11 @@ class FixOptions:
 
     def takes(self, finding: Finding) -> bool:
         """Whether a finding is selected."""
-        return not self.select or finding.code.startswith(self.select)
+        return self.selects(finding.code)
+
+    def selects(self, code: str) -> bool:
+        """Whether findings of a code are selected."""
+        return not self.select or code.startswith(self.select)
 
 
 class FixTarget(Protocol):
@@ -212,12 +216,20 @@ class Fixer:
 
     def request(self, target: FixTarget) -> RunRequest:
         """The run of the texts so far."""
-        return with_texts(target.request, self.texts)
+        return self.request_with(target, {})
+
+    def request_with(self, target: FixTarget, texts: Mapping[str, str]) -> RunRequest:
+        """The run of the texts so far, with further changed texts."""
+        return with_texts(target.request, {**self.texts, **texts})
 
     def add(self, target: FixTarget, report: Report) -> None:
         """Add a target whose calls must stay the same as well, or its report of the texts so far."""
         self._runs = [run for run in self._runs if run[0] is not target]
         self._runs.append((target, report))
+
+    def known_report(self, target: FixTarget) -> Report | None:
+        """The last report of a target."""
+        return next((report for known, report in self._runs if known is target), None)
 
     def candidates(self, finding: Finding, report: Report) -> tuple[Remedy, ...]:
         """The remedies of a finding, the best first, not verified."""
@@ -367,17 +379,7 @@ class Fixer:
         if verification.not_reached:
             notes = (*notes, f"not compared, as the time ended: {_shown_cases(verification.not_reached)}")
         if not verdict.passed:
-            return dataclasses.replace(
-                first,
-                status=FixStatus.REFUSED,
-                why=verdict.words,
-                report=None,
-                tried=tried,
-                notes=notes,
-                graphs=None,
-                effect="",
-                is_checking=False,
-            )
+            return with_attempt_refused(dataclasses.replace(first, tried=tried, notes=notes), verdict.words)
         exceptions = tuple(dict.fromkeys((*first.exceptions, *verdict.exceptions)))
         lowered = first.fix_class is FixClass.EXACT and (exceptions or verdict.rounds)
         return dataclasses.replace(
@@ -506,6 +508,19 @@ class Fixer:
         if path not in self.texts or before is None:
             return finding.span.line
         return LineMap.between(self.texts[path], before).places(finding.span.line)[0]
+
+
+def with_attempt_refused(attempt: Attempt, why: str) -> Attempt:
+    """The attempt after something has refused it."""
+    return dataclasses.replace(
+        attempt,
+        status=FixStatus.REFUSED,
+        why=why,
+        report=None,
+        graphs=None,
+        effect="",
+        is_checking=False,
+    )
 
 
 def _earned(remedy: Remedy, verdict: Verdict) -> FixClass:

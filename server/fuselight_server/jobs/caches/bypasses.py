@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
-from fuselight_server.jobs.caches.model import CacheCause, CauseKind, Cure
+from fuselight_server.jobs.caches.model import CacheCause, CauseKind, Cure, CureRewrite
 from fuselight_server.jobs.trace_log.graphs import lines_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class _Reason:
 
 _PASS_CURE = Cure(
     "Derive the pass from torch._inductor.custom_graph_pass.CustomGraphPass and return from `uuid()` a text that "
-    "changes with its code, such as `get_hash_for_files((__file__,))`."
+    "changes with its code, such as `get_hash_for_files((__file__,))`.",
+    rewrite=CureRewrite.PASS_KEY,
 )
 _REASONS = (
     _Reason(
@@ -60,7 +61,7 @@ _REASONS = (
         "autocast is entered inside the compiled function, and AOTAutograd's cache has no key for that",
         Cure(
             "Enter autocast around the call of the compiled function: its state is then part of the key.",
-            is_rewrite=True,
+            rewrite=CureRewrite.AUTOCAST_OUTSIDE,
         ),
         r"(?:.*\.)?_enter_autocast",
     ),
@@ -102,7 +103,8 @@ _REASONS = (
         "`{module}.{name}` is called in the graph, and torch does not know whether its code has changed",
         Cure(
             "Register it with torch.library.custom_op, or name it in "
-            f"`{_MARK_CACHEABLE}` with a version that you change with its code."
+            f"`{_MARK_CACHEABLE}` with a version that you change with its code.",
+            rewrite=CureRewrite.FUNCTION_KEY,
         ),
         r"(?:.*[._])?{name}",
     ),
@@ -205,9 +207,10 @@ def bypass_cause(
             continue
         groups = {name: (value or "").strip() for name, value in match.groupdict().items()}
         where = _location(known, groups, lines, read_line)
-        return CacheCause(
-            CauseKind.BYPASS, known.text.format(**groups), where, cure=known.cure, torch_reason=text
-        )
+        cure = known.cure
+        if cure is not None and cure.rewrite is CureRewrite.FUNCTION_KEY:
+            cure = replace(cure, subject=f"{groups['module']}.{groups['name']}")
+        return CacheCause(CauseKind.BYPASS, known.text.format(**groups), where, cure=cure, torch_reason=text)
     shown = " ".join(text.split())[:300] or exception or "torch gives no reason"
     return CacheCause(CauseKind.BYPASS, f"torch does not cache it: {shown}", torch_reason=text or None)
 

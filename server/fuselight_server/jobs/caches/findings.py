@@ -86,7 +86,7 @@ def _finding(
         sentence(cause.text),
         f"Cost: {'; '.join(cost)}.",
         f"Compared with {compared}." if compared else "",
-        cause.cure.text if cause.cure is not None else "",
+        cure_text(cause),
     ]
     return Finding(
         code=code,
@@ -104,6 +104,15 @@ def _finding(
         cost=tuple(cost),
         subject=f"{cause.kind.value}:{cause.text}",
     )
+
+
+def cure_text(cause: CacheCause) -> str:
+    """What to do, and how to try it; empty if nothing is known."""
+    cure = cause.cure
+    if cure is None:
+        return ""
+    is_tried = cure.has_fix and cause.kind in {CauseKind.BYPASS, CauseKind.DISABLED}
+    return f"{cure.text} `fuselight fix --warm` tries it where the file allows." if is_tried else cure.text
 
 
 def _title(code: str, result: CacheResult) -> str:

@@ -107,6 +107,16 @@ class CauseKind(Enum):
     """A setting switches the cache off."""
 
 
+class CureRewrite(Enum):
+    """A change of the source that lets a cache hit."""
+
+    AUTOCAST_OUTSIDE = "autocast_outside"
+    """Of `CacheCause.location`, which enters autocast."""
+    FUNCTION_KEY = "function_key"
+    """Of the function `Cure.subject`, which the graph calls."""
+    PASS_KEY = "pass_key"  # noqa: S105 - not a password
+
+
 @dataclass(frozen=True, slots=True)
 class Cure:
     """What to change so that the next start hits."""
@@ -117,8 +127,15 @@ class Cure:
     """A setting of torch to change, if that is the cure."""
     value: bool | None = None
     """The value of the setting, where it can be tried: it changes what is cached, and nothing else."""
-    is_rewrite: bool = False
-    """Whether a change of the source on `CacheCause.location` is the cure."""
+    rewrite: CureRewrite | None = None
+    """The change of the source that is the cure, if there is a known one."""
+    subject: str | None = None
+    """What the rewrite is about, as torch names it: `__main__.folded`."""
+
+    @property
+    def has_fix(self) -> bool:
+        """Whether `fuselight fix --warm` can try it."""
+        return self.rewrite is not None or (self.setting is not None and self.value is not None)
 
 
 @dataclass(frozen=True, slots=True)

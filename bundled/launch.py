@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a program that is run by its path, in no package
-"""Starts the language server of the extension: `python -I -S -X utf8 launch.py`.
+"""Starts the language server of the extension: `python -I -S -X utf8 launch.py`; with arguments, that command.
 
 Invariant: only the extension's own folders are put on the import path, so that neither the workspace nor the
 packages of this interpreter can change what the server runs. Without bundled libraries (a checkout that has not been
@@ -24,7 +24,11 @@ def main() -> None:
         os.path.join(extension, "compiler"),  # noqa: PTH118 - as above
         os.path.join(extension, "bundled", "libs"),  # noqa: PTH118 - as above
     ]
-    from fuselight_server.editor.app import main as serve  # noqa: PLC0415 - importable only from here on
+    if len(sys.argv) > 1:  # as `mcp --attach FOLDER`, for an agent
+        from fuselight_server.cli.command_line import run_command  # noqa: PLC0415 - importable only from here on
+
+        sys.exit(run_command())
+    from fuselight_server.editor.app import main as serve  # noqa: PLC0415 - as above
 
     serve()
 

@@ -318,6 +318,11 @@ ROOMS = (
         "fuselight.shared",
     ),
     _room(
+        f"{_S}.agents.attachment",
+        "agents at a language server that runs: its address, its listener, the bridge from stdin and stdout",
+        "fuselight.shared base agents.protocol",
+    ),
+    _room(
         f"{_S}.editor",
         "the language server; LSP types appear only here",
         "base execution editor.handlers editor.session",
@@ -336,7 +341,7 @@ ROOMS = (
     _room(
         f"{_S}.editor.session",
         "the mutable state: when to run, consent, live runs",
-        "fuselight.shared base source execution explain fixes jobs commands editor.results editor.rules",
+        "fuselight.shared base source execution explain fixes jobs commands agents editor.results editor.rules",
     ),
     _room(
         f"{_S}.editor.presenters",
@@ -441,9 +446,15 @@ EXTENSION_ROOMS = (
         "vscode",
     ),
     _room(
+        f"{_X}.agents",
+        "offers the tools of the language server to coding agents, of the editor and of others",
+        "messages workbench server",
+        "vscode",
+    ),
+    _room(
         _X,
         "`main.ts` makes the parts and connects them; `commands.ts` the commands; what tests wait for",
-        "bench cursor graphs help interpreter jobs kernels messages report server status tune workbench",
+        "agents bench cursor graphs help interpreter jobs kernels messages report server status tune workbench",
         "vscode vscode-languageclient",
     ),
     _room(f"{_W}.page", "elements, messages of VS Code, what a reader has opened and selected"),

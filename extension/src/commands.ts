@@ -5,6 +5,7 @@
  */
 
 import * as vscode from "vscode";
+import type { AgentProvider } from "./agents/provider";
 import type { BenchView } from "./bench/view";
 import { activeFolder, targetAtCursor } from "./cursor/cursor";
 import { codeOf, findingAtCursor, goToFinding } from "./cursor/findings";
@@ -47,6 +48,7 @@ export interface Parts {
   readonly benchmarks: BenchView;
   readonly tunings: TuneView;
   readonly jobs: JobView;
+  readonly agents: AgentProvider;
   readonly log: vscode.LogOutputChannel;
 }
 
@@ -100,6 +102,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.compareJob": jobs.compare,
     "fuselight.showJob": jobs.show,
     "fuselight.closeJob": jobs.close,
+    "fuselight.copyAgentConfiguration": parts.agents.copyConfiguration,
     "fuselight.openWalkthrough": openWalkthrough,
     "fuselight.openPage": openPageOf,
     "fuselight.applyPreviewedFix": parts.fixes.apply,

@@ -6,6 +6,7 @@
 
 import * as vscode from "vscode";
 import { ShowMessageNotification, ShowMessageRequest } from "vscode-languageclient/node";
+import { createAgentProvider } from "./agents/provider";
 import { createBenchView } from "./bench/view";
 import { type Parts, registerCommands } from "./commands";
 import { createGraphView } from "./graphs/view";
@@ -92,6 +93,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
       kernelsChanged(); // documents that were open before the server started
       void benchmarks.changed();
       void tunings.changed();
+      agents.changed();
     }
     const hasInterpreter = board.all().some((one) => one.interpreter !== null);
     void vscode.commands.executeCommand("setContext", "fuselight.hasInterpreter", hasInterpreter);
@@ -107,6 +109,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   const benchmarks = createBenchView(context.extensionUri, lifecycle);
   const tunings = createTuneView(context.extensionUri, lifecycle);
   const jobs = createJobView(context, lifecycle);
+  const agents = createAgentProvider(context, lifecycle);
 
   function kernelsChanged(uri?: string): void {
     void graphs.changed(uri);
@@ -115,7 +118,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   }
 
   const storage = context.storageUri ?? context.globalStorageUri;
-  const views = { fixes, report, kernels, marks, heat, graphs, benchmarks, tunings, jobs };
+  const views = { fixes, report, kernels, marks, heat, graphs, benchmarks, tunings, jobs, agents };
   const parts: Parts = { context, storage, lifecycle, board, consent, log, ...views };
   context.subscriptions.push(
     log,
@@ -129,6 +132,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     benchmarks,
     tunings,
     jobs,
+    agents,
     warnOfInterpreters(board),
     watchEnvironments(environmentAppeared),
     createDeviceItem(board),

@@ -13,7 +13,7 @@ export type TestingApi = ReturnType<typeof createTestingApi>;
 
 export function createTestingApi(
   ready: Promise<void>,
-  { board, lifecycle, consent, report, marks, heat, jobs, storage }: Parts,
+  { board, lifecycle, consent, report, marks, heat, jobs, agents, storage }: Parts,
 ) {
   /** Resolves at the first status for which `wanted` holds, including the current one. */
   function until(wanted: (status: Status) => boolean): Promise<Status> {
@@ -43,6 +43,8 @@ export function createTestingApi(
     heat: (uri: vscode.Uri) => heat.marks(uri),
     /** The open jobs, as the server lists them. */
     jobs: () => jobs.listed(),
+    /** The program that serves an agent of this editor. */
+    agentServer: () => agents.attached(),
     /** The findings as they are published, with the links of their codes. */
     withPageLinks,
     /** The folder of files that the extension makes. */

@@ -55,6 +55,23 @@ def shared_folder(purpose: str, owner: int, key: str) -> str:
     return folder
 
 
+def folders_of(purpose: str) -> list[str]:
+    """The folders for a purpose that live processes of this user own, as of `new_folder`; the newest first."""
+    here = {"user": str(_user()), "namespace": str(_namespace())}
+    start = f"fuselight-{purpose}-"
+    known: list[tuple[float, str]] = []
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(tempfile.gettempdir()):
+            name = _NAME.fullmatch(entry.name) if entry.name.startswith(start) else None
+            if name is None or {key: name[key] for key in here} != here or not is_alive(int(name["pid"])):
+                continue
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode) and status.st_uid == _user():
+                    known.append((status.st_mtime, entry.path))
+    return [path for _, path in sorted(known, reverse=True)]
+
+
 def remove_abandoned(parent: str) -> None:
     """Delete the folders in `parent` whose owners are dead."""
     here = {"user": str(_user()), "namespace": str(_namespace())}

@@ -241,6 +241,8 @@ export const targetAtRequest = request<
 export const kernelsAtRequest = request<KernelsAt, { readonly kernels: readonly KernelEntry[] }>("kernelsAt");
 export const kernelDocumentRequest = request<KernelId, KernelDocument>("kernelDocument");
 export const kernelLinesRequest = request<OfFile, { readonly lines: readonly KernelLine[] }>("kernelLines");
+/** The folder that `fuselight mcp --attach` takes; empty where agents cannot attach. */
+export const agentAddressRequest = request<OfFolder, { readonly address: string }>("agentAddress");
 export const doctorRequest = request<OfFolder, string>("doctor");
 export const graphsRequest = request<GraphTarget, GraphPicture>("graphs");
 export const measuredChangedNotification = notification<BenchTarget>("measuredChanged");

@@ -174,6 +174,8 @@ class Settings:
     kernels: KernelSettings = KernelSettings()
     bench: BenchSettings = field(default_factory=BenchSettings)
     tune: TuneSettings = field(default_factory=TuneSettings)
+    agents: bool = True
+    """Whether coding agents can attach; read of the window, not of a folder."""
     trace: TraceSettings = TraceSettings()
     resolved_interpreter: Interpreter | None = None
     """Put in by the client; not a setting of the user's."""

@@ -15,6 +15,7 @@ from fuselight_server.cli.options import add_python_option
 
 if TYPE_CHECKING:
     import argparse
+    from typing import NoReturn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="let the agent run the code of these files and folders; without PATH, of every --root",
     )
+    parser.add_argument(
+        "--attach",
+        metavar="FOLDER",
+        nargs="?",
+        const="",
+        help="serve from the editor that has the working folder open, with its unsaved texts; the editor asks before "
+        "code runs. FOLDER: the address that an editor gives",
+    )
     add_python_option(parser, "Python interpreter with torch")
     parser.add_argument(
         "--instructions", action="store_true", help="print the text that a model gets, and exit"
@@ -47,6 +56,8 @@ def execute(options: argparse.Namespace) -> int:
 
         standard_output().write_data(INSTRUCTIONS)
         return 0
+    if options.attach is not None:
+        _attach(options)
     folders = [_folder(folder) for folder in options.root or [Path.cwd()]]
     os.chdir(folders[0])  # paths are shown and read as relative to it
     allowed = _allowed(options.allow_run, folders)
@@ -64,6 +75,20 @@ def execute(options: argparse.Namespace) -> int:
         log=log,
     )
     return serve(lambda: AgentToolbox(AgentSession(host)))
+
+
+def _attach(options: argparse.Namespace) -> NoReturn:
+    """Serve from an editor until the client or the editor ends. Raises CommandError."""
+    if options.allow_run is not None or options.python is not None:
+        raise CommandError(
+            "--attach leaves consent and the interpreter to the editor: leave out the other options."
+        )
+    from fuselight_server.agents.attachment.addresses import connect_for, connect_to  # noqa: PLC0415 - only here
+    from fuselight_server.agents.attachment.bridge import bridge  # noqa: PLC0415 - the same
+
+    if options.attach:
+        bridge(connect_to(Path(options.attach)))
+    bridge(connect_for(_folder((options.root or [Path.cwd()])[0])))
 
 
 def _folder(path: Path) -> Path:

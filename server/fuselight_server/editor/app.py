@@ -21,6 +21,7 @@ from fuselight_server.base.interrupts import INTERRUPTED, STOPPED, raise_at_inte
 from fuselight_server.base.pipes import ThreadedWriter, own_pipes
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.editor.handlers import (
+    agents,
     bench,
     code_action,
     code_lens,
@@ -161,6 +162,7 @@ def _register(server: Server) -> None:
         (protocol.OPEN_JOB, jobs.open_job),
         (protocol.CLOSE_JOB, jobs.close_job),
         (protocol.JOB, jobs.answer_page),
+        (protocol.AGENT_ADDRESS, agents.agent_address),
     ):
         register(server, method, handler)
     register(server, types.TEXT_DOCUMENT_CODE_LENS, code_lens.code_lens, types.CodeLensOptions())

@@ -1,8 +1,11 @@
 /** The extension's logic in the real extension host: runs, findings, recovery, the report, the problem report. */
 
 const assert = require("node:assert/strict");
+const { spawn } = require("node:child_process");
+const { once } = require("node:events");
 const fs = require("node:fs");
 const path = require("node:path");
+const readline = require("node:readline");
 const vscode = require("vscode");
 const {
   activate,
@@ -75,6 +78,33 @@ describe("Runs", () => {
     assert.ok(text.replaceAll("\\", "").includes(`torch: not installed in ${python}`), text);
     await vscode.window.showTextDocument(model());
   }
+
+  it("serves an agent with its tools and the text of the editor", async () => {
+    assert.equal(typeof vscode.lm.registerMcpServerDefinitionProvider, "function");
+    const { command, args } = await api.agentServer();
+    const agent = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
+    try {
+      const lines = readline.createInterface({ input: agent.stdout })[Symbol.asyncIterator]();
+      const ask = async (id, method, params) => {
+        agent.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
+        return JSON.parse((await lines.next()).value).result;
+      };
+      const client = { name: "test", version: "1" };
+      await ask(1, "initialize", { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: client });
+      const { tools } = await ask(2, "tools/list", {});
+      assert.ok(tools.some(({ name }) => name === "check"));
+      const paths = [model().fsPath];
+      const answer = await ask(3, "tools/call", { name: "targets", arguments: { paths } });
+      assert.equal(answer.isError, false, JSON.stringify(answer));
+      assert.match(answer.content[0].text, /model\.py/);
+      const outside = await ask(4, "tools/call", { name: "targets", arguments: { paths: ["/etc/hosts"] } });
+      assert.match(outside.content[0].text, /outside of the folders/);
+    } finally {
+      agent.stdin.end();
+      await once(agent, "exit");
+    }
+    assert.equal(agent.exitCode, 0);
+  });
 
   it("chooses the interpreter of the setting and says so", () => {
     const own = api.resolution().folders.find((one) => one.uri === folder().uri.toString());

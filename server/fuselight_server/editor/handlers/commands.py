@@ -89,6 +89,7 @@ def ask_again(server: Server, options: dict[str, Any]) -> None:
         folder = server.state.folder_of(path)
         server.ui.forget_answers(folder)
         server.analysis.consent.forget(folder)
+        server.analysis.agents.forget(folder)
         server.analysis.live.settings_changed()
         server.ui.runs_changed()
 

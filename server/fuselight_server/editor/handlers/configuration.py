@@ -88,6 +88,7 @@ async def _pull(server: Server) -> None:
     server.ui.runs_changed()
     server.analysis.live.settings_changed()
     server.state.mark_findings(document.path for document in server.state.documents.values())
+    await server.analysis.agents.apply()
 
 
 async def _ask(server: Server, folders: Sequence[Folder]) -> Sequence[Any]:

@@ -71,6 +71,7 @@ def trust(server: Server, params: TrustParams) -> None:
         server.spawn(configuration.load_results(server), "reading the last runs")
     else:
         server.spawn(server.analysis.restart(None), "stopping workers")
+    server.spawn(server.analysis.agents.apply(), "listening for agents")
     server.ui.runs_changed()
 
 

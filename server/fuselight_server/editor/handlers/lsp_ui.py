@@ -20,7 +20,7 @@ from fuselight_server.editor.handlers.protocol import (
 )
 from fuselight_server.editor.handlers.status import ProgressBars, TimedRunNotifications, statuses
 from fuselight_server.editor.session.consent import LATER, NEVER
-from fuselight_server.editor.session.ui import first_call_of
+from fuselight_server.editor.session.ui import agents_of, first_call_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -159,8 +159,11 @@ class LspUi:
         """Put a question to the user; return one of its answers, `later` where it was closed without one."""
         if self._server.state.client.confirm_run:
             program = self._server.uri_of(question.program) if question.program else None
+            folder = question.folder.uri or question.folder.path
+            if question.is_for_agents:
+                program = agents_of(folder)
             params = {
-                "folder": question.folder.uri or question.folder.path,
+                "folder": folder,
                 "program": first_call_of(program) if program and question.is_part else program,
                 "message": question.message,
                 "detail": question.detail,
@@ -175,8 +178,9 @@ class LspUi:
     async def _kept_answer(self, question: Question) -> str:
         """The answer that the user has given before, else the one that the user gives now, which is kept."""
         kept = await asyncio.to_thread(self._answers.answer, question.subject)
-        # A user who asks for a run where runs are off may have changed their mind.
-        if kept in question.answers.values() and not (question.explicit and kept == NEVER):
+        # A user who asks for a run where runs are off may have changed their mind; an agent has none.
+        asks_again = question.explicit and not question.is_for_agents and kept == NEVER
+        if kept in question.answers.values() and not asks_again:
             return str(kept)
         title = await self.offer(f"{question.message} {question.detail}", question.answers)
         answer = question.answers.get(title or "", LATER)

@@ -44,6 +44,7 @@ OPEN_JOB = "fuselight/openJob"
 CLOSE_JOB = "fuselight/closeJob"
 JOB = "fuselight/job"
 JOBS_CHANGED = "fuselight/jobsChanged"
+AGENT_ADDRESS = "fuselight/agentAddress"
 NOTIFICATIONS = frozenset({STATUS, REPORT_CHANGED, MEASURED_CHANGED, TUNED_CHANGED, JOBS_CHANGED})
 """What the server sends without a request: to clients that ask for it at the start."""
 
@@ -243,6 +244,7 @@ _OURS: dict[str, type[Any]] = {
     OPEN_JOB: _message(OPEN_JOB, OpenJobParams),
     CLOSE_JOB: _message(CLOSE_JOB, CloseJobParams),
     JOB: _message(JOB, JobParams),
+    AGENT_ADDRESS: _message(AGENT_ADDRESS, FolderParams),
 }
 
 

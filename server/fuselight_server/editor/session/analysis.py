@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from fuselight_server.editor.session.agents import AttachedAgents
 from fuselight_server.editor.session.background import BackgroundTasks, log_failures
 from fuselight_server.editor.session.benchmarks import BenchmarkSession
 from fuselight_server.editor.session.change_notices import ChangeNotices
@@ -82,6 +83,7 @@ class Analysis:
             benchmark_turn=self.benches.turn,
             tasks=self.tasks,
         )
+        self.agents = AttachedAgents(state, ui, self.workers.interpreter)
         self.runs = Runs(
             worker=self.workers.run,
             deliver=self._deliver,
@@ -204,7 +206,13 @@ class Analysis:
         self.throttle.close()
         self.jobs.end()
         # Together: a run whose worker is gone or stuck would be waited for, and its worker ended only then.
-        await asyncio.gather(self.fixes.close(), self.live.close(), self.runs.close(), self.workers.close())
+        await asyncio.gather(
+            self.fixes.close(),
+            self.live.close(),
+            self.runs.close(),
+            self.workers.close(),
+            self.agents.close(),
+        )
 
     # The queue is made before those that it calls: they request further runs of it.
 

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.state import Folder
 
 
+def agents_of(folder: str) -> str:
+    """What stands for the runs of agents in a folder: of a path or a URI."""
+    return f"{folder}/#agents"
+
+
 def first_call_of(program: str) -> str:
     """What stands for a program up to its first call: of a path or a URI."""
     return f"{program}{FIRST_CALL}"
@@ -33,6 +38,8 @@ class Question:
     """The file whose program would run; None for a question about the folder."""
     is_part: bool = False
     """Whether the program would run up to its first call alone: an answer to that is none for the whole program."""
+    is_for_agents: bool = False
+    """Whether an agent asks: an answer to that is none for the user's own runs, nor theirs for it."""
     explicit: bool = False
     """Whether the user has just asked for the run: the question must not hide by itself."""
 
@@ -40,7 +47,7 @@ class Question:
     def subject(self) -> str:
         """What the answer holds for: a folder's path or a program's."""
         if self.program is None:
-            return self.folder.path
+            return agents_of(self.folder.path) if self.is_for_agents else self.folder.path
         return first_call_of(self.program) if self.is_part else self.program
 
 

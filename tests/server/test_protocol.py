@@ -126,23 +126,9 @@ def test_half_typed_code_keeps_its_lenses(client: Client, folder: Path) -> None:
     client.notified("window/logMessage", lambda params: "does not parse" in params["message"], since=mark)
 
 
-def test_an_untitled_buffer_and_a_notebook_cell_say_that_a_run_needs_a_file(
-    client: Client, folder: Path
-) -> None:
+def test_an_untitled_buffer_says_that_a_run_needs_a_file(client: Client, folder: Path) -> None:
     untitled = client.open(folder, SOURCE, uri="untitled:Untitled-1")
     assert "Save this to a file" in client.lenses(untitled)[0]
-    cell = "vscode-notebook-cell:/nb.ipynb#1"
-    client.notify(
-        "notebookDocument/didOpen",
-        {
-            "notebookDocument": {
-                "uri": "file:///nb.ipynb", "notebookType": "jupyter-notebook", "version": 1,
-                "cells": [{"kind": 2, "document": cell}],
-            },
-            "cellTextDocuments": [{"uri": cell, "languageId": "python", "version": 1, "text": SOURCE}],
-        },
-    )  # fmt: skip
-    assert "Save this to a file" in client.lenses(cell)[0]
 
 
 def test_a_client_without_push_pulls(connect: Start, tmp_path: Path) -> None:

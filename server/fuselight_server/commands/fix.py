@@ -11,6 +11,7 @@ import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import Problem
 from fuselight_server.base.files import split_text
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from fuselight_server.source.reading import Reading
 
 __all__ = ["Attempt", "FindingRefusal", "FixOutcome", "FixStatus", "FixedFiles", "fix"]
+
+
+_NOTEBOOK = "fixes of a notebook are applied in an editor"
 
 
 @dataclass(frozen=True)
@@ -213,6 +217,8 @@ class FixedFiles:
     # Files
 
     def _file(self, path: str) -> FileText | None:
+        if path.endswith(SUFFIX):
+            return None
         if path not in self._files:
             try:
                 self._files[path] = FileText.read(path)
@@ -232,7 +238,13 @@ class FixedFiles:
             if path in self._given and not self._writes:
                 continue
             file = self._file(path)
-            why = "it cannot be read" if file is None else file.obstacle(text)
+            why = (
+                _NOTEBOOK
+                if path.endswith(SUFFIX)
+                else "it cannot be read"
+                if file is None
+                else file.obstacle(text)
+            )
             if why:
                 return f"{shown_path(path)}: {why}"
         return ""

@@ -140,6 +140,7 @@ def _register(server: Server) -> None:
         (types.TEXT_DOCUMENT_DID_CLOSE, sync.closed),
         (types.NOTEBOOK_DOCUMENT_DID_OPEN, sync.notebook_opened),
         (types.NOTEBOOK_DOCUMENT_DID_CHANGE, sync.notebook_changed),
+        (types.NOTEBOOK_DOCUMENT_DID_SAVE, sync.notebook_saved),
         (types.NOTEBOOK_DOCUMENT_DID_CLOSE, sync.notebook_closed),
         (types.TEXT_DOCUMENT_HOVER, hover.hover),
         (types.WORKSPACE_DID_CHANGE_CONFIGURATION, configuration.changed),

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.finding import Span
 from fuselight_server.source.chunks import Memory, States, cut
 from fuselight_server.source.comments import TargetsByName, attach, misplaced, read_comments
@@ -87,7 +88,7 @@ def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
     provider_line = _provider_line(chunks)
     return Reading(
         path=path,
-        targets=owners.targets(),
+        targets=_last_of_each_name(owners.targets()) if path.endswith(SUFFIX) else owners.targets(),
         ignores=comments.ignores,
         directive_problems=tuple(sorted(problems, key=lambda problem: problem.span.start)),
         main_line=next((c.line + c.facts.main_row for c in chunks if c.facts.main_row is not None), None),
@@ -98,6 +99,12 @@ def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
         provider=PROVIDER if provider_line is not None else None,
         provider_line=provider_line,
     )
+
+
+def _last_of_each_name(targets: tuple[StaticTarget, ...]) -> tuple[StaticTarget, ...]:
+    """The targets of a notebook: a cell that defines a name again replaces what earlier cells defined."""
+    last = {target.name: target for target in targets}
+    return tuple(target for target in targets if last[target.name] is target)
 
 
 def chunks_of(path: str, lines: list[bytes], cache: ReadingCache) -> list[Chunk]:

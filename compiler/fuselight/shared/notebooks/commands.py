@@ -56,6 +56,8 @@ class PythonCell:
     """As many as the cell has, without line ends."""
     commands: frozenset[int] = frozenset()
     """The 0-based lines that differ from the cell's: no edit of the Python can be made there."""
+    first_row: int = 0
+    """The first row after a command for the whole cell, as `%%time`: nothing can be put above it."""
     other: str = ""
     """The command that hands the whole cell to something else than Python, as `%%bash`; all lines are empty then."""
 
@@ -68,11 +70,13 @@ def python_of(text: str) -> PythonCell:
     if first is None or command is None:
         return _replaced(lines)
     if command["name"] not in _PYTHON_CELLS:
-        return PythonCell(("",) * len(lines), frozenset(range(len(lines))), f"%%{command['name']}")
+        return PythonCell(
+            ("",) * len(lines), frozenset(range(len(lines))), len(lines), f"%%{command['name']}"
+        )
     rest = _replaced(lines[first + 1 :])
     head = [*lines[:first], _NOTHING]
     commands = {first, *(first + 1 + row for row in rest.commands)}
-    return PythonCell((*head, *rest.lines), frozenset(commands))
+    return PythonCell((*head, *rest.lines), frozenset(commands), first + 1)
 
 
 def _replaced(lines: list[str]) -> PythonCell:

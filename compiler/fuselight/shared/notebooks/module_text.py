@@ -19,7 +19,7 @@ def python_of_cell(cell: Cell) -> PythonCell:
     if cell.language == PYTHON:
         return python
     empty = ("",) * len(python.lines)
-    return PythonCell(empty, frozenset(range(len(empty))), cell.language)
+    return PythonCell(empty, frozenset(range(len(empty))), len(empty), cell.language)
 
 
 def module_text(cells: Iterable[PythonCell]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.finding import rank
 from fuselight_server.commands.findings import SourceHints, compose_findings
 from fuselight_server.editor.handlers import job_lines
@@ -44,8 +45,8 @@ def publish(server: Server, published: dict[str, list[types.Diagnostic]], paths:
     """Push the diagnostics of `paths` where they differ from `published`, what each file was sent last."""
     for path in sorted(set(paths)):
         document = server.state.at(path)
-        if document is None and not path_is_file(path):
-            continue
+        if document is None and (not path_is_file(path) or path.endswith(SUFFIX)):
+            continue  # without its cells, a notebook has no lines that a client knows
         diagnostics = diagnostics_of(server, path)
         if diagnostics == published.get(path, []):
             continue

@@ -18,6 +18,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from fuselight.shared.codec import encode
 from fuselight.shared.report.visible import visible, visible_json
+from fuselight_server.editor.handlers.notebook_messages import CellMessages
 
 PREFIX = "fuselight/"
 """Of the methods that are no part of LSP."""
@@ -267,6 +268,8 @@ class Protocol(LanguageServerProtocol):
     """pygls' protocol with typed custom methods, short errors, and documents left to our own state."""
 
     _is_initialized = False
+    cell_messages: CellMessages
+    """Set by the server, before the first message."""
 
     def get_message_type(self, method: str) -> type[Any] | None:  # type: ignore[override]  # theirs is cached
         """Return the type of a message; responses stay with pygls."""
@@ -280,7 +283,7 @@ class Protocol(LanguageServerProtocol):
     def structure_message(self, data: dict[str, Any]) -> Any:
         """Read a message. A request that cannot be read is answered with an error before the error goes on."""
         try:
-            return super().structure_message(data)
+            return super().structure_message(self.cell_messages.incoming(data))
         except JsonRpcException as error:
             if "id" in data and "method" in data:
                 self._send_response(data["id"], error=error.to_response_error())
@@ -304,6 +307,10 @@ class Protocol(LanguageServerProtocol):
         if error is not None:
             error.data = None
             error.message = without_links(str(error.message))
+        elif isinstance(result, (Encoded, Written)) and self.cell_messages.is_active:
+            self._result_types.pop(msg_id, None)
+            self._send_data({"id": msg_id, "jsonrpc": self.VERSION, "result": json.loads(result.text)})
+            return
         elif isinstance(result, (Encoded, Written)):
             self._result_types.pop(msg_id, None)
             body = f'{{"id": {json.dumps(msg_id)}, "jsonrpc": "{self.VERSION}", "result": {result.text}}}'
@@ -312,6 +319,19 @@ class Protocol(LanguageServerProtocol):
             return
         super()._send_response(msg_id, result, error)
 
+    def _send_data(self, data: Any) -> None:
+        """Send a message; one about a notebook as those of its cells."""
+        if not self.cell_messages.is_active:
+            super()._send_data(data)
+            return
+        message = json.loads(json.dumps(data, default=self._serialize_message))
+        self.send_all(self.cell_messages.outgoing(message))
+
+    def send_all(self, messages: list[Any]) -> None:
+        """Send messages that are of JSON's own types, as they are."""
+        for message in messages:
+            super()._send_data(message)
+
     # pygls keeps its own copy of every document and applies each change to it, at a cost that grows with the file.
     # Ours are incremental (state.py), so these keep the order of events and nothing else. Of a canceled progress, pygls
     # would warn that it did not make the token.
@@ -319,4 +339,7 @@ class Protocol(LanguageServerProtocol):
     lsp_text_document__did_open = _left_to_feature(types.TEXT_DOCUMENT_DID_OPEN)
     lsp_text_document__did_change = _left_to_feature(types.TEXT_DOCUMENT_DID_CHANGE)
     lsp_text_document__did_close = _left_to_feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    lsp_notebook_document__did_open = _left_to_feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    lsp_notebook_document__did_change = _left_to_feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    lsp_notebook_document__did_close = _left_to_feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
     lsp_work_done_progress_cancel = _left_to_feature(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)

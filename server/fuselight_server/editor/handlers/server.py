@@ -14,7 +14,7 @@ import logging
 import platform
 import threading
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lsprotocol import types
 from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInternalError
@@ -23,9 +23,11 @@ from pygls.lsp.server import LanguageServer
 from fuselight.shared.report import is_user_file
 from fuselight.shared.report.visible import visible
 from fuselight.shared.version import version
+from fuselight_server.editor.handlers.notebook_messages import CellMessages
 from fuselight_server.editor.handlers.protocol import Protocol as WireProtocol
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.session.background import BackgroundTasks, trace_of
+from fuselight_server.editor.session.notebooks import OpenNotebooks
 from fuselight_server.editor.session.state import State
 from fuselight_server.editor.session.ui import Ui
 
@@ -103,15 +105,17 @@ class Server(LanguageServer):
             protocol_cls=WireProtocol,
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
             notebook_document_sync=types.NotebookDocumentSyncOptions(
-                notebook_selector=[
-                    types.NotebookDocumentFilterWithCells(
-                        cells=[types.NotebookCellLanguage(language="python")]
-                    )
-                ]
+                # All cells: their order, and which of them are code, make the module.
+                notebook_selector=[types.NotebookDocumentFilterWithNotebook(notebook="*")],
+                save=True,
             ),
             max_workers=2,
         )
         self.state = State()
+        self.notebooks = OpenNotebooks()
+        self.state.notebook_obstacle = self.notebooks.obstacle
+        self.cell_messages = CellMessages(self.notebooks)
+        self.wire.cell_messages = self.cell_messages
         self.analysis: Analysis
         self.ui: ClientUi
         self.verifications: CancellableProgress
@@ -124,6 +128,11 @@ class Server(LanguageServer):
         """Held while settings are read and applied: the settings requested last are applied last."""
         self.tasks = BackgroundTasks(self.failed)
         self._shown_failures: set[str] = set()
+
+    @property
+    def wire(self) -> WireProtocol:
+        """The protocol, as the class that it is."""
+        return cast("WireProtocol", self.protocol)
 
     @property
     def view(self) -> convert.Client:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.session.notebooks import Notebook, OpenCell
 from fuselight_server.editor.session.state import Document
 from fuselight_server.source.document import SourceDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.source.text_changes import Change
@@ -100,28 +101,79 @@ def _close(server: Server, uri: str) -> None:
 
 
 def notebook_opened(server: Server, params: types.DidOpenNotebookDocumentParams) -> None:
-    """Answer `notebookDocument/didOpen`: each cell is a document without a file."""
-    for item in params.cell_text_documents:
-        if item.language_id == "python":
-            _open(server, item)
+    """Answer `notebookDocument/didOpen`: the cells are one document, whose file is the notebook's."""
+    opened_notebook = params.notebook_document
+    texts = {item.uri: item for item in params.cell_text_documents}
+    cells = _cells(opened_notebook.cells, texts)
+    notebook = Notebook(
+        opened_notebook.uri, convert.path(opened_notebook.uri), opened_notebook.version, cells
+    )
+    server.notebooks.add(notebook)
+    server.analysis.documents.opened(notebook.document)
+    server.wire.send_all(server.cell_messages.again(notebook.uri))
+
+
+def _cells(
+    cells: Iterable[types.NotebookCell], texts: Mapping[str, types.TextDocumentItem]
+) -> Iterator[OpenCell]:
+    """The cells with a text, in their order."""
+    for cell in cells:
+        item = texts.get(cell.document)
+        if item is not None:
+            is_code = cell.kind is types.NotebookCellKind.Code
+            document = Document(
+                item.uri, item.uri, item.version, SourceDocument(item.uri, item.text), runnable=False
+            )
+            yield OpenCell(document, item.language_id, is_code)
 
 
 def notebook_changed(server: Server, params: types.DidChangeNotebookDocumentParams) -> None:
-    """Answer `notebookDocument/didChange`."""
-    cells = params.change.cells
+    """Answer `notebookDocument/didChange`: first the order of cells, then their texts."""
+    notebook, cells = server.notebooks.get(params.notebook_document.uri), params.change.cells
+    if notebook is None:
+        return
     if cells is None:
+        notebook.document.version = params.notebook_document.version
         return
     if cells.structure is not None:
-        for item in cells.structure.did_open or ():
-            if item.language_id == "python":
-                _open(server, item)
-        for cell in cells.structure.did_close or ():
-            _close(server, cell.uri)
+        _splice(notebook, cells.structure)
+    for data in cells.data or ():
+        if (cell := notebook.cell(data.document)) is not None:
+            cell.is_code = data.kind is types.NotebookCellKind.Code
     for content in cells.text_content or ():
-        _change(server, content.document.uri, content.document.version, content.changes)
+        if (cell := notebook.cell(content.document.uri)) is not None:
+            for change in content.changes:
+                _edit(cell.document, change, server.encoding)
+            cell.document.version = content.document.version
+    version = params.notebook_document.version
+    server.analysis.documents.changed(notebook.document, version, [notebook.follow_cells])
+    if cells.structure is not None or cells.data:
+        server.wire.send_all(server.cell_messages.again(notebook.uri))
+
+
+def _splice(notebook: Notebook, structure: types.NotebookDocumentCellChangeStructure) -> None:
+    """Insert, delete and move cells. A cell that is moved keeps its text, which is not sent again."""
+    start, count = structure.array.start, structure.array.delete_count
+    opened_cells = {item.uri: item for item in structure.did_open or ()}
+    kept = {cell.document.uri: cell for cell in notebook.cells}
+    order = list(structure.array.cells or ())
+    new = {cell.document.uri: cell for cell in _cells(order, opened_cells)}
+    inserted = [
+        cell for item in order if (cell := new.get(item.document) or kept.get(item.document)) is not None
+    ]
+    notebook.cells[start : start + count] = inserted
+
+
+def notebook_saved(server: Server, params: types.DidSaveNotebookDocumentParams) -> None:
+    """Answer `notebookDocument/didSave`."""
+    notebook = server.notebooks.get(params.notebook_document.uri)
+    if notebook is not None:
+        server.analysis.documents.saved(notebook.document.path, automatic=False)
 
 
 def notebook_closed(server: Server, params: types.DidCloseNotebookDocumentParams) -> None:
     """Answer `notebookDocument/didClose`."""
-    for cell in params.cell_text_documents:
-        _close(server, cell.uri)
+    notebook = server.notebooks.remove(params.notebook_document.uri)
+    if notebook is not None:
+        server.analysis.documents.closed(notebook.document)
+        server.wire.send_all(server.cell_messages.again(notebook.uri))

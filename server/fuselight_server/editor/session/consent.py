@@ -15,6 +15,7 @@ from fuselight_server.editor.session.ui import Question, first_call_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from fuselight_server.editor.session.notebook_steps import NotebookSteps
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.editor.session.ui import Ui
     from fuselight_server.execution.runs.keys import Key
@@ -143,18 +144,31 @@ class Consent:
             question.folder.consent = RUN
 
 
-def folder_question(folder: Folder, keys: tuple[Key, ...], executable: str, *, explicit: bool) -> Question:
-    """Ask whether code of a folder may run: `import model.py and call Net, on each save ...`."""
+def folder_question(
+    folder: Folder,
+    keys: tuple[Key, ...],
+    executable: str,
+    *,
+    explicit: bool,
+    notebook: NotebookSteps | None = None,
+) -> Question:
+    """Ask whether code of a folder may run: `import model.py and call Net, on each save ...`.
+
+    `notebook`: what runs of the notebook that has the targets.
+    """
     names = list(dict.fromkeys(key.name for key in keys if key.name))
     calls = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    steps = f"import {os.path.basename(keys[0].path)} and call {calls}"  # noqa: PTH119 - paths stay text
+    file = os.path.basename(keys[0].path)  # noqa: PTH119 - paths stay text
+    steps = f"import {file} and call {calls}"
+    if notebook is not None:
+        steps = f"run {notebook.cells} of {file} and call {calls}"
     when = ""
     if folder.settings.run == "save":
         when = ", on each save and while you edit" if folder.settings.live == "on" else ", on each save"
     return Question(
         folder,
         "Run code of this folder under torch.compile?",
-        f"Fuselight will {steps}{when}, with {executable}.",
+        f"Fuselight will {steps}{when}, with {executable}.{notebook.left_out if notebook is not None else ''}",
         {"Run": RUN, "Not in This Folder": NEVER, "Later": LATER},
         explicit=explicit,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.files import disk_text
 from fuselight_server.editor.session.program_reports import PROGRAM
 from fuselight_server.editor.session.recent import Recent
@@ -180,7 +181,24 @@ class FixOffers:
 
     async def _fixes_of(self, result: CaptureResult, finding: Finding) -> LineFixes:
         fixer = new_fixer(TextSnapshot.of(self._state, (result,)))
-        return await asyncio.to_thread(_fixes_for, fixer, result, finding)
+        fixes = await asyncio.to_thread(_fixes_for, fixer, result, finding)
+        return self._in_cells(fixes)
+
+    def _in_cells(self, fixes: LineFixes) -> LineFixes:
+        """Refuse the fixes of notebooks that are no edits of their cells."""
+        obstacles = {offer.id: self._notebook_obstacle(offer) for offer in fixes.offers}
+        refused = (
+            RefusedFix(offer.finding, offer.remedy.kind, offer.remedy.title, f"not offered: {why}")
+            for offer in fixes.offers
+            if (why := obstacles[offer.id])
+        )
+        offers = tuple(offer for offer in fixes.offers if not obstacles[offer.id])
+        return LineFixes(offers, (*fixes.refused, *refused))
+
+    def _notebook_obstacle(self, offer: FixOffer) -> str:
+        texts = ((path, offer.before[path], text) for path, text in offer.remedy.texts.items())
+        notebooks = (self._state.notebook_obstacle(*text) for text in texts if text[0].endswith(SUFFIX))
+        return next(filter(None, notebooks), "")
 
     async def _findings_of(self, result: CaptureResult) -> tuple[Finding, ...]:
         """The findings as a verification sees them: by the report alone, so that it finds the same ones again."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fuselight_server.editor.session.consent import RUN, folder_question, program_question
+from fuselight_server.editor.session.notebook_steps import notebook_steps
 
 if TYPE_CHECKING:
     from fuselight.shared.protocol import RunRequest
@@ -60,13 +61,24 @@ class RunPermissions:
                 permitted.update(part.keys)
             elif answer is None:
                 question = self._consent.wait(
-                    _question(part, program), part.keys, functools.partial(again, part.keys)
+                    self._question(part, program), part.keys, functools.partial(again, part.keys)
                 )
                 if question is not None:
                     self._tasks.start(question, "asking about a run")
             elif program is not None:
                 self._state.log(f"no run of the program in {program}: {asked.trigger.cause}")
         return [key for key in asked.keys if key in permitted]
+
+    def _question(self, asked: AskedRuns, program: str | None) -> Question:
+        explicit = asked.trigger.explicit
+        if program is not None:
+            return program_question(asked.folder, asked.keys, asked.executable, program, explicit=explicit)
+        document = self._state.at(asked.keys[0].path)
+        is_notebook = document is not None and document.is_notebook
+        steps = (
+            notebook_steps(document, [key.name for key in asked.keys]) if document and is_notebook else None
+        )
+        return folder_question(asked.folder, asked.keys, asked.executable, explicit=explicit, notebook=steps)
 
     def _answer(self, asked: AskedRuns, program: str | None) -> bool | None:
         """What the user has answered; None where the user has not been asked. All targets are of one file."""
@@ -97,10 +109,3 @@ class RunPermissions:
         if not self._consent.for_program(inputs.program, automatic=automatic, is_part=True):
             inputs = dataclasses.replace(inputs, program="")
         return dataclasses.replace(request, inputs=inputs)
-
-
-def _question(asked: AskedRuns, program: str | None) -> Question:
-    explicit = asked.trigger.explicit
-    if program is None:
-        return folder_question(asked.folder, asked.keys, asked.executable, explicit=explicit)
-    return program_question(asked.folder, asked.keys, asked.executable, program, explicit=explicit)

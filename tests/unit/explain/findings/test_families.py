@@ -330,6 +330,8 @@ def test_only_notes_that_change_the_reading_are_findings() -> None:
         Note("fake_tensors", "captured on fake tensors"),
         Note("writes_diverted", "this run on save did not write or change `out.pt`", at(32)),
         Note("ended_early", "this run on save ended at line 33", at(33)),
+        Note("cell_left_out", "left out of the run: this cell does not parse: invalid syntax", at(34)),
+        Note("statement_left_out", "left out of the run: this statement trains", at(35)),
         Note("output_truncated", "long"),
     )
     assert [(finding.code, finding.span.line) for finding in findings(report(notes=notes))] == [
@@ -337,6 +339,7 @@ def test_only_notes_that_change_the_reading_are_findings() -> None:
         ("FL601", 31),
         ("FL603", 32),
         ("FL604", 33),
+        ("FL605", 34),
     ]
 
 

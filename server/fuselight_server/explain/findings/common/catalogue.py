@@ -68,6 +68,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL602", _INFO, "captured on fake tensors"),
         CodeInfo("FL603", _INFO, "a run on save did not write the program's files"),
         CodeInfo("FL604", _HINT, "a run on save ended before the end of the block"),
+        CodeInfo("FL605", _HINT, "a cell of the notebook was left out of the run"),
         CodeInfo("FL701", _INFO, "no kernel is generated for an operator"),
         CodeInfo("FL702", _WARNING, "not captured as a CUDA graph"),
         CodeInfo("FL703", _WARNING, "the target device has no fast unit for a dtype"),

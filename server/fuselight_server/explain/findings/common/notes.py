@@ -1,4 +1,4 @@
-"""FL601 to FL604: what the run did differently from the program as written, so that nobody is misled.
+"""FL601 to FL605: what the run did differently from the program as written, so that nobody is misled.
 
 Invariant: only notes that change how results are to be read are findings; the rest stay in the report.
 """
@@ -20,6 +20,7 @@ _CODES = {
     "fake_tensors": "FL602",
     "writes_diverted": "FL603",
     "ended_early": "FL604",
+    "cell_left_out": "FL605",
 }
 _MEANING = {
     "FL601": (
@@ -32,6 +33,7 @@ _MEANING = {
         "Press Run to execute the program with its writes."
     ),
     "FL604": "Code after this line was not analyzed. Press Run to execute the whole block.",
+    "FL605": "Names that this cell defines do not exist in the run. Fix its syntax, then run again.",
 }
 
 

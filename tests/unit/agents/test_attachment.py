@@ -71,22 +71,19 @@ def answers(connection: socket.socket, *lines: bytes) -> list[str]:
 
 @pytest.mark.parametrize("on_loopback", [False, True])
 def test_clients_find_the_server_by_a_path_in_its_workspace(tmp_path: Path, *, on_loopback: bool) -> None:
-    made: list[EchoTools] = []
+    toolboxes: list[EchoTools] = []
 
     def make() -> EchoTools:
-        made.append(EchoTools())
-        return made[-1]
+        toolboxes.append(EchoTools())
+        return toolboxes[-1]
 
     async def run() -> None:
         listener = AgentListener(make)
         address = await listener.start([str(tmp_path / "a"), str(tmp_path / "b")], on_loopback=on_loopback)
         mode = Path(address.folder).stat().st_mode  # noqa: ASYNC240 - a test
         assert stat.S_IMODE(mode) == 0o700
-        for connect in (
-            lambda: connect_for(tmp_path / "b" / "model.py"),
-            lambda: connect_to(Path(address.folder)),
-        ):
-            assert await asyncio.to_thread(lambda: answers(connect(), request(1, "x"))) == ["x"]  # noqa: B023
+        for connection in (connect_for(tmp_path / "b" / "model.py"), connect_to(Path(address.folder))):
+            assert await asyncio.to_thread(answers, connection, request(1, "x")) == ["x"]
         with pytest.raises(CommandError, match="no editor with Fuselight"):
             connect_for(tmp_path / "elsewhere")
         await listener.start([str(tmp_path / "elsewhere")])
@@ -99,7 +96,7 @@ def test_clients_find_the_server_by_a_path_in_its_workspace(tmp_path: Path, *, o
             connect_to(Path(address.folder))
 
     asyncio.run(run())
-    assert [tools.is_closed for tools in made] == [True] * 3
+    assert [tools.is_closed for tools in toolboxes] == [True] * 3
 
 
 def test_a_client_of_the_port_without_the_secret_gets_no_answer(tmp_path: Path) -> None:

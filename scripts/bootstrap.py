@@ -90,6 +90,8 @@ def _ensure_home(outer: OuterTorch | None, torch: str) -> tuple[Path, Path]:
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not (home / "ready").is_file():
         _create(home, python, outer)
+    elif (home / "ready").read_text(encoding="utf-8") != _entry_points():
+        _install_project(home, python)
     return home, python
 
 
@@ -148,15 +150,28 @@ def _create(home: Path, python: Path, outer: OuterTorch | None) -> None:
         ).stdout.strip()
         Path(site, "zz_outer_torch.pth").write_text("\n".join(outer.folders) + "\n", encoding="utf-8")
     _install_uv(home, python)
-    for what, done in (
-        (f"-r {LOCK}", install_locked(python, LOCK, installer=python)),
-        (f"-e {ROOT}", _install(python, "--no-deps", "--no-build-isolation", "--no-index", "-e", str(ROOT))),
-    ):
-        if done.returncode != 0:
-            shutil.rmtree(home, ignore_errors=True)
-            raise Unavailable(f"pip install {what} failed:\n{_tail(done.stdout)}")
+    done = install_locked(python, LOCK, installer=python)
+    if done.returncode != 0:
+        shutil.rmtree(home, ignore_errors=True)
+        raise Unavailable(f"pip install -r {LOCK} failed:\n{_tail(done.stdout)}")
     keep_installed_bytecode(python)
-    (home / "ready").touch()
+    _install_project(home, python)
+
+
+def _install_project(home: Path, python: Path) -> None:
+    """Install the project so that its sources are edited in place; the environment is then ready."""
+    done = _install(python, "--no-deps", "--no-build-isolation", "--no-index", "-e", str(ROOT))
+    if done.returncode != 0:
+        raise Unavailable(f"pip install -e {ROOT} failed:\n{_tail(done.stdout)}")
+    (home / "ready").write_text(_entry_points(), encoding="utf-8")
+
+
+def _entry_points() -> str:
+    """The entry points that pyproject.toml names: an installation in place copies them."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return "".join(
+        re.findall(r"^\[project\.(?:scripts|entry-points)\b.*\n(?:(?!\[).*\n)*", project, re.MULTILINE)
+    )
 
 
 def _ensure_torch(home: Path, python: Path, outer: OuterTorch | None) -> str | None:

@@ -175,6 +175,13 @@ ROOMS = (
         "shared adapters capture worker.child worker.live worker.processes worker.ranks worker.timed worker.verify",
     ),
     _room(
+        f"{_C}.notebook",
+        "in the kernel of a notebook: `%load_ext fuselight` and its magics; shows reports by the view that an "
+        "installed package offers as an entry point",
+        "shared adapters capture.dynamo",
+        "IPython",
+    ),
+    _room(
         f"{_S}.base",
         "shared by every room of the server: text of files, settings, Finding, numbers as text, Ctrl-C, cancel "
         "tokens, the folder `.fuselight/`",
@@ -359,7 +366,7 @@ ROOMS = (
     _room(
         f"{_S}.cli",
         "the terminal: one command per file; `formats/` prints",
-        "fuselight.shared fuselight.doctor base source execution explain jobs upgrades commands sweep editor agents",
+        "fuselight.shared fuselight.doctor base execution explain jobs upgrades commands sweep editor agents",
     ),
     _room(
         f"{_S}.pytest_plugin",
@@ -367,6 +374,11 @@ ROOMS = (
         "it runs user code, which is the test's own",
         "fuselight.shared fuselight.capture base explain commands cli",
         "pytest _pytest",
+    ),
+    _room(
+        f"{_S}.kernel",
+        "what the kernel of a notebook shows below a cell, as text and HTML",
+        "fuselight.shared base explain commands cli",
     ),
 )
 

@@ -57,6 +57,7 @@ FINITE = {
     ("fuselight/shared/version.py", "version"): "it takes nothing",
     ("fuselight_server/explain/findings/common/catalogue.py", "_pages"): "it takes nothing",
     ("fuselight_server/execution/runs/kept_answers.py", "_rules_key"): "it takes nothing",
+    ("fuselight_server/kernel/cell_names.py", "_names"): "the dataclasses of a report",
 }
 """Caches without a size: where, and what bounds them."""
 
@@ -70,6 +71,7 @@ GROWING = {
     ("fuselight/adapters/torch_api/dynamo/targets.py", "_heard"): "one for each run, which removes it",
     ("fuselight/adapters/triton_api/store.py", "_memory"): "the last of its entries",
     ("fuselight/remote/run_client.py", "_kept"): "one worker",
+    ("fuselight/notebook/__init__.py", "_loaded"): "an entry for each shell, which unloading removes",
     ("fuselight_server/base/files.py", "_DISK"): "the last files that were read",
     (
         "fuselight_server/fixes/syntax/attribute_uses.py",

@@ -18,7 +18,8 @@ Around = Callable[[], "AbstractContextManager[object]"]
 class AfterImport(importlib.abc.MetaPathFinder):
     """Calls `then` once, immediately after the module `name` is imported, then removes itself.
 
-    The module is executed within the context that `around` makes.
+    The module is executed within the context that `around` makes. A program that only asks where the module is, as
+    `importlib.util.find_spec` does, imports nothing.
     """
 
     def __init__(self, name: str, then: Callable[[], None], around: Around = contextlib.nullcontext) -> None:
@@ -31,13 +32,22 @@ class AfterImport(importlib.abc.MetaPathFinder):
         target: types.ModuleType | None = None,  # noqa: ARG002 - the same
     ) -> importlib.machinery.ModuleSpec | None:
         """Find the module as if this finder were not there, and wrap its loader."""
-        if fullname != self._name:
+        if fullname != self._name or self not in sys.meta_path:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        place = sys.meta_path.index(self)
+        del sys.meta_path[place]
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            sys.meta_path.insert(place, self)
         if spec is not None and spec.loader is not None:
-            spec.loader = _NotifyingLoader(spec.loader, self._then, self._around)
+            spec.loader = _NotifyingLoader(spec.loader, self._imported, self._around)
         return spec
+
+    def _imported(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._then()
 
 
 class _NotifyingLoader(importlib.abc.Loader):

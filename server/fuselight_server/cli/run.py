@@ -263,21 +263,9 @@ def _show(report: Report) -> None:
     # Imported after the program ends, which should not wait for it.
     from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415
     from fuselight_server.cli.problems import report_problems  # noqa: PLC0415
-    from fuselight_server.commands.findings import compose_findings  # noqa: PLC0415
-    from fuselight_server.commands.outcome import CheckOutcome  # noqa: PLC0415
-    from fuselight_server.commands.sources import read_text  # noqa: PLC0415
-    from fuselight_server.explain.findings import findings  # noqa: PLC0415
-    from fuselight_server.source.document import read_source  # noqa: PLC0415
+    from fuselight_server.commands.recording import recording_outcome  # noqa: PLC0415
 
-    outcome = CheckOutcome(reports=[report])
-    actual_findings = findings(report, read_line=outcome.sources.line)
-    readings = {}
-    for path in {finding.span.path for finding in actual_findings}:
-        text = read_text(Path(path))
-        if isinstance(text, str):
-            readings[path] = read_source(path, text)
-    # One run need not reach every line, so no ignore comment counts as unused.
-    outcome.findings = compose_findings(actual_findings, (), readings, is_known=lambda _code: False)
+    outcome = recording_outcome(report)
     print_findings(outcome, standard_error())
     print_untested(report.versions.torch)
     report_problems(outcome, "analyze")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from fuselight.shared.inputs import (
     parse_directive,
     split_options,
 )
+from fuselight.shared.inputs.describe import device_option
 
 
 def arguments(text: str, **names: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -173,6 +175,45 @@ def test_tensors_are_described_by_shape_and_other_objects_by_type() -> None:
     assert describe_call("f", [[Tensor(), object()]], {}) == "f([f32[4, 8], <object>])"
     with pytest.raises(DirectiveError):
         parse_directive(describe_call("f", [object()], {}))
+
+
+@dataclass(frozen=True)
+class StridedTensor:
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: str = "cpu"
+    dtype = "torch.float32"
+
+    def stride(self) -> tuple[int, ...]:
+        return self.strides
+
+    def is_contiguous(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("tensor", "text"),
+    [
+        (StridedTensor((4, 8), (1, 4)), "f32[8, 4].permute(1, 0)"),
+        (StridedTensor((2, 3, 5), (15, 1, 3)), "f32[2, 5, 3].permute(0, 2, 1)"),
+        (StridedTensor((2, 3, 4, 5), (60, 1, 15, 3)), "f32[2, 4, 5, 3].permute(0, 3, 1, 2)"),
+        (StridedTensor((4, 8), (16, 1)), "f32[56].as_strided([4, 8], [16, 1])"),
+        (StridedTensor((4, 8), (0, 1)), "f32[8].as_strided([4, 8], [0, 1])"),
+        (StridedTensor((0, 8), (1, 0)), "f32[0, 8]"),
+    ],
+)
+def test_strides_are_described_in_exact_calls_alone(tensor: StridedTensor, text: str) -> None:
+    assert describe_call("f", [tensor], {}, exact=True) == f"f({text})"
+    assert describe_call("f", [tensor], {}) == f"f(f32[{', '.join(map(str, tensor.shape))}])"
+    parse_directive(f"f({text})")
+
+
+def test_one_device_of_all_tensors_is_an_option() -> None:
+    first, second = StridedTensor((2,), (2,), "cuda:0"), StridedTensor((2,), (2,))
+    assert device_option([first, 3, [first, {"x": first}]]) == 'device="cuda:0"'
+    assert device_option([first, (second,)]) is None
+    assert device_option([second]) is None
+    assert device_option([]) is None
 
 
 def test_descriptions_are_bounded() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.inputs.grammar import DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _SHORT = {name: short for short, name in DTYPES.items()}
 _ITEMS = 64
@@ -31,7 +31,8 @@ def describe_call(
 ) -> str:
     """Write a call of `callee` in directive notation, at most `limit` characters (then it ends in `...`).
 
-    `exact`: tensors that need gradients, and parameters, are written as such. `options`: run options, as `train=True`.
+    `exact`: tensors that need gradients, parameters, and strides are written as such. `options`: run options, as
+    `train=True`.
     """
     parts = [_text(value, 0, exact=exact) for value in args]
     parts += [f"{name}={_text(value, 0, exact=exact)}" for name, value in kwargs.items()]
@@ -74,12 +75,49 @@ def _text(value: Any, depth: int, *, exact: bool) -> str:  # noqa: PLR0911 - one
 
 def _with_gradients(value: Any, text: str) -> str:
     """The notation of a tensor that may need gradients: a parameter, a leaf, or the result of a computation."""
+    text = _with_strides(value, text)
     needs = bool(getattr(value, "requires_grad", False))
     if type(value).__name__ == "Parameter":
         return f"torch.nn.Parameter({text}{'' if needs else ', requires_grad=False'})"
     if not needs or text.startswith("<"):
         return text
     return f"{text}.requires_grad_()" + ("" if getattr(value, "is_leaf", True) else ".clone()")
+
+
+def _with_strides(value: Any, text: str) -> str:
+    """The notation of a tensor with its strides, where they are not those of a new tensor."""
+    try:
+        if value.is_contiguous():
+            return text
+        sizes, strides = [int(size) for size in value.shape], [int(step) for step in value.stride()]
+    except Exception:  # noqa: BLE001 - a subclass or another layout may have no strides, and raises anything
+        return text
+    dtype, _, shape = text.partition("[")
+    if not shape or not all(sizes) or min(strides) < 0:
+        return text
+    order = sorted(range(len(sizes)), key=lambda index: (-strides[index], index))
+    dense = [math.prod(sizes[later] for later in order[place + 1 :]) for place in range(len(order))]
+    if [strides[index] for index in order] == dense:
+        dimensions = ", ".join(str(order.index(index)) for index in range(len(sizes)))
+        return f"{dtype}[{', '.join(str(sizes[index]) for index in order)}].permute({dimensions})"
+    length = 1 + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
+    return f"{dtype}[{length}].as_strided({sizes}, {strides})"
+
+
+def device_option(values: Sequence[Any]) -> str | None:
+    """`device="cuda:0"` where every tensor in the values is on this one device; None on a CPU or on several."""
+    devices = {str(getattr(value, "device", "cpu")) for value in _tensors(values, 0)}
+    return f'device="{next(iter(devices))}"' if len(devices) == 1 and devices != {"cpu"} else None
+
+
+def _tensors(values: Iterable[Any], depth: int) -> Iterator[Any]:
+    for value in values:
+        if _tensor(value) is not None:
+            yield value
+        elif type(value) in (list, tuple) and depth < _DEPTH:
+            yield from _tensors(value[:_ITEMS], depth + 1)
+        elif type(value) is dict and depth < _DEPTH and len(value) <= _ITEMS:
+            yield from _tensors(value.values(), depth + 1)
 
 
 def _items(values: Sequence[Any], depth: int, *, exact: bool) -> str:

@@ -11,10 +11,10 @@ import inspect
 import sys
 import types
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fuselight.shared.inputs.describe import describe_call
+from fuselight.shared.inputs.describe import describe_call, device_option
 from fuselight.shared.report import is_user_file
 
 MOST_CALLS = 500
@@ -28,9 +28,10 @@ class ConstructorCalls:
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = tuple(roots)
         self._texts: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._undo: Callable[[], None] | None = None
 
     def listen(self) -> None:
-        """Begin to remember, for as long as the process lives."""
+        """Begin to remember, until `stop`."""
         module: Any = importlib.import_module("torch.nn").Module
         is_compiling = importlib.import_module("torch.compiler").is_compiling
         real = module.__init__
@@ -39,10 +40,30 @@ class ConstructorCalls:
         @functools.wraps(real)
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands in for it
             real(self, *args, **kwargs)
-            if not is_compiling():  # a constant to Dynamo: what it traces is torch's own constructor alone
+            if (
+                not is_compiling() and calls.listens
+            ):  # a constant to Dynamo: what it traces is torch's own constructor alone
                 calls.note(self, sys._getframe(1))  # noqa: SLF001 - the constructor that called us
 
+        def undo() -> None:
+            if (
+                module.__init__ is __init__
+            ):  # else another tool has wrapped it since, and ours stays without effect
+                module.__init__ = real
+
         module.__init__ = __init__
+        self._undo = undo
+
+    @property
+    def listens(self) -> bool:
+        """Whether constructor calls are remembered now."""
+        return self._undo is not None
+
+    def stop(self) -> None:
+        """Remember no more calls, and restore the constructor of `torch.nn.Module`."""
+        undo, self._undo = self._undo, None
+        if undo is not None:
+            undo()
 
     def note(self, module: Any, frame: types.FrameType | None) -> None:
         """Read the arguments of the outermost constructor of `module` above `frame`."""
@@ -96,18 +117,31 @@ def call_text(
 
     A module whose constructor call was not seen appears as `<Net>`, which is no notation.
     """
-    names = code.co_varnames[: code.co_argcount]
     target = getattr(code, "co_qualname", code.co_name).replace(".<locals>", "")
     callee = target
-    owner = f_locals.get(names[0]) if names and names[0] == "self" else None
+    owner = owner_of(code, f_locals)
     if owner is not None:
         kind = type(owner).__qualname__
         target = kind if code.co_name == "forward" else f"{kind}.{code.co_name}"
         text = constructors.text(owner) or f"<{kind}>"
         callee = text if code.co_name == "forward" else f"{text}.{code.co_name}"
+    return target, text_of_call(callee, code, f_locals)
+
+
+def owner_of(code: types.CodeType, f_locals: Mapping[str, Any]) -> Any:
+    """Return the object of a call of a method; None for a function."""
+    names = code.co_varnames[: code.co_argcount]
+    return f_locals.get(names[0]) if names and names[0] == "self" else None
+
+
+def text_of_call(callee: str, code: types.CodeType, f_locals: Mapping[str, Any]) -> str:
+    """Write a call of `callee` with the arguments and in the modes of a call of `code`."""
+    owner = owner_of(code, f_locals)
     args, kwargs = arguments_of(code, f_locals, bound=owner is not None)
-    options = [mode for mode in _modes(owner) if mode.partition("=")[0] not in code.co_varnames]
-    return target, describe_call(callee, args, kwargs, limit=2000, exact=True, options=options)
+    device = device_option([*args, *kwargs.values()])
+    modes = [*_modes(owner), *([device] if device is not None else [])]
+    options = [mode for mode in modes if mode.partition("=")[0] not in code.co_varnames]
+    return describe_call(callee, args, kwargs, limit=2000, exact=True, options=options)
 
 
 def _modes(owner: Any) -> list[str]:

@@ -169,6 +169,8 @@ class Rung(str, enum.Enum):
     """The file's own statements made the calls, outside of any function or `__main__` block."""
     PROGRAM = "program"
     """The program made the calls itself: `fuselight run`."""
+    KERNEL = "kernel"
+    """The cells of a notebook made the calls themselves, in the user's kernel: `%%fuselight`."""
     TRACE = "trace"
     """A job made the calls, on any machine: the facts are those of its logs (`TORCH_TRACE`)."""
     CALLER = "caller"

@@ -379,6 +379,7 @@ def inputs_words(inputs: Inputs) -> str:
         Rung.MAIN: "inputs from the __main__ block",
         Rung.SCRIPT: "inputs from the file itself",
         Rung.PROGRAM: "inputs from fuselight run",
+        Rung.KERNEL: "calls of the notebook",
         Rung.TRACE: "trace of a job",
         Rung.CALLER: f"inputs from {os.path.basename(inputs.path)}",  # noqa: PTH119 - paths stay text
     }[inputs.rung]

@@ -73,7 +73,7 @@ _NEXT = {
     "FL502": "Write an example call above it, as a `# fuselight:` comment",
     "FL504": "Choose an interpreter that has torch 2.6 or newer",
 }
-_CALLED_BY_CODE = frozenset({Rung.MAIN, Rung.SCRIPT, Rung.PROGRAM, Rung.TRACE, Rung.CALLER})
+_CALLED_BY_CODE = frozenset({Rung.MAIN, Rung.SCRIPT, Rung.PROGRAM, Rung.KERNEL, Rung.TRACE, Rung.CALLER})
 """Rungs whose calls are the user's own."""
 _NEEDS_GRADIENTS = "does not require grad"
 _ASK_FOR_GRADIENTS = (

@@ -142,6 +142,7 @@ def _rung(inputs: Inputs, line: int | None) -> str:
         Rung.MAIN: "__main__ block",
         Rung.SCRIPT: "calls of the file itself",
         Rung.PROGRAM: "fuselight run",
+        Rung.KERNEL: "calls of the notebook",
         Rung.TRACE: "trace of a job",
         Rung.CALLER: f"call in {PurePath(inputs.path).name}",
     }[inputs.rung]

@@ -317,13 +317,17 @@ def _wrappers(group: list[Root]) -> Iterator[str]:
         yield f"{format_list(list(names))}, around it, {verb} compiled again too"
 
 
+_COMPILED_BY_USER = frozenset({Rung.PROGRAM, Rung.KERNEL, Rung.TRACE})
+"""Rungs whose calls the user's own backend has compiled."""
+
+
 def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
     ids = {recompilation.compile_id for recompilation in group}
     spent = [item.seconds for item in context.report.compiles if item.id in ids and item.seconds is not None]
     if spent and sum(spent) >= 0.1:  # noqa: PLR2004 - below a tenth of a second the tracing time is noise
         inputs = context.report.inputs
-        is_trace = inputs is not None and inputs.rung is Rung.TRACE
-        what = "compiling" if is_trace else "tracing, plus code generation with a real backend"
+        is_whole = inputs is not None and inputs.rung in _COMPILED_BY_USER
+        what = "compiling" if is_whole else "tracing, plus code generation with a real backend"
         yield f"{sum(spent):.1f} s of {what}"
 
 

@@ -1,0 +1,69 @@
+"""`%fuselight net(x)`: runs one statement of the user, and compiles what it calls if nothing has compiled it yet."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fuselight.notebook.cells import KernelCells
+
+_BACKEND = "eager"
+"""Captures graphs and generates no code: it needs no C++ compiler and takes no time."""
+
+
+def run_line(text: str, backend: str | None, shell: Any, cells: KernelCells) -> tuple[Any, list[str]]:
+    """Run the statement. Returns the value of an expression, and remarks. Raises what the user's code raises."""
+    text = text.removesuffix(";").rstrip()
+    tree, path = ast.parse(text), "<fuselight>"
+    running = cells.running()
+    if running is not None:
+        cell, line = running
+        path = cell.path
+        source = (cell.text.splitlines() or [""])[min(line, len(cell.text.splitlines())) - 1]
+        _place(tree, line, max(source.find(text), 0))
+    names = shell.user_ns
+    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
+        exec(compile(tree, path, "exec"), names)  # noqa: S102 - the user's own statement, in the user's kernel
+        return None, []
+    expression = tree.body[0].value
+    if not isinstance(expression, ast.Call):
+        return _evaluate(expression, path, names), []
+    function = _evaluate(expression.func, path, names)
+    compiled, remarks = _compiled(function, ast.unparse(expression.func), backend)
+    hidden = "_fuselight_callee"
+    expression.func = ast.copy_location(ast.Name(hidden, ast.Load()), expression.func)
+    return _evaluate(expression, path, {**names, hidden: compiled}), remarks
+
+
+def _evaluate(expression: ast.expr, path: str, names: dict[str, Any]) -> Any:
+    return eval(compile(ast.Expression(expression), path, "eval"), names)  # noqa: S307 - as above
+
+
+def _compiled(function: Any, name: str, backend: str | None) -> tuple[Any, list[str]]:
+    """What to call, and what to remark about it."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(function, (FunctionType, MethodType, torch.nn.Module)):
+        return function, []  # a class, a tensor's method, or what C code implements
+    from fuselight.adapters.torch_api.dynamo import targets  # noqa: PLC0415 - torch, which the user has imported
+
+    if targets.is_compiled(function):
+        return function, [f"`{name}` is compiled already: `--backend` has no effect."] if backend else []
+    if targets.disabled_reason(function) is not None:
+        return function, [f"`{name}` is disabled with torch.compiler.disable, so it runs in eager mode."]
+    chosen = backend or _BACKEND
+    remark = f"`{name}` is not compiled in this notebook: it was compiled for this call, with the backend `{chosen}`."
+    return torch.compile(function, backend=chosen), [remark]
+
+
+def _place(tree: ast.AST, line: int, column: int) -> None:
+    """Move a statement to where it stands in its cell."""
+    for node in ast.walk(tree):
+        if hasattr(node, "lineno"):
+            first = node.lineno == 1
+            last = getattr(node, "end_lineno", 1) == 1
+            node.lineno, node.end_lineno = node.lineno + line - 1, getattr(node, "end_lineno", 1) + line - 1  # type: ignore[attr-defined]
+            node.col_offset += column if first else 0  # type: ignore[attr-defined]
+            node.end_col_offset += column if last else 0  # type: ignore[attr-defined]

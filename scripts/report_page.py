@@ -25,6 +25,7 @@ PARTS = (
     "measured",
     "tuned",
     "verification",
+    "release_outputs",
     "world",
 )
 PAGE = ROOT / "docs" / "report.md"

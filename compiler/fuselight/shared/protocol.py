@@ -322,6 +322,22 @@ class VerifyRequest(RunRequest):
 
 
 @dataclass(frozen=True)
+class OutputsRequest(RunRequest):
+    """Call the target in eager mode, compiled and in float64, and compare the results with those of an earlier torch.
+
+    The worker of the earlier release runs first, with `records`; that of the later one with the same `folder`.
+    """
+
+    folder: str = ""
+    """An existing folder for the results of the earlier release."""
+    records: bool = False
+    """Whether this is the earlier release."""
+    cache: str = ""
+    """A folder for Inductor's caches, which later requests of the same release use again: a run that is killed can
+    leave half a file, which the user's own cache must not have."""
+
+
+@dataclass(frozen=True)
 class LiveRequest(RunRequest):
     """Import the file, make the calls once to record the arguments of the traced functions, then wait for `Retrace`s.
 

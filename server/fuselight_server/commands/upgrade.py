@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
-from fuselight.shared.protocol import GenerateRequest
+from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.protocol import GenerateRequest, OutputsRequest
 from fuselight.shared.report import Problem
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.findings import without_ignored
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Device, Versions
+    from fuselight.shared.report import Device, Report, Versions
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.settings import Interpreter
     from fuselight_server.commands.options import CommandOptions
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from fuselight_server.upgrades.model import TargetComparison
 
 FROM, TO = "--from", "--to"
+SIDES = ("before", "after")
 
 
 class UpgradePart(Enum):
@@ -62,6 +64,8 @@ class UpgradePart(Enum):
     CHECK = "check"
     """Findings, graphs, recompilations."""
     KERNELS = "kernels"
+    NUMERICS = "numerics"
+    """Results of eager and compiled calls, and deprecations."""
 
 
 ALL_PARTS = tuple(UpgradePart)
@@ -99,8 +103,8 @@ class UpgradeOutcome:
     """If there was no target: where the files compile without a call that can be run."""
 
     def exit_code(self, fail_on: Collection[RegressionKind]) -> int:
-        """0 without a regression of these kinds, 1 with one, 2 if something could not be read or run."""
-        if self.problems:
+        """0 without a regression of these kinds, 1 with one, 2 if something could not be read or compared."""
+        if self.problems or any(target.is_undecided for target in self.comparison.targets):
             return 2
         return int(any(kind in fail_on for kind in self.comparison.regressions))
 
@@ -131,12 +135,14 @@ async def compare_releases(
         outcome.readings = await token.run(asyncio.to_thread(readings_of, texts, options.targets))
         jobs = _requests(outcome, texts, options)
         lanes += [_WorkerPair(sides) for _ in range(min(plan.jobs // 2, len(jobs)) - 1)]
-        work = _UpgradeWork(
-            plan, options, versions, outcome, texts, show, token, folder, thresholds or Thresholds()
-        )
-        work.jobs.extend(enumerate(jobs))
-        await token.run(asyncio.gather(*(work.run_lane(lane) for lane in lanes)))
-        token.check()
+        with owned_folder("upgrade") as caches:
+            work = _UpgradeWork(
+                *(plan, options, versions, outcome, texts, show, token, folder, caches),
+                thresholds or Thresholds(),
+            )
+            work.jobs.extend(enumerate(jobs))
+            await token.run(asyncio.gather(*(work.run_lane(lane) for lane in lanes)))
+            token.check()
     finally:
         await asyncio.gather(*(lane.close() for lane in lanes))
     targets = tuple(target for _, target in sorted(work.compared.items()))
@@ -246,6 +252,8 @@ class _UpgradeWork:
     show: Callable[[str], None]
     token: CancelToken
     folder: RunsFolder | None
+    caches: str
+    """Folder of Inductor's caches of both sides, for this command alone."""
     thresholds: Thresholds
     jobs: deque[tuple[int, tuple[RunRequest, str]]] = field(default_factory=deque)
     compared: dict[int, TargetComparison] = field(default_factory=dict)
@@ -264,16 +272,21 @@ class _UpgradeWork:
             kept = self.folder.load(key)
             if kept is not None:
                 return kept
-        steps = [
-            self._run_side(
-                TargetRun(request, worker, side.interpreter, self._showing(words, side), self.token)
-            )
+        runs_of_sides = [
+            TargetRun(request, worker, side.interpreter, self._showing(words, side), self.token)
             for side, worker in zip(lane.sides, lane.workers, strict=True)
         ]
+        steps = [self._run_side(run) for run in runs_of_sides]
         if self.plan.jobs > 1:
             before, after = await asyncio.gather(*steps)
         else:
             before, after = [await step for step in steps]
+        if (
+            UpgradePart.NUMERICS in self.plan.parts
+            and not before.capture.failures
+            and not after.capture.failures
+        ):
+            before, after = await self._with_outputs(runs_of_sides, before, after)
         runs = ComparedRuns(request.target.path, request.target.name, before, after)
         if self.folder is not None:
             self.folder.save(key, runs)
@@ -290,6 +303,25 @@ class _UpgradeWork:
             asked = run.request.of_kind(GenerateRequest, device=self.plan.device)
             kernels = without_texts(await run.report(asked))
         return SideReports(without_texts(capture), kernels)
+
+    async def _with_outputs(
+        self, runs: Sequence[TargetRun], before: SideReports, after: SideReports
+    ) -> tuple[SideReports, SideReports]:
+        """Both sides with the results of their calls, the earlier side first."""
+        earlier, _ = runs
+        requests = [earlier.request]
+        if earlier.request.target.kind == "main":
+            requests = [run.request for run in earlier.calls(before.capture)]
+        outputs: tuple[list[Report], list[Report]] = ([], [])
+        for request in requests:
+            with owned_folder("outputs") as folder:
+                for side, run, kept in zip(SIDES, runs, outputs, strict=True):
+                    cache = os.path.join(self.caches, side)  # noqa: PTH118 - a request has texts
+                    asked = request.of_kind(
+                        OutputsRequest, folder=folder, records=run is earlier, cache=cache
+                    )
+                    kept.append(without_texts(await run.report(asked)))
+        return replace(before, outputs=tuple(outputs[0])), replace(after, outputs=tuple(outputs[1]))
 
     def _key(self, request: RunRequest) -> str:
         path = request.target.path

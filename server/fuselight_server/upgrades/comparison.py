@@ -13,10 +13,12 @@ from fuselight_server.explain.findings import findings, findings_of_kernels
 from fuselight_server.jobs.comparison.findings import IdentifiedFinding, pair_findings
 from fuselight_server.jobs.comparison.model import FindingChange, FindingState
 from fuselight_server.jobs.comparison.sides import functions_of_lines
-from fuselight_server.upgrades.failures import with_advice
+from fuselight_server.upgrades.failures import is_undecided, with_advice
 from fuselight_server.upgrades.functions import compare_functions
 from fuselight_server.upgrades.lines import compare_lines, compared_device
 from fuselight_server.upgrades.model import TargetComparison, TargetState, is_failure
+from fuselight_server.upgrades.numerics import compared_calls
+from fuselight_server.upgrades.own_findings import deprecation_findings, kernel_findings, result_findings
 from fuselight_server.upgrades.paths import common_path
 
 if TYPE_CHECKING:
@@ -44,15 +46,25 @@ def compare_target(
     compared: list[FindingChange] = []
     left: list[FindingChange] = []
     for change in changes:
-        (compared if _is_comparable(change, before, after) else left).append(change)
+        is_compared = _is_comparable(change, before, after) and not _says_nothing(change)
+        (compared if is_compared else left).append(change)
     has_both = state is TargetState.COMPARED
+    functions = compare_functions(before, after) if has_both else ()
+    own = (
+        *result_findings(after, versions),
+        *kernel_findings(functions, after.kernels or after.capture, versions),
+        *deprecation_findings(before, after, versions),
+    )
     return TargetComparison(
         path=runs.path,
         name=runs.name,
         state=state,
         findings=tuple(_explained(change, versions) for change in compared),
         uncompared=tuple(left),
-        functions=compare_functions(before, after) if has_both else (),
+        functions=functions,
+        own=tuple(without_ignored(own)),
+        calls=tuple(call for _, call in compared_calls(after.outputs)),
+        is_undecided=any(map(_says_nothing, left)),
         lines=compare_lines(before, after) if has_both else (),
         device=compared_device(before, after) if has_both else None,
         notes=tuple(_notes(before, after, versions)),
@@ -81,6 +93,8 @@ def _identify(
         if not side.capture.failures:
             failed = (item for item in findings(side.kernels, read_line=read_line) if is_failure(item))
             ran += failed
+    if not side.capture.failures:
+        ran += _failures_of_calls(side, read_line)
     for finding in without_ignored(ran):
         path, line = finding.span.path, finding.span.line
         text = read_line(path, line)
@@ -93,13 +107,30 @@ def _identify(
         )
 
 
+def _failures_of_calls(side: SideReports, read_line: Callable[[str, int], str | None]) -> Iterator[Finding]:
+    """What failed when calls were made for their results."""
+    for report in side.outputs:
+        yield from (item for item in findings(report, read_line=read_line) if is_failure(item))
+
+
 def _is_comparable(change: FindingChange, before: SideReports, after: SideReports) -> bool:
-    """Whether the side without the finding ran to its end, so that it would have it."""
+    """Whether the side without the finding ran to its end, so that it would have it.
+
+    What else is new in a run that failed may come of the failure: a line that raises an exception also breaks a graph.
+    """
     if change.state not in {FindingState.NEW, FindingState.FIXED}:
         return True
+    other = after if change.state is FindingState.NEW else before
+    if other.capture.failures and not is_failure(change.finding):
+        return False
     without = before if change.state is FindingState.NEW else after
     report = without.kernels if change.finding.tier is Tier.KERNELS else without.capture
     return report is not None and not report.failures
+
+
+def _says_nothing(change: FindingChange) -> bool:
+    """Whether it is a failure of one side that has nothing to do with the version of torch."""
+    return change.state in {FindingState.NEW, FindingState.FIXED} and is_undecided(change.finding)
 
 
 def _explained(change: FindingChange, versions: tuple[Versions, Versions]) -> FindingChange:
@@ -115,6 +146,9 @@ def _notes(before: SideReports, after: SideReports, versions: tuple[Versions, Ve
         if side.kernels is not None and side.kernels.failures and not side.capture.failures:
             why = side.kernels.failures[0].message
             yield f"kernels were not compared: with torch {version.torch} their generation failed: {why}"
+    for report in after.outputs:
+        if report.outputs is not None and report.outputs.refused:
+            yield f"results of {report.target.name or '__main__'} were not compared: {report.outputs.refused}"
     wanted = [
         side.kernels for side in (before, after) if side.kernels is not None and not side.kernels.failures
     ]

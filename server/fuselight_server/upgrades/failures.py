@@ -23,13 +23,22 @@ _ARGUMENT = re.compile(r"(?P<function>[\w.]+)\(\) got an unexpected keyword argu
 _PACKAGE = re.compile(r"No module named '(?P<name>(?!torch\b)\w+)")
 
 
+_UNDECIDED = frozenset({"FL403", "FL405", "FL406", "FL409", "FL504"})
+"""Limits and failures outside of the user's code and of torch."""
+
+
+def is_undecided(finding: Finding) -> bool:
+    """Whether a failure says nothing about the version of torch: a limit, or a package that is not installed."""
+    return finding.code in _UNDECIDED or bool(_PACKAGE.search(finding.title))
+
+
 def with_advice(finding: Finding, before: Versions, after: Versions) -> Finding:
     """The failure of the later side alone, with what the upgrade has to do with it."""
     text = f"{finding.title}\n{finding.message}"
     advice = _advice(text, before, after)
     known = f"The target runs with torch {before.torch}, and fails with torch {after.torch}."
-    message = "\n".join(filter(None, (finding.message, known)))
-    return replace(finding, message=message, hints=(advice, *finding.hints) if advice else finding.hints)
+    message = "\n".join(filter(None, (finding.message, f"{known} {advice}".strip())))
+    return replace(finding, message=message)
 
 
 def _advice(text: str, before: Versions, after: Versions) -> str:
@@ -39,19 +48,13 @@ def _advice(text: str, before: Versions, after: Versions) -> str:
             name = f"{match['owner']}.{match['name']}"
             return (
                 f"`{name}` is not in torch {after.torch}. Replace it by a name that both releases have; the release "
-                f"notes after {_release(before.torch)} list what was removed"
+                f"notes after {_release(before.torch)} list what was removed."
             )
     match = _ARGUMENT.search(text)
     if match is not None:
         return (
             f"`{match['function']}` takes no `{match['name']}` here. If it is a function of torch, leave the argument "
-            f"out for torch {after.torch}; if of another package, upgrade that package together with torch"
-        )
-    match = _PACKAGE.search(text)
-    if match is not None:
-        return (
-            f"`{match['name']}` is not installed in the environment of torch {after.torch}: the upgrade is not the "
-            f"cause. Install it with `uv pip install --python {after.executable} {match['name']}`, then compare again"
+            f"out for torch {after.torch}; if of another package, upgrade that package together with torch."
         )
     return ""
 

@@ -18,11 +18,12 @@ from fuselight_server.jobs.comparison.model import (
     FindingState,
     FunctionChange,
 )
+from fuselight_server.upgrades.numerics import result_change
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import Report, Versions
+    from fuselight.shared.report import ReleaseCall, Report, Versions
     from fuselight_server.base.finding import Finding
 
 
@@ -33,11 +34,13 @@ class SideReports:
     capture: Report
     kernels: Report | None = None
     """Tier kernels; None: not requested."""
+    outputs: tuple[Report, ...] = ()
+    """Results of calls, of each thing that a program compiles; the later side compares them with the earlier one."""
 
     @property
     def reports(self) -> tuple[Report, ...]:
         """All of them."""
-        return tuple(report for report in (self.capture, self.kernels) if report is not None)
+        return tuple(report for report in (self.capture, self.kernels, *self.outputs) if report is not None)
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class RegressionKind(Enum):
     RECOMPILATIONS = "recompilations"
     KERNELS = "kernels"
     """More kernels for graphs with as many operators."""
+    NUMERICS = "numerics"
+    """Results that changed by more than rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,12 @@ class TargetComparison:
     """Findings of the side that ran, where the other side failed."""
     functions: tuple[FunctionChange, ...] = ()
     lines: tuple[KernelLineChange, ...] = ()
+    own: tuple[Finding, ...] = ()
+    """FL931 to FL933: differences that are findings of neither side."""
+    calls: tuple[ReleaseCall, ...] = ()
+    """The results of calls with both releases."""
+    is_undecided: bool = False
+    """Whether one side ended at a limit, lacks a package or could not answer, which says nothing about torch."""
     device: str | None = None
     """For which the kernels were generated; None: no kernels on both sides."""
     notes: tuple[str, ...] = ()
@@ -125,13 +136,16 @@ class TargetComparison:
         worse = [change.finding for change in self.findings if change.verdict is ChangeVerdict.REGRESSION]
         failures = sum(map(is_failure, worse))
         yield from (RegressionKind.FINDINGS for _ in range(len(worse) - failures))
-        is_lost = self.state is TargetState.ONLY_BEFORE
+        is_lost = self.state is TargetState.ONLY_BEFORE and not self.is_undecided
         yield from (RegressionKind.FAILURES for _ in range(failures or int(is_lost)))
         for function in self.functions:
             if function.recompilations is ChangeVerdict.REGRESSION:
                 yield RegressionKind.RECOMPILATIONS
             if function.kernels is ChangeVerdict.REGRESSION:
                 yield RegressionKind.KERNELS
+        for call in self.calls:
+            if result_change(call).verdict is ChangeVerdict.REGRESSION:
+                yield RegressionKind.NUMERICS
 
     @property
     def is_same(self) -> bool:
@@ -139,8 +153,10 @@ class TargetComparison:
         verdicts = [change.verdict for change in self.findings]
         for function in self.functions:
             verdicts += [function.recompilations, function.kernels, function.graphs]
-        is_quiet = all(verdict is ChangeVerdict.SAME for verdict in verdicts)
-        return self.state in {TargetState.COMPARED, TargetState.NEITHER} and is_quiet and not self.lines
+        verdicts += [result_change(call).verdict for call in self.calls]
+        if self.is_undecided or self.lines or self.own or self.state is not TargetState.COMPARED:
+            return False
+        return all(verdict is ChangeVerdict.SAME for verdict in verdicts)
 
 
 def is_failure(finding: Finding) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MOST_BYTES = 256 << 20
-_SCHEMA = 1
+_SCHEMA = 2
 _FIELDS = ("capture", "kernels")
 
 
@@ -89,8 +89,12 @@ def without_texts(report: Report) -> Report:
 
 def _encoded_side(side: SideReports) -> dict[str, Any]:
     reports = ((name, getattr(side, name)) for name in _FIELDS)
-    return {name: encode(report) for name, report in reports if report is not None}
+    kept = {name: encode(report) for name, report in reports if report is not None}
+    return {**kept, "outputs": [encode(report) for report in side.outputs]}
 
 
 def _decoded_side(data: dict[str, Any]) -> SideReports:
-    return SideReports(**{name: decode(Report, data[name]) for name in _FIELDS if name in data})
+    outputs = tuple(decode(Report, report) for report in data["outputs"])
+    return SideReports(
+        **{name: decode(Report, data[name]) for name in _FIELDS if name in data}, outputs=outputs
+    )

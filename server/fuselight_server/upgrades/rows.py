@@ -12,6 +12,7 @@ from fuselight_server.base.formatting import format_count, format_estimate, form
 from fuselight_server.jobs.comparison.model import ChangeVerdict, JobComparison, TimeChange
 from fuselight_server.jobs.comparison.rows import MOST_ROWS, change_rows
 from fuselight_server.upgrades.model import TargetState, is_failure
+from fuselight_server.upgrades.numerics import ResultChange, result_change, result_text
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -40,10 +41,17 @@ def as_job(target: TargetComparison) -> JobComparison:
 
 
 def target_rows(
-    target: TargetComparison, verdict: ChangeVerdict, show_path: Callable[[str], str]
+    target: TargetComparison,
+    verdict: ChangeVerdict,
+    show_path: Callable[[str], str],
+    torch: tuple[str | None, str | None] = (None, None),
 ) -> Iterator[str]:
-    """The differences of a target with a verdict. New findings are left out: they are shown with their source."""
+    """The differences of a target with a verdict; `torch`: both releases.
+
+    New findings and those of the comparison itself are left out: they are shown with their source.
+    """
     yield from change_rows(as_job(target), verdict, show_path)
+    yield from _result_rows(target, verdict, torch)
     if verdict is ChangeVerdict.CHANGE:
         yield from _line_rows(target, show_path)
 
@@ -53,6 +61,9 @@ def state_row(target: TargetComparison, versions: tuple[Versions, Versions]) -> 
     before, after = (f"torch {version.torch}" for version in versions)
     count = format_count(len(target.uncompared), "finding")
     left = f"; {count} of that side not compared" if target.uncompared else ""
+    if target.is_undecided and target.state is not TargetState.NEITHER:
+        reasons = list(dict.fromkeys(_failures(target)))
+        return f"not compared, as one version did not get to the end: {'; '.join(reasons)}"
     if target.state is TargetState.ONLY_BEFORE:
         return f"only {before} can run it{left}"
     if target.state is TargetState.ONLY_AFTER:
@@ -80,6 +91,19 @@ def reworded_rows(target: TargetComparison, show_path: Callable[[str], str]) -> 
             yield f"{place}: `{before.code}` is now `{finding.code}`: {finding.title}"
         elif before.title != finding.title:
             yield f"{place}: {finding.code} is worded differently: {finding.title}; it was: {before.title}"
+
+
+def _result_rows(
+    target: TargetComparison, verdict: ChangeVerdict, torch: tuple[str | None, str | None]
+) -> Iterator[str]:
+    """Results of calls. Regressions are findings (FL931), and rounding is no difference."""
+    shown = {
+        ChangeVerdict.IMPROVEMENT: {ResultChange.COMPILED_BETTER},
+        ChangeVerdict.CHANGE: {ResultChange.COMPILED_WRONG, ResultChange.UNKNOWN},
+    }.get(verdict, set())
+    for call in target.calls:
+        if result_change(call) in shown:
+            yield f"{call.text}: {result_text(call, torch)}"
 
 
 def _line_rows(target: TargetComparison, show_path: Callable[[str], str]) -> Iterator[str]:

@@ -164,7 +164,7 @@ def test_two_sides_with_one_version_are_an_error(serve: Serve) -> None:
         (("--from", "2.5", "--to", "new"), "`--from 2.5`: Fuselight needs torch 2.6 or newer"),
         (("--from", "2.11", "--to", "new"), "Add `--install`, which downloads up to 3 GB and runs `"),
         (("--from", "old", "--to", "new", "--resume"), "`--resume` needs `--out DIR`"),
-        (("--from", "old", "--to", "new", "--do", "chek"), "`chek` is none of check, kernels"),
+        (("--from", "old", "--to", "new", "--do", "chek"), "`chek` is none of check, kernels, numerics"),
         (("--from", "old", "--to", "new", "--fail-on", "all"), "`all` is none of failures"),
     ],
 )

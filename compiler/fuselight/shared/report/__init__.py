@@ -76,6 +76,10 @@ from fuselight.shared.report.place import innermost_user_frame as innermost_user
 from fuselight.shared.report.place import is_pythons_own as is_pythons_own
 from fuselight.shared.report.place import is_user_file as is_user_file
 from fuselight.shared.report.reads import Reads as Reads
+from fuselight.shared.report.release_outputs import CallErrors as CallErrors
+from fuselight.shared.report.release_outputs import Deprecation as Deprecation
+from fuselight.shared.report.release_outputs import ReleaseCall as ReleaseCall
+from fuselight.shared.report.release_outputs import ReleaseOutputs as ReleaseOutputs
 from fuselight.shared.report.resources import Assembled as Assembled
 from fuselight.shared.report.resources import LaunchConfig as LaunchConfig
 from fuselight.shared.report.resources import Listing as Listing
@@ -315,6 +319,8 @@ class Report:
     """Tier tuned: the search for the fastest configuration."""
     verification: Verification | None = None
     """The comparison with the text before a change, if requested."""
+    outputs: ReleaseOutputs | None = None
+    """The results compared with those of an earlier release of torch, if requested."""
     reads: Reads | None = None
     """What the run read besides `files`, if requested."""
     world: World | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Assembled, Measured, Problem, Report, Tuned, Verification
+from fuselight.shared.report import Assembled, Measured, Problem, ReleaseOutputs, Report, Tuned, Verification
 
 if TYPE_CHECKING:
     from fuselight.capture.dynamo import Parts
@@ -119,6 +119,17 @@ class VerifiedCalls(RequestResult):
     def complete(self, report: Report) -> Report:
         """As in RequestResult."""
         return replace(report, verification=self.verification)
+
+
+@dataclass
+class ComparedOutputs(RequestResult):
+    """The results of the target with this release of torch, compared with those of an earlier one."""
+
+    outputs: ReleaseOutputs
+
+    def complete(self, report: Report) -> Report:
+        """As in RequestResult."""
+        return replace(report, outputs=self.outputs)
 
 
 @dataclass

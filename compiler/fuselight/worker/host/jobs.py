@@ -22,6 +22,7 @@ from fuselight.shared.protocol import (
     LiveRequest,
     LoggedStartRequest,
     MeasureRequest,
+    OutputsRequest,
     RunRequest,
     TuneRequest,
     VerifyRequest,
@@ -114,6 +115,12 @@ def _verify(state: RunState) -> None:
     run_target(state, VerifyCalls())
 
 
+def _outputs(state: RunState) -> None:
+    from fuselight.worker.verify.release_outputs import CompareOutputs  # noqa: PLC0415 - as this module says
+
+    run_target(state, CompareOutputs())
+
+
 def _live(state: RunState) -> None:
     from fuselight.worker.live.live import run_live  # noqa: PLC0415 - as this module says
 
@@ -150,6 +157,7 @@ RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
     MeasureRequest: _measure,
     TuneRequest: _tune,
     VerifyRequest: _verify,
+    OutputsRequest: _outputs,
     LiveRequest: _live,
     LoggedStartRequest: _logged_start,
 }

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
+from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_count
 from fuselight_server.cli.formats.findings import print_blocks
 from fuselight_server.cli.formats.json import finding_as_json
@@ -17,6 +18,7 @@ from fuselight_server.commands.sources import shown_path
 from fuselight_server.jobs.comparison.data import comparison_as_data
 from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingState
 from fuselight_server.upgrades.model import TargetState
+from fuselight_server.upgrades.numerics import result_change
 from fuselight_server.upgrades.rows import as_job, reworded_rows, state_row, target_rows
 
 if TYPE_CHECKING:
@@ -79,14 +81,17 @@ def summary(outcome: UpgradeOutcome) -> str:
 
 
 def new_findings(target: TargetComparison, verdict: ChangeVerdict) -> list[Finding]:
-    """The findings that are new with a verdict."""
-    return [change.finding for change in target.findings_in(FindingState.NEW) if change.verdict is verdict]
+    """The findings that are new with a verdict, and those of the comparison itself."""
+    new = [change.finding for change in target.findings_in(FindingState.NEW) if change.verdict is verdict]
+    wanted = {ChangeVerdict.REGRESSION: True, ChangeVerdict.CHANGE: False}.get(verdict)
+    own = [finding for finding in target.own if (finding.severity >= Severity.WARNING) is wanted]
+    return [*new, *own]
 
 
 def part_rows(target: TargetComparison, verdict: ChangeVerdict, outcome: UpgradeOutcome) -> list[str]:
     """All rows of a target under a verdict."""
-    rows = list(target_rows(target, verdict, shown_path))
     versions = outcome.comparison.before, outcome.comparison.after
+    rows = list(target_rows(target, verdict, shown_path, (versions[0].torch, versions[1].torch)))
     state = state_row(target, versions)
     if state and verdict is state_verdict(target):
         rows.insert(0, state)
@@ -97,6 +102,8 @@ def part_rows(target: TargetComparison, verdict: ChangeVerdict, outcome: Upgrade
 
 def state_verdict(target: TargetComparison) -> ChangeVerdict:
     """How it is to be read that one side alone ran a target."""
+    if target.is_undecided:
+        return ChangeVerdict.CHANGE
     return {
         TargetState.ONLY_BEFORE: ChangeVerdict.REGRESSION,
         TargetState.ONLY_AFTER: ChangeVerdict.IMPROVEMENT,
@@ -155,6 +162,9 @@ def _target_data(target: TargetComparison, outcome: UpgradeOutcome) -> dict[str,
             }
             for change in target.findings
         ],
+        "own_findings": [finding_as_json(finding, outcome.sources) for finding in target.own],
+        "results": [{"change": result_change(call).value, **encode(call)} for call in target.calls],
+        "is_undecided": target.is_undecided,
         "uncompared": [finding_as_json(change.finding, outcome.sources) for change in target.uncompared],
         "functions": compared["functions"],
         "device": target.device,

@@ -86,6 +86,9 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL916", _WARNING, "ranks wait in a collective"),
         CodeInfo("FL921", _INFO, "compiled again: the cache had no entry for the key"),
         CodeInfo("FL922", _WARNING, "torch cannot cache this compile"),
+        CodeInfo("FL931", _WARNING, "results change with another version of torch"),
+        CodeInfo("FL932", _WARNING, "more kernels with another version of torch"),
+        CodeInfo("FL933", _INFO, "another version of torch warns of this line"),
     )
 }
 

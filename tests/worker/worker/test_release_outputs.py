@@ -1,0 +1,123 @@
+"""Results of a call with two releases of torch, compared by the worker: who moved, and what cannot be compared.
+
+Both runs have the same torch; an edited text stands for the other release. The graphs are library calls alone, so that
+no C++ compiler runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuselight.shared.protocol import OutputsRequest
+from fuselight.shared.report import ReleaseOutputs, Report
+from tests.support.live_worker import LiveWorker
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+
+PRODUCT = "import torch\n# fuselight: f(f32[8, 8])\ndef f(x):\n    return torch.mm(x, x)\n"
+
+
+def sides(live: LiveWorker, before: str, after: str, folder: Path) -> tuple[Report, ReleaseOutputs]:
+    """The report of the earlier side, and what the later one compared."""
+    reports = []
+    for number, source in enumerate((before, after)):
+        request = live.request(source).of_kind(
+            OutputsRequest, folder=str(folder), records=number == 0, cache=str(folder / str(number))
+        )
+        reports.append(live.report(request))
+    assert reports[1].outputs is not None
+    return reports[0], reports[1].outputs
+
+
+def test_equal_sides_are_equal_bit_for_bit(live: LiveWorker, tmp_path: Path) -> None:
+    first, compared = sides(live, PRODUCT, PRODUCT, tmp_path)
+    assert first.outputs == ReleaseOutputs()
+    assert not first.failures
+    (call,) = compared.calls
+    assert call.text == "f(f32[8, 8])"
+    assert (call.is_eager_equal, call.is_compiled_equal) == (True, True)
+    verdicts = (call.eager, call.float64, call.compiled_before, call.compiled_after)
+    assert [verdict is not None and verdict.passed for verdict in verdicts] == [True] * 4
+    assert call.errors.eager_before is not None
+    assert call.errors.eager_before < 1e-5
+    assert call.errors.eager_before == call.errors.eager_after
+
+
+def test_an_operator_that_computes_something_else_is_seen_in_float64(
+    live: LiveWorker, tmp_path: Path
+) -> None:
+    _, compared = sides(live, PRODUCT, PRODUCT.replace("mm(x, x)", "mm(x, x.t())"), tmp_path)
+    (call,) = compared.calls
+    assert call.eager.passed is False
+    assert call.float64 is not None
+    assert call.float64.passed is False
+    assert call.compiled_after is not None
+    assert call.compiled_after.passed
+
+
+def test_compiled_code_that_differs_is_told_from_eager(live: LiveWorker, tmp_path: Path) -> None:
+    wrong = PRODUCT.replace("mm(x, x)", "mm(x, x.t() if torch.compiler.is_compiling() else x)")
+    _, compared = sides(live, PRODUCT, wrong, tmp_path)
+    (call,) = compared.calls
+    assert call.is_eager_equal
+    assert call.compiled_before is not None
+    assert call.compiled_after is not None
+    assert (call.eager.passed, call.compiled_before.passed, call.compiled_after.passed) == (True, True, False)
+
+
+NET = """\
+import torch
+# fuselight: f()(f32[8, 8])
+class f(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(8, 8))
+    def forward(self, x):
+        return torch.mm(x, self.weight)
+"""
+
+
+def test_the_later_side_gets_the_values_of_the_earlier_one(live: LiveWorker, tmp_path: Path) -> None:
+    _, compared = sides(live, NET, NET.replace("randn(8, 8)", "rand(8, 8)"), tmp_path)
+    (call,) = compared.calls
+    assert call.is_eager_equal
+    assert call.notes == (
+        "inputs or parameters start with other values: the later version got those of the earlier one",
+    )
+
+
+def test_other_shapes_are_refused(live: LiveWorker, tmp_path: Path) -> None:
+    _, compared = sides(live, NET, NET.replace("randn(8, 8)", "randn(8, 9)"), tmp_path)
+    assert not compared.calls
+    assert (
+        "weight is torch.float32[8, 8] with the earlier version and torch.float32[8, 9]" in compared.refused
+    )
+
+
+def test_a_side_without_results_is_refused(live: LiveWorker, tmp_path: Path) -> None:
+    request = live.request(PRODUCT).of_kind(OutputsRequest, folder=str(tmp_path))
+    report = live.report(request)
+    assert report.outputs is not None
+    assert report.outputs.refused == "there are no results of the earlier version of torch"
+
+
+def test_deprecations_of_torch_stand_on_the_users_line(live: LiveWorker, tmp_path: Path) -> None:
+    noisy = PRODUCT.replace(
+        "def f(x):\n",
+        "import warnings\n"
+        "warnings.warn('torch.old is deprecated', FutureWarning)\n"
+        "warnings.warn('mylib.old is deprecated', FutureWarning)\n"
+        "def f(x):\n",
+    )
+    request = live.request(noisy).of_kind(OutputsRequest, folder=str(tmp_path), records=True)
+    report = live.report(request)
+    assert report.outputs is not None
+    (heard,) = report.outputs.deprecations
+    assert (heard.text, heard.category, heard.location.line) == (
+        "torch.old is deprecated",
+        "FutureWarning",
+        4,
+    )
+    assert "mylib.old is deprecated" in report.output.stderr

@@ -1,10 +1,11 @@
 """Run every row of a built-in suite through Fuselight, and compare with torch's own record of the same run.
 
-    python benchmarks/suite.py run --results FILE [--do capture|kernels|tune] [--suite pytorch-163] [--size tiny]
+    python benchmarks/suite.py run --results FILE [--do capture|open|kernels|tune] [--suite pytorch-163] [--size tiny]
                                    [--train] [--device h100-sxm] [--python PATH] [--models bert,resnet] [--part 1/4]
     python benchmarks/suite.py page --results FILE [--sweep FILE]... --page docs/results/suite.md
 
-`run` captures each row in Fuselight's worker while torch writes its own record in the same process; with `--do
+`run` captures each row in Fuselight's worker while torch writes its own record in the same process; with `--do open` it
+compares the findings of the capture with those that `fuselight open` has of this record; with `--do
 kernels` it generates the row's kernels for a GPU that may be absent, with `--do tune` it searches for the row's fastest
 configuration on a GPU. Each row is a line of FILE as soon as it is known;
 what FILE has is not run again, so that an interrupted run goes on. `page`
@@ -53,26 +54,25 @@ from fuselight.shared.protocol import CaptureRequest, GenerateRequest, Limits, T
 from fuselight.shared.report import Culprit, NotCompiledKind, Outcome, Report, Work  # noqa: E402
 from fuselight.shared.suites import SIZES, SUITES, SuiteRow, suite_rows, write_rows  # noqa: E402
 from fuselight_server.base.cancellation import CancelToken  # noqa: E402
+from fuselight_server.commands.open import OpenRequest, open_jobs  # noqa: E402
 from fuselight_server.commands.options import CommandOptions  # noqa: E402
 from fuselight_server.commands.outcome import CheckOutcome  # noqa: E402
 from fuselight_server.commands.targets import TargetRun, report_each  # noqa: E402
+from fuselight_server.explain.findings import findings  # noqa: E402
 from fuselight_server.explain.findings.common.counts import counts  # noqa: E402
 from fuselight_server.explain.kernels.summary import one_call  # noqa: E402
 from fuselight_server.explain.searches.planning import tune_request  # noqa: E402
+from tests.support.traced_findings import (  # noqa: E402
+    ELSEWHERE,
+    NOT_IN_A_TRACE,
+    RECORDING,
+    Place,
+    places,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_RECORDING = """
-
-import torch._logging._internal as _logs
-
-_handler = _logs.LazyTraceHandler({folder!r})
-_handler.setFormatter(_logs.TorchLogsFormatter(trace=True))
-_logs.trace_log.addHandler(_handler)
-"""
-"""Added to the file of a row: torch then records this run in a folder. The worker removes TORCH_TRACE, with which every
-run would write to one file."""
 _UNNAMED: Key = ("", 0, "")
 _NOT_RUN = (Culprit.USER, Culprit.ENVIRONMENT)
 """Who failed if a row cannot run here: its packages, or this machine."""
@@ -157,6 +157,29 @@ def captured_row(report: Report, folder: Path) -> dict[str, Any]:
         "differs": differs,
         "failure": _failure(report),
         "problems": [f"{problem.stage}: {problem.what}: {problem.why}"[:_WHY] for problem in report.problems],
+    }
+
+
+async def opened_row(report: Report, folder: Path) -> dict[str, Any]:
+    """How far the findings of a run and those of `fuselight open` of its record are the same."""
+    of_run = places(findings(report))
+    of_trace: set[Place] = set()
+    if any(folder.glob("*.log")):  # without a compile there is no log
+        source = Path(report.target.path).parent
+        jobs = await open_jobs(OpenRequest((folder,), (source,)), lambda _text: None, CancelToken())
+        of_trace = places(finding for job in jobs for finding in job.findings)
+    missing, surplus = of_run - of_trace, of_trace - of_run
+    unexplained = [place for place in missing if place[2] not in {*NOT_IN_A_TRACE, *ELSEWHERE}]
+    unexplained += [place for place in surplus if place[2] not in ELSEWHERE]
+    again = [{place[2] for place in places_ if place[2] in ELSEWHERE} for places_ in (of_run, of_trace)]
+    has_failed = any(failure.culprit in _NOT_RUN for failure in report.failures)
+    return {
+        "findings": len(of_run),
+        "equal": len(of_run & of_trace),
+        "missing": sorted(missing),
+        "surplus": sorted(surplus),
+        "agrees": None if has_failed else not unexplained and again[0] == again[1],
+        "failure": _failure(report),
     }
 
 
@@ -283,7 +306,8 @@ class SuiteRun:
 
     async def _run_files(self, present: dict[Path, SuiteRow], trace: Path) -> None:
         for path, row in present.items():
-            recording = _RECORDING.format(folder=str(trace)) if self.options.do == "capture" else ""
+            is_recorded = self.options.do in {"capture", "open"}
+            recording = f"\n\n{RECORDING.format(folder=str(trace))}" if is_recorded else ""
             path.write_text(row.text + recording, encoding="utf-8")
         folders = (str(ROOT / "benchmarks" / "cpu_torchvision"), os.environ.get("PYTHONPATH", ""))
         os.environ.update(HF_HUB_OFFLINE="1", PYTHONPATH=os.pathsep.join(filter(None, folders)))
@@ -296,6 +320,9 @@ class SuiteRun:
             if options.do == "capture":
                 report = await target_run.report(target_run.request.of_kind(CaptureRequest))
                 entries = captured_row(report, trace)
+            elif options.do == "open":
+                report = await target_run.report(target_run.request.of_kind(CaptureRequest))
+                entries = await opened_row(report, trace)
             elif options.do == "tune":
                 plan = TunePlan(
                     work=Work.FORWARD_BACKWARD if options.train else Work.INFERENCE,
@@ -359,6 +386,11 @@ def _line(row: dict[str, Any]) -> str:
     if "kernels_seconds" in row:
         numbers = f"{row.get('kernels', '-'):>5} kernels {row['kernels_seconds']:>6} s"
         return f"{row['name']:<40} {numbers} {row['kernels_failure']}".rstrip()
+    if "open_seconds" in row:
+        shown = {True: "agrees", None: f"not run: {row['failure']}"}.get(row["agrees"]) or (
+            f"DIFFERS missing {row['missing']} surplus {row['surplus']}"
+        )
+        return f"{row['name']:<40} {row['equal']} of {row['findings']} {row['open_seconds']:>6} s {shown}"
     numbers = " ".join(f"{row[name]:>5}" for name in ("graphs", "breaks", "recompilations", "operators"))
     agrees = {True: "agrees", None: "not run"}.get(row["agrees"]) or f"DIFFERS {row['differs']}"
     return f"{row['name']:<40} {numbers} {row['capture_seconds']:>6} s {agrees} {row['failure']}".rstrip()
@@ -372,7 +404,7 @@ def main() -> int:
     running.add_argument("--results", type=Path, required=True)
     running.add_argument("--suite", choices=SUITES, default="pytorch-163")
     running.add_argument("--size", choices=SIZES, default="tiny")
-    running.add_argument("--do", choices=("capture", "kernels", "tune"), default="capture")
+    running.add_argument("--do", choices=("capture", "open", "kernels", "tune"), default="capture")
     running.add_argument("--budget", type=float, default=40.0, help="seconds of each search")
     running.add_argument(
         "--jobs", type=int, default=0, help="compiles of a search side by side; 0: by cores and memory"

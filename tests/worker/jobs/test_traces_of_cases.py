@@ -1,7 +1,7 @@
 """The findings of annotated cases in a run, and those of the traces that torch wrote in the same processes.
 
-Invariant: what a trace cannot show is a list here, with the reason; every other finding is equal in code and line, and
-a trace has no finding that the run has not.
+Invariant: what a trace cannot show is a list with the reason (`tests/support/traced_findings.py`); every other finding
+is equal in code and line, and a trace has no finding that the run has not.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import asyncio
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import expand
 from tests.support.case_files import copied
 from tests.support.live_worker import LiveWorker
+from tests.support.traced_findings import ELSEWHERE, NOT_IN_A_TRACE, RECORDING, places
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 CASES = Path(__file__).parents[2] / "cases"
@@ -38,25 +38,6 @@ FILES = [
     "recompile_values.py",
     *sorted(path.name for path in CASES.glob("special*.py")),
 ]
-_TRACE = """\
-import torch._logging._internal as logs
-
-handler = logs.LazyTraceHandler({folder!r})
-handler.setFormatter(logs.TorchLogsFormatter(trace=True))
-logs.trace_log.addHandler(handler)
-"""
-"""A worker removes TORCH_TRACE, with which every run would write to one file."""
-NOT_IN_A_TRACE = {
-    "FL103": "torch does not try to compile a generator",
-    "FL104": "torch does not try to compile what is disabled",
-    "FL106": "torch logs nothing of a function without tensor operators",
-    "FL401": "an exception of the user's code outside of a compile",
-    "FL501": "the inputs of a directive",
-}
-"""Codes of findings that a run alone has."""
-ELSEWHERE = frozenset({"FL201"})
-"""Codes whose line may differ: a trace has the origin of few guards, and then the line of the function's `def`."""
-Place = tuple[str, int, str]
 
 
 def recording(text: str) -> str:
@@ -70,7 +51,7 @@ def recording(text: str) -> str:
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = copied(CASES, FILES, tmp_path_factory.mktemp("workspace"))
-    (folder / "start_trace.py").write_text(_TRACE.format(folder=str(folder / "traces")))
+    (folder / "start_trace.py").write_text(RECORDING.format(folder=str(folder / "traces")))
     for name in FILES:
         (folder / name).write_text(recording((folder / name).read_text(encoding="utf-8")), encoding="utf-8")
     return folder
@@ -89,15 +70,6 @@ def traced(workspace: Path, run: CheckOutcome) -> list[Finding]:
     request = OpenRequest((workspace / "traces",), (workspace,))
     jobs = asyncio.run(open_jobs(request, lambda _text: None, CancelToken()))
     return [finding for job in jobs for finding in job.findings]
-
-
-def places(findings: Iterable[Finding]) -> set[Place]:
-    return {
-        (Path(each.span.path).name, each.span.line, each.code)
-        for finding in findings
-        for each in expand(finding)
-        if each.code in NOT_IN_A_TRACE or each.code.startswith(("FL1", "FL2", "FL3", "FL4", "GB"))
-    }
 
 
 def test_a_trace_has_the_findings_of_its_run(run: CheckOutcome, traced: list[Finding]) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import platform
@@ -62,13 +63,8 @@ from fuselight_server.explain.findings import findings  # noqa: E402
 from fuselight_server.explain.findings.common.counts import counts  # noqa: E402
 from fuselight_server.explain.kernels.summary import one_call  # noqa: E402
 from fuselight_server.explain.searches.planning import tune_request  # noqa: E402
-from tests.support.traced_findings import (  # noqa: E402
-    ELSEWHERE,
-    NOT_IN_A_TRACE,
-    RECORDING,
-    Place,
-    places,
-)
+from tests.support.traced_findings import RECORDING, Place, places  # noqa: E402
+from tests.support.traced_findings import agreement as opened_agreement  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -168,17 +164,12 @@ async def opened_row(report: Report, folder: Path) -> dict[str, Any]:
         source = Path(report.target.path).parent
         jobs = await open_jobs(OpenRequest((folder,), (source,)), lambda _text: None, CancelToken())
         of_trace = places(finding for job in jobs for finding in job.findings)
-    missing, surplus = of_run - of_trace, of_trace - of_run
-    unexplained = [place for place in missing if place[2] not in {*NOT_IN_A_TRACE, *ELSEWHERE}]
-    unexplained += [place for place in surplus if place[2] not in ELSEWHERE]
-    again = [{place[2] for place in places_ if place[2] in ELSEWHERE} for places_ in (of_run, of_trace)]
+    compared = opened_agreement(of_run, of_trace, {Path(report.target.path).name})
     has_failed = any(failure.culprit in _NOT_RUN for failure in report.failures)
     return {
         "findings": len(of_run),
-        "equal": len(of_run & of_trace),
-        "missing": sorted(missing),
-        "surplus": sorted(surplus),
-        "agrees": None if has_failed else not unexplained and again[0] == again[1],
+        **dataclasses.asdict(compared),
+        "agrees": None if has_failed else compared.is_complete,
         "failure": _failure(report),
     }
 

@@ -54,16 +54,21 @@ def event(name: str, phase: str, seconds: float, **options: Any) -> bytes:
 
 
 def compiled(
-    at: str = "0/0/0", *, start: float = 1_000.0, process: int = 7, rank: int | None = None
+    at: str = "0/0/0",
+    *,
+    start: float = 1_000.0,
+    process: int = 7,
+    rank: int | None = None,
+    path: str = "/job/a.py",
 ) -> bytes:
     """The records of a compile from its start to its metrics; it takes a second."""
     ranks = {} if rank is None else {"rank": rank}
     options: dict[str, Any] = {"at": at, "process": process, "second": int(start) % 3600, **ranks}
-    metrics = {"co_name": "f", "co_filename": "/job/a.py", "co_firstlineno": 3, "fail_type": None}
+    metrics = {"co_name": "f", "co_filename": path, "co_firstlineno": 3, "fail_type": None}
     return b"".join(
         (
             event("dynamo", "B", start, **options),
-            record("dynamo_start", {"stack": [{"line": 3, "name": "f", "filename": "/job/a.py"}]}, **options),
+            record("dynamo_start", {"stack": [{"line": 3, "name": "f", "filename": path}]}, **options),
             record("dynamo_output_graph", {}, "class GraphModule:\n    pass", **options),
             event("dynamo", "E", start + 1, **options),
             record("compilation_metrics", metrics, **{**options, "second": (int(start) + 1) % 3600}),

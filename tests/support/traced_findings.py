@@ -5,13 +5,14 @@ Invariant: what a trace cannot show is a list here, with the reason.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight_server.explain.findings import expand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from fuselight_server.base.finding import Finding
 
@@ -47,3 +48,47 @@ def places(findings: Iterable[Finding]) -> set[Place]:
         for each in expand(finding)
         if each.code in NOT_IN_A_TRACE or each.code.startswith(_COMPARED)
     }
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The findings of a run against those of its trace."""
+
+    equal: int
+    """On the same line of the same file."""
+    elsewhere: tuple[Place, ...]
+    """Of the run, where the trace has the code on another line, for a reason that is known."""
+    not_in_a_trace: tuple[Place, ...]
+    missing: tuple[Place, ...]
+    """Of the run, without a known reason."""
+    surplus: tuple[Place, ...]
+    """Of the trace alone."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether each difference has a known reason."""
+        return not self.missing and not self.surplus
+
+
+def agreement(of_run: set[Place], of_trace: set[Place], own: Container[str]) -> Agreement:
+    """Compare places. `own`: names of the project's files.
+
+    A finding in an installed package is on the line of the target in a run, which knows what it was asked to compile,
+    and on the line of the package in a trace.
+    """
+    missing, surplus = sorted(of_run - of_trace), sorted(of_trace - of_run)
+    libraries = {code for file, _, code in surplus if file not in own}
+    moved = libraries | {code for _, _, code in surplus if code in ELSEWHERE}
+    codes = {code for _, _, code in of_run}
+    left = [place for place in missing if place[2] not in moved]
+    return Agreement(
+        len(of_run & of_trace),
+        tuple(place for place in missing if place[2] in moved),
+        tuple(place for place in left if place[2] in NOT_IN_A_TRACE),
+        tuple(place for place in left if place[2] not in NOT_IN_A_TRACE),
+        tuple(
+            place
+            for place in surplus
+            if place[2] not in codes or (place[0] in own and place[2] not in ELSEWHERE)
+        ),
+    )

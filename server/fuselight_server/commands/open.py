@@ -398,7 +398,7 @@ def compose_job(
         is_partial=is_partial,
         ranks=ranks,
         caches=None if is_partial else summarize(job, earlier, read_line=_line_reader(files)),
-        starts=() if is_partial else start_pictures(job),
+        starts=() if is_partial else start_pictures(job, read_line=_line_reader(files)),
     )
     per_process = [
         (process.label, findings(process.report, thresholds=thresholds, read_line=files.line))

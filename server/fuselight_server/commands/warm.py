@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.protocol import LoggedStartRequest
+from fuselight.shared.report import Rung
 from fuselight_server.commands.check import NO_THRESHOLDS, analyze
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.targets import report_each
@@ -77,6 +78,13 @@ class WarmTarget:
     tried: tuple[TriedCure, ...] = ()
 
     @property
+    def program(self) -> str:
+        """The file whose whole program the starts ran, for this target and for every other one of it; else empty."""
+        inputs = self.report.inputs
+        is_program = inputs is not None and inputs.rung in {Rung.MAIN, Rung.SCRIPT}
+        return self.report.target.path if is_program and self.second is not None else ""
+
+    @property
     def lost(self) -> tuple[CacheResult, ...]:
         """What the second start did again, the most expensive first."""
         return self.second.lost if self.second is not None else ()
@@ -96,8 +104,8 @@ class WarmOutcome:
 
     @property
     def findings(self) -> list[Finding]:
-        """Those of all targets, by place."""
-        rows = [finding for target in self.targets for finding in target.findings]
+        """Those of all targets, by place, each once: targets of one program have the same."""
+        rows = dict.fromkeys(finding for target in self.targets for finding in target.findings)
         return sorted(rows, key=lambda row: (row.span.path, row.span.start, row.code))
 
     @property
@@ -237,15 +245,16 @@ def _compared(
         state=_state(second, summary),
         first=summarize(first, read_line=read_line),
         second=summary,
-        start=_longest_start(first),
-        restart=_longest_start(second),
+        start=_longest_start(first, read_line),
+        restart=_longest_start(second, read_line),
         findings=without_ignored(tuple(findings), readings),
     )
 
 
-def _longest_start(job: LoggedJob) -> StartPicture | None:
+def _longest_start(job: LoggedJob, read_line: ReadLine) -> StartPicture | None:
     """The start of the process that compiled longest."""
-    return max(start_pictures(job), key=lambda picture: picture.seconds, default=None)
+    pictures = start_pictures(job, read_line=read_line)
+    return max(pictures, key=lambda picture: picture.seconds, default=None)
 
 
 def _state(second: LoggedJob, summary: CacheSummary) -> WarmState:

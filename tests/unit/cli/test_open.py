@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,21 @@ def test_the_page_needs_no_network_and_takes_no_text_for_markup(job: Path) -> No
     assert "graph break: `print` cannot be traced" in page
     assert "net.py:7" in page
     assert "<b>" not in page
+
+
+def test_the_page_lists_the_lookups_in_caches_with_their_causes(tmp_path: Path) -> None:
+    recordings = Path(__file__).parents[2] / "recordings"
+    (tmp_path / "logs").mkdir()
+    for number, name in enumerate(("base", "pass_without_uuid")):
+        log = recordings / "caches" / "torch-2.13" / f"{name}.log.gz"
+        shutil.copy(log, tmp_path / "logs" / f"dedicated_log_torch_trace_{number}.log.gz")
+    page = opened(tmp_path / "logs", "--format", "html").stdout
+    _, _, table = (
+        part.partition("<h2>")[0] for part in page.split("<h2>Caches of ")
+    )  # two starts, one after the other
+    assert table.count("The custom pass on the post grad graph has no `uuid()`.") == 2
+    assert table.count(">bypass<") == 2
+    assert "One row for each lookup; seconds are estimates" in table
 
 
 def test_files_that_are_not_here_keep_their_findings_in_every_format(

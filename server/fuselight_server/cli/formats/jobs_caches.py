@@ -14,6 +14,7 @@ from fuselight_server.base.formatting import format_count, format_estimate, form
 from fuselight_server.cli.formats.text_parts import print_heading
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.warm import WarmState
+from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.jobs.caches.findings import cure_text
 from fuselight_server.jobs.caches.words import CACHE_NAMES, STAGE_NAMES, STATE_NAMES, sentence
 
@@ -133,9 +134,16 @@ def print_start(
 
 
 def print_warm(outcome: WarmOutcome, terminal: Terminal) -> None:
-    """Both starts of each target."""
+    """Both starts of each target, those of a program once."""
+    programs: dict[str, str] = {}
     for target in outcome.targets:
         print_heading(target.report, _verdict(target), terminal)
+        name = target.report.target.name or MAIN
+        first = programs.setdefault(target.program, name) if target.program else name
+        if first != name:
+            terminal.print(f"  the program ran as for {first}, see above")
+            terminal.print()
+            continue
         if target.start is not None and target.restart is not None:
             first, second = (format_time(picture.seconds * 1e6) for picture in (target.start, target.restart))
             terminal.print(f"  compile time: {first} in the first start, {second} in the second")
@@ -179,7 +187,7 @@ def warm_data(outcome: WarmOutcome) -> list[dict[str, Any]]:
     return [
         {
             "path": target.report.target.path,
-            "name": target.report.target.name or "__main__",
+            "name": target.report.target.name or MAIN,
             "line": target.report.target.line,
             "torch": target.report.versions.torch,
             "state": target.state.value,

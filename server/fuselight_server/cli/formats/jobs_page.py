@@ -11,7 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import Severity
-from fuselight_server.base.formatting import format_count, format_time
+from fuselight_server.base.formatting import format_count, format_estimate, format_time
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.jobs import heading
 from fuselight_server.commands.open import outcome_of
@@ -30,6 +30,8 @@ from fuselight_server.explain.benchmarks.html_parts import (
 )
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.explain.kernels.shares import places_of
+from fuselight_server.jobs.caches.findings import cure_text
+from fuselight_server.jobs.caches.words import CACHE_NAMES, STATE_NAMES, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
     from fuselight.shared.report import CompileStep, Location
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.open import OpenedJob, OpenedProcess
+    from fuselight_server.jobs.caches.model import CacheResult
 
+_MOST_LOOKUPS = 2_000
+"""Lookups in caches that are listed."""
 _CHARTS = 4
 """Processes whose flame chart is drawn."""
 _WIDTH, _ROW = 1160, 18
@@ -65,6 +70,7 @@ def jobs_as_page(jobs: Sequence[OpenedJob]) -> str:
         _findings(jobs),
         *(_details(job) for job in jobs),
         *(_compiles(job) for job in jobs),
+        *(_caches(job) for job in jobs),
         *(_charts(job) for job in jobs),
         *(_kernels(job) for job in jobs),
         _processes(jobs),
@@ -167,6 +173,44 @@ def _compiles(job: OpenedJob) -> str:
     columns = ("line", "function", "compiles", "compile time", "operators")
     caption = "Functions by compile time, in all processes together"
     return html_section(f"Compile time of {job.name}", html_table(caption, columns, lines))
+
+
+def _caches(job: OpenedJob) -> str:
+    """What each compile got from each cache: misses and bypasses first, the most expensive of them before others."""
+    if job.caches is None or not job.caches.results:
+        return ""
+    hits = tuple(row for row in job.caches.results if not row.is_lost)
+    lines = [_cache_line(job, row) for row in (*job.caches.lost, *hits)[:_MOST_LOOKUPS]]
+    names = ("line", "function", "cache", "result", "rank", "lost", "saved", "cause", "to do")
+    columns, filled = filled_columns(names, lines)
+    notes = [f"<p>{html_text(note)}</p>" for note in job.caches.notes]
+    left = len(job.caches.results) - len(lines)
+    notes += [f"<p>{left:,} more lookups are not listed.</p>"] if left > 0 else []
+    caption = "One row for each lookup; seconds are estimates"
+    return html_section(f"Caches of {job.name}", html_table(caption, columns, filled), *notes)
+
+
+def _cache_line(job: OpenedJob, row: CacheResult) -> TableLine:
+    cause = row.causes[0] if row.causes else None
+    where = (cause.location if cause is not None else None) or row.location
+    name = f"{CACHE_NAMES[row.cache]}{' (remote)' if row.is_remote else ''}"
+    return TableLine(
+        (
+            TableCell(_line(job.files.location(where)) if where is not None else ""),
+            TableCell(row.function or ""),
+            TableCell(name),
+            TableCell(STATE_NAMES[row.state], css="failure" if row.is_lost else ""),
+            TableCell("" if row.rank is None else str(row.rank)),
+            _seconds_cell(row.lost_seconds),
+            _seconds_cell(row.saved_seconds),
+            TableCell(sentence(cause.text) if cause is not None else ""),
+            TableCell(cure_text(cause) if cause is not None else ""),
+        )
+    )
+
+
+def _seconds_cell(seconds: float | None) -> TableCell:
+    return number_cell(seconds, format_estimate(seconds * 1e6)) if seconds else TableCell("")
 
 
 def _charts(job: OpenedJob) -> str:

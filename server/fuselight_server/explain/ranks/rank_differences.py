@@ -26,9 +26,9 @@ _OWN_CODE = (
     "Each of these ranks compiles code of its own: their compile times differ, and the ranks that are ready wait in "
     "the next collective until the last one is."
 )
-_OTHER_SIZES = (
-    "The sizes of the graph's inputs differ, so that each of these ranks compiles and caches code of its own."
-)
+_OTHER_SIZES = "The sizes of the graph's inputs differ, so that each of these ranks compiles code of its own."
+_COLLECTIVE = "c10d"
+"""In the names of operators that are collectives."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,26 @@ class WorldDifference:
     text: str
     location: Location | None
     related: tuple[tuple[Location, str], ...] = ()
+    is_of_collectives: bool = False
+    """Whether a graph differs in its collectives."""
+
+    @property
+    def lines(self) -> set[tuple[str, int]]:
+        """Its lines, also those of the other ranks."""
+        places = (self.location, *(place for place, _ in self.related))
+        return {(place.path, place.line) for place in places if place is not None}
 
 
 def world_differences(world: World, roots: Sequence[str]) -> tuple[WorldDifference, ...]:
-    """All of them: collectives first."""
-    return (*_collective_differences(world, roots), *_compile_differences(world, roots))
+    """All of them: collectives first. Graphs that differ in these collectives are no difference of their own."""
+    collectives = tuple(_collective_differences(world, roots))
+    lines = {line for difference in collectives for line in difference.lines}
+    compiles = (
+        difference
+        for difference in _compile_differences(world, roots)
+        if not (difference.is_of_collectives and difference.lines & lines)
+    )
+    return (*collectives, *compiles)
 
 
 def _collective_differences(world: World, roots: Sequence[str]) -> Iterator[WorldDifference]:
@@ -125,8 +140,9 @@ def _of_compile(
     related: tuple[tuple[Location, str], ...] = (),
     *,
     code: str = "FL911",
+    is_of_collectives: bool = False,
 ) -> WorldDifference:
-    return WorldDifference(code=code, title=title, text=_OWN_CODE, location=location, related=related)
+    return WorldDifference(code, title, _OWN_CODE, location, related, is_of_collectives)
 
 
 def _graph_difference(group: EqualRanks, usual: EqualRanks, roots: Sequence[str]) -> WorldDifference | None:
@@ -189,6 +205,10 @@ class _Side:
         name = targets[at]
         return f"{has} `{name.rpartition('.')[2] if name.startswith('torch._ops.') else name}`"
 
+    def target(self, at: int) -> str:
+        """The name of an operator; empty after the last one."""
+        return self.graph.targets[at] if at < len(self.graph.targets) else ""
+
     def line(self, at: int, roots: Sequence[str]) -> Location | None:
         """The user's line of an operator."""
         lines = self.graph.lines
@@ -207,7 +227,8 @@ def _of_graphs(left: _Side, right: _Side, key: _CompileKey, roots: Sequence[str]
         related = (
             () if further in {None, place} or further is None else ((further, ranks_in_words(second.ranks)),)
         )
-        return _of_compile(title, place or key[1], related)
+        is_of_collectives = any(_COLLECTIVE in side.target(at) for side in (first, second))
+        return _of_compile(title, place or key[1], related, is_of_collectives=is_of_collectives)
     inputs, others = without_addresses(left.graph.inputs), without_addresses(right.graph.inputs)
     if inputs == others:
         return None

@@ -338,7 +338,7 @@ def _below(lines: Sequence[cst.EmptyLine], statement: cst.CSTNode) -> Any:
 
 
 def _header(statement: cst.With) -> list[cst.EmptyLine]:
-    """The comment behind the colon, on a line of its own."""
+    """The comment after the colon, on a line of its own."""
     header = statement.body.header if isinstance(statement.body, cst.IndentedBlock) else None
     comment = header.comment if header is not None else None
     return [cst.EmptyLine(comment=comment)] if comment is not None else []

@@ -251,7 +251,7 @@ class LineStart:
     """What the start spent on the compiles of one function."""
 
     location: Location | None
-    """First line of the function; None for phases of no compile."""
+    """The function's `def`, or its first decorator where the source is not known; None for phases of no compile."""
     function: str | None
     compiles: int
     stages: tuple[StageTime, ...]

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from fuselight_server.jobs.caches.def_lines import at_def
 from fuselight_server.jobs.caches.lookups import lookups_of
 from fuselight_server.jobs.caches.losses import Losses
 from fuselight_server.jobs.caches.model import LineStart, StageTime, StartPicture, StartStage
@@ -17,6 +18,7 @@ from fuselight_server.jobs.trace_log.model import CacheName, CacheState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from fuselight_server.jobs.caches.def_lines import ReadLine
     from fuselight_server.jobs.trace_log.model import (
         CompileId,
         LoggedCompile,
@@ -82,17 +84,22 @@ def stage_of(name: str) -> StartStage | None:
     return next((stage for stage, pattern in _PATTERNS if pattern.fullmatch(name)), None)
 
 
-def start_pictures(job: LoggedJob, started: Mapping[str, float] | None = None) -> tuple[StartPicture, ...]:
+def start_pictures(
+    job: LoggedJob, started: Mapping[str, float] | None = None, *, read_line: ReadLine | None = None
+) -> tuple[StartPicture, ...]:
     """The start of each process that compiled something, rank 0 first.
 
-    `started`: when a process began, seconds since the epoch, by its log, where it is known.
+    `started`: when a process began, seconds since the epoch, by its log, where it is known. `read_line` reads a line of
+    the source that the job ran, where it is available.
     """
     return tuple(
-        _picture(process, (started or {}).get(process.file)) for process in job.processes if process.phases
+        _picture(process, (started or {}).get(process.file), read_line)
+        for process in job.processes
+        if process.phases
     )
 
 
-def _picture(process: ProcessLog, started: float | None) -> StartPicture:
+def _picture(process: ProcessLog, started: float | None, read_line: ReadLine | None) -> StartPicture:
     times = _times_by_compile(process)
     before = None if started is None else max(0.0, process.phases[0].start - started)
     totals: _Times = defaultdict(float)
@@ -101,7 +108,7 @@ def _picture(process: ProcessLog, started: float | None) -> StartPicture:
     for stages in times.values():
         for stage, seconds in stages.items():
             totals[stage] += seconds
-    lines = tuple(sorted(_lines(process, times), key=lambda line: -line.seconds))
+    lines = tuple(sorted(_lines(process, times, read_line), key=lambda line: -line.seconds))
     saved = [line.saved_by_second_start for line in lines if line.saved_by_second_start is not None]
     return StartPicture(
         file=process.file,
@@ -140,7 +147,9 @@ def _ordered(times: Mapping[StartStage, float]) -> tuple[StageTime, ...]:
     return tuple(StageTime(stage, times[stage]) for stage in StartStage if times.get(stage, 0.0) > 0.0)
 
 
-def _lines(process: ProcessLog, times: Mapping[CompileId | None, _Times]) -> Iterator[LineStart]:
+def _lines(
+    process: ProcessLog, times: Mapping[CompileId | None, _Times], read_line: ReadLine | None
+) -> Iterator[LineStart]:
     compiles = {compiled.id: compiled for compiled in process.compiles}
     groups: dict[tuple[object, ...], list[CompileId | None]] = defaultdict(list)
     for compile_id in times:
@@ -156,7 +165,7 @@ def _lines(process: ProcessLog, times: Mapping[CompileId | None, _Times]) -> Ite
                 totals[stage] += seconds
         savings = [saved[member] for member in members if member is not None and member in saved]
         yield LineStart(
-            location=None if known is None else known.location,
+            location=None if known is None else at_def(known.location, known.function, read_line),
             function=None if known is None else known.function,
             compiles=sum(member is not None for member in members),
             stages=_ordered(totals),

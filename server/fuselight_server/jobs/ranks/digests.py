@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from fuselight_server.explain.findings.breaks.break_texts import title_of
 from fuselight_server.jobs.ranks.normalization import (
     collectives_in,
     comparable_error,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight.shared.report import Location
+    from fuselight.shared.torch_texts import Reason
     from fuselight_server.jobs.trace_log.model import (
         CacheName,
         CompileId,
@@ -262,12 +264,17 @@ def _caller(compiled: LoggedCompile) -> Location | None:
     return next((frame.location for frame in reversed(compiled.stack) if not is_library(frame.path)), None)
 
 
+def _break_title(cause: Reason) -> str:
+    """What broke the graph, as a finding of the break says it."""
+    return title_of(cause.gb_id, cause.title, cause.explanation, cause.context)
+
+
 def _compile(compiled: LoggedCompile, key: FunctionKey, parts: SharedParts) -> CompileDigest:
     graphs, guards, reasons = _graphs(compiled), _guards(compiled), compiled.recompile_reasons
     error = next((item.summary for attempt in compiled.attempts for item in attempt.errors), None)
     if error is None and compiled.metrics is not None:
         error = compiled.metrics.fail_reason
-    breaks = tuple((item.location, item.chain[0].title) for item in compiled.breaks)
+    breaks = tuple((item.location, _break_title(item.chain[0])) for item in compiled.breaks)
     content = CompileContent(
         state=compiled.state,
         resumed_at=compiled.last.resumed_at,

@@ -95,7 +95,8 @@ def rank_findings(
 
     `inputs`: name of the job, as a finding names the inputs of a run; `locate`: from the job's paths to local ones.
     """
-    context = _JobContext(inputs, torch, locate)
+    has_caches = any(row.cache_hits or row.cache_misses or row.cache_bypasses for row in table.rows)
+    context = _JobContext(inputs, torch, locate, has_caches=has_caches)
     warned = False
     out = []
     for difference in table.differences:
@@ -111,15 +112,19 @@ def rank_findings(
 class _JobContext:
     """What all findings of a job share."""
 
-    def __init__(self, inputs: str, torch: str, locate: Callable[[Location], Location]) -> None:
+    def __init__(
+        self, inputs: str, torch: str, locate: Callable[[Location], Location], *, has_caches: bool
+    ) -> None:
         self._inputs, self._torch, self._locate = inputs, torch, locate
+        self._has_caches = has_caches
+        """Whether the backend keeps what it compiles: the log then has lookups."""
 
     def difference(
         self, difference: RankDifference, location: Location, level: Severity, first: RankDifference | None
     ) -> Finding:
         code = _CODES[difference.kind]
         title = difference.message if difference.is_exact else f"near this line: {difference.message}"
-        cost = list(_cost(difference))
+        cost = list(_cost(difference, has_caches=self._has_caches))
         paragraphs = [sentence(title)]
         if not difference.is_exact:
             paragraphs.append(
@@ -197,12 +202,16 @@ class _JobContext:
         return Span(place.path, place.line)
 
 
-def _cost(difference: RankDifference) -> Iterator[str]:
+def _cost(difference: RankDifference, *, has_caches: bool) -> Iterator[str]:
     if difference.kind is DifferenceKind.CACHE:
         yield f"the others cannot pass the next collective before: {difference.seconds or 0.0:.1f} s"
         return
     if difference.kind in _NO_WAIT_COST:
-        yield "the ranks cannot share one entry of the compile cache"
+        yield (
+            "the ranks cannot share one entry of the compile cache"
+            if has_caches
+            else "each compiles code of its own"
+        )
         return
     yield _COSTS.get(difference.kind, _ANY_COST)
     if difference.seconds and difference.kind not in _COSTS:

@@ -6,6 +6,7 @@ process that starts after all others have ended starts another job.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _GAP = 2.0
 """Seconds without any process after which a job has ended: workers of one job can follow each other."""
 _MAX_NAMED = 10
+_MOST_COMPARED = 64
+"""Processes without a rank that are compared with each other."""
 
 
 @dataclass
@@ -72,6 +75,12 @@ def jobs_of(
             groups += fitting
         fitting[-1 if is_one_run else 0].add(process)
     shared = list(notes)
+    if not is_one_run and any(_has_strangers(group.processes) for group in groups):
+        message = (
+            "Processes without a rank ran at the same time and compiled no file in common: they may be of several "
+            "jobs. Open the logs of each job by themselves to tell them apart."
+        )
+        shared.append(LogNote(NoteKind.OVERLAPPING_JOBS, message))
     if overlapping:
         message = (
             "Several processes have the same rank at the same time: which ranks belong together is not known."
@@ -81,6 +90,26 @@ def jobs_of(
         _job(name if len(groups) == 1 else f"{name} ({number})", group.processes, shared)
         for number, group in enumerate(groups, 1)
     )
+
+
+def _has_strangers(processes: Sequence[ProcessLog]) -> bool:
+    """Whether two processes without a rank ran at the same time, and compiled no file in common."""
+    known = [(log, files) for log in processes if log.rank is None and (files := _compiled_files(log))]
+    return any(
+        first_files.isdisjoint(second_files) and _overlap(first, second)
+        for (first, first_files), (second, second_files) in itertools.combinations(known[:_MOST_COMPARED], 2)
+    )
+
+
+def _compiled_files(process: ProcessLog) -> set[str]:
+    return {compiled.location.path for compiled in process.compiles if compiled.location is not None}
+
+
+def _overlap(first: ProcessLog, second: ProcessLog) -> bool:
+    if first.started is None or second.started is None:
+        return False
+    early, late = sorted((first, second), key=lambda log: log.started or 0.0)
+    return late.started is not None and early.ended is not None and late.started < early.ended
 
 
 def _job(name: str, processes: Sequence[ProcessLog], shared: Sequence[LogNote]) -> LoggedJob:

@@ -133,3 +133,21 @@ def test_ranks_that_call_other_collectives_would_wait() -> None:
         assert difference.title.startswith("ranks 0 and 2 would wait here: ")
         assert words in difference.title
         assert difference.location == LINE
+
+
+@pytest.mark.parametrize("is_collective", [True, False])
+def test_graphs_that_differ_in_a_reported_collective_are_one_finding(*, is_collective: bool) -> None:
+    names = (
+        ("_c10d_functional.all_reduce", "_c10d_functional.all_gather") if is_collective else ("sin", "cos")
+    )
+    groups = [_ranks(rank, targets=("relu", f"torch._ops.{name}.default")) for rank, name in enumerate(names)]
+    calls = tuple(Collective(name, (0, 1), "float32", ((4,),), 16, (OTHER,)) for name in names)
+    mismatch = CollectiveMismatch((0, 1), 0, (0, 1), calls)
+    differences = world_differences(_world(*groups, mismatches=(mismatch,)), ROOTS)
+    codes = [difference.code for difference in differences]
+    assert codes == (["FL912"] if is_collective else ["FL912", "FL911"])
+
+
+def test_a_collective_that_one_graph_has_alone_is_not_hidden_without_a_mismatch() -> None:
+    graphs = _ranks(0), _ranks(1, targets=("relu", "torch._ops._c10d_functional.all_reduce.default", "sum"))
+    assert [difference.code for difference in world_differences(_world(*graphs), ROOTS)] == ["FL911"]

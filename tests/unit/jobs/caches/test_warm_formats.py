@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from pathlib import Path
 
 import pytest
 
-from fuselight.shared.report import Problem
+from fuselight.shared.report import Inputs, Problem, Rung, TargetRef
 from fuselight_server.base.terminal import Terminal
-from fuselight_server.cli.formats.jobs_caches import print_caches, print_start, start_data, summary_data
+from fuselight_server.cli.formats.jobs_caches import (
+    print_caches,
+    print_start,
+    print_warm,
+    start_data,
+    summary_data,
+)
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.warm import WarmOutcome, WarmState, WarmTarget
 from fuselight_server.jobs.caches.starts import start_pictures
@@ -80,3 +87,41 @@ def test_a_start_has_a_bar_for_each_stage() -> None:
     data = start_data(picture)
     assert data is not None
     assert json.loads(json.dumps(data))["seconds"] == picture.seconds
+
+
+def test_the_line_of_a_decorated_function_is_its_def() -> None:
+    (job,) = read_jobs([str(STARTS.parents[1] / "jobs" / "torch-2.13" / "cache_miss")])
+    (plain,) = start_pictures(job)
+    line = next(row for row in plain.lines if row.location is not None)
+    assert line.location is not None
+    first = line.location.line
+    texts = {first: "@torch.compile(", first + 1: ")", first + 2: f"async def {line.function}(self, x):"}
+    (picture,) = start_pictures(job, read_line=lambda _path, number: texts.get(number, ""))
+    assert [row.location and row.location.line for row in picture.lines if row.function == line.function] == [
+        first + 2
+    ]
+    results = summarize(job, read_line=lambda _path, number: texts.get(number, "")).results
+    assert {row.location.line for row in results if row.location and row.function == line.function} == {
+        first + 2
+    }
+    for unknown in (lambda _path, _number: None, lambda _path, _number: "@decorated"):
+        (same,) = start_pictures(job, read_line=unknown)
+        assert same.lines == plain.lines
+
+
+def test_the_starts_of_a_program_are_printed_once() -> None:
+    (job,) = read_jobs([str(STARTS.parents[1] / "jobs" / "torch-2.13" / "cache_miss")])
+    (picture,) = start_pictures(job)
+    summary = summarize(job)
+    targets = []
+    for name, rung in (("step", Rung.MAIN), ("loss", Rung.SCRIPT), ("other", Rung.DIRECTIVE)):
+        known = dataclasses.replace(
+            report(), target=TargetRef("/train.py", name, 1, "function"), inputs=Inputs(rung, "/train.py")
+        )
+        targets.append(WarmTarget(known, WarmState.WARM, summary, summary, picture, picture))
+    out = io.StringIO()
+    print_warm(WarmOutcome(CheckOutcome(), targets), Terminal(out))
+    step, loss, other = out.getvalue().strip().split("\n\n")
+    assert loss.splitlines()[1:] == ["  the program ran as for step, see above"]
+    assert step.splitlines()[1:] == other.splitlines()[1:]
+    assert "compile time: " in step

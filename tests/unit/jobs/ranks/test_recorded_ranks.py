@@ -37,11 +37,11 @@ PLANTED = {
     ),
     "printed_on_rank_0": (
         "FL911",
-        "the graph breaks here only on rank 0: Failed to trace builtin operator",
+        "the graph breaks here only on rank 0: `print` cannot be traced",
     ),
     "broken_in_helper": (
         "FL911",
-        "the graph breaks here only on rank 1: Call to `torch._dynamo.graph_break()`",
+        "the graph breaks here only on rank 1: requested by torch._dynamo.graph_break()",
     ),
     "branch_on_data": ("FL911", "the graph of rank 1 has `cos` here, that of rank 0 `sin` on line "),
     "order_of_collectives": (

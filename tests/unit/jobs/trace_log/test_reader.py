@@ -114,6 +114,26 @@ def test_jobs_that_ran_at_the_same_time_are_parted_with_a_note(tmp_path: Path) -
     assert kinds_of(first) == kinds_of(second) == [NoteKind.OVERLAPPING_JOBS]
 
 
+@pytest.mark.parametrize(
+    ("paths", "starts", "kinds"),
+    [
+        (("/a.py", "/b.py"), (1_000, 1_000), [NoteKind.OVERLAPPING_JOBS]),
+        (("/a.py", "/a.py"), (1_000, 1_000), []),
+        (("/a.py", "/b.py"), (1_000, 1_001.5), []),
+    ],
+    ids=["nothing in common", "a common file", "after each other"],
+)
+def test_processes_without_a_rank_may_be_of_several_jobs(
+    tmp_path: Path, paths: tuple[str, str], starts: tuple[float, float], kinds: list[NoteKind]
+) -> None:
+    for number, (path, start) in enumerate(zip(paths, starts, strict=True)):
+        (tmp_path / NAME.format(number)).write_bytes(
+            compiled(path=path, start=start, process=number, rank=None)
+        )
+    (job,) = read_jobs([tmp_path])
+    assert kinds_of(job) == kinds
+
+
 def test_processes_in_one_file_are_told_by_their_numbers(tmp_path: Path) -> None:
     log = tmp_path / "joined.log"
     names = [

@@ -316,7 +316,7 @@ ROOMS = (
     _room(
         f"{_S}.agents",
         "the server for coding agents (MCP): tools over use cases, long work by handles, consent",
-        "fuselight.shared base explain commands agents.protocol",
+        "fuselight.shared base explain jobs commands agents.protocol",
     ),
     _room(
         f"{_S}.agents.protocol",

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.agents.tools import check, work
+from fuselight_server.agents.tools import check, explain, patches, predictions, timed, traces, work
 
 if TYPE_CHECKING:
     from fuselight_server.agents.tool import Tool
 
-TOOLS: tuple[Tool, ...] = (check.TARGETS_TOOL, check.CHECK, work.RESULT, work.CANCEL)
+TOOLS: tuple[Tool, ...] = (
+    check.TARGETS_TOOL,
+    check.CHECK,
+    explain.EXPLAIN,
+    patches.FIX_CANDIDATES,
+    patches.VERIFY_PATCH,
+    predictions.FORECAST,
+    predictions.KERNELS,
+    timed.BENCHMARK,
+    timed.TUNE,
+    traces.OPEN_TRACE,
+    traces.COMPARE,
+    traces.EXPLAIN_CACHE_MISS,
+    work.RESULT,
+    work.CANCEL,
+)

@@ -35,6 +35,7 @@ COMMANDS = {
     "server": "Start the language server on stdin and stdout.",
     "tune": "Find the fastest configuration of torch.compile for the targets in PATH, with results that are compared.",
     "upgrade": "Compare what torch.compile does to the targets in PATH with two versions of torch.",
+    "verify": "Compile and compare a changed file with the file: whether results stay, and what it compiles to.",
     "warm": "Start the targets in PATH twice with one cache: what the second start compiled again, and why.",
 }
 SUMMARY = "See what torch.compile does to your model, on the line that caused it."

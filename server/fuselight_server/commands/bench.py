@@ -81,6 +81,14 @@ async def measure(
     return outcome, benchmarks
 
 
+def kept_runs(path: str, target: str, before: str, after: str) -> tuple[BenchmarkRun, BenchmarkRun]:
+    """Two kept benchmarks of a target, by their ids or `last`. Nothing is measured. Raises CommandError."""
+    first, second = (_before(name, None, path, target) for name in (before, after))
+    if first is None or second is None:
+        raise CommandError(f"{shown_path(path)}: name two runs, as `last` and an id")
+    return first, second
+
+
 def _kept(
     report: Report,
     before: BenchmarkRun | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,15 @@ def test_each_tool_is_described_by_itself_and_in_the_instructions() -> None:
         assert f"`{tool.name}`" in INSTRUCTIONS or tool.name == "cancel"
         is_read_only = not (tool.effects.runs_code or tool.effects.writes)
         assert data["annotations"]["readOnlyHint"] is is_read_only
+
+
+def test_the_skill_names_each_tool_and_no_other() -> None:
+    text = (Path(__file__).parents[3] / "skills" / "fuselight" / "SKILL.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
+    names = {tool.name for tool in TOOLS}
+    assert names <= set(re.findall(r"`(\w+)`", text))
+    assert set(re.findall(r"\| `(\w+)` \|$", text, re.MULTILINE)) == names - {"result", "cancel"}
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == names
 
 
 def test_the_command_prints_the_text_for_the_model() -> None:

@@ -92,7 +92,7 @@ def _checked(outcome: CheckOutcome, arguments: dict[str, Any], notices: list[str
     targets = [target_data(report, outcome) for report in outcome.reports]
     first = advice(outcome.priorities)
     problems = [*problem_texts(outcome.problems), *_unfinished(outcome)]
-    data = {
+    data: dict[str, Any] = {
         "findings": rows,
         "total": part.total,
         "warnings": sum(finding.severity >= Severity.WARNING for finding in findings),

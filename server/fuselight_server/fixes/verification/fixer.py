@@ -371,7 +371,7 @@ class Fixer:
     async def completed(self, target: FixTarget, first: Attempt) -> Attempt:
         """Compare the further calls of the target for a remedy that passed the calls of the inputs."""
         remedy = first.remedy
-        report = await self._further(target, remedy)
+        report = await self.further(target, remedy)
         verdict = judge_cases(remedy, report)
         verification = report.verification or Verification()
         tried = tuple(dict.fromkeys(comparison.values for comparison in verification.comparisons))
@@ -394,7 +394,7 @@ class Fixer:
             is_checking=False,
         )
 
-    async def _further(self, target: FixTarget, remedy: Remedy) -> Report:
+    async def further(self, target: FixTarget, remedy: Remedy) -> Report:
         """The report of the further calls of the new text, compared with those of the texts so far."""
         is_special = remedy.fix_class is FixClass.EQUAL
         changed = {path: self.text(path) or "" for path in remedy.texts}
@@ -429,7 +429,11 @@ class Fixer:
 
     def _is_concerned(self, known: Report, remedy: Remedy) -> bool:
         """Whether a target may run what a remedy changes. One that fails already has nothing to keep."""
-        if known.inputs is None or known.failures or not remedy.texts.keys() & known.files.keys():
+        return known.inputs is not None and not known.failures and self.may_be_changed(known, remedy)
+
+    def may_be_changed(self, known: Report, remedy: Remedy) -> bool:
+        """Whether a target may run what a remedy changes; `known`: its report of the texts so far."""
+        if not remedy.texts.keys() & known.files.keys():
             return False
         texts = {path: text for path in known.files if (text := self.text(path)) is not None}
         return may_run(known.target.name, texts, remedy.texts)

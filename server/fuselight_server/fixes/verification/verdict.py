@@ -7,6 +7,7 @@ reason.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 COMPILED_ONLY = "in compiled calls"
 """In `Remedy.changes`: eager calls must do the same as before."""
+EAGER_TOO = "in eager calls, too"
+"""In `Remedy.changes`: eager calls may print something else."""
 _SHOWN = 120
 """Most characters of the title of another finding: torch's texts may have pages."""
 _VALUES = frozenset({Aspect.OUTPUT, Aspect.GRADIENT, Aspect.STATE, Aspect.RANDOM})
@@ -92,6 +95,29 @@ def judge(
 def judge_calls(remedy: Remedy, report: Report) -> Verdict:
     """Judge the calls alone, for a further target that the remedy changes."""
     return _verdict(remedy, _failure(report) or _unverified(report) or _difference(remedy, report), report)
+
+
+class VerdictKind(enum.Enum):
+    """How a changed text relates to the text before the change, for one target."""
+
+    SAME = "same"
+    """Each call that was compared gives the same, as far as the class of the change asks."""
+    DIFFERS = "differs"
+    FAILS = "fails"
+    """The changed text does not run to its end."""
+    UNVERIFIED = "unverified"
+    """Nothing can be compared."""
+    UNCONCERNED = "unconcerned"
+    """The target runs nothing that the change touches."""
+
+
+def kind_of(remedy: Remedy, report: Report) -> VerdictKind:
+    """What the comparison of the calls shows; `report` is that of the new text."""
+    if _failure(report):
+        return VerdictKind.FAILS
+    if _unverified(report):
+        return VerdictKind.UNVERIFIED
+    return VerdictKind.DIFFERS if _difference(remedy, report) else VerdictKind.SAME
 
 
 def judge_cases(remedy: Remedy, report: Report) -> Verdict:
@@ -193,12 +219,13 @@ def _match(
 
     One with the title of the finding that a remedy is for counts as another only if that has the same title.
     """
-    same = [new for new in left if _is_same(old, new, lines)]
+    same = [new for new in left if is_same_finding(old, new, lines)]
     others = (new for new in same if old == finding or new.title != finding.title)
     return next((new for new in same if new.title == old.title), None) or next(others, None)
 
 
-def _is_same(old: Finding, new: Finding, lines: Mapping[str, LineMap]) -> bool:
+def is_same_finding(old: Finding, new: Finding, lines: Mapping[str, LineMap]) -> bool:
+    """Whether a finding of the new text is one of the old text, by its code and its line, which may have moved."""
     if (old.code, old.span.path) != (new.code, new.span.path):
         return False
     mapped = lines.get(old.span.path)
@@ -256,6 +283,7 @@ def _is_allowed(remedy: Remedy, difference: Difference, comparison: CallComparis
         return remedy.fix_class is not FixClass.EXACT or comparison.compiled or is_further
     if remedy.fix_class is not FixClass.CHANGES:
         return False
-    if not comparison.compiled and (difference.aspect is Aspect.PRINTED or COMPILED_ONLY in remedy.changes):
+    is_printed = difference.aspect is Aspect.PRINTED and EAGER_TOO not in remedy.changes
+    if not comparison.compiled and (is_printed or COMPILED_ONLY in remedy.changes):
         return False  # eager calls print and compute what they did
     return any(word in remedy.changes and difference.aspect in allowed for word, allowed in _ALLOWED)

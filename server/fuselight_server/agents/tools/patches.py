@@ -1,0 +1,232 @@
+"""`fix_candidates` and `verify_patch`: changes that are compiled and compared before anybody writes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
+from fuselight_server.agents.arguments import Argument, ArgumentError
+from fuselight_server.agents.bounds import bounded_text
+from fuselight_server.agents.finding_data import problem_texts
+from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
+from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.agents.verdict_data import VERDICT_SCHEMA, verdict_lines, verify_data
+from fuselight_server.base.formatting import format_count
+from fuselight_server.base.unified_diff import DiffError, apply_diff
+from fuselight_server.commands.fix import FixStatus, fix
+from fuselight_server.commands.sources import SourceFiles, shown_path
+from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, VerdictKind, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight_server.agents.protocol.toolbox import Caller
+    from fuselight_server.agents.session import AgentSession
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.commands.fix import Attempt, FindingRefusal, FixOutcome
+
+_MOST_FIXES = 40
+_MOST_REFUSALS = 20
+
+
+async def _fix_candidates(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
+    paths = [session.existing(path) for path in arguments["paths"]]
+    await session.permit(paths, caller)
+
+    async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        notices: list[str] = []
+        outcome = await fix(
+            session.options(paths, arguments["targets"], notices=notices),
+            show,
+            token,
+            codes=arguments["codes"],
+            changes_behavior=arguments["allow_behavior_changes"],
+        )
+        return _candidates(outcome, notices)
+
+    return await session.works.do("fix_candidates", work, arguments["wait_seconds"], caller)
+
+
+def _candidates(outcome: FixOutcome, notices: list[str]) -> ToolAnswer:
+    diff, rest = bounded_text(outcome.diff)
+    refusals = list(dict.fromkeys(map(_refusal, outcome.refusals)))
+    data: dict[str, Any] = {
+        "fixes": [_fix(attempt) for attempt in outcome.attempts[:_MOST_FIXES]],
+        "verified": sum(attempt.status is FixStatus.PASSED for attempt in outcome.attempts),
+        "diff": diff,
+        "rest": rest,
+        "not_offered": refusals[:_MOST_REFUSALS],
+        "without_known_fix": outcome.unsolved,
+        "problems": problem_texts(outcome.checked.problems),
+        "notices": notices,
+    }
+    return ToolAnswer("\n".join(_candidate_lines(data)), data)
+
+
+def _fix(attempt: Attempt) -> dict[str, Any]:
+    passed = attempt.status is FixStatus.PASSED
+    return {
+        "path": shown_path(attempt.finding.span.path),
+        "line": attempt.line,
+        "code": attempt.finding.code,
+        "title": attempt.remedy.title,
+        "class": (attempt.fix_class if attempt.has_passed else attempt.remedy.fix_class).value,
+        "status": "verified" if passed else attempt.status.value,
+        "why": attempt.why,
+        "effect": attempt.effect,
+        "compared": list(attempt.tried[:_MOST_FIXES]),
+        "notes": list(attempt.notes),
+    }
+
+
+def _refusal(refusal: FindingRefusal) -> str:
+    span = refusal.finding.span
+    return f"{shown_path(span.path)}:{span.line}: {refusal.refusal.title}: {refusal.refusal.reason}"
+
+
+def _candidate_lines(data: dict[str, Any]) -> Iterator[str]:
+    yield f"{format_count(data['verified'], 'verified fix', 'verified fixes')}. Nothing was written."
+    for row in data["fixes"]:
+        effect = f"{row['effect']}, " if row["effect"] else ""
+        yield f"{row['path']}:{row['line']}: {row['code']}: {row['title']}: {row['status']}: {effect}{row['why']}"
+    yield from (
+        f"note: {note}" for note in dict.fromkeys(note for row in data["fixes"] for note in row["notes"])
+    )
+    yield from (f"not offered: {text}" for text in data["not_offered"])
+    if data["without_known_fix"]:
+        count = format_count(data["without_known_fix"], "finding")
+        yield f"{count} without a known fix: write a change, and verify it with `verify_patch`."
+    yield from (f"not determined: {problem}" for problem in data["problems"])
+    if data["diff"]:
+        yield f"The verified fixes together:\n{data['diff']}{data['rest']}"
+
+
+async def _verify_patch(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
+    texts = _new_texts(session, arguments)
+    paths = [session.existing(path) for path in arguments["run_paths"]] or [
+        session.path(path) for path in texts
+    ]
+    await session.permit([*paths, *(session.path(path) for path in texts)], caller)
+
+    async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        notices: list[str] = []
+        outcome = await verify(
+            session.options(paths, arguments["targets"], notices=notices),
+            show,
+            token,
+            texts=texts,
+            allowed=frozenset(map(AllowedChange, arguments["allow"])),
+            case_seconds=arguments["case_seconds"],
+            inductor=arguments["inductor"],
+        )
+        data = {**verify_data(outcome), "notices": notices}
+        end = "Apply it, then `check`." if data["passed"] else "Nothing was written."
+        return ToolAnswer("\n".join([*verdict_lines(data), end]), data)
+
+    return await session.works.do("verify_patch", work, arguments["wait_seconds"], caller)
+
+
+def _new_texts(session: AgentSession, arguments: dict[str, Any]) -> dict[str, str]:
+    """The changed texts by absolute path. Raises ArgumentError and RefusedCallError."""
+    diff, path, text = arguments["diff"], arguments["path"], arguments["new_text"]
+    if (diff is None) == (text is None) or (text is not None) != (path is not None):
+        raise ArgumentError("give either a `diff`, or a `path` with its whole `new_text`")
+    if diff is None:
+        return {str(session.existing(path)): text}
+    sources = SourceFiles(given=session.host.texts())
+
+    def read(name: str) -> str | None:
+        return sources.text_or_none(str(session.path(name)))
+
+    try:
+        return {str(session.path(name)): changed for name, changed in apply_diff(diff, read).items()}
+    except DiffError as error:
+        raise RefusedCallError(f"{error}. Nothing was verified.") from None
+
+
+FIX_CANDIDATES = Tool(
+    "fix_candidates",
+    "Find verified fixes",
+    "Try the known changes for findings of files: each is compiled and compared with the code before it, on top of "
+    "those that have passed. Gives the fixes that passed as one unified diff, and why others did not. Nothing is "
+    "written: apply the diff yourself. Takes from some seconds to minutes.",
+    (
+        PATHS,
+        TARGETS,
+        Argument("codes", "strings", "Only findings whose code starts so, as `GB0059` or `FL2`", default=()),
+        Argument(
+            "allow_behavior_changes",
+            "boolean",
+            "Also try changes of random numbers, printed text or exceptions; the fix says which",
+            default=False,
+        ),
+        WAIT,
+    ),
+    {
+        "fixes": list_schema("Each change that was tried, and what became of it"),
+        "verified": {"type": "integer"},
+        "diff": text_schema("The verified fixes together, as a unified diff"),
+        "rest": text_schema("What was cut of the diff"),
+        "not_offered": list_schema(
+            "Known changes that do not fit this code, with the reason", {"type": "string"}
+        ),
+        "without_known_fix": {"type": "integer"},
+        "problems": list_schema("What could not be determined", {"type": "string"}),
+    },
+    Effects(runs_code=True),
+    _fix_candidates,
+)
+VERIFY_PATCH = Tool(
+    "verify_patch",
+    "Verify a change",
+    "Compile and compare your change with the code on disk, before you write it: calls both on the same inputs, eager "
+    "and compiled, with further sizes, dtypes and modes, and compares results, gradients, state, random numbers and "
+    "what is printed. Gives the verdict, graphs before and after, and which findings are fixed or new. Refuses with "
+    "the reason. Nothing is written. Takes from some seconds to a minute.",
+    (
+        Argument(
+            "diff",
+            "string",
+            "The change as a unified diff with paths relative to the root. Line numbers may be off",
+        ),
+        Argument("path", "string", "In place of a diff: the file that changes"),
+        Argument("new_text", "string", "In place of a diff: the whole new text of `path`"),
+        Argument(
+            "run_paths",
+            "strings",
+            "Files whose targets run to verify the change; default: the changed files",
+            default=(),
+        ),
+        TARGETS,
+        Argument(
+            "allow",
+            "strings",
+            "What the change may change on purpose",
+            default=(),
+            choices=tuple(change.value for change in AllowedChange),
+        ),
+        Argument(
+            "case_seconds",
+            "number",
+            "Seconds for further calls of each text; 0: only the known inputs are compared",
+            default=CASE_SECONDS,
+            least=0.0,
+            most=300.0,
+        ),
+        Argument("inductor", "boolean", "Also run Inductor's code, which takes longer", default=False),
+        WAIT,
+    ),
+    {
+        "verdict": {
+            "type": "string",
+            "enum": [kind.value for kind in VerdictKind if kind is not VerdictKind.UNCONCERNED],
+            "description": "The worst of all targets; only `same` is a proof",
+        },
+        "passed": {"type": "boolean"},
+        "why": text_schema("The verdict in words"),
+        "targets": list_schema("The verdict of each target", VERDICT_SCHEMA),
+        "problems": list_schema("What could not be determined", {"type": "string"}),
+    },
+    Effects(runs_code=True),
+    _verify_patch,
+)

@@ -1,0 +1,316 @@
+"""`forecast` and `kernels`: what later calls will compile again, and which kernels a line becomes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
+from fuselight_server.agents.answers import ToolAnswer
+from fuselight_server.agents.arguments import Argument, ArgumentError
+from fuselight_server.agents.bounds import bounded_text
+from fuselight_server.agents.finding_data import finding_data, problem_texts, target_data
+from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
+from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.formatting import (
+    format_count,
+    format_estimate,
+    format_lines,
+    format_percent,
+    format_size,
+)
+from fuselight_server.commands.forecast import forecast
+from fuselight_server.commands.kernels import generate
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.forecasts.forecasts import (
+    expected_changes,
+    folded,
+    folded_text,
+    has_unasked_parts,
+)
+from fuselight_server.explain.kernels.fusion import sentence, why
+from fuselight_server.explain.kernels.shares import costs_by_line, fold
+from fuselight_server.explain.kernels.summary import one_call, target_summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight.shared.report import Device, Report
+    from fuselight_server.agents.protocol.toolbox import Caller
+    from fuselight_server.agents.session import AgentSession
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.commands.forecast import ForecastOutcome, RemedyTrial, Trials
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
+    from fuselight_server.explain.kernels.shares import Folded
+
+_MOST_CHANGES = 30
+_MOST_LINES = 25
+_MOST_KERNELS = 25
+
+
+async def _forecast(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
+    paths = [session.existing(path) for path in arguments["paths"]]
+    await session.permit(paths, caller)
+
+    async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        options = session.options(paths, arguments["targets"])
+        outcome = await forecast(options, show, token, tries_changes=arguments["verify"])
+        return _forecasts(outcome, is_full=arguments["all"])
+
+    return await session.works.do("forecast", work, arguments["wait_seconds"], caller)
+
+
+def _forecasts(outcome: ForecastOutcome, *, is_full: bool) -> ToolAnswer:
+    rows = [_forecast_of(report, outcome, is_full=is_full) for report in outcome.reports]
+    data: dict[str, Any] = {
+        "targets": rows,
+        "problems": problem_texts(outcome.checked.problems),
+        "evidence": "A forecast asks the guards of the code that these calls compiled. Remedies are advice unless "
+        "`verified` is true.",
+    }
+    return ToolAnswer(
+        "\n".join([*(line for row in rows for line in _forecast_lines(row)), *data["problems"]]), data
+    )
+
+
+def _forecast_of(report: Report, outcome: ForecastOutcome, *, is_full: bool) -> dict[str, Any]:
+    changes = expected_changes(Context.of(report, read_line=outcome.checked.sources.line))
+    shown = [change for change in changes if change.recompiles or is_full]
+    shown, breaks = (shown, []) if is_full else folded(shown)
+    rows = [_change(change, report, outcome.trials) for change in shown[:_MOST_CHANGES]]
+    left = len(shown) - len(rows)
+    return {
+        **target_data(report),
+        "changes": rows,
+        "after_breaks": [
+            folded_text(f"{shown_path(place.path)}:{place.line}", count) for place, count in breaks
+        ],
+        "rest": f"{left} more changes are not shown: name one of the `targets`." if left else "",
+        "is_partial": has_unasked_parts(report),
+        "has_forecast": bool(report.forecasts),
+    }
+
+
+def _change(change: ExpectedChange, report: Report, trials: Trials) -> dict[str, Any]:
+    trial = trials.get((report.target.path, report.target.name), {}).get(change)
+    place = change.place
+    return {
+        "change": change.title,
+        "recompiles": change.recompiles,
+        "likely": change.is_likely,
+        "cost": change.cost,
+        "further_compiles": change.further_compiles,
+        "reason": change.reason,
+        "line": f"{shown_path(place.path)}:{place.line}" if place is not None else "",
+        "remedies": list(change.remedies),
+        "tried": [_trial(item) for item in trial.remedies] if trial is not None else [],
+        "not_tried": trial.why_not if trial is not None else "",
+    }
+
+
+def _trial(trial: RemedyTrial) -> dict[str, Any]:
+    return {
+        "title": trial.remedy.title,
+        "verified": trial.verdict.passed,
+        "why": trial.verdict.words,
+        "diff": "\n".join(trial.diff) if trial.verdict.passed else "",
+    }
+
+
+def _forecast_lines(row: dict[str, Any]) -> Iterator[str]:
+    yield f"{row['name']} ({row['path']}:{row['line']}): compiled for {', '.join(row['inputs']) or 'its program'}"
+    if not row["has_forecast"]:
+        yield f"  no forecast: {row['summary']}"
+    for change in row["changes"]:
+        likely = "likely" if change["likely"] else "less likely"
+        effect = f"compiles again, {change['cost']}" if change["recompiles"] else "needs no compile"
+        reason = f" because of `{change['reason']}`" if change["reason"] else ""
+        line = f" ({change['line']})" if change["line"] else ""
+        yield f"  {change['change']}: {effect}{reason}{line}; {likely}"
+        for trial in change["tried"]:
+            yield f"    {trial['title']}: {'verified' if trial['verified'] else 'refused'}: {trial['why']}"
+        yield from (f"    advice: {remedy}" for remedy in change["remedies"][:2])
+    yield from (f"  {text}" for text in row["after_breaks"])
+    if row["has_forecast"] and not (row["changes"] or row["after_breaks"]):
+        yield "  no change that was asked about compiles it again"
+    if row["is_partial"]:
+        yield "  some compiled code has no forecast: other changes may compile it again"
+    yield from filter(None, [row["rest"]])
+
+
+async def _kernels(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
+    paths = [session.existing(path) for path in arguments["paths"]]
+    device = _device(arguments["device"])
+    await session.permit(paths, caller)
+
+    async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        options = session.options(paths, arguments["targets"], seconds=600.0, memory_mb=16384)
+        outcome = await generate(options, show, token, device=device)
+        return _generated(outcome, arguments)
+
+    return await session.works.do("kernels", work, arguments["wait_seconds"], caller)
+
+
+def _device(name: str) -> Device | None:
+    try:
+        return None if name.strip().lower() == AUTO else find(name)
+    except UnknownDevice as error:
+        raise ArgumentError(str(error)) from None
+
+
+def _generated(outcome: CheckOutcome, arguments: dict[str, Any]) -> ToolAnswer:
+    rows = [_kernels_of(report, outcome, arguments) for report in outcome.reports]
+    data: dict[str, Any] = {
+        "targets": rows,
+        "problems": problem_texts(outcome.problems),
+        "evidence": "Inductor generated the kernels. Nothing was launched: every time is an estimate.",
+    }
+    lines = [line for row in rows for line in _kernel_lines(row)]
+    return ToolAnswer("\n".join([*lines, *data["problems"], data["evidence"]]), data)
+
+
+def _kernels_of(report: Report, outcome: CheckOutcome, arguments: dict[str, Any]) -> dict[str, Any]:
+    line, other = arguments["line"], arguments["and_line"]
+    call = one_call(report)
+    costs = [cost for cost in costs_by_line(call) if cost.place is not None]
+    whole = float(sum(cost.us for cost in costs_by_line(call)))
+    here = [cost for cost in costs if line is None or _is_at(cost.place, report, line)]
+    kernels = [item for graph in call.generated for item in fold(graph, report.roots)]
+    wanted = [
+        item for item in kernels if line is None or any(_is_at(place, report, line) for place in item.places)
+    ]
+    ends = SourceLine(report.target.path, line or 0), SourceLine(report.target.path, other or 0)
+    return {
+        **target_data(report),
+        "device": report.target_device.name if report.target_device else report.device,
+        "kernel_summary": target_summary(report),
+        "lines": [
+            {
+                "line": f"{shown_path(cost.place.path)}:{cost.place.line}",
+                "source": (outcome.sources.line(cost.place.path, cost.place.line) or "").strip(),
+                "estimate": format_estimate(float(cost.us)),
+                "share": format_percent(float(cost.us), whole),
+                "kernels": len(cost.launches),
+                "traffic": format_size(float(cost.bytes)),
+                "fused_with": [f"{shown_path(place.path)}:{place.line}" for place in sorted(cost.fused_with)],
+            }
+            for cost in here[:_MOST_LINES]
+            if cost.place is not None
+        ],
+        "kernels": [_kernel(item, report, arguments) for item in wanted[:_MOST_KERNELS]],
+        "rest": _left_out(len(here), len(wanted)) if wanted or line is None else _no_kernel(line, call),
+        "findings": [finding_data(finding, outcome.sources) for finding in outcome.of_kernels(report)],
+        "fusion": sentence(why(report, *ends), *ends) if line is not None and other is not None else "",
+        "failures": [failure.message for failure in report.failures],
+    }
+
+
+def _is_at(place: SourceLine | None, report: Report, line: int) -> bool:
+    return place is not None and (place.path, place.line) == (report.target.path, line)
+
+
+def _left_out(lines: int, kernels: int) -> str:
+    left = [
+        format_count(count - most, noun)
+        for count, most, noun in ((lines, _MOST_LINES, "line"), (kernels, _MOST_KERNELS, "kernel"))
+        if count > most
+    ]
+    return f"{' and '.join(left)} more: name a `line`." if left else ""
+
+
+def _no_kernel(line: int, call: Report) -> str:
+    path = call.target.path
+    lines = {cost.place.line for cost in costs_by_line(call) if cost.place and cost.place.path == path}
+    known = f"; kernels come from {format_lines(sorted(lines))}" if lines else ""
+    return f"Line {line} has a part in no kernel of these calls{known}."
+
+
+def _kernel(item: Folded, report: Report, arguments: dict[str, Any]) -> dict[str, Any]:
+    kernel = item.kernel
+    row = {
+        "name": kernel.name,
+        "kind": kernel.kind.value,
+        "launches": item.count,
+        "estimate": format_estimate(item.us) if item.us is not None else "",
+        "bound": kernel.bound,
+        "reads": kernel.bytes_read,
+        "writes": kernel.bytes_written,
+        "flops": kernel.flops,
+        "lines": [f"{shown_path(place.path)}:{place.line}" for place in item.places],
+    }
+    if arguments["source"]:
+        text, rest = bounded_text(report.texts.get(kernel.text_key or "", ""))
+        row |= {"source": text, "source_rest": rest}
+    return row
+
+
+def _kernel_lines(row: dict[str, Any]) -> Iterator[str]:
+    yield f"{row['name']} ({row['path']}:{row['line']}) on {row['device']}: {row['kernel_summary']}"
+    yield from (f"  failed: {text}" for text in row["failures"])
+    for cost in row["lines"]:
+        fused = f"; fused with {', '.join(cost['fused_with'])}" if cost["fused_with"] else ""
+        facts = f"{cost['estimate']} ({cost['share']}), {format_count(cost['kernels'], 'kernel')}, {cost['traffic']}"
+        yield f"  {cost['line']}: {facts}: {cost['source']}{fused}"
+    for kernel in row["kernels"]:
+        bound = f"{kernel['bound']}-bound" if kernel["bound"] else ""
+        facts = ", ".join(filter(None, [kernel["kind"], kernel["estimate"], bound]))
+        lines = ", ".join(kernel["lines"]) or "no source line"
+        yield f"  kernel {kernel['name']} x {kernel['launches']}: {facts}; {lines}"
+        if kernel.get("source"):
+            yield f"{kernel['source']}{kernel['source_rest']}"
+    yield from (f"  {finding['code']}: {finding['title']}" for finding in row["findings"])
+    yield from filter(None, [row["fusion"], row["rest"]])
+
+
+FORECAST = Tool(
+    "forecast",
+    "Forecast recompilations",
+    "List which changes of inputs, attributes or modes will compile the targets again, why, and what each costs: "
+    "before production finds out. `verify` makes the likely changes and tries remedies, which takes longer.",
+    (
+        PATHS,
+        TARGETS,
+        Argument(
+            "verify", "boolean", "Make each likely change, and compile and compare remedies", default=False
+        ),
+        Argument("all", "boolean", "Also list changes that need no compile", default=False),
+        WAIT,
+    ),
+    {
+        "targets": list_schema("The changes of each target, those that compile again first"),
+        "problems": list_schema("What could not be determined", {"type": "string"}),
+        "evidence": text_schema("What a forecast rests on"),
+    },
+    Effects(runs_code=True),
+    _forecast,
+)
+KERNELS = Tool(
+    "kernels",
+    "Kernels of a line",
+    "Generate the kernels of the targets for a GPU that may be absent, with the estimated cost of each line and what "
+    "is fused with it. Name a `line` for its kernels alone, `and_line` to learn whether two lines are fused and why "
+    "not. Nothing is launched; takes from some seconds to minutes.",
+    (
+        PATHS,
+        TARGETS,
+        Argument("line", "integer", "Only the kernels of this line of the target's file", least=1),
+        Argument("and_line", "integer", "A second line: are the two fused, and why not", least=1),
+        Argument("source", "boolean", "Also give the source of the kernels", default=False),
+        Argument(
+            "device",
+            "string",
+            "The GPU, as `h100` or `rtx-4090`; `cpu`; `auto`: this machine's GPU",
+            default=FALLBACK,
+        ),
+        WAIT,
+    ),
+    {
+        "targets": list_schema("The lines and kernels of each target, the most expensive line first"),
+        "problems": list_schema("What could not be determined", {"type": "string"}),
+        "evidence": text_schema("What the numbers rest on"),
+    },
+    Effects(runs_code=True),
+    _kernels,
+)

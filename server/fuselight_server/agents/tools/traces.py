@@ -1,0 +1,384 @@
+"""`open_trace`, `compare` and `explain_cache_miss`: jobs from their logs, and what differs between two of something."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.foreign_files import project_root
+from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
+from fuselight_server.agents.arguments import Argument
+from fuselight_server.agents.bounds import OFFSET, limit_argument, part_of
+from fuselight_server.agents.finding_data import (
+    FINDING_SCHEMA,
+    finding_data,
+    finding_lines,
+    problem_texts,
+    target_data,
+)
+from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
+from fuselight_server.agents.verdict_data import verdict_lines, verify_data
+from fuselight_server.base.finding import rank
+from fuselight_server.base.formatting import format_count, format_estimate, format_time
+from fuselight_server.commands.bench import kept_runs
+from fuselight_server.commands.comparison import check_paths, compare_opened, only_job
+from fuselight_server.commands.open import OpenRequest, open_jobs
+from fuselight_server.commands.sources import SourceFiles, shown_path
+from fuselight_server.commands.verify import verify
+from fuselight_server.commands.warm import WarmState, warm
+from fuselight_server.explain.benchmarks.history_diff import changes_in_words, label
+from fuselight_server.explain.benchmarks.history_diff import compare as compare_runs
+from fuselight_server.jobs.caches.words import CACHE_NAMES, STATE_NAMES, sentence
+from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingState
+from fuselight_server.jobs.comparison.rows import change_rows, condition_row, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from fuselight.shared.report import Location
+    from fuselight_server.agents.protocol.toolbox import Caller
+    from fuselight_server.agents.session import AgentSession
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.commands.comparison import ComparedJobs
+    from fuselight_server.commands.open import OpenedJob
+    from fuselight_server.commands.warm import WarmOutcome, WarmTarget
+    from fuselight_server.jobs.caches.model import CacheResult, CacheSummary
+
+_MOST_ROWS = 40
+_MOST_LOST = 20
+_TRACES = Argument(
+    "traces",
+    "strings",
+    "Logs that a job wrote with `TORCH_TRACE=FOLDER`, or folders with them",
+    is_required=True,
+)
+_SOURCES = Argument(
+    "source", "strings", "Folders with the job's source; default: the first folder of the server", default=()
+)
+
+
+def _request(session: AgentSession, traces: Sequence[str], source: Sequence[str]) -> OpenRequest:
+    folders = [session.existing(path) for path in source] or [project_root(session.host.folders()[0])]
+    return OpenRequest(paths=tuple(session.existing(path) for path in traces), source=tuple(folders))
+
+
+async def _open_trace(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
+    request = _request(session, arguments["traces"], arguments["source"])
+
+    async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        jobs = await open_jobs(request, show, token)
+        rows = [_job(job, arguments) for job in jobs]
+        return ToolAnswer("\n".join(line for row in rows for line in _job_lines(row)), {"jobs": rows})
+
+    return await session.works.do("open_trace", work, arguments["wait_seconds"], caller)
+
+
+def _job(job: OpenedJob, arguments: dict[str, Any]) -> dict[str, Any]:
+    part = part_of(sorted(job.findings, key=rank), arguments["offset"], arguments["limit"])
+    seconds = sum(start.seconds for start in job.starts)
+    return {
+        "name": job.name,
+        "processes": len(job.processes),
+        "compile_seconds": round(seconds, 3),
+        "findings": [
+            {**finding_data(finding, job.outcome.sources), "line_state": job.state_of(finding).value}
+            for finding in part.items
+        ],
+        "total": part.total,
+        "rest": part.rest,
+        "targets": [target_data(report) for report in job.outcome.reports[:_MOST_ROWS]],
+        "caches": _lost_rows(job.caches, _local(job))[:_MOST_LOST] if job.caches is not None else [],
+        "notes": list(job.notes),
+    }
+
+
+def _local(job: OpenedJob) -> Callable[[Location], Location]:
+    return job.files.location
+
+
+def _job_lines(row: dict[str, Any]) -> Iterator[str]:
+    processes = format_count(row["processes"], "process", "processes")
+    compiled = format_time(row["compile_seconds"] * 1e6)
+    yield f"Job {row['name']}: {processes}, {compiled} of compiles, {format_count(row['total'], 'finding')}."
+    for finding in row["findings"]:
+        yield from finding_lines(finding)
+        if finding["line_state"] != "current":
+            yield f"    the line is {finding['line_state']} compared with the job's source"
+    yield from filter(None, [row["rest"]])
+    yield from (_lost_line(lost) for lost in row["caches"])
+    yield from (f"note: {note}" for note in row["notes"])
+
+
+# Comparison
+
+
+async def _compare(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
+    before, after = arguments["before"], arguments["after"]
+    if arguments["path"] is not None:
+        return _runs(session, arguments)
+    old, new = session.existing(before), session.existing(after)
+    if old.suffix == new.suffix == ".py":
+        await session.permit([old, new], caller)
+        return await _files(session, arguments, (old, new), caller)
+    check_paths([new], [old])
+
+    async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        opened = [
+            only_job(await open_jobs(request, show, token), request.paths)
+            for request in (_request(session, [side], arguments["source"]) for side in (after, before))
+        ]
+        return _compared_jobs(compare_opened(*opened))
+
+    return await session.works.do("compare", work, arguments["wait_seconds"], caller)
+
+
+async def _files(
+    session: AgentSession, arguments: dict[str, Any], files: tuple[Path, Path], caller: Caller
+) -> ToolAnswer:
+    """Two files: the second as the new text of the first."""
+    old, new = files
+    text = SourceFiles(given=session.host.texts()).text_or_none(str(new))
+    if text is None:
+        raise RefusedCallError(f"`{shown_path(str(new))}` cannot be read")
+
+    async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        options = session.options([old], arguments["targets"])
+        data = verify_data(await verify(options, show, token, texts={str(old): text}))
+        return ToolAnswer("\n".join(verdict_lines(data)), {"kind": "files", **data})
+
+    return await session.works.do("compare", work, arguments["wait_seconds"], caller)
+
+
+def _runs(session: AgentSession, arguments: dict[str, Any]) -> ToolAnswer:
+    """Two kept benchmarks of a target."""
+    target = next(iter(arguments["targets"]), "")
+    path = str(session.existing(arguments["path"]))
+    before, after = kept_runs(path, target, arguments["before"], arguments["after"])
+    difference = compare_runs(before, after)
+    changes = changes_in_words(difference, after)
+    data: dict[str, Any] = {
+        "kind": "benchmarks",
+        "before": label(before.past),
+        "after": label(after.past),
+        "differs": list(difference.differs),
+        "changes": list(changes[:_MOST_ROWS]) or ["nothing changed by more than the spread"],
+    }
+    lines = [
+        f"{data['after']} against {data['before']}, both measured:",
+        *difference.differs,
+        *data["changes"],
+    ]
+    return ToolAnswer("\n".join(lines), data)
+
+
+def _compared_jobs(compared: ComparedJobs) -> ToolAnswer:
+    comparison = compared.comparison
+    new = [change.finding for change in comparison.findings_in(FindingState.NEW)]
+    rows = {verdict: list(change_rows(comparison, verdict, shown_path)) for verdict in ChangeVerdict}
+    data: dict[str, Any] = {
+        "kind": "jobs",
+        "before": compared.base.name,
+        "after": compared.job.name,
+        "summary": summary(comparison),
+        "conditions": [condition_row(change) for change in comparison.conditions],
+        "new_findings": [finding_data(finding, compared.outcome.sources) for finding in new[:_MOST_ROWS]],
+        "regressions": rows[ChangeVerdict.REGRESSION][:_MOST_ROWS],
+        "improvements": rows[ChangeVerdict.IMPROVEMENT][:_MOST_ROWS],
+        "other_differences": rows[ChangeVerdict.CHANGE][:_MOST_ROWS],
+        "rest": _cut_rows(rows),
+        "notes": list(comparison.notes),
+    }
+    lines = [
+        f"Job {data['after']} against {data['before']}: {data['summary']}",
+        *data["conditions"],
+        *(line for row in data["new_findings"] for line in finding_lines(row)),
+        *(f"regression: {row}" for row in data["regressions"]),
+        *(f"improvement: {row}" for row in data["improvements"]),
+        *(f"difference: {row}" for row in data["other_differences"]),
+        *(f"note: {note}" for note in data["notes"]),
+        data["rest"],
+    ]
+    return ToolAnswer("\n".join(filter(None, lines)), data)
+
+
+def _cut_rows(rows: dict[ChangeVerdict, list[str]]) -> str:
+    left = sum(max(len(of_kind) - _MOST_ROWS, 0) for of_kind in rows.values())
+    return f"{format_count(left, 'further difference')} not shown." if left else ""
+
+
+# Caches
+
+
+async def _explain_cache_miss(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
+    paths = [session.existing(path) for path in arguments["paths"]]
+    if not any(path.suffix == ".py" for path in paths):
+        request = _request(session, arguments["paths"], arguments["source"])
+
+        async def read(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+            return _missed_in_jobs(await open_jobs(request, show, token))
+
+        return await session.works.do("explain_cache_miss", read, arguments["wait_seconds"], caller)
+    await session.permit(paths, caller)
+
+    async def start_twice(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        options = session.options(paths, arguments["targets"], seconds=600.0, memory_mb=16384)
+        return _missed_in_starts(await warm(options, show, token))
+
+    return await session.works.do("explain_cache_miss", start_twice, arguments["wait_seconds"], caller)
+
+
+def _missed_in_jobs(jobs: Sequence[OpenedJob]) -> ToolAnswer:
+    rows = [_summary_row(job.name, "", job.caches, _local(job)) for job in jobs]
+    return _missed(rows, [])
+
+
+def _missed_in_starts(outcome: WarmOutcome) -> ToolAnswer:
+    rows = [_start_row(target) for target in outcome.targets]
+    return _missed(rows, problem_texts(outcome.check.problems))
+
+
+def _start_row(target: WarmTarget) -> dict[str, Any]:
+    row = _summary_row(
+        target.report.target.name or "__main__", target.state.value, target.second, lambda place: place
+    )
+    row["tried"] = [f"{cure.setting} = {cure.value}: {cure.state.value}" for cure in target.tried]
+    row["failures"] = [failure.message for failure in target.report.failures]
+    return row
+
+
+def _summary_row(
+    name: str, state: str, caches: CacheSummary | None, locate: Callable[[Location], Location]
+) -> dict[str, Any]:
+    lost = _lost_rows(caches, locate) if caches is not None else []
+    return {
+        "name": name,
+        "state": state,
+        "missed": lost[:_MOST_LOST],
+        "rest": f"{len(lost) - _MOST_LOST} more" if len(lost) > _MOST_LOST else "",
+        "totals": [
+            f"{CACHE_NAMES[total.cache]}{' (remote)' if total.is_remote else ''}: {total.hits} hits, "
+            f"{total.misses} misses, {total.bypasses} bypasses"
+            for total in (caches.totals if caches is not None else ())
+        ],
+        "compared_with": caches.compared_with if caches is not None else None,
+        "notes": list(caches.notes) if caches is not None else [],
+    }
+
+
+def _lost_rows(caches: CacheSummary | None, locate: Callable[[Location], Location]) -> list[dict[str, Any]]:
+    return [_lost(row, locate) for row in caches.lost] if caches is not None else []
+
+
+def _lost(row: CacheResult, locate: Callable[[Location], Location]) -> dict[str, Any]:
+    place = locate(row.location) if row.location is not None else None
+    return {
+        "cache": CACHE_NAMES[row.cache],
+        "state": STATE_NAMES[row.state],
+        "function": row.function or "",
+        "line": f"{shown_path(place.path)}:{place.line}" if place is not None else "",
+        "lost": format_estimate(row.lost_seconds * 1e6) if row.lost_seconds else "",
+        "causes": [sentence(cause.text) for cause in row.causes],
+        "to_do": [cause.cure.text for cause in row.causes if cause.cure is not None],
+        "changes": [change.text for cause in row.causes for change in cause.changes],
+    }
+
+
+def _missed(rows: list[dict[str, Any]], problems: list[str]) -> ToolAnswer:
+    data: dict[str, Any] = {"starts": rows, "problems": problems}
+    lines = [line for row in rows for line in _missed_lines(row)]
+    return ToolAnswer("\n".join([*lines, *problems]) or "Nothing was compiled.", data)
+
+
+_STATES = {
+    WarmState.WARM.value: "the second start read everything from the caches",
+    WarmState.COMPILED_AGAIN.value: "the second start compiled again",
+    WarmState.NOTHING_COMPILED.value: "nothing was compiled",
+    WarmState.FAILED.value: "it could not be started",
+    "": "caches of the job",
+}
+
+
+def _missed_lines(row: dict[str, Any]) -> Iterator[str]:
+    yield f"{row['name']}: {_STATES[row['state']]}"
+    yield from (f"  {total}" for total in row["totals"])
+    for lost in row["missed"]:
+        yield f"  {_lost_line(lost)}"
+    yield from (f"  tried: {text}" for text in row.get("tried", ()))
+    yield from (f"  failed: {text}" for text in row.get("failures", ()))
+    yield from filter(None, [row["rest"]])
+    yield from (f"  note: {note}" for note in row["notes"])
+
+
+def _lost_line(lost: dict[str, Any]) -> str:
+    where = " ".join(filter(None, [lost["line"], lost["function"]])) or "no source line"
+    cost = f" ({lost['lost']})" if lost["lost"] else ""
+    return " ".join(
+        [
+            f"{where}: {lost['cache']} {lost['state']}{cost}.",
+            *lost["causes"],
+            *(f"To do: {text}" for text in lost["to_do"]),
+        ]
+    )
+
+
+OPEN_TRACE = Tool(
+    "open_trace",
+    "Open a job's logs",
+    "Read the logs that a job left with `TORCH_TRACE`: findings on local lines, where ranks differ, cache misses, and "
+    "what the logs cannot show. Nothing of the job runs.",
+    (_TRACES, _SOURCES, OFFSET, limit_argument(50, "findings"), WAIT),
+    {
+        "jobs": list_schema(
+            "Each job in the logs",
+            {"type": "object", "properties": {"findings": list_schema("The worst first", FINDING_SCHEMA)}},
+        )
+    },
+    Effects(),
+    _open_trace,
+)
+COMPARE = Tool(
+    "compare",
+    "Compare two jobs, files or benchmarks",
+    "What differs between `before` and `after`. Two folders with logs: findings, graphs, kernels, compile times and "
+    "caches of two jobs. Two .py files: the second is verified as the new text of the first, which runs both. With "
+    "`path`: two kept benchmarks of that file, by their ids or `last`.",
+    (
+        Argument(
+            "before",
+            "string",
+            "A folder with logs, a .py file, or with `path` the id of a benchmark",
+            is_required=True,
+        ),
+        Argument("after", "string", "The same kind as `before`", is_required=True),
+        Argument("path", "string", "The file whose kept benchmarks are compared"),
+        TARGETS,
+        _SOURCES,
+        WAIT,
+    ),
+    {
+        "kind": {"type": "string", "enum": ["jobs", "files", "benchmarks"]},
+        "summary": text_schema("Of two jobs: how much differs"),
+        "verdict": text_schema("Of two files: as from `verify_patch`"),
+        "changes": list_schema("Of two benchmarks: what changed by more than the spread", {"type": "string"}),
+    },
+    Effects(runs_code=True),
+    _compare,
+)
+EXPLAIN_CACHE_MISS = Tool(
+    "explain_cache_miss",
+    "Explain cache misses",
+    "Why compiles were not read from the caches of torch.compile, and what to do. Name logs of a job, which are read; "
+    "or .py files, whose targets are started twice with one fresh cache, which takes minutes.",
+    (
+        Argument("paths", "strings", "Folders with logs, or .py files", is_required=True),
+        TARGETS,
+        _SOURCES,
+        WAIT,
+    ),
+    {
+        "starts": list_schema("Each job or target, with its misses, the most expensive first"),
+        "problems": list_schema("What could not be determined", {"type": "string"}),
+    },
+    Effects(runs_code=True),
+    _explain_cache_miss,
+)

@@ -1,0 +1,155 @@
+"""The verdict of a patch as data: for agents, and for the terminal's JSON.
+
+Invariant: what was not compared is listed next to what was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.agents.finding_data import finding_data, problem_texts
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.verify import VerdictKind
+from fuselight_server.explain.findings.common.counts import counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.sources import SourceFiles
+    from fuselight_server.commands.verify import PatchVerdict, VerifyOutcome
+
+_MOST_FINDINGS = 20
+_MOST_CASES = 40
+_VERDICTS = {
+    VerdictKind.SAME: "The results are the same",
+    VerdictKind.DIFFERS: "Refused: the results differ",
+    VerdictKind.FAILS: "Refused: the new text fails",
+    VerdictKind.UNVERIFIED: "Refused: nothing is proven",
+    VerdictKind.UNCONCERNED: "Not concerned",
+}
+_NUMBERS = {
+    "type": "object",
+    "properties": {name: {"type": "integer"} for name in ("graphs", "breaks", "recompilations")},
+}
+VERDICT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "target": {"type": "string"},
+        "verdict": {
+            "type": "string",
+            "enum": [kind.value for kind in VerdictKind],
+            "description": "`unconcerned`: this target runs nothing that the patch changes",
+        },
+        "why": {"type": "string"},
+        "class": {
+            "type": ["string", "null"],
+            "description": "`exact`: the same bits in eager mode; `equal`: the same up to rounding or with the "
+            "exceptions in `why`; `changes`: differs only in what was allowed; null: refused",
+        },
+        "before": _NUMBERS,
+        "after": _NUMBERS,
+        "findings_fixed": {"type": "array", "items": {"type": "string"}},
+        "findings_new": {"type": "array", "items": {"type": "object"}},
+        "findings_kept": {"type": "array", "items": {"type": "string"}},
+        "compared": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Which calls were compared",
+        },
+        "not_compared": {"type": "array", "items": {"type": "string"}},
+        "notes": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["target", "verdict", "why"],
+}
+
+
+def verify_data(outcome: VerifyOutcome) -> dict[str, Any]:
+    """The verdict of all targets."""
+    rows = [_verdict(verdict, outcome.checked.sources) for verdict in outcome.verdicts]
+    return {
+        "verdict": outcome.kind.value,
+        "passed": outcome.exit_code == 0,
+        "why": outcome.why_unverified or _why(outcome),
+        "targets": rows,
+        "problems": problem_texts(outcome.checked.problems),
+    }
+
+
+def _why(outcome: VerifyOutcome) -> str:
+    return next((verdict.words for verdict in outcome.verdicts if verdict.kind is outcome.kind), "")
+
+
+def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
+    report = verdict.before
+    return {
+        "target": report.target.name or "__main__",
+        "path": shown_path(report.target.path),
+        "verdict": verdict.kind.value,
+        "why": verdict.words,
+        "class": verdict.fix_class.value if verdict.fix_class is not None else None,
+        "before": _numbers(verdict.before),
+        "after": _numbers(verdict.after),
+        "findings_fixed": _cut(map(_line, verdict.fixed), _MOST_FINDINGS),
+        "findings_new": [finding_data(finding, sources) for finding in verdict.new[:_MOST_FINDINGS]],
+        "findings_kept": _cut(map(_line, verdict.kept), _MOST_FINDINGS),
+        "inputs": [call.text for call in report.inputs.calls[:5]] if report.inputs is not None else [],
+        "compared": _cut(verdict.tried, _MOST_CASES),
+        "not_compared": _cut(
+            [
+                *(
+                    f"{name}: raises an exception before and after the change"
+                    for name in verdict.not_accepted
+                ),
+                *(f"{name}: no time was left" for name in verdict.not_reached),
+            ],
+            _MOST_CASES,
+        ),
+        "notes": list(verdict.notes),
+        "torch": report.versions.torch or "",
+    }
+
+
+def _numbers(report: Report) -> dict[str, int]:
+    numbers = counts(report)
+    return {"graphs": numbers.graphs, "breaks": numbers.breaks, "recompilations": numbers.recompilations}
+
+
+def _line(finding: Finding) -> str:
+    return f"{shown_path(finding.span.path)}:{finding.span.line}: {finding.code}: {finding.title}"
+
+
+def _cut(texts: Iterable[str], most: int) -> list[str]:
+    rows = list(texts)
+    return [*rows[:most], f"{len(rows) - most:,} more"] if len(rows) > most else rows
+
+
+def verdict_lines(data: dict[str, Any]) -> Iterator[str]:
+    """The verdict as text: for the terminal and for agents."""
+    if not data["targets"] or data["verdict"] == VerdictKind.UNVERIFIED.value:
+        yield f"{_VERDICTS[VerdictKind(data['verdict'])]}: {data['why']}."
+    for row in data["targets"]:
+        yield from _target_lines(row)
+    yield from (f"not determined: {problem}" for problem in data["problems"])
+
+
+def _target_lines(row: dict[str, Any]) -> Iterator[str]:
+    kind = VerdictKind(row["verdict"])
+    of_class = f" ({row['class']})" if row["class"] else ""
+    yield f"{row['target']} ({row['path']}): {_VERDICTS[kind]}{of_class}: {row['why']}."
+    if kind is VerdictKind.UNCONCERNED:
+        return
+    before, after = row["before"], row["after"]
+    changes = (f"{name} {before[name]} -> {after[name]}" for name in before)
+    yield f"  before -> after: {', '.join(changes)}"
+    yield from (f"  fixed: {text}" for text in row["findings_fixed"])
+    yield from (
+        f"  new: {new['path']}:{new['line']}: {new['code']}: {new['title']}" for new in row["findings_new"]
+    )
+    yield from (f"  still there: {text}" for text in row["findings_kept"])
+    if row["compared"]:
+        yield f"  compared: {', '.join(row['compared'])}"
+    if row["not_compared"]:
+        yield f"  not compared: {'; '.join(row['not_compared'])}"
+    yield from (f"  note: {note}" for note in row["notes"])

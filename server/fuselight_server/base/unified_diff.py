@@ -1,0 +1,233 @@
+"""Unified diffs, applied to texts in memory.
+
+Invariant: a diff is applied as a whole or not at all. A hunk counts by its lines, as those who write diffs by hand
+miscount: it fits where its context and removed lines stand, and a hunk that fits several places is refused unless its
+line number says which.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HUNK = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@.*| .*)?$")
+_IGNORED = ("diff ", "index ", "new file mode", "old mode", "new mode", "similarity ")
+_NO_END = "\\ No newline at end of file"
+_ABSENT = "/dev/null"
+_SHOWN = 60
+"""Characters of a line that a message shows."""
+
+
+class DiffError(Exception):
+    """A diff that cannot be applied; the message says which part and why."""
+
+
+@dataclass
+class DiffHunk:
+    """A part of a diff: lines without their ends."""
+
+    line: int | None
+    """1-based line of its old text as its head has it."""
+    old: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    blank: int = 0
+    """Empty lines at its end without a mark: lines of its context, or what stands between two parts of a diff."""
+    ends_without_newline: bool = False
+    """Whether its new text ends the file without a line end."""
+
+
+@dataclass
+class FileDiff:
+    """The hunks of one file."""
+
+    path: str
+    is_new: bool
+    hunks: list[DiffHunk] = field(default_factory=list)
+
+
+def apply_diff(diff: str, read: Callable[[str], str | None]) -> dict[str, str]:
+    """The new text of each file that a diff changes, by the path in the diff. Raises DiffError.
+
+    `read` gives the text of a file, None if there is no such file; it is also asked for paths without `a/` and `b/`.
+    """
+    texts: dict[str, str] = {}
+    for file in parse_diff(diff):
+        path = _known_path(file, lambda path: texts[path] if path in texts else read(path))
+        file.path = path
+        old = texts[path] if path in texts else read(path)
+        if old is None and not file.is_new:
+            raise DiffError(f"the diff changes `{file.path}`, which cannot be read")
+        if old and file.is_new:
+            raise DiffError(f"the diff creates `{file.path}`, which exists")
+        texts[path] = _applied(file, old or "")
+    return texts
+
+
+def _known_path(file: FileDiff, read: Callable[[str], str | None]) -> str:
+    bare = re.sub(r"^[ab]/", "", file.path)
+    return file.path if read(file.path) is not None and bare != file.path else bare
+
+
+def parse_diff(diff: str) -> list[FileDiff]:
+    """The files of a diff. Raises DiffError."""
+    lines = re.split(r"\r\n|\n", diff.rstrip("\r\n"))
+    files: list[FileDiff] = []
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        if _starts_file(lines, number):
+            files.append(_file(line, lines[number + 1]))
+            number += 2
+        elif line.startswith("@@"):
+            if not files:
+                raise DiffError("the diff has a hunk before any `--- PATH` and `+++ PATH`")
+            hunk, number = _hunk(lines, number)
+            files[-1].hunks.append(hunk)
+        elif line.startswith(("rename ", "copy ", "deleted file", "Binary files", "GIT binary")):
+            raise DiffError(f"`{line[:_SHOWN]}`: only diffs that change or create text files are supported")
+        elif not line.strip() or line.startswith(_IGNORED) or not files:
+            number += 1  # prose or a commit's head before the first file
+        else:
+            raise DiffError(f"line {number + 1} of the diff is in no hunk: `{line[:_SHOWN]}`")
+    changed = [file for file in files if file.hunks]
+    if not changed:
+        raise DiffError("the diff has no hunk: it needs `--- PATH`, `+++ PATH` and `@@ ... @@` lines")
+    return changed
+
+
+def _starts_file(lines: list[str], number: int) -> bool:
+    following = lines[number + 1] if number + 1 < len(lines) else ""
+    return lines[number].startswith("--- ") and following.startswith("+++ ")
+
+
+def _file(old: str, new: str) -> FileDiff:
+    before, after = (line[4:].split("\t")[0].strip() for line in (old, new))
+    if after == _ABSENT:
+        raise DiffError(f"the diff deletes `{before}`: only changes and new files are supported")
+    return FileDiff(after, is_new=before == _ABSENT)
+
+
+def _hunk(lines: list[str], number: int) -> tuple[DiffHunk, int]:
+    """The hunk whose head is line `number`, and the number of the line after it. Raises DiffError."""
+    match = _HUNK.match(lines[number])
+    if match is None:
+        raise DiffError(f"line {number + 1} of the diff is no head of a hunk: `{lines[number][:_SHOWN]}`")
+    hunk = DiffHunk(int(match[1]) if match[1] else None)
+    if match[1] and match[2] == "0":
+        hunk.line = int(match[1]) + 1  # what only inserts names the line before
+    number += 1
+    while (
+        number < len(lines)
+        and not lines[number].startswith(("@@", "diff "))
+        and not _starts_file(lines, number)
+    ):
+        _take(hunk, lines, number)
+        number += 1
+    return hunk, number
+
+
+def _take(hunk: DiffHunk, lines: list[str], number: int) -> None:
+    line = lines[number]
+    mark, text = line[:1], line[1:]
+    hunk.blank = hunk.blank + 1 if not line else 0
+    if line.startswith(_NO_END[:10]):
+        if lines[number - 1][:1] in {"+", " "}:
+            hunk.ends_without_newline = True
+    elif mark == "+":
+        hunk.new.append(text)
+    elif mark == "-":
+        hunk.old.append(text)
+    elif mark in {" ", ""}:  # an editor may have removed the blank of an empty line
+        hunk.old.append(text)
+        hunk.new.append(text)
+    else:
+        raise DiffError(f"line {number + 1} of the diff starts with none of ` `, `+`, `-`: `{line[:_SHOWN]}`")
+
+
+def _applied(file: FileDiff, old: str) -> str:
+    """The new text of a file. Raises DiffError."""
+    ends = re.findall(r"\r\n|\n", old)
+    end = max(set(ends), key=ends.count) if ends else "\n"
+    lines = re.split(r"(?<=\n)", old)
+    if lines and lines[-1] == "":
+        lines.pop()
+    bare = [line.rstrip("\r\n") for line in lines]
+    result: list[str] = []
+    at = 0
+    for number, hunk in enumerate(file.hunks, 1):
+        start = _place(hunk, bare, at, f"hunk {number} of `{file.path}`")
+        result += lines[at:start]
+        kept = dict(zip(range(len(hunk.old)), lines[start : start + len(hunk.old)], strict=True))
+        result += _new_lines(hunk, kept, end)
+        at = start + len(hunk.old)
+    result += lines[at:]
+    text = "".join(line if line.endswith("\n") else line + end for line in result[:-1])
+    text += "".join(result[-1:])
+    last = file.hunks[-1]
+    if at == len(lines) and last.ends_without_newline:
+        return text.rstrip("\r\n") if last.new else text
+    return text
+
+
+def _new_lines(hunk: DiffHunk, kept: dict[int, str], end: str) -> list[str]:
+    """The lines that replace those of a hunk; lines of its context keep their ends."""
+    by_text: dict[str, list[str]] = {}
+    for index, line in enumerate(hunk.old):
+        by_text.setdefault(line, []).append(kept[index])
+    return [by_text[line].pop(0) if by_text.get(line) else line + end for line in hunk.new]
+
+
+def _place(hunk: DiffHunk, lines: list[str], start: int, name: str) -> int:
+    """The 0-based line where a hunk starts, at or after `start`. Raises DiffError."""
+    wanted = None if hunk.line is None else hunk.line - 1
+    if not hunk.old:
+        if wanted is None and lines:
+            raise DiffError(f"{name} only adds lines: it needs lines of context, or its line number")
+        return min(max(wanted or 0, start), len(lines))
+    places = _places(hunk, lines, start)
+    while not places and hunk.blank:
+        hunk.blank -= 1
+        hunk.old.pop()
+        hunk.new.pop()
+        places = _places(hunk, lines, start)
+    if wanted is not None and wanted in places:
+        return wanted
+    if len(places) == 1:
+        return places[0]
+    if places:
+        numbers = ", ".join(str(place + 1) for place in places[:4])
+        raise DiffError(f"{name} fits {len(places)} places (lines {numbers}): give it more context")
+    raise DiffError(f"{name} does not fit: {_mismatch(hunk, lines, wanted)}")
+
+
+def _places(hunk: DiffHunk, lines: list[str], start: int) -> list[int]:
+    """The 0-based lines where the old text of a hunk stands, from `start` on. It may have lost its last line."""
+    length = len(hunk.old)
+    if not length:
+        return [start]
+    last = len(lines) - length
+    return [place for place in range(start, last + 1) if lines[place : place + length] == hunk.old]
+
+
+def _mismatch(hunk: DiffHunk, lines: list[str], wanted: int | None) -> str:
+    """The first line of the hunk that the file does not have where the rest of the hunk fits best."""
+    starts = range(len(lines)) if wanted is None else [wanted]
+    best, place = max(((_fitting(hunk, lines, start), -start) for start in starts), default=(0, 0))
+    line = hunk.old[min(best, len(hunk.old) - 1)]
+    number = -place + best
+    here = f"line {number + 1} is `{lines[number][:_SHOWN]}`" if number < len(lines) else "the file has ended"
+    return f"the diff has `{line[:_SHOWN]}`, but {here}"
+
+
+def _fitting(hunk: DiffHunk, lines: list[str], start: int) -> int:
+    """How many lines of a hunk fit from a line on."""
+    count = 0
+    for old, line in zip(hunk.old, lines[start:], strict=False):
+        if old != line:
+            break
+        count += 1
+    return count

@@ -1,0 +1,101 @@
+"""`fuselight verify`: whether a changed file does what it did, and what it compiles to. Nothing is written.
+
+Invariant: exit code 0 only if each target that runs what has changed was compared, and gives the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from fuselight.shared.report import Problem
+from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.terminal import standard_output
+from fuselight_server.base.unified_diff import DiffError, apply_diff
+from fuselight_server.cli.options import add_command_options, at_least
+from fuselight_server.cli.progress import complete
+from fuselight_server.commands.sources import read_text
+from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, verify
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add_command_options(parser, formats=("text", "json"), seconds=120.0, memory_mb=8192, limited="run")
+    change = parser.add_mutually_exclusive_group(required=True)
+    change.add_argument("--new", metavar="FILE", type=Path, help="file with the new text of the first PATH")
+    change.add_argument(
+        "--diff",
+        metavar="FILE",
+        help="unified diff of the change, - for stdin; its paths are of the working folder",
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        type=AllowedChange,
+        choices=[change.value for change in AllowedChange],
+        help="what the change may change besides the code; repeatable",
+    )
+    parser.add_argument(
+        "--case-seconds",
+        metavar="S",
+        type=at_least(0.0),
+        default=CASE_SECONDS,
+        help="time for further calls (dtypes, sizes, modes) of each text, 0 for the known inputs alone "
+        "(default: %(default)g)",
+    )
+    parser.add_argument(
+        "--inductor",
+        action="store_true",
+        help="compile with Inductor too, which takes longer and needs a C++ compiler or a GPU",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Verify the change and print the verdict; returns the exit code. Raises CommandError."""
+    texts = _from_diff(options.diff) if options.new is None else _from_file(options.paths[0], options.new)
+    outcome = complete(
+        options,
+        verify,
+        texts=texts,
+        allowed=frozenset(options.allow or ()),
+        case_seconds=options.case_seconds,
+        inductor=options.inductor,
+    )
+    from fuselight_server.agents.verdict_data import verdict_lines, verify_data  # noqa: PLC0415 - not for --help
+
+    terminal = standard_output(options.color)
+    data = verify_data(outcome)
+    if options.format == "json":
+        terminal.write_data(json.dumps({"schema": 1, **data}, indent=2) + "\n")
+    else:
+        for line in verdict_lines(data):
+            terminal.print(line)
+    return outcome.exit_code
+
+
+def _from_file(path: Path, new: Path) -> dict[str, str]:
+    return {os.path.abspath(path): _text(new)}  # noqa: PTH100 - as commands/sources.py names files
+
+
+def _from_diff(name: str) -> dict[str, str]:
+    diff = sys.stdin.read() if name == "-" else _text(Path(name))
+    try:
+        texts = apply_diff(diff, _text_or_none)
+    except DiffError as error:
+        raise CommandError(f"{error}. Nothing was verified.") from None
+    return {os.path.abspath(path): text for path, text in texts.items()}  # noqa: PTH100 - as above
+
+
+def _text(path: Path) -> str:
+    text = read_text(path)
+    if isinstance(text, Problem):
+        raise CommandError(f"`{path}`: {text.why}. Name a file that can be read.")
+    return text
+
+
+def _text_or_none(path: str) -> str | None:
+    text = read_text(Path(path))
+    return None if isinstance(text, Problem) else text

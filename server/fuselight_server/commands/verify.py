@@ -1,0 +1,114 @@
+"""Whether changed texts do what the texts before them do, and what they compile to: `fuselight verify`.
+
+Invariant: nothing is written. A target is verified on its own calls; one that nothing can be compared for is not the
+same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.owned_folders import owned_folder
+from fuselight_server.base.command_error import CommandError
+from fuselight_server.commands.fix_parts import parts_of
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.targets import report_each
+from fuselight_server.fixes.verification.fixer import Fixer
+from fuselight_server.fixes.verification.patches import AllowedChange, PatchVerdict, patch_of, verify_patch
+from fuselight_server.fixes.verification.verdict import VerdictKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fuselight.shared.report import Report
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.commands.options import CommandOptions
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
+
+__all__ = ["AllowedChange", "PatchVerdict", "VerdictKind", "VerifyOutcome", "verify"]
+
+CASE_SECONDS = 20.0
+"""Time for the further calls of one text."""
+_WORST_FIRST = (VerdictKind.FAILS, VerdictKind.DIFFERS, VerdictKind.UNVERIFIED, VerdictKind.SAME)
+
+
+@dataclass(frozen=True)
+class VerifyOutcome:
+    """The verdict for each target."""
+
+    checked: CheckOutcome
+    verdicts: tuple[PatchVerdict, ...]
+
+    @property
+    def kind(self) -> VerdictKind:
+        """The worst of all targets; unverified where none runs what has changed."""
+        kinds = {verdict.kind for verdict in self.verdicts}
+        return next((kind for kind in _WORST_FIRST if kind in kinds), VerdictKind.UNVERIFIED)
+
+    @property
+    def why_unverified(self) -> str:
+        """Why nothing was compared, where no target says so."""
+        if any(verdict.kind is not VerdictKind.UNCONCERNED for verdict in self.verdicts):
+            return ""
+        if self.verdicts:
+            return "no target runs what the change touches: name a file or a target that runs it"
+        return "nothing ran: name a target with inputs"
+
+    @property
+    def exit_code(self) -> int:
+        """0 the same results, 1 other results or a failure, 2 nothing could be compared."""
+        if self.kind is VerdictKind.SAME:
+            return 2 if self.checked.problems else 0
+        return 2 if self.kind is VerdictKind.UNVERIFIED else 1
+
+
+async def verify(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    token: CancelToken,
+    *,
+    texts: Mapping[str, str],
+    allowed: frozenset[AllowedChange] = frozenset(),
+    case_seconds: float = CASE_SECONDS,
+    inductor: bool = False,
+) -> VerifyOutcome:
+    """Compile and compare each target of the paths with changed texts, by absolute path. Raises CommandError.
+
+    `case_seconds`: time for further calls of each text, 0 for the calls of the inputs alone; `inductor`: as in
+    `Fixer`.
+    """
+    verdicts: list[PatchVerdict] = []
+    changed: dict[str, str] = {}
+    with owned_folder("verify") as folder:
+
+        async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+            old = {path: outcome.sources.text_or_none(path) or "" for path in texts}
+            changed.update({path: text for path, text in texts.items() if text != old[path]})
+            fixer = Fixer(
+                read=outcome.sources.text_or_none,
+                obstacle=lambda _remedy: "",
+                readings=outcome.readings,
+                folder=folder,
+                inductor=inductor,
+                case_seconds=case_seconds,
+            )
+            if not changed:
+                raise CommandError(
+                    f"{_names(texts)}: the new text is the text on disk, so nothing was verified"
+                )
+            patch = patch_of(changed, old, allowed)
+            first = await target_run.report()
+            for part, report in await parts_of(target_run, token, first, target_run.of_call):
+                work = verify_patch(fixer, part, report, patch, has_further_calls=case_seconds > 0)
+                verdicts.append(await token.run(work))
+            fixer.forget_results()
+            return first
+
+        checked = await report_each(options, show, token, report_of)
+    return VerifyOutcome(checked, tuple(verdicts))
+
+
+def _names(texts: Mapping[str, str]) -> str:
+    return ", ".join(f"`{shown_path(path)}`" for path in sorted(texts))

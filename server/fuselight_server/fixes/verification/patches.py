@@ -1,0 +1,217 @@
+"""A change that a person or an agent has written, verified as a fix is: compiled, and compared with the text before it.
+
+Invariant: whatever is unknown is not the same. Findings do not decide: that results are the same, and that findings
+went away, are two answers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Verification
+from fuselight_server.base.files import split_text
+from fuselight_server.execution.runs.planning import with_texts
+from fuselight_server.explain.findings import apply_ignores, findings
+from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.verification.verdict import (
+    EAGER_TOO,
+    VerdictKind,
+    is_same_finding,
+    judge_calls,
+    judge_cases,
+    kind_of,
+    memory_notes,
+    result_words,
+)
+from fuselight_server.source.line_map import LineMap
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.fixes.verification.case_policy import CaseException
+    from fuselight_server.fixes.verification.fixer import Fixer, FixTarget
+
+_SETTINGS = re.compile(r"\.compile\b|_dynamo|_inductor|mark_dynamic|mark_static|allow_in_graph|\bdynamic\b")
+"""In a changed line: compiled calls alone may show what it does."""
+
+
+class AllowedChange(str, enum.Enum):
+    """What a patch may change besides the code."""
+
+    RANDOM = "random_numbers"
+    PRINTED = "printed_text"
+    EXCEPTIONS = "exceptions"
+
+
+_ALLOWED_WORDS = {
+    AllowedChange.RANDOM: "random numbers",
+    AllowedChange.PRINTED: f"what is printed or logged {EAGER_TOO}",
+    AllowedChange.EXCEPTIONS: "which exceptions are raised",
+}
+
+
+@dataclass(frozen=True)
+class PatchVerdict:
+    """What came of a patch for one target."""
+
+    kind: VerdictKind
+    words: str
+    """`same results, except for float16 inputs`, or why it is refused."""
+    before: Report
+    after: Report
+    """Of the new text: what it compiles to."""
+    fixed: tuple[Finding, ...]
+    """Findings of the old text that the new one has no more."""
+    new: tuple[Finding, ...]
+    """Findings that only the new text has."""
+    kept: tuple[Finding, ...]
+    """Findings of the new text that the old one has, too."""
+    fix_class: FixClass | None = None
+    """How the results relate; None unless they are the same."""
+    exceptions: tuple[CaseException, ...] = ()
+    notes: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
+    """What was compared: the recorded inputs, other values, further calls."""
+    not_accepted: tuple[str, ...] = ()
+    """Further calls that the target refuses with an exception, before and after."""
+    not_reached: tuple[str, ...] = ()
+    """Further calls for which there was no time."""
+
+
+def patch_of(texts: Mapping[str, str], old: Mapping[str, str], allowed: Collection[AllowedChange]) -> Remedy:
+    """A patch as verification takes it. `old`: the texts before it."""
+    changes = ", ".join(words for change, words in _ALLOWED_WORDS.items() if change in allowed)
+    return Remedy(
+        kind="patch",
+        title="The patch",
+        fix_class=FixClass.CHANGES if changes else FixClass.EQUAL,
+        texts=dict(texts),
+        changes=changes,
+        is_setting=any(_changes_settings(old.get(path, ""), text) for path, text in texts.items()),
+    )
+
+
+def _changes_settings(old: str, new: str) -> bool:
+    lines = set(split_text(old)) ^ set(split_text(new))
+    return any(_SETTINGS.search(line) for line in lines)
+
+
+async def verify_patch(
+    fixer: Fixer, target: FixTarget, before: Report, remedy: Remedy, *, has_further_calls: bool
+) -> PatchVerdict:
+    """Verify a patch for one target. `before`: its report of the old text."""
+    if before.inputs is None:
+        return await _unknown(fixer, target, before, remedy, "no inputs of the target are known")
+    if not fixer.may_be_changed(before, remedy):
+        words = "the target runs nothing that the patch changes"
+        return _judged(fixer, remedy, (before, before), (VerdictKind.UNCONCERNED, words))
+    new = await fixer.verified(target, remedy)
+    kind, first = kind_of(remedy, new), judge_calls(remedy, new)
+    if kind is not VerdictKind.SAME:
+        ran = kind is VerdictKind.DIFFERS
+        after = new if ran else await target.report(with_texts(target.request, remedy.texts))
+        return _judged(fixer, remedy, (before, after), (kind, first.words), _notes(new))
+    verdict = _judged(fixer, remedy, (before, new), (kind, first.words), _notes(new))
+    verdict = dataclasses.replace(
+        verdict,
+        fix_class=_earned(remedy, new, rounds=first.rounds, is_excepted=bool(first.exceptions)),
+        exceptions=first.exceptions,
+        tried=_compared(new),
+    )
+    return await _with_further(fixer, target, remedy, verdict) if has_further_calls else verdict
+
+
+async def _with_further(fixer: Fixer, target: FixTarget, remedy: Remedy, first: PatchVerdict) -> PatchVerdict:
+    """The verdict with the further calls of the target."""
+    report = await fixer.further(target, remedy)
+    cases = judge_cases(remedy, report)
+    verification = report.verification or Verification()
+    notes = tuple(dict.fromkeys((*first.notes, *verification.notes)))
+    verdict = dataclasses.replace(
+        first,
+        notes=notes,
+        tried=tuple(dict.fromkeys((*first.tried, *_compared(report)))),
+        not_accepted=verification.not_accepted,
+        not_reached=verification.not_reached,
+    )
+    if not cases.passed:
+        kind = kind_of(remedy, report)
+        kind = VerdictKind.DIFFERS if kind is VerdictKind.SAME else kind
+        return dataclasses.replace(verdict, kind=kind, words=cases.words, fix_class=None)
+    exceptions = tuple(dict.fromkeys((*first.exceptions, *cases.exceptions)))
+    earned = _earned(remedy, report, rounds=cases.rounds, is_excepted=bool(exceptions))
+    classes = {first.fix_class, earned}
+    fix_class = next((known for known in reversed(FixClass) if known in classes), None)
+    return dataclasses.replace(
+        verdict, exceptions=exceptions, fix_class=fix_class, words=_words(remedy, fix_class, exceptions)
+    )
+
+
+async def _unknown(fixer: Fixer, target: FixTarget, before: Report, remedy: Remedy, why: str) -> PatchVerdict:
+    after = await target.report(with_texts(target.request, remedy.texts))
+    verdict = VerdictKind.UNVERIFIED, f"it cannot be verified: {why}"
+    return _judged(fixer, remedy, (before, after), verdict)
+
+
+def _judged(
+    fixer: Fixer,
+    remedy: Remedy,
+    reports: tuple[Report, Report],
+    verdict: tuple[VerdictKind, str],
+    notes: tuple[str, ...] = (),
+) -> PatchVerdict:
+    """The verdict with what is known of the findings; `reports`: of the old and the new text."""
+    before, after = reports
+    old = fixer.findings(before)
+    new = old if after is before else apply_ignores(findings(after), fixer.readings(remedy.texts))
+    lines = {path: LineMap.between(fixer.text(path) or "", text) for path, text in remedy.texts.items()}
+    fixed, added, kept = compare_findings(old, new, lines)
+    return PatchVerdict(*verdict, before, after, fixed, added, kept, notes=notes)
+
+
+def compare_findings(
+    old: Iterable[Finding], new: Iterable[Finding], lines: Mapping[str, LineMap]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...], tuple[Finding, ...]]:
+    """Findings that are gone, that are new, and those of the new text that the old one has as well."""
+    left = list(new)
+    fixed, kept = [], []
+    for finding in old:
+        same = [other for other in left if is_same_finding(finding, other, lines)]
+        match = next((other for other in same if other.title == finding.title), None) or next(
+            iter(same), None
+        )
+        if match is None:
+            fixed.append(finding)
+        else:
+            left.remove(match)
+            kept.append(match)
+    return tuple(fixed), tuple(left), tuple(kept)
+
+
+def _earned(remedy: Remedy, report: Report, *, rounds: bool, is_excepted: bool) -> FixClass:
+    """How the results relate: a patch that may change behavior and does not is as good as any other."""
+    strict = dataclasses.replace(remedy, fix_class=FixClass.EQUAL, changes="")
+    if remedy.fix_class is FixClass.CHANGES and kind_of(strict, report) is not VerdictKind.SAME:
+        return FixClass.CHANGES
+    return FixClass.EQUAL if rounds or is_excepted else FixClass.EXACT
+
+
+def _words(remedy: Remedy, fix_class: FixClass | None, exceptions: tuple[CaseException, ...]) -> str:
+    asked = remedy if fix_class is FixClass.CHANGES else dataclasses.replace(remedy, fix_class=FixClass.EQUAL)
+    return result_words(asked, exceptions)
+
+
+def _compared(report: Report) -> tuple[str, ...]:
+    comparisons = report.verification.comparisons if report.verification is not None else ()
+    return tuple(dict.fromkeys(comparison.values for comparison in comparisons))
+
+
+def _notes(report: Report) -> tuple[str, ...]:
+    notes = report.verification.notes if report.verification is not None else ()
+    return tuple(dict.fromkeys((*notes, *memory_notes(report))))

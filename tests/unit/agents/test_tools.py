@@ -1,0 +1,509 @@
+"""Each tool over a worker that answers at once, or over recorded logs: data by its schema, text, refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import runpy
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.shared.protocol import GenerateRequest, MeasureRequest, TuneRequest, VerifyRequest
+from fuselight.shared.report import (
+    Aspect,
+    CallComparison,
+    Culprit,
+    Difference,
+    Failure,
+    Inputs,
+    Report,
+    Rung,
+    TargetRef,
+    Verification,
+)
+from fuselight_server.agents.catalog import TOOLS
+from fuselight_server.fixes.rewrites.families import FixClass, Remedy
+from tests.support.agents import MemoryClient, talk, toolbox_of
+from tests.support.command import AnsweringWorker, run_cli
+from tests.support.fix_world import patch_remedies
+from tests.support.measured import benchmark, graph, kernel, row
+from tests.support.reports import at, broken, report
+from tests.support.trace_logs import RECORDINGS
+from tests.support.tuned import search
+
+TEXT = """\
+import torch
+
+# fuselight: scale(f32[4])
+@torch.compile
+def scale(x):
+    print(x)
+    return x * 2
+"""
+QUIET = TEXT.replace("    print(x)\n", "")
+DIFF = "--- a/model.py\n+++ b/model.py\n@@\n def scale(x):\n-    print(x)\n     return x * 2\n"
+CALLS = ("recorded inputs", "other values 1")
+SCHEMAS = {tool.name: tool.description_data()["outputSchema"] for tool in TOOLS}
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def check_schema(data: Any, schema: dict[str, Any], where: str = "answer") -> None:
+    """A part of JSON Schema that is enough for the schemas of the tools."""
+    kinds = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type", "object")]
+    assert isinstance(data, tuple(kind for name in kinds for kind in _PYTHON_TYPES[name])), (
+        where,
+        data,
+        kinds,
+    )
+    if "enum" in schema:
+        assert data in schema["enum"], where
+    if isinstance(data, list):
+        for number, item in enumerate(data):
+            check_schema(item, schema.get("items", {}), f"{where}[{number}]")
+    if isinstance(data, dict):
+        assert set(schema.get("required", ())) <= data.keys(), where
+        for name, inner in schema.get("properties", {}).items():
+            if name in data:
+                check_schema(data[name], inner, f"{where}.{name}")
+
+
+async def ask(client: MemoryClient, tool: str, **arguments: Any) -> tuple[dict[str, Any], str]:
+    """The data and the text of an answer, which fits the tool's schema."""
+    result = await client.call(tool, **arguments)
+    assert not result["isError"], result
+    data = result["structuredContent"]
+    check_schema(data, SCHEMAS[tool])
+    assert data["state"] == "done"
+    return data, result["content"][0]["text"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "model.py").write_text(TEXT)
+    return tmp_path
+
+
+def scale(path: Path, text: str, **parts: Any) -> Report:
+    """What a run of a text finds."""
+    lines = text.split("\n")
+    breaks = [number for number, line in enumerate(lines, 1) if "print" in line]
+    return report(
+        target=TargetRef(str(path), "scale", 5, "function"),
+        inputs=Inputs(Rung.DIRECTIVE, str(path), 3),
+        roots=(str(path.parent),),
+        files={str(path): ""},
+        breaks=tuple(broken(at(line, path=str(path), function="scale")) for line in breaks),
+        **parts,
+    )
+
+
+def verifying(
+    project: Path, *answers: Verification | Failure, old: Verification | None = None
+) -> AnsweringWorker:
+    """Answers verifications of new texts with each of `answers`, the last one again, and of the old one with `old`."""
+    path, left = project / "model.py", list(answers)
+
+    def answer(request: Any) -> Report:
+        text = request.overlays.get(str(path), TEXT)
+        if not isinstance(request, VerifyRequest):
+            return scale(path, text)
+        if request.records:
+            return scale(path, text, verification=old or Verification())
+        next_answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(next_answer, Failure):
+            return scale(path, text, failures=(next_answer,))
+        return scale(path, text, verification=next_answer)
+
+    return AnsweringWorker(answer)
+
+
+def compared(*differences: Difference, compiled: bool = False) -> Verification:
+    comparisons = [CallComparison(0, CALLS[0], mode) for mode in (False, True)]
+    return Verification((*comparisons, CallComparison(1, CALLS[1], compiled, differences)))
+
+
+def differs(aspect: Aspect = Aspect.OUTPUT) -> Difference:
+    return Difference(aspect, "it differs")
+
+
+ROUNDS = Difference(Aspect.OUTPUT, "it rounds", rounding=True)
+
+
+# verify_patch, and `fuselight verify`
+
+
+@pytest.mark.parametrize(
+    ("answers", "allow", "expected"),
+    [
+        ([compared()], [], ("same", "exact", "same results")),
+        ([compared(ROUNDS)], [], ("same", "equal", "same results")),
+        ([compared(differs())], [], ("differs", None, "it differs")),
+        ([compared(), compared(differs(Aspect.STATE))], [], ("differs", None, "it differs")),
+        ([compared(differs(Aspect.PRINTED))], [], ("differs", None, "it differs")),
+        ([compared(differs(Aspect.PRINTED))], ["printed_text"], ("same", "changes", "changes behavior")),
+        ([compared()], ["printed_text"], ("same", "exact", "same results")),
+        ([compared(differs())], ["printed_text"], ("differs", None, "it differs")),
+        ([Failure(Culprit.USER, "exception", "NameError: y")], [], ("fails", None, "fails: NameError: y")),
+        ([Verification(refused="random results")], [], ("unverified", None, "random results")),
+        ([Verification()], [], ("unverified", None, "no call was compared")),
+    ],
+)
+def test_a_patch_has_a_verdict_with_its_reason(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: list[Any],
+    allow: list[str],
+    expected: tuple[str, str | None, str],
+) -> None:
+    verdict, of_class, why = expected
+    verifying(project, *answers).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "verify_patch", diff=DIFF, allow=allow)
+        assert (data["verdict"], data["passed"]) == (verdict, verdict == "same")
+        (target,) = data["targets"]
+        assert target["class"] == of_class
+        assert why in target["why"]
+        assert why in text
+        assert (target["before"]["breaks"], target["after"]["breaks"]) == (1, 0)
+        assert [line.partition(": ")[0] for line in target["findings_fixed"]] == ["model.py:6"]
+        assert target["findings_new"] == []
+
+    talk(lambda: toolbox_of(project), script)
+    assert (project / "model.py").read_text() == TEXT
+
+
+def test_a_whole_new_text_is_verified_as_its_diff_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = verifying(project, compared())
+    worker.put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        whole, _ = await ask(client, "verify_patch", path="model.py", new_text=QUIET)
+        assert whole == (await ask(client, "verify_patch", diff=DIFF))[0]
+        new, _ = await ask(
+            client, "verify_patch", path="model.py", new_text=TEXT + "\nprint(1)\n", case_seconds=0
+        )
+        assert [finding["line"] for finding in new["targets"][0]["findings_new"]] == [9]
+
+    talk(lambda: toolbox_of(project), script)
+    texts = {request.overlays.get(str(project / "model.py")) for request in worker.requests}
+    assert texts >= {QUIET, TEXT}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "either a `diff`, or a `path`"),
+        ({"diff": DIFF, "path": "model.py", "new_text": ""}, "either a `diff`"),
+        ({"path": "model.py"}, "either a `diff`"),
+        (
+            {"diff": DIFF.replace("print(x)", "show(x)")},
+            "but line 6 is `    print(x)`. Nothing was verified.",
+        ),
+        (
+            {"diff": DIFF.replace("a/model.py", "/x.py").replace("b/model.py", "/x.py")},
+            "outside of the folders",
+        ),
+        ({"path": "model.py", "new_text": TEXT}, "the new text is the text on disk"),
+        ({"diff": DIFF, "allow": ["everything"]}, "which is none of `random_numbers`"),
+        ({"diff": DIFF, "run_paths": ["absent.py"]}, "no file or folder `absent.py`"),
+    ],
+)
+def test_a_patch_that_cannot_be_applied_is_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], message: str
+) -> None:
+    verifying(project, compared()).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        assert message in await client.refusal("verify_patch", **arguments)
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_a_patch_that_no_target_runs_is_not_proven(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "other.py").write_text("x = 1\n")
+    verifying(project, compared()).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        change = {"path": "other.py", "new_text": "x = 2\n"}
+        data, text = await ask(client, "verify_patch", **change, run_paths=["model.py"])
+        assert (data["verdict"], data["passed"]) == ("unverified", False)
+        assert "no target runs what the change touches" in text
+        assert data["targets"][0]["verdict"] == "unconcerned"
+        data, _ = await ask(client, "verify_patch", **change)
+        assert data["why"] == "nothing ran: name a target with inputs"
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_the_terminal_verifies_a_file_and_a_diff(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    verifying(project, compared()).put_in_place(monkeypatch)
+    (project / "new.txt").write_text(QUIET)
+    (project / "change.diff").write_text(DIFF)
+    done = run_cli("verify", "model.py", "--new", "new.txt")
+    assert (done.exit_code, done.stderr.count("error")) == (0, 0)
+    assert done.stdout.startswith("scale (model.py): The results are the same (exact): same results.\n")
+    assert "graphs" in done.stdout
+    data = json.loads(run_cli("verify", "model.py", "--diff", "change.diff", "--format", "json").stdout)
+    assert (data["schema"], data["passed"], data["targets"][0]["compared"]) == (1, True, list(CALLS))
+    verifying(project, compared(differs())).put_in_place(monkeypatch)
+    done = run_cli("verify", "model.py", "--new", "new.txt", "--allow", "printed_text")
+    assert done.exit_code == 1
+    assert "Refused: the results differ: it differs" in done.stdout
+    assert run_cli("verify", "model.py", "--new", "absent.txt").exit_code == 2
+    assert run_cli("verify", "model.py").exit_code == 2
+    (project / "change.diff").write_text("nothing")
+    done = run_cli("verify", "model.py", "--diff", "change.diff")
+    assert "has no hunk" in done.stderr
+
+
+# explain
+
+
+def test_a_finding_is_explained_with_the_code_around_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    AnsweringWorker(lambda _request: scale(project / "model.py", TEXT)).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "explain", path="model.py", line=6)
+        (finding,) = data["findings"]
+        assert (finding["code"], finding["line"]) == ("GB0170", 6)
+        assert ">    6     print(x)" in finding["source"]
+        assert "     5 def scale(x):" in finding["source"]
+        assert finding["message"] in text
+        assert finding["link"] in text
+        message = await client.refusal("explain", path="model.py", line=7)
+        assert message == "there is no such finding. `model.py` has findings on line 6."
+        assert "no such finding" in await client.refusal("explain", path="model.py", line=6, code="FL201")
+        assert "name a `path`" in await client.refusal("explain")
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_a_code_is_explained_without_a_run(project: Path) -> None:
+    async def script(client: MemoryClient) -> None:
+        data, _ = await ask(client, "explain", code="fl201")
+        assert (data["code"], data["title"]) == ("FL201", "recompiled")
+        assert data["page"].startswith("# FL201")
+        data, _ = await ask(client, "explain", code="GB0059")
+        assert data["link"].startswith("https://")
+        for code in ("FL999", "x"):
+            assert f"no code `{code}`" in await client.refusal("explain", code=code)
+
+    talk(lambda: toolbox_of(project, allowed=False), script)
+
+
+# Kernels, benchmarks, searches
+
+
+def test_the_kernels_of_a_line(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project / "model.py"
+    kernels = (kernel(6, name="first"), kernel(7, launch=1, name="second"))
+    generated = (graph(*(_moved(each, str(path)) for each in kernels)),)
+
+    def answer(request: Any) -> Report:
+        assert isinstance(request, GenerateRequest)
+        return dataclasses.replace(scale(path, TEXT), generated=generated)
+
+    AnsweringWorker(answer).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "kernels", paths=["model.py"])
+        assert [item["name"] for item in data["targets"][0]["kernels"]] == ["first", "second"]
+        assert "Nothing was launched" in text
+        data, _ = await ask(client, "kernels", paths=["model.py"], line=7, and_line=6, source=True)
+        (target,) = data["targets"]
+        assert [item["name"] for item in target["kernels"]] == ["second"]
+        assert [line["line"] for line in target["lines"]] == ["model.py:7"]
+        assert target["fusion"]
+        data, text = await ask(client, "kernels", paths=["model.py"], line=1)
+        assert "Line 1 has a part in no kernel" in text
+        assert "no-such-gpu" in await client.refusal("kernels", paths=["model.py"], device="no-such-gpu")
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def _moved(each: Any, path: str) -> Any:
+    operators = tuple(
+        dataclasses.replace(
+            operator, stack=tuple(dataclasses.replace(frame, path=path) for frame in operator.stack)
+        )
+        for operator in each.operators
+    )
+    return dataclasses.replace(each, operators=operators)
+
+
+def test_a_benchmark_says_what_was_measured(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project / "model.py"
+
+    def answer(request: Any) -> Report:
+        assert isinstance(request, MeasureRequest)
+        measured = benchmark(row("eager", 200.0), row("default", 100.0))
+        return dataclasses.replace(measured, target=TargetRef(str(path), "scale", 5, "function"))
+
+    AnsweringWorker(answer).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "benchmark", paths=["model.py"], configurations=["eager", "default"])
+        (target,) = data["targets"]
+        assert [item["name"] for item in target["configurations"]] == ["eager", "default"]
+        assert target["configurations"][1]["speedup"] == 2.0
+        assert "measured on this machine" in text
+        assert "±" in target["configurations"][0]["time"]
+        again, _ = await ask(client, "benchmark", paths=["model.py"], against="last")
+        assert again["targets"][0]["comparison"]["changes"] == ["nothing changed by more than the spread"]
+        runs = {"before": target["run"], "after": again["targets"][0]["run"]}
+        both, _ = await ask(client, "compare", path="model.py", targets=["scale"], **runs)
+        assert (both["kind"], both["changes"]) == ("benchmarks", ["nothing changed by more than the spread"])
+        assert "no run `gone`" in await client.refusal(
+            "compare", path="model.py", targets=["scale"], before="gone", after="last"
+        )
+        assert "`h100`" in await client.refusal("benchmark", paths=["model.py"], device="h100")
+        assert "fastest" in await client.refusal("benchmark", paths=["model.py"], configurations=["fastest"])
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_a_search_says_what_it_decided_and_where_it_is_written(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project / "model.py"
+
+    def answer(request: Any) -> Report:
+        answered = search() if isinstance(request, TuneRequest) else scale(path, QUIET)
+        return dataclasses.replace(answered, target=TargetRef(str(path), "scale", 5, "function"))
+
+    AnsweringWorker(answer).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "tune", paths=["model.py"], budget_seconds=60)
+        (target,) = data["targets"]
+        assert target["file"] == "fuselight-tuned.json"
+        assert (project / "fuselight-tuned.json").exists()
+        assert target["configuration"] in text
+        assert target["replay"] in text
+        assert target["gain_over_default"] > 1
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_a_forecast_lists_what_compiles_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    AnsweringWorker(lambda _request: scale(project / "model.py", TEXT)).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "forecast", paths=["model.py"])
+        assert data["targets"][0]["has_forecast"] is False
+        assert "no forecast" in text
+
+    talk(lambda: toolbox_of(project), script)
+
+
+# Logs of jobs: recorded ones
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with the logs of two jobs of its program."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    programs = runpy.run_path(str(RECORDINGS / "compared_programs.py"))["programs"]()
+    (tmp_path / "model.py").write_text(programs["after"])
+    for name in ("before", "after"):
+        shutil.copy(RECORDINGS / "comparisons" / "torch-2.13" / f"{name}.log.gz", tmp_path)
+    for name in ("cache_miss", "cache_hit"):
+        shutil.copytree(RECORDINGS / "jobs" / "torch-2.13" / name, tmp_path / name)
+    return tmp_path
+
+
+def test_logs_are_read_without_running_anything(jobs: Path) -> None:
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "open_trace", traces=["after.log.gz"])
+        (job,) = data["jobs"]
+        assert {"GB0170", "GB0059"} <= {finding["code"] for finding in job["findings"]}
+        assert all(finding["path"] == "model.py" for finding in job["findings"])
+        assert "model.py:26:" in text
+        cut, _ = await ask(client, "open_trace", traces=["after.log.gz"], limit=1)
+        assert len(cut["jobs"][0]["findings"]) == 1
+        assert cut["jobs"][0]["rest"].endswith("`offset` 1.")
+        assert "outside of the folders" in await client.refusal("open_trace", traces=["/"])
+
+    talk(lambda: toolbox_of(jobs, allowed=False), script)
+
+
+def test_two_jobs_are_compared_without_running_anything(jobs: Path) -> None:
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "compare", before="before.log.gz", after="after.log.gz")
+        assert data["kind"] == "jobs"
+        assert [(finding["code"], finding["line"]) for finding in data["new_findings"]] == [("GB0170", 26)]
+        assert data["improvements"]
+        assert data["summary"] in text
+        assert "is also the job to compare" in await client.refusal(
+            "compare", before="after.log.gz", after="after.log.gz"
+        )
+
+    talk(lambda: toolbox_of(jobs, allowed=False), script)
+
+
+def test_cache_misses_of_logs_are_explained_without_running_anything(jobs: Path) -> None:
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "explain_cache_miss", paths=["cache_miss"])
+        (start,) = data["starts"]
+        assert start["missed"]
+        assert start["missed"][0]["causes"][0] in text
+        hits, _ = await ask(client, "explain_cache_miss", paths=["cache_hit"])
+        assert hits["starts"][0]["missed"] == []
+        assert "`fuselight mcp --allow-run`" in await client.refusal("explain_cache_miss", paths=["model.py"])
+
+    talk(lambda: toolbox_of(jobs, allowed=False), script)
+
+
+def test_two_files_are_compared_as_a_patch(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "quiet.py").write_text(QUIET)
+    verifying(project, compared()).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, _ = await ask(client, "compare", before="model.py", after="quiet.py")
+        assert (data["kind"], data["verdict"]) == ("files", "same")
+
+    talk(lambda: toolbox_of(project), script)
+
+
+# fix_candidates
+
+
+def test_candidates_come_as_a_diff_that_applies(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def quiet(finding: Any, _report: Report, _read: Callable[[str], str]) -> tuple[Remedy, ...]:
+        return (Remedy("quiet", "Drop the print", FixClass.EXACT, {finding.span.path: QUIET}),)
+
+    patch_remedies(monkeypatch, quiet)
+    verifying(project, compared()).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "fix_candidates", paths=["model.py"])
+        assert (data["verified"], data["fixes"][0]["status"]) == (1, "verified")
+        expected = difflib.unified_diff(
+            TEXT.splitlines(keepends=True), QUIET.splitlines(keepends=True), "a/model.py", "b/model.py"
+        )
+        assert data["diff"] == "".join(expected)
+        assert data["diff"] in text
+        verdict, _ = await ask(client, "verify_patch", diff=data["diff"])
+        assert verdict["passed"]
+
+    talk(lambda: toolbox_of(project), script)
+    assert (project / "model.py").read_text() == TEXT

@@ -1,0 +1,103 @@
+"""Diffs as tools and people write them, applied to texts; those that do not fit say where."""
+
+from __future__ import annotations
+
+import difflib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuselight_server.base.unified_diff import DiffError, apply_diff
+
+OLD = "import torch\n\n\ndef f(x):\n    print(x)\n    return x\n\n\ndef g(x):\n    print(x)\n    return x\n"
+HEAD = "--- a/m.py\n+++ b/m.py\n"
+
+
+def applied(diff: str, old: str | None = OLD, path: str = "m.py") -> str:
+    (text,) = apply_diff(diff, lambda asked: old if asked == path else None).values()
+    return text
+
+
+@pytest.mark.parametrize(
+    "diff",
+    [
+        f"{HEAD}@@ -4,3 +4,2 @@ def f\n def f(x):\n-    print(x)\n     return x\n",
+        f"{HEAD}@@ -40,9 +1,1 @@\n def f(x):\n-    print(x)\n     return x\n",  # miscounted
+        f"{HEAD}@@\n def f(x):\n-    print(x)\n",
+        f"{HEAD}@@ ... @@\n def f(x):\n-    print(x)\n",
+        f"{HEAD}@@ -5 +5 @@\n-    print(x)\n",  # its line number says which print
+        f"diff --git a/m.py b/m.py\nindex 12..34 100644\n{HEAD}@@\n def f(x):\n-    print(x)\n     return x\n\n\n",
+        f"Here is the patch:\n\n{HEAD}@@\n def f(x):\n-    print(x)\n",
+        "--- m.py\t2026-01-01\n+++ m.py\t2026-01-01\n@@\n def f(x):\n-    print(x)\n",
+        f"{HEAD}@@\n def f(x):\n-    print(x)\n".replace("\n", "\r\n"),
+    ],
+)
+def test_a_hunk_fits_where_its_lines_stand(diff: str) -> None:
+    assert applied(diff) == OLD.replace("    print(x)\n", "", 1)
+
+
+@pytest.mark.parametrize(
+    ("diff", "message"),
+    [
+        ("", "has no hunk"),
+        (HEAD, "has no hunk"),
+        ("@@ -1 +1 @@\n-a\n+b\n", "before any `--- PATH`"),
+        (f"{HEAD}@@\n-    print(x)\n", "hunk 1 of `m.py` fits 2 places (lines 5, 10)"),
+        (f"{HEAD}@@ -4 +4 @@\n def f(x):\n-    show(x)\n", "has `    show(x)`, but line 5 is `    print(x)`"),
+        (f"{HEAD}@@\n def g(x):\n-    show(x)\n", "has `    show(x)`, but line 10 is `    print(x)`"),
+        (f"{HEAD}@@\n     return x\n def end():\n-x\n", "does not fit"),
+        (f"{HEAD}@@\n+import os\n", "only adds lines"),
+        (f"{HEAD}@@\n?    print(x)\n", "starts with none of"),
+        (f"{HEAD}@x@\n", "is in no hunk"),
+        ("--- a/o.py\n+++ b/o.py\n@@ -1 +1 @@\n-a\n+b\n", "`o.py`, which cannot be read"),
+        ("--- /dev/null\n+++ b/m.py\n@@ -0,0 +1 @@\n+a\n", "which exists"),
+        ("--- a/m.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", "deletes `a/m.py`"),
+        ("rename from m.py\n", "only diffs that change or create"),
+    ],
+)
+def test_a_diff_that_does_not_fit_says_where(diff: str, message: str) -> None:
+    with pytest.raises(DiffError) as raised:
+        applied(diff)
+    assert message in str(raised.value)
+
+
+def test_several_files_and_a_new_one() -> None:
+    files = {"m.py": OLD, "pkg/n.py": "a\nb\n"}
+    diff = (
+        f"{HEAD}@@\n def f(x):\n-    print(x)\n@@\n def g(x):\n-    print(x)\n"
+        "--- a/pkg/n.py\n+++ b/pkg/n.py\n@@ -1,0 +2 @@\n+between\n"
+        "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1,2 @@\n+x = 1\n+y = 2\n"
+    )
+    assert apply_diff(diff, files.get) == {
+        "m.py": OLD.replace("    print(x)\n", ""),
+        "pkg/n.py": "a\nbetween\nb\n",
+        "new.py": "x = 1\ny = 2\n",
+    }
+
+
+def test_a_removed_line_may_look_like_a_head() -> None:
+    assert applied(f"{HEAD}@@\n a\n--- x\n+b\n", "a\n-- x\nc\n") == "a\nb\nc\n"
+
+
+def test_a_folder_may_be_called_a() -> None:
+    diff = "--- a/m.py\n+++ a/m.py\n@@\n-x\n+y\n"
+    assert apply_diff(diff, {"a/m.py": "x\n"}.get) == {"a/m.py": "y\n"}
+
+
+def test_line_ends_stay() -> None:
+    old = OLD.replace("\n", "\r\n")
+    diff = f"{HEAD}@@\n def f(x):\n-    print(x)\n+    y = x\n     return x\n"
+    assert applied(diff, old) == old.replace("print(x)", "y = x", 1)
+
+
+@given(st.text("ab\n", max_size=30), st.text("ab\n", max_size=30))
+def test_what_difflib_writes_gives_the_new_text(old: str, new: str) -> None:
+    if old == new:
+        return
+    sides = [text.splitlines(keepends=True) for text in (old, new)]
+    lines = [
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(*sides, "a/m.py", "b/m.py")
+    ]
+    assert applied("".join(lines), old) == new

@@ -33,6 +33,7 @@ const made = await Promise.all([
     ...page,
     entryPoints: ["extension/webview/graphs/main.ts"],
     outfile: "extension/dist/graphs.js",
+    banner: bannerOf("node_modules/@dagrejs/dagre"),
   }),
   ...["bench", "tune", "job"].map((name) =>
     build({
@@ -40,8 +41,7 @@ const made = await Promise.all([
       ...page,
       entryPoints: [`extension/webview/${name}/main.ts`],
       outfile: `extension/dist/${name}.js`,
-      // An exported page has this script without LICENSES.txt.
-      banner: { js: `/*\n${licensesOf(["node_modules/echarts"]).replaceAll("*/", "* /")}*/` },
+      banner: bannerOf("node_modules/echarts"),
     }),
   ),
 ]);
@@ -50,6 +50,11 @@ const bundled = made
   .flatMap(({ metafile }) => Object.keys(metafile.inputs))
   .flatMap((file) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0] ?? []);
 fs.writeFileSync("extension/dist/LICENSES.txt", licensesOf(bundled));
+
+/** A page that is a file of its own has its script without LICENSES.txt. */
+function bannerOf(folder) {
+  return { js: `/*\n${licensesOf([folder]).replaceAll("*/", "* /")}*/` };
+}
 
 function licensesOf(folders) {
   return [...withDependencies(folders)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -127,6 +128,23 @@ def editor(environment: Environment, *, shares_machine: bool = False) -> Outcome
     return script_ring("editor", environment, TESTS / "editor" / "run.py", shares_machine=shares_machine)
 
 
+def neovim(environment: Environment, *, shares_machine: bool = False) -> Outcome:
+    """A headless Neovim, with the lines of docs/editors.md. The pages that it opens are built first."""
+    if environment.no_torch:
+        return Outcome("neovim", skipped_because=environment.no_torch)
+    if shutil.which("nvim", path=f"{environment.python.parent}{os.pathsep}{os.environ['PATH']}") is None:
+        return Outcome("neovim", skipped_because="Neovim is not installed")
+    npm_ci(ROOT).run(["extension/build.mjs"])
+    return pytest_ring(
+        "neovim",
+        environment,
+        [TESTS / "neovim"],
+        processes=0,
+        shares_machine=shares_machine,
+        quiet=shares_machine,
+    )
+
+
 def gpu(environment: Environment, *, shares_machine: bool = False) -> Outcome:
     """Capture, kernels and benchmarks on a real device."""
     del shares_machine  # it runs last, and alone
@@ -137,7 +155,7 @@ def gpu(environment: Environment, *, shares_machine: bool = False) -> Outcome:
     return pytest_ring("gpu", environment, [TESTS / "gpu"], processes=0)
 
 
-WAITING = ("editor", "ray")
+WAITING = ("editor", "ray", "neovim")
 """Rings that leave processors unused: they run one after the other, in parallel with those that compute."""
 COMPUTING = frozenset({"worker", "server"})
 RINGS: dict[str, Callable[..., Outcome]] = {
@@ -147,6 +165,7 @@ RINGS: dict[str, Callable[..., Outcome]] = {
     "ray": ray,
     "extension": extension,
     "editor": editor,
+    "neovim": neovim,
     "gpu": gpu,
 }
 
@@ -265,7 +284,7 @@ def run_in_turn(
 
 def needed_by(name: str, fetching: dict[str, Future[Any]]) -> list[Future[Any]]:
     """What must have been installed before a ring can run: the programs of the editor include those of Node."""
-    needed = fetching.get("editor" if name == "extension" else name)
+    needed = fetching.get("editor" if name in {"extension", "neovim"} else name)
     return [] if needed is None else [needed]
 
 

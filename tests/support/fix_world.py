@@ -249,7 +249,11 @@ class FixWorld:
         context = types.CodeActionContext([], only=only, trigger_kind=kind)
         params = types.CodeActionParams(types.TextDocumentIdentifier(self.uri), types.Range(at, at), context)
         actions = await code_action(self.server, params) or []
-        return [action for action in actions if not action.title.startswith(("Ignore", "Open"))]
+        return [
+            action
+            for action in actions
+            if isinstance(action, types.CodeAction) and not action.title.startswith(("Ignore", "Open"))
+        ]
 
     async def titles(self, *, automatic: bool = False) -> list[str]:
         return [action.title for action in await self.actions(automatic=automatic)]

@@ -26,6 +26,7 @@ CAPABILITIES: Json = {
     "textDocument": {
         "publishDiagnostics": {"relatedInformation": True},
         "synchronization": {"willSave": True},
+        "codeLens": {"dynamicRegistration": False},
         "codeAction": {
             "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["quickfix", "source.fixAll"]}},
             "resolveSupport": {"properties": ["edit", "command"]},

@@ -1,8 +1,8 @@
 /**
  * The page with the graphs of a target: a head, and the picture or the tree, or what to do while there is no report.
  *
- * Invariant: it draws what it is sent. It keeps its settings in VS Code's state, so that a page that was hidden or
- * reloaded comes back unchanged.
+ * Invariant: it draws what it is sent, or what a file with the page carries. It keeps its settings in VS Code's state,
+ * so that a page that was hidden or reloaded comes back unchanged.
  */
 
 import type { DrawGraphs, GraphTarget, ViewMessage, ViewState } from "../../src/messages/graphs";
@@ -143,5 +143,12 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+const carried = document.getElementById("page");
+if (host === null && carried !== null) {
+  shown = JSON.parse(carried.textContent) as GraphPicture;
+}
 draw();
+if (host === null && shown?.found) {
+  picture.begin();
+}
 host?.postMessage({ type: "ready" });

@@ -1,5 +1,5 @@
 /**
- * A job's page: in VS Code next to the source.
+ * A job's page: in VS Code next to the source, or as a file that carries its data.
  *
  * Invariant: it draws the data that it receives. What it is compared with is in VS Code's state, so that a hidden or
  * reloaded page comes back unchanged.
@@ -85,4 +85,9 @@ window.addEventListener("message", ({ data }: MessageEvent<DrawJob>) => {
   }
 });
 
-host?.postMessage({ type: "ready" });
+const carried = document.getElementById("page");
+if (host === null && carried !== null) {
+  draw(JSON.parse(carried.textContent) as JobPage);
+} else {
+  host?.postMessage({ type: "ready" });
+}

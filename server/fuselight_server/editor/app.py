@@ -44,6 +44,7 @@ from fuselight_server.editor.handlers import (
     sync,
     target_at,
     tune,
+    views,
 )
 from fuselight_server.editor.handlers.lsp_ui import LspUi
 from fuselight_server.editor.handlers.pipes import BoundedReader
@@ -146,6 +147,7 @@ def _register(server: Server) -> None:
         (types.WORKSPACE_DID_CHANGE_CONFIGURATION, configuration.changed),
         (types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS, configuration.folders_changed),
         (types.WORKSPACE_DID_CHANGE_WATCHED_FILES, files.watched_changed),
+        (types.WORKSPACE_TEXT_DOCUMENT_CONTENT, views.text_content),
         (types.WINDOW_WORK_DONE_PROGRESS_CANCEL, status.cancelled),
         (protocol.TRUST, lifecycle.trust),
         (protocol.INTERPRETER_CHANGED, configuration.interpreter_changed),
@@ -172,7 +174,8 @@ def _register(server: Server) -> None:
         types.TEXT_DOCUMENT_CODE_ACTION,
         code_action.code_action,
         types.CodeActionOptions(
-            code_action_kinds=[types.CodeActionKind.QuickFix, fix_actions.FIX_ALL], resolve_provider=True
+            code_action_kinds=[types.CodeActionKind.QuickFix, fix_actions.FIX_ALL, code_action.RUN_KIND],
+            resolve_provider=True,
         ),
     )
     register(server, types.CODE_ACTION_RESOLVE, fix_actions.resolve)
@@ -190,6 +193,8 @@ COMMANDS = {
     **fix_actions.COMMANDS,
     **inputs.COMMANDS,
     **forecast_actions.COMMANDS,
+    **code_action.COMMANDS,
+    **views.COMMANDS,
 }
 
 

@@ -9,8 +9,9 @@ import pytest
 from lsprotocol import types
 
 from fuselight.shared.report import Recorded
-from fuselight_server.editor.handlers.code_action import OPEN, code_action
+from fuselight_server.editor.handlers.code_action import code_action
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, SERVER_PAGE
 from fuselight_server.editor.results.captures import capture_result_of
 from fuselight_server.editor.session.fix_session import FixSession
 from fuselight_server.editor.session.intake import ResultIntake
@@ -57,7 +58,8 @@ async def actions(state: State, line: int) -> list[types.CodeAction]:
     params = types.CodeActionParams(
         types.TextDocumentIdentifier(URI), types.Range(at, at), types.CodeActionContext([])
     )
-    return await code_action(server, params) or []
+    answer = await code_action(server, params) or []
+    return [action for action in answer if isinstance(action, types.CodeAction)]
 
 
 @pytest.mark.asyncio
@@ -80,13 +82,15 @@ async def test_no_directive_is_offered_with_a_directive_or_without_a_captured_ca
 
 
 @pytest.mark.asyncio
-async def test_the_client_opens_the_page_of_a_code() -> None:
+async def test_the_client_opens_the_page_of_a_code_or_the_server_does() -> None:
     state = opened()
-    for commands, count in ((frozenset[str](), 0), (frozenset({OPEN}), 1)):
+    for commands, command in ((frozenset[str](), SERVER_PAGE), (frozenset({OPEN_PAGE}), OPEN_PAGE)):
         state.client.commands = commands
-        pages = [action for action in await actions(state, 9) if action.title.startswith("Open the page of ")]
-        assert len(pages) == count
-        for page in pages:
-            assert page.command is not None
-            assert page.command.command == "fuselight.openPage"
-            assert str((page.command.arguments or [""])[0]).startswith("file://")
+        (page,) = [
+            action for action in await actions(state, 9) if action.title.startswith("Open the page of ")
+        ]
+        assert page.command is not None
+        assert page.command.command == command
+        (given,) = page.command.arguments or ()
+        address = given["address"] if isinstance(given, dict) else given
+        assert str(address).startswith("file://")

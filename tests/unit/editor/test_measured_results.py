@@ -28,6 +28,7 @@ from fuselight_server.editor.handlers.hover import kernel_tables as hovered_esti
 from fuselight_server.editor.handlers.hover import measured_tables as hovered
 from fuselight_server.editor.handlers.kernel_documents import kernel_lines
 from fuselight_server.editor.handlers.protocol import KernelLinesParams
+from fuselight_server.editor.presenters.client_commands import lenses_for
 from fuselight_server.editor.presenters.lens import (
     BENCH,
     CANCEL_BENCHMARK,
@@ -223,10 +224,11 @@ def test_an_unfinished_benchmark_is_marked_and_has_no_findings() -> None:
 
 
 def titles(kept: State, running: Iterable[Key] = ()) -> list[tuple[str, str]]:
+    """Titles and commands as the client gets them."""
     run: Any = SimpleNamespace(job=SimpleNamespace(key=KEY), progress=None)
     snapshot = kept.snapshot(URI, dict.fromkeys(running, run))
     assert snapshot is not None
-    entries = TargetLenses(snapshot, "Net", PLACE, has_inputs=True).make()
+    entries = lenses_for(TargetLenses(snapshot, "Net", PLACE, has_inputs=True).make(), kept.client)
     return [(entry["command"]["title"], entry["command"]["command"]) for entry in entries]
 
 

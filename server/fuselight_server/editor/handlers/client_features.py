@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pygls.capabilities import get_capability
 
 from fuselight_server.editor.handlers.protocol import NOTIFICATIONS, PREFIX
+from fuselight_server.editor.presenters.lens import SHOW_KERNEL
 from fuselight_server.editor.session.client_features import ClientFeatures
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ def client_features(capabilities: types.ClientCapabilities, options: Mapping[str
         document_changes=can("workspace.workspace_edit.document_changes"),
         change_annotations=can("workspace.workspace_edit.change_annotation_support"),
         show_document=can("window.show_document.support"),
-        text_content=can("workspace.text_document_content"),
+        text_content=can("workspace.text_document_content.dynamic_registration")
+        and SHOW_KERNEL not in _names(options.get("clientCommands")),
+        lenses=can("text_document.code_lens"),
         previews_fixes=options.get("previewFix") is True,
         disabled_actions=can(f"{action}.disabled_support"),
         text_lenses=options.get("textLenses") is True,

@@ -6,22 +6,25 @@ imported at the first request, not at the start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.store import recorded_calls
+from fuselight_server.editor.handlers.code_lens import lenses_on
 from fuselight_server.editor.handlers.diagnostics import findings_of
 from fuselight_server.editor.handlers.fix_actions import (
     FIX_ALL,
+    apply_workspace_edit,
     fix_actions,
     fix_all_action,
     run_actions,
 )
 from fuselight_server.editor.handlers.inputs import input_actions
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, command_for
 from fuselight_server.source.document import read_source
 
 if TYPE_CHECKING:
@@ -32,15 +35,62 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.state import Document
     from fuselight_server.source.edits import TextEdit
 
-OPEN = "fuselight.openPage"
-"""The client's command: in a browser or on a remote host only the client knows how to open a file."""
-
 _CALLS = 3
 """Captured calls that become directives."""
 
 
-async def code_action(server: Server, params: types.CodeActionParams) -> list[types.CodeAction] | None:
-    """Answer `textDocument/codeAction`."""
+Answer = list[types.CodeAction | types.Command]
+RUN_KIND = "source.fuselight"
+"""Kind of the actions that stand for lenses."""
+APPLY_EDIT = "fuselight.server.applyEdit"
+
+
+async def code_action(server: Server, params: types.CodeActionParams) -> Answer | None:
+    """Answer `textDocument/codeAction`. A client that takes commands alone gets those."""
+    actions = await _code_actions(server, params)
+    if actions is None:
+        return None
+    if server.state.client.action_literals:
+        return [*actions]
+    return [command for action in actions if (command := _as_command(server, action)) is not None]
+
+
+def _as_command(server: Server, action: types.CodeAction) -> types.Command | None:
+    """Return the command that does what an action does; None for one that cannot be chosen."""
+    if action.disabled is not None:
+        return None
+    if action.edit is None:
+        command = action.command
+        return types.Command(action.title, command.command, arguments=command.arguments) if command else None
+    edit = server.protocol._converter.unstructure(action.edit)  # noqa: SLF001 - pygls has no public one
+    return types.Command(action.title, APPLY_EDIT, arguments=[{"label": action.title, "edit": edit}])
+
+
+async def apply_edit(server: Server, options: dict[str, Any]) -> None:
+    """Have the client apply an edit that it was offered; anything else is ignored."""
+    try:
+        edit = server.protocol._converter.structure(options.get("edit"), types.WorkspaceEdit)  # noqa: SLF001 - as above
+    except Exception:  # noqa: BLE001 - the converter raises groups of any kind
+        return
+    await apply_workspace_edit(server, str(options.get("label") or ""), edit)
+
+
+async def _lens_actions(server: Server, uri: str, first: int, last: int) -> list[types.CodeAction]:
+    """What the lenses of some lines run, for a client that shows no lenses."""
+    if server.state.client.lenses:
+        return []
+    return [
+        types.CodeAction(
+            title=f"Fuselight: {shown['command']['title']}",
+            kind=RUN_KIND,
+            command=types.Command(**shown["command"]),
+        )
+        for shown in await lenses_on(server, uri, first, last)
+    ]
+
+
+async def _code_actions(server: Server, params: types.CodeActionParams) -> list[types.CodeAction] | None:
+    """Make the actions of some lines."""
     document = server.state.documents.get(params.text_document.uri)
     if document is None:
         return None
@@ -48,9 +98,13 @@ async def code_action(server: Server, params: types.CodeActionParams) -> list[ty
     only = params.context.only or ()
     # Without `only` a client asks for everything on the lines, and the fix of a whole file belongs to none of them.
     all_fixes = await fix_all_action(server, document, params) if _wants(FIX_ALL, only) else []
-    if only and not _wants(types.CodeActionKind.QuickFix.value, only):
-        return all_fixes or None
     first, last = params.range.start.line + 1, params.range.end.line + 1
+    uri = params.text_document.uri
+    runs = (
+        await _lens_actions(server, uri, first - 1, last - 1) if _wants(RUN_KIND, only or (RUN_KIND,)) else []
+    )
+    if only and not _wants(types.CodeActionKind.QuickFix.value, only):
+        return [*all_fixes, *runs] or None
     actions: list[types.CodeAction] = []
     here: list[tuple[Finding, types.Diagnostic]] = []
     for finding, edited in findings_of(server, document.path):
@@ -61,7 +115,7 @@ async def code_action(server: Server, params: types.CodeActionParams) -> list[ty
     verified = await fix_actions(server, document, params, (shown for _, shown in here))
     if all(action.disabled is not None for action in verified):
         verified += run_actions(server, document, here)
-    return [*all_fixes, *verified, *actions, *_captured(server, document, first, last)]
+    return [*all_fixes, *verified, *actions, *_captured(server, document, first, last), *runs]
 
 
 def _wants(kind: str, only: Sequence[str]) -> bool:
@@ -105,12 +159,16 @@ def _actions(
         more = f" and {format_count(len(finding.also_at), 'more place')}" if finding.also_at else ""
         yield from _edit(server, f"Ignore {finding.code} on this line{more}", text_edits, shown)
     page = convert.address(finding)
-    if page is not None and OPEN in server.state.client.commands:
+    if page is not None:
+        client = server.state.client
+        given = page if OPEN_PAGE in client.commands else {"address": page}
         yield types.CodeAction(
             title=f"Open the page of {finding.code}",
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[shown],
-            command=types.Command(title="Open the page", command=OPEN, arguments=[page]),
+            command=types.Command(
+                title="Open the page", command=command_for(OPEN_PAGE, client), arguments=[given]
+            ),
         )
 
 
@@ -188,3 +246,6 @@ def _edit(
         edit=types.WorkspaceEdit(changes=changes),
         is_preferred=preferred or None,
     )
+
+
+COMMANDS = {APPLY_EDIT: apply_edit}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import enum
 import itertools
 import os
 from typing import TYPE_CHECKING
@@ -19,22 +20,20 @@ from fuselight_server.editor.handlers.protocol import Encoded
 from fuselight_server.editor.handlers.status import describe
 from fuselight_server.editor.handlers.sync import NEEDS_FILE
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.client_commands import NO_ACTION, lenses_for
 from fuselight_server.editor.presenters.lens import (
     ADD_INPUTS,
     ASK_BENCHMARK,
     ASK_TUNE,
-    BENCH,
     CANCEL_BENCHMARK,
     CANCEL_TUNING,
     DETAILS,
     KERNELS,
     LONGEST,
     LONGEST_ADVICE,
-    OF_SERVER,
     SHOW_BENCHMARK,
     SHOW_FIRST,
     SHOW_TUNING,
-    TUNE,
     USE_INPUTS,
     Info,
     age,
@@ -56,7 +55,7 @@ from fuselight_server.explain.findings.forecasts.forecasts import lens_text
 from fuselight_server.source.positions import span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lsprotocol import types
 
@@ -86,17 +85,48 @@ SLICE = 200
 
 async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | None:
     """Answer `textDocument/codeLens`."""
-    document = server.state.documents.get(params.text_document.uri)
+    uri = params.text_document.uri
+    while True:
+        answer = Encoded()
+        state = await _add_lenses(server, uri, answer.extend)
+        if state is not _Lenses.OUTDATED:
+            return answer if state is _Lenses.COMPLETE else None
+
+
+async def lenses_on(server: Server, uri: str, first: int, last: int) -> list[Lens]:
+    """Return the lenses on some lines, 0-based, that run something: for clients without lenses."""
+    lenses: list[Lens] = []
+    while await _add_lenses(server, uri, lenses.extend) is _Lenses.OUTDATED:
+        lenses.clear()
+    return [
+        shown
+        for shown in lenses
+        if first <= shown["range"]["start"]["line"] <= last
+        and shown["command"]["command"] not in {"", NO_ACTION}
+    ]
+
+
+class _Lenses(enum.Enum):
+    """How the making of lenses ended."""
+
+    COMPLETE = "complete"
+    OUTDATED = "outdated"
+    """The text changed meanwhile."""
+    NONE = "none"
+
+
+async def _add_lenses(server: Server, uri: str, add: Callable[[list[Lens]], None]) -> _Lenses:
+    """Make the lenses of a file, piece by piece."""
+    document = server.state.documents.get(uri)
     if document is None:
-        return None
+        return _Lenses.NONE
     await document.source.read()
-    snapshot = server.snapshot(params.text_document.uri)
+    snapshot = server.snapshot(uri)
     if snapshot is None or snapshot.settings.code_lens == "off":
-        return None
+        return _Lenses.NONE
     client, version = server.view, document.version
     view = dataclasses.replace(client, read_line=lambda _, line: document.line(line))
     known = _known(snapshot)
-    answer = Encoded()
     lenses: list[Lens] = []
     for index, target in enumerate(snapshot.reading.targets, start=1):
         serving = snapshot.reading.serving(target) if target.name not in known else None
@@ -108,22 +138,22 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
             seen = snapshot if is_offered else dataclasses.replace(snapshot, can_run=False)
             lenses += _lenses(seen, shown, place, has_inputs=has_inputs)
         if index % SLICE == 0:
-            answer.extend(lenses)
+            add(lenses_for(lenses, snapshot.client))
             lenses = []
             await asyncio.sleep(0)
             if document.version != version:
-                return await code_lens(server, params)
+                return _Lenses.OUTDATED
     has_run = "" in known
     main = _line_of_program(snapshot) if has_run else await server.analysis.program_lines.of(document)
     if document.version != version:
-        return await code_lens(server, params)
+        return _Lenses.OUTDATED
     if main is not None:
         at = {"line": main - 1, "character": 0}
         lenses += TargetLenses(snapshot, "", {"start": at, "end": at}, has_inputs=has_run).make()
     lenses += line_lenses(snapshot)
     lenses += job_lines.lenses(snapshot, view)
-    answer.extend(lenses)
-    return answer
+    add(lenses_for(lenses, snapshot.client))
+    return _Lenses.COMPLETE
 
 
 def _line_of_program(snapshot: Snapshot) -> int | None:
@@ -184,16 +214,14 @@ class TargetLenses:
             actual_infos[1] = dataclasses.replace(actual_infos[1], state="")
         actions = list(self._actions())
         report = next((info for info in actual_infos if info.command == DETAILS), None)
-        if report is not None and DETAILS in self.snapshot.client.commands:
+        if report is not None:
             actions.append(lens(self.place, "Details", DETAILS, self._named(report)))
         return [*actions, *(self._lens(info) for info in actual_infos)]
 
     def _lens(self, info: Info) -> Lens:
         longest = LONGEST_ADVICE if info.text.startswith("Fix ") else LONGEST
         text = with_state(shorten(info.text, longest - len(info.state)), info.state)
-        if info.command not in self.snapshot.client.commands | OF_SERVER:
-            return lens(self.place, text)
-        return lens(self.place, text, info.command, self._named(info))
+        return lens(self.place, text, info.command, self._named(info) if info.command else None)
 
     def _named(self, info: Info) -> dict[str, str | int]:
         return self._argument if info.target is None else {**self._argument, "target": info.target}
@@ -210,16 +238,15 @@ class TargetLenses:
         if not self.has_inputs:
             return
         timed = (
-            (Tier.MEASURED, "Benchmark", "Cancel Benchmark", CANCEL_BENCHMARK, ASK_BENCHMARK, BENCH),
-            (Tier.TUNED, "Tune", "Cancel Tuning", CANCEL_TUNING, ASK_TUNE, TUNE),
+            (Tier.MEASURED, "Benchmark", "Cancel Benchmark", CANCEL_BENCHMARK, ASK_BENCHMARK),
+            (Tier.TUNED, "Tune", "Cancel Tuning", CANCEL_TUNING, ASK_TUNE),
         )
         active = [entry for entry in timed if self._is_timed(entry[0])]
-        for _, _, title, cancel, _, _ in active:
+        for _, _, title, cancel, _ in active:
             yield lens(self.place, title, cancel, self._argument)
         if not active and can_run and self._running is None:
-            for _, title, _, _, ask, direct in timed:
-                command = ask if ask in self.snapshot.client.commands else direct
-                yield lens(self.place, title, command, self._argument)
+            for _, title, _, _, ask in timed:
+                yield lens(self.place, title, ask, self._argument)
 
     def _infos(self) -> Iterator[Info]:
         """Yield what is in progress, then the results, the most important first."""

@@ -13,6 +13,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.report import Tier
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.store import Store
+from fuselight_server.base.views import forget_views
 from fuselight_server.editor.handlers.diagnostics import findings_of
 from fuselight_server.editor.handlers.finding_hover import markdown
 from fuselight_server.editor.handlers.server import installed
@@ -112,6 +113,7 @@ def clear_caches(server: Server, _options: dict[str, Any]) -> None:
             forget(store)
             history.forget(store)
             forget_searches(store)
+            forget_views(store)
             store.clear()
         except OSError as error:
             server.ui.say(f"{store.folder} could not be cleared: {error.strerror or error}", error=True)

@@ -35,16 +35,18 @@ def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -
     """Answer `workspace/didChangeWatchedFiles`."""
     for event in params.changes:
         path = convert.path(event.uri)
-        if path is None:
-            continue
-        if os.path.basename(path) == REPORT:  # noqa: PTH119 - paths stay text
-            server.spawn(
-                server.analysis.program_reports.load(Store(Path(path).parent)), "reading the last run"
-            )
-        elif event.type == types.FileChangeType.Deleted and not os.path.exists(path):  # noqa: PTH110 - paths stay text
-            server.analysis.documents.gone(path)
-        else:  # a checkout may take a file away and bring it back
-            server.analysis.documents.changed_on_disk(path)
+        if path is not None:
+            file_changed(server, path, is_deleted=event.type == types.FileChangeType.Deleted)
+
+
+def file_changed(server: Server, path: str, *, is_deleted: bool) -> None:
+    """Take in that a file was written or deleted, perhaps by another program."""
+    if os.path.basename(path) == REPORT:  # noqa: PTH119 - paths stay text
+        server.spawn(server.analysis.program_reports.load(Store(Path(path).parent)), "reading the last run")
+    elif is_deleted and not os.path.exists(path):  # noqa: PTH110 - paths stay text
+        server.analysis.documents.gone(path)
+    else:  # a checkout may take a file away and bring it back
+        server.analysis.documents.changed_on_disk(path)
 
 
 def renamed(server: Server, params: types.RenameFilesParams) -> None:

@@ -228,7 +228,7 @@ async def apply_fix(server: Server, options: dict[str, Any]) -> None:
     elif _asks_for_preview(server, offer, attempt):
         await _preview(server, offer, attempt)
     else:
-        await _apply(server, title_of(attempt), _edit_of(server, offer, attempt))
+        await apply_workspace_edit(server, title_of(attempt), _edit_of(server, offer, attempt))
 
 
 def _again(
@@ -272,7 +272,11 @@ async def _preview(server: Server, offer: FixOffer, attempt: Attempt) -> None:
         server.ui.say(f"`{label}` was not applied: {problem}.", error=False)
 
 
-async def _apply(server: Server, label: str, edit: types.WorkspaceEdit) -> None:
+async def apply_workspace_edit(server: Server, label: str, edit: types.WorkspaceEdit) -> None:
+    """Have the client apply an edit; says why it was not applied."""
+    if not server.state.client.applies_edits:
+        server.ui.say(f"`{label}` was not applied: this editor applies no edits of a server.", error=False)
+        return
     params = types.ApplyWorkspaceEditParams(edit=edit, label=label)
     answer = await server.workspace_apply_edit_async(params)
     if not answer.applied:
@@ -341,7 +345,7 @@ async def apply_all(server: Server, options: dict[str, Any]) -> None:
         server.ui.say(_CHANGED, error=False)
     else:
         titles = ", ".join(dict.fromkeys(attempt.remedy.title for attempt in fixes.attempts))
-        await _apply(server, titles, workspace_edit(server, fixes.before, fixes.after))
+        await apply_workspace_edit(server, titles, workspace_edit(server, fixes.before, fixes.after))
 
 
 # Edits

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.lens import lens, shorten
+from fuselight_server.editor.presenters.lens import SHOW_JOB, lens, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 OF_JOB_SOURCE = "of the job's source: "
 """Before a finding whose line here is known to differ from the line that ran."""
-SHOW_JOB = "fuselight.showJob"
-"""The client's command that opens the page of a job."""
 _LONGEST_NAME = 30
 
 
@@ -55,7 +53,6 @@ def findings_at(
 
 def lenses(snapshot: Snapshot, view: convert.Client) -> Iterator[Lens]:
     """Yield what open jobs compiled of the functions of a file."""
-    command = SHOW_JOB if SHOW_JOB in snapshot.client.commands else ""
     for job in snapshot.jobs:
         for function in job.functions:
             place = function.place
@@ -65,6 +62,6 @@ def lenses(snapshot: Snapshot, view: convert.Client) -> Iterator[Lens]:
             yield lens(
                 at,
                 f"job {shorten(job.opened.name, _LONGEST_NAME)}: {function.words}",
-                command,
+                SHOW_JOB,
                 {"job": job.id},
             )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.editor.handlers.protocol import CloseJobParams, JobParams, OpenJobParams
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.presenters.job_page_types import JobPage
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
 
@@ -122,13 +123,15 @@ def close_job(server: Server, params: CloseJobParams) -> None:
 async def answer_page(server: Server, params: JobParams) -> Written:
     """Answer `fuselight/job`: the page of a job, compared with another one if that is open."""
     job = server.state.jobs.get(params.job)
-    if job is None:
-        page = closed_page(params.job)
-    else:
-        against = server.state.jobs.get(params.against or "")
-        others = tuple(other for other in server.state.jobs.values() if other is not job)
-        page = await asyncio.to_thread(page_of, job, against, others, _Shown(server).path)
-    return Written(await asyncio.to_thread(written_page, page))
+    shown = closed_page(params.job) if job is None else await page(server, job, params.against)
+    return Written(await asyncio.to_thread(written_page, shown))
+
+
+async def page(server: Server, job: JobResult, against: str | None) -> JobPage:
+    """Make the page of a job, off the event loop."""
+    base = server.state.jobs.get(against or "")
+    others = tuple(other for other in server.state.jobs.values() if other is not job)
+    return await asyncio.to_thread(page_of, job, base, others, _Shown(server).path)
 
 
 class _Shown:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
 
-from fuselight_server.editor.handlers import configuration, diagnostics, files
+from fuselight_server.editor.handlers import configuration, diagnostics, disk_polling, files, views
 from fuselight_server.editor.handlers.client_features import client_features
 from fuselight_server.editor.handlers.server import register
 
@@ -50,18 +50,24 @@ def initialized(server: Server, _params: types.InitializedParams) -> None:
 async def _begin(server: Server) -> None:
     if server.state.client.watch:
         watchers = [types.FileSystemWatcher(glob_pattern=pattern) for pattern in files.WATCHED]
-        await server.client_register_capability_async(
-            types.RegistrationParams(
-                registrations=[
-                    types.Registration(
-                        id="fuselight-files",
-                        method=types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
-                        register_options=types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers),
-                    )
-                ]
-            )
+        await _register(
+            server,
+            "fuselight-files",
+            types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
+            types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers),
         )
+    else:
+        server.spawn(disk_polling.poll(server), "looking for changed files")
+    if server.state.client.text_content:
+        options = types.TextDocumentContentRegistrationOptions(schemes=[views.SCHEME])
+        await _register(server, "fuselight-texts", types.WORKSPACE_TEXT_DOCUMENT_CONTENT, options)
     await configuration.start_folders(server)
+
+
+async def _register(server: Server, identity: str, method: str, options: object) -> None:
+    """Register what the client lets a server register after the start."""
+    registration = types.Registration(id=identity, method=method, register_options=options)
+    await server.client_register_capability_async(types.RegistrationParams([registration]))
 
 
 def trust(server: Server, params: TrustParams) -> None:

@@ -120,6 +120,8 @@ class Server(LanguageServer):
         self.ui: ClientUi
         self.verifications: CancellableProgress
         self.job_progress: CancellableProgress
+        self.shown_texts: dict[str, None] = {}
+        """URIs of texts in no file that the client was shown, the newest last."""
         self.automatic_saves: set[str] = set()
         """URIs of documents that the editor, not the user, is about to save."""
         self.stop_event = threading.Event()

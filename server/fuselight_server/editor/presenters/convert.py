@@ -168,7 +168,12 @@ def folded(related: Iterable[Related], is_user_file: Callable[[str], bool]) -> I
 def address(finding: Finding) -> str | None:
     """Return where the finding's page is: on the web or a file, and nothing that an editor would run."""
     href = finding.link
-    return href if href is not None and _ADDRESS.fullmatch(href) else None
+    return href if href is not None and is_address(href) else None
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an address on the web or of a file, and nothing that an editor would run."""
+    return _ADDRESS.fullmatch(text) is not None
 
 
 def message(finding: Finding) -> str:

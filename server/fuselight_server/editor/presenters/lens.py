@@ -252,13 +252,12 @@ def fused(rows: Sequence[KernelRow | MeasuredRow], longest: int | None = None) -
 USE_INPUTS = "fuselight.server.useInputs"
 ADD_INPUTS = "fuselight.server.addInputs"
 SHOW_FIRST = "fuselight.server.showFirst"
-OF_SERVER = frozenset({USE_INPUTS, ADD_INPUTS, SHOW_FIRST})
-"""Commands of the server's that a lens runs, so that any client has them."""
-
 KERNELS = "fuselight.server.kernels"
 SHOW_KERNEL = "fuselight.showKernel"
 """The client's command that opens the source of a kernel."""
 DETAILS = "fuselight.showDetails"
+SHOW_JOB = "fuselight.showJob"
+"""The client's command that opens the page of a job."""
 
 
 def kernel_info(result: KernelResult, *, is_running: bool) -> Info:
@@ -319,7 +318,7 @@ def _line_lens(
     at = {"line": line - 1, "character": len(text_there) - len(text_there.lstrip())}
     place: PlainRange = {"start": at, "end": at}
     has_source = replace(result.key, tier=Tier.KERNELS) in snapshot.kernels
-    if not has_source or SHOW_KERNEL not in snapshot.client.commands:
+    if not has_source:
         return lens(place, text)
     named: dict[str, str | int] = {"uri": snapshot.document.uri, "target": result.key.name}
     first, last = rows[0].place.line - 1, rows[-1].place.line - 1

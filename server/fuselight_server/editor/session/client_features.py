@@ -17,6 +17,8 @@ class ClientFeatures:
     configuration: bool = False
     """Whether it can be asked for settings."""
     progress: bool = False
+    lenses: bool = True
+    """Whether it shows lenses; another one gets what they run as code actions."""
     lens_refresh: bool = False
     hint_refresh: bool = False
     watch: bool = False
@@ -37,7 +39,7 @@ class ClientFeatures:
     show_document: bool = False
     """Whether it can show a document with a selection."""
     text_content: bool = False
-    """Whether it shows texts that the server has and that are in no file."""
+    """Whether it asks for texts that the server has and that are in no file, such as kernels."""
     previews_fixes: bool = False
     """Whether it shows a preview of a fix when it is asked to, with a button that applies all of it."""
     disabled_actions: bool = False
@@ -51,5 +53,5 @@ class ClientFeatures:
 
     @property
     def shows_status(self) -> bool:
-        """Whether it shows the status of each folder; others are told of a problem in a message."""
+        """Whether it shows the status of each folder; others get a message about a problem."""
         return "fuselight/status" in self.notifications

@@ -44,7 +44,8 @@ _MOST_BYTES = 2**28
 BUILD = "npm ci && npm run build"
 BENCH = "bench"
 """Name of the script of a benchmark's page."""
-_STYLE = Path("media", "bench.css")
+_STYLES = {"graphs": ("standalone.css", "graphs.css")}
+"""Style sheets of a script, where they are not those of `BENCH`."""
 
 
 class NotBuiltError(Exception):
@@ -106,8 +107,10 @@ def _alike(text: str, other: str) -> int:
 
 
 def extension_folder() -> Path:
-    """Return where the page's parts lie: in a checkout as in the packed extension, two folders above the package."""
-    return Path(__file__).resolve().parents[4] / "extension"
+    """Return where the page's parts lie: in a wheel in the package, else two folders above, as in a checkout."""
+    package = Path(__file__).resolve().parents[2]
+    packed = package / "extension"
+    return packed if packed.is_dir() else package.parents[1] / "extension"
 
 
 def page_parts(script: str = BENCH, folder: Path | None = None) -> tuple[str, str]:
@@ -115,7 +118,8 @@ def page_parts(script: str = BENCH, folder: Path | None = None) -> tuple[str, st
     parts = folder or extension_folder()
     code = parts / "dist" / f"{script}.js"
     try:
-        return code.read_text(encoding="utf-8"), (parts / _STYLE).read_text(encoding="utf-8")
+        styles = [parts / "media" / name for name in _STYLES.get(script, ("bench.css",))]
+        return code.read_text(encoding="utf-8"), "\n".join(style.read_text("utf-8") for style in styles)
     except OSError as error:
         raise NotBuiltError(
             f"the page's script is not built ({error.filename} cannot be read): "

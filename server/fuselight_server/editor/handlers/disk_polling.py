@@ -1,0 +1,80 @@
+"""Files that change on the disk, for a client that does not report them: looked at every few seconds.
+
+Invariant: only files that a result or an open document depends on are looked at, by their time and size, off the event
+loop; a client that watches files costs nothing here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.store import Store
+from fuselight_server.editor.handlers.files import file_changed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.session.state import State
+
+SECONDS = 2.0
+"""Between two looks."""
+_MOST = 5000
+"""Files that are looked at."""
+
+Stamp = tuple[int, int] | None
+"""Time and size of a file; None where there is none."""
+
+
+@dataclass(frozen=True)
+class DiskChange:
+    """A file that is not as it was at the last look."""
+
+    path: str
+    is_deleted: bool
+
+
+def watched_paths(state: State) -> list[str]:
+    """The files that matter: of results, of open documents, and the report of the last `fuselight run`."""
+    paths = {path for result in state.results.values() for path in (*result.depends, *result.paths())}
+    paths |= {document.path for document in state.documents.values() if document.runnable}
+    folders = [folder.path for folder in state.folders.values() if folder.uri is not None]
+    paths |= {str(Store.at(Path(folder)).report_path) for folder in folders}
+    return sorted(path for path in paths if os.path.isabs(path))[:_MOST]  # noqa: PTH117 - paths stay text
+
+
+def stamps_of(paths: Iterable[str]) -> dict[str, Stamp]:
+    """Look at files."""
+    return {path: _stamp(path) for path in paths}
+
+
+def changes(before: Mapping[str, Stamp], now: Mapping[str, Stamp]) -> list[DiskChange]:
+    """What differs between two looks; a file that was not looked at before has not changed."""
+    return [
+        DiskChange(path, is_deleted=stamp is None)
+        for path, stamp in now.items()
+        if path in before and before[path] != stamp
+    ]
+
+
+async def poll(server: Server) -> None:
+    """Look at the files until the server ends."""
+    before: dict[str, Stamp] = {}
+    while True:
+        now = await asyncio.to_thread(stamps_of, watched_paths(server.state))
+        for change in changes(before, now):
+            file_changed(server, change.path, is_deleted=change.is_deleted)
+        before = now
+        await asyncio.sleep(SECONDS)
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        state = os.stat(path)  # noqa: PTH116 - paths stay text
+    except (OSError, ValueError):
+        return None
+    return state.st_mtime_ns, state.st_size

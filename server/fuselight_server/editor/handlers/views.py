@@ -1,0 +1,315 @@
+"""Commands for clients without windows of ours: each writes a page or a text into `.fuselight/views/` and shows it.
+
+Invariant: what cannot be shown is answered with a message that says what to do, never with an error. The pages are
+those of the extension. A text of a kernel is in no file where the client can ask for its content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+from lsprotocol import types
+
+from fuselight_server.base.formatting import format_count
+from fuselight_server.base.store import Store
+from fuselight_server.base.views import view_name, write_view
+from fuselight_server.editor.handlers import (
+    bench,
+    graphs,
+    jobs,
+    kernel_documents,
+    protocol,
+    report_tree,
+    tune,
+)
+from fuselight_server.editor.handlers.commands import path_in
+from fuselight_server.editor.handlers.target_at import UNSAVED, NoTargetError, asked_target
+from fuselight_server.editor.presenters import client_commands, convert
+from fuselight_server.editor.presenters.job_page import closed_page
+from fuselight_server.editor.presenters.report_page import report_page
+from fuselight_server.execution.runs.planning import MAIN
+from fuselight_server.explain.benchmarks.exports import NotBuiltError, standalone_page
+from fuselight_server.explain.kernels.documents import SOURCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight_server.editor.handlers.server import Server
+
+SHOW_GRAPHS = "fuselight.server.showGraphs"
+OPEN_JOB = "fuselight.server.openJob"
+CLOSE_JOB = "fuselight.server.closeJob"
+SCHEME = "fuselight-kernel"
+"""Of the URI of a kernel's text, as the extension makes it."""
+_MOST_ASKED = 8
+"""Kernels that a question offers."""
+
+
+# Pages
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """A target of a file; the name is empty for the `__main__` block."""
+
+    path: str
+    target: str
+
+
+@dataclass(frozen=True)
+class _PageKind:
+    """The pages of one script of the extension."""
+
+    title: str
+    script: str
+    lens: str
+    """Title of the lens that makes what the page shows."""
+
+
+_BENCHMARK = _PageKind("Benchmark", "bench", "Benchmark")
+_TUNING = _PageKind("Tuning", "tune", "Tune")
+_GRAPHS = _PageKind("Graphs", "graphs", "Run")
+
+
+async def show_benchmark(server: Server, options: dict[str, Any]) -> None:
+    """Show the page of a target's last benchmark, or say how it stands."""
+    subject = _subject(server, options, _BENCHMARK)
+    if subject is not None:
+        params = protocol.MeasuredParams(server.uri_of(subject.path), subject.target)
+        await _show_page(server, subject, _BENCHMARK, await bench.measured(server, params))
+
+
+async def show_tuning(server: Server, options: dict[str, Any]) -> None:
+    """Show the page of a target's last search, or say how it stands."""
+    subject = _subject(server, options, _TUNING)
+    if subject is not None:
+        params = protocol.TunedParams(server.uri_of(subject.path), subject.target)
+        await _show_page(server, subject, _TUNING, await tune.tuned(server, params))
+
+
+async def show_graphs(server: Server, options: dict[str, Any]) -> None:
+    """Show the graphs of a target."""
+    subject = _subject(server, options, _GRAPHS)
+    if subject is not None:
+        params = protocol.GraphsParams(server.uri_of(subject.path), subject.target)
+        await _show_page(server, subject, _GRAPHS, graphs.graphs(server, params))
+
+
+def _subject(server: Server, options: dict[str, Any], kind: _PageKind) -> _Subject | None:
+    """The target that a command names, or that holds its line; says what to do where there is none."""
+    try:
+        reading, name = asked_target(server, path_in(options), options, kind.lens)
+    except NoTargetError as error:
+        server.ui.say(str(error), error=False)
+        return None
+    return _Subject(reading.path, name)
+
+
+async def _show_page(server: Server, subject: _Subject, kind: _PageKind, page: Any) -> None:
+    """Show a page that has data; of one that has none, say what to do."""
+    if not page.found:
+        server.ui.say(page.message, error=False)
+        return
+    file = os.path.basename(subject.path)  # noqa: PTH119 - paths stay text
+    name = view_name(kind.title.lower(), file, subject.target or MAIN, of=subject.path)
+    title = f"{kind.title}: {page.title}"
+    await _write_and_show(
+        server, Store.of(Path(subject.path)), name, lambda: standalone_page(page, title, kind.script)
+    )
+
+
+async def show_job(server: Server, options: dict[str, Any]) -> None:
+    """Show the page of an open job: the one that is named, else the last one that was opened."""
+    wanted, against = options.get("job"), options.get("against")
+    job = server.state.jobs.get(wanted) if isinstance(wanted, str) else None
+    if job is None and wanted is None:
+        job = next(reversed(list(server.state.jobs.values())), None)
+    if job is None:
+        text = closed_page(wanted).message if isinstance(wanted, str) else ""
+        server.ui.say(text or f"No job is open: open its logs with `{OPEN_JOB}`.", error=False)
+        return
+    page = await jobs.page(server, job, against if isinstance(against, str) else None)
+    folder = next((Path(folder.path) for folder in server.state.folders.values() if folder.uri), None)
+    if folder is not None:
+        name = view_name("job", job.opened.name, of=job.source)
+        await _write_and_show(
+            server, Store.at(folder), name, lambda: standalone_page(page, f"Job: {page.title}", "job")
+        )
+
+
+async def show_details(server: Server, options: dict[str, Any]) -> None:
+    """Show the report of a target, or of each target that a file is part of."""
+    path, target = path_in(options), options.get("target")
+    if path is None:
+        server.ui.say(UNSAVED, error=False)
+        return
+    tree = await report_tree.report_tree(server, protocol.ReportTreeParams(server.uri_of(path)))
+    name = "" if target == MAIN else target
+    nodes = [node for node in tree["nodes"] if not isinstance(name, str) or node["target"]["target"] == name]
+    if not nodes:
+        server.ui.say(f"No report of {target or 'this file'} is available: run it first.", error=False)
+        return
+    title = f"{target or os.path.basename(path)}"  # noqa: PTH119 - paths stay text
+    file = view_name("report", os.path.basename(path), str(target or ""), of=path)  # noqa: PTH119 - the same
+    await _write_and_show(server, Store.of(Path(path)), file, lambda: report_page(title, nodes))
+
+
+# Kernels
+
+
+async def show_kernel(server: Server, options: dict[str, Any]) -> None:
+    """Show the source of a kernel of some lines; where there are several, the user chooses."""
+    path, target = path_in(options), options.get("target")
+    if path is None:
+        server.ui.say(UNSAVED, error=False)
+        return
+    params = protocol.KernelsAtParams(
+        server.uri_of(path),
+        line=convert.line_of(options.get("line")),
+        last=convert.line_of(options.get("last")),
+        target=target if isinstance(target, str) else None,
+    )
+    entries = kernel_documents.kernels_at(server, params)["kernels"]
+    if not entries:
+        server.ui.say("No kernels of these lines are available: press Kernels above the target.", error=False)
+        return
+    entry = entries[0] if _sources(entries) == 1 else await _chosen(server, entries)
+    if entry is not None:
+        await _show_kernel(server, entry)
+
+
+def _sources(entries: list[dict[str, Any]]) -> int:
+    return sum(entry["form"] == SOURCE for entry in entries)
+
+
+async def _chosen(server: Server, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
+    titles = {f"{entry['label']} ({entry['description']})": entry for entry in entries}
+    offered = list(titles)[:_MOST_ASKED]
+    left = len(titles) - len(offered)
+    more = f" {format_count(left, 'more text')} of these lines: use the line of a kernel." if left else ""
+    answer = await server.ui.offer(f"Which kernel?{more}", tuple(offered))
+    return titles.get(answer or "")
+
+
+async def _show_kernel(server: Server, entry: dict[str, Any]) -> None:
+    named = {key: str(entry[key]) for key in ("uri", "target", "kernel", "form")}
+    if server.state.client.text_content:
+        place = quote(f"/{entry['target'] or MAIN}/{entry['name']}".replace("//", "/"))
+        uri = f"{SCHEME}:{place}?{urlencode(named)}"
+        server.shown_texts[uri] = None
+        await _show(server, uri, f"The source of {entry['label']}", is_page=False)
+        return
+    text = _kernel_text(server, named)
+    path = convert.path(named["uri"]) or ""
+    stem, _, ending = str(entry["name"]).rpartition(".")
+    file = view_name(stem, of="\0".join((path, entry["target"], entry["kernel"])), ending=ending)
+    await _write_and_show(server, Store.of(Path(path)), file, lambda: text, is_page=False)
+
+
+def _kernel_text(server: Server, named: dict[str, str]) -> str:
+    return str(kernel_documents.kernel_document(server, protocol.KernelDocumentParams(**named))["text"])
+
+
+def text_content(server: Server, params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
+    """Answer `workspace/textDocumentContent`: the text of a kernel."""
+    query = parse_qs(urlsplit(params.uri).query, keep_blank_values=True)
+    named = {key: query.get(key, [""])[0] for key in ("uri", "target", "kernel", "form")}
+    is_ours = all(named[key] for key in ("uri", "kernel", "form"))
+    return types.TextDocumentContentResult(
+        text=_kernel_text(server, named) if is_ours else "# This address does not name a kernel.\n"
+    )
+
+
+# Jobs and pages of the documentation
+
+
+async def open_job(server: Server, options: dict[str, Any]) -> dict[str, Any]:
+    """Read the logs of a job, show its findings on the lines, and its page."""
+    params = protocol.OpenJobParams(_uris(options.get("paths")), _uris(options.get("source")))
+    answer = await jobs.open_job(server, params)
+    if answer["message"]:
+        server.ui.say(answer["message"], error=False)
+    if answer["jobs"]:
+        await show_job(server, {"job": answer["jobs"][-1]["id"]})
+    return answer
+
+
+def _uris(paths: object) -> list[str]:
+    named = paths if isinstance(paths, (list, tuple)) else ()
+    return [_as_uri(path) for path in named if isinstance(path, str)]
+
+
+def _as_uri(path: str) -> str:
+    return path if path.startswith("file:") else convert.uri(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 - paths stay text
+
+
+def close_job(server: Server, options: dict[str, Any]) -> None:
+    """Remove a job and its findings; without one, all of them."""
+    job = options.get("job")
+    jobs.close_job(server, protocol.CloseJobParams(job if isinstance(job, str) else None))
+
+
+async def open_page(server: Server, options: dict[str, Any]) -> None:
+    """Show a page of the documentation: in the editor where it is a file here, else in a browser."""
+    address = options.get("address")
+    if isinstance(address, str) and convert.is_address(address):
+        await _show(server, address, "The page", is_page=not address.startswith("file:"))
+
+
+def no_action(_server: Server, _options: dict[str, Any]) -> None:
+    """Do nothing: the command of a lens that only informs."""
+
+
+# Showing
+
+
+async def _write_and_show(
+    server: Server, store: Store, name: str, make: Callable[[], str], *, is_page: bool = True
+) -> None:
+    """Write a view, off the event loop, and show it."""
+    if not server.state.trusted:
+        server.ui.say("Fuselight writes no files into a workspace that is not trusted.", error=False)
+        return
+    try:
+        path = await asyncio.to_thread(lambda: write_view(store, name, make()))
+    except NotBuiltError as error:
+        server.ui.say(f"No page: {error}.", error=False)
+    except OSError as error:
+        server.ui.say(f"{store.folder} could not be written: {error.strerror or error}.", error=True)
+    else:
+        await _show(server, convert.uri(str(path)), f"The page `{path}`", is_page=is_page)
+
+
+async def _show(server: Server, uri: str, what: str, *, is_page: bool) -> None:
+    """Show a document: a page in a browser, a text in the editor. Where the client cannot, say where it is."""
+    shown = False
+    if server.state.client.show_document:
+        params = types.ShowDocumentParams(uri=uri, external=is_page or None, take_focus=True)
+        try:
+            answer = await server.window_show_document_async(params)
+            shown = answer is not None and answer.success
+        except Exception as error:  # noqa: BLE001 - a client that fails to show it is one that cannot
+            server.state.log(f"{uri} was not shown: {error!r}")
+    if not shown:
+        where = convert.path(uri) or uri
+        program = "a browser" if is_page else "the editor"
+        server.ui.say(f"{what} is ready: open `{where}` in {program}.", error=False)
+
+
+COMMANDS: dict[str, Callable[[Server, dict[str, Any]], Any]] = {
+    client_commands.SERVER_BENCHMARK: show_benchmark,
+    client_commands.SERVER_TUNING: show_tuning,
+    client_commands.SERVER_DETAILS: show_details,
+    client_commands.SERVER_KERNEL: show_kernel,
+    client_commands.SERVER_JOB: show_job,
+    client_commands.SERVER_PAGE: open_page,
+    client_commands.NO_ACTION: no_action,
+    SHOW_GRAPHS: show_graphs,
+    OPEN_JOB: open_job,
+    CLOSE_JOB: close_job,
+}

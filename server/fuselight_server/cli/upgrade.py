@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Device
     from fuselight_server.commands.upgrade import UpgradeOutcome
 
-FORMATS = ("text", "json")
+FORMATS = ("text", "json", "sarif", "github", "html")
 _NONE = "none"
 
 
@@ -48,6 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"GPU to generate kernels for, present or not, or cpu (default: this machine's GPU, or {FALLBACK})",
     )
     parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="also time eager and compiled calls on this machine, on its GPU if it has one (not with --jobs)",
+    )
+    parser.add_argument(
+        "--measure-on",
+        choices=("cpu", "cuda"),
+        default="",
+        help="the device to time on (default: the GPU if any)",
+    )
+    parser.add_argument(
         "--jobs",
         metavar="N",
         type=at_least(1),
@@ -70,11 +81,16 @@ def execute(options: argparse.Namespace) -> int:
     """Compare the targets and print what differs; returns the exit code. Raises CommandError."""
     if options.resume and options.out is None:
         raise CommandError("`--resume` needs `--out DIR`, the folder of the comparison to resume.")
+    from fuselight.shared.protocol import MeasurePlan  # noqa: PLC0415 - not for --help
+
     plan = UpgradePlan(
         before=options.before,
         after=options.after,
         parts=options.do,
         device=options.device,
+        measure=MeasurePlan(accuracy=False, bisect=False, device=options.measure_on)
+        if options.measure
+        else None,
         jobs=options.jobs,
         installs=options.install,
         out=options.out,
@@ -88,15 +104,32 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _print(outcome: UpgradeOutcome, options: argparse.Namespace) -> None:
-    from fuselight_server.cli.formats.upgrade import print_upgrade, upgrade_as_json  # noqa: PLC0415 - not for --help
+    from fuselight_server.cli.formats.upgrade import print_upgrade  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
-    if options.format == "json":
-        terminal.write_data(f"{upgrade_as_json(outcome)}\n")
+    if options.format != "text":
+        text = _formatted(outcome, options.format)
+        if text:
+            terminal.write_data(f"{text}\n")
         return
     if outcome.comparison.targets:
         print_upgrade(outcome, terminal)
     report_problems(outcome, "analyze", is_empty=not outcome.comparison.targets)
+
+
+def _formatted(outcome: UpgradeOutcome, name: str) -> str:
+    if name == "json":
+        from fuselight_server.cli.formats.upgrade import upgrade_as_json  # noqa: PLC0415 - one format is printed
+
+        return upgrade_as_json(outcome)
+    if name == "html":
+        from fuselight_server.cli.formats.upgrade_page import upgrade_as_page  # noqa: PLC0415 - the same
+
+        return upgrade_as_page(outcome)
+    from fuselight_server.cli.formats import annotations  # noqa: PLC0415 - the same
+
+    new = outcome.new_findings
+    return annotations.as_sarif(new) if name == "sarif" else annotations.as_github(new)
 
 
 def _parts(text: str) -> tuple[UpgradePart, ...]:

@@ -33,7 +33,9 @@ from fuselight_server.commands.targets import (
 from fuselight_server.execution.torch_releases import TorchRelease, find_side, interpreter_of
 from fuselight_server.execution.worker_client.client import Worker
 from fuselight_server.execution.worker_client.process import WorkerFailed
+from fuselight_server.explain.benchmarks.planning import configurations, measure_request
 from fuselight_server.explain.findings import Thresholds
+from fuselight_server.jobs.comparison.model import FindingState
 from fuselight_server.upgrades.comparison import compare_target
 from fuselight_server.upgrades.model import (
     ComparedRuns,
@@ -46,7 +48,7 @@ from fuselight_server.upgrades.results import RunsFolder, key_of, without_texts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from fuselight.shared.protocol import RunRequest
+    from fuselight.shared.protocol import MeasurePlan, RunRequest
     from fuselight.shared.report import Device, Report, Versions
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.settings import Interpreter
@@ -81,6 +83,8 @@ class UpgradePlan:
     parts: tuple[UpgradePart, ...] = ALL_PARTS
     device: Device | None = None
     """For which kernels are generated; None: this machine's GPU, else the catalog's fallback."""
+    measure: MeasurePlan | None = None
+    """How to time calls on this machine; None: times are estimates."""
     jobs: int = 1
     """How many workers run in parallel; two for each target, one of each side, unless it is 1."""
     installs: bool = False
@@ -102,6 +106,21 @@ class UpgradeOutcome:
     uncalled: list[str] = field(default_factory=list)
     """If there was no target: where the files compile without a call that can be run."""
 
+    @property
+    def new_findings(self) -> CheckOutcome:
+        """The findings of the later side alone, and those of the comparison itself, for annotations."""
+        new = [
+            finding
+            for target in self.comparison.targets
+            for finding in (
+                *(change.finding for change in target.findings_in(FindingState.NEW)),
+                *target.own,
+            )
+        ]
+        shown = dict.fromkeys((finding.span, finding.code, finding.title) for finding in new)
+        first = {(finding.span, finding.code, finding.title): finding for finding in reversed(new)}
+        return CheckOutcome([first[key] for key in shown], problems=self.problems, sources=self.sources)
+
     def exit_code(self, fail_on: Collection[RegressionKind]) -> int:
         """0 without a regression of these kinds, 1 with one, 2 if something could not be read or compared."""
         if self.problems or any(target.is_undecided for target in self.comparison.targets):
@@ -118,11 +137,18 @@ async def compare_releases(
     thresholds: Thresholds | None = None,
 ) -> UpgradeOutcome:
     """Run every target of the paths with both releases, and compare them. Raises CommandError."""
+    if plan.measure is not None and plan.jobs > 1:
+        raise CommandError("`--measure` times one call at a time. Use `--jobs 1` with it.")
     folder = None if plan.out is None else RunsFolder(plan.out)
     if folder is not None:
         folder.prepare()
     sides = [
-        _UpgradeSide(option, await token.run(_interpreter(named, option, plan, show)), options)
+        _UpgradeSide(
+            option,
+            await token.run(_interpreter(named, option, plan, show)),
+            options,
+            plan.measure is not None,
+        )
         for named, option in ((plan.before, FROM), (plan.after, TO))
     ]
     lanes = [_WorkerPair(sides)]
@@ -181,6 +207,13 @@ def _notes(sides: Sequence[_UpgradeSide]) -> tuple[str, ...]:
     return (f"The sides run Python {before} and {after}: some differences may come from Python.",)
 
 
+def _called(run: TargetRun, side: SideReports) -> list[RunRequest]:
+    """The requests whose calls are made: of a program those of each thing that it compiles."""
+    if run.request.target.kind != "main":
+        return [run.request]
+    return [other.request for other in run.calls(side.capture)]
+
+
 @dataclass
 class _UpgradeSide:
     """One of the two interpreters."""
@@ -188,11 +221,14 @@ class _UpgradeSide:
     option: str
     interpreter: Interpreter
     options: CommandOptions
+    is_timed: bool = False
     versions: Versions | None = None
 
     def worker(self) -> Worker:
         """A new worker, which starts when it is needed."""
-        return Worker(self.interpreter, cwd=str(Path.cwd()), log=self.options.log)
+        # Sampling a process stops it, which would falsify its times.
+        sample_after = 0.0 if self.is_timed else 5.0
+        return Worker(self.interpreter, cwd=str(Path.cwd()), log=self.options.log, sample_after=sample_after)
 
     async def start(self, worker: Worker) -> Versions:
         """Start a worker. Raises CommandError."""
@@ -287,6 +323,8 @@ class _UpgradeWork:
             and not after.capture.failures
         ):
             before, after = await self._with_outputs(runs_of_sides, before, after)
+        if self.plan.measure is not None and not before.capture.failures and not after.capture.failures:
+            before, after = await self._with_times(runs_of_sides, before, after)
         runs = ComparedRuns(request.target.path, request.target.name, before, after)
         if self.folder is not None:
             self.folder.save(key, runs)
@@ -309,11 +347,8 @@ class _UpgradeWork:
     ) -> tuple[SideReports, SideReports]:
         """Both sides with the results of their calls, the earlier side first."""
         earlier, _ = runs
-        requests = [earlier.request]
-        if earlier.request.target.kind == "main":
-            requests = [run.request for run in earlier.calls(before.capture)]
         outputs: tuple[list[Report], list[Report]] = ([], [])
-        for request in requests:
+        for request in _called(earlier, before):
             with owned_folder("outputs") as folder:
                 for side, run, kept in zip(SIDES, runs, outputs, strict=True):
                     cache = os.path.join(self.caches, side)  # noqa: PTH118 - a request has texts
@@ -322,6 +357,21 @@ class _UpgradeWork:
                     )
                     kept.append(without_texts(await run.report(asked)))
         return replace(before, outputs=tuple(outputs[0])), replace(after, outputs=tuple(outputs[1]))
+
+    async def _with_times(
+        self, runs: Sequence[TargetRun], before: SideReports, after: SideReports
+    ) -> tuple[SideReports, SideReports]:
+        """Both sides with benchmarks, one after the other."""
+        plan = self.plan.measure
+        if plan is None:
+            return before, after
+        measured: tuple[list[Report], list[Report]] = ([], [])
+        for request in _called(runs[0], before):
+            names = configurations((), compiled=request.target.compiled)
+            asked = measure_request(request, replace(plan, configurations=names))
+            for run, kept in zip(runs, measured, strict=True):
+                kept.append(without_texts(await run.report(asked)))
+        return replace(before, measured=tuple(measured[0])), replace(after, measured=tuple(measured[1]))
 
     def _key(self, request: RunRequest) -> str:
         path = request.target.path
@@ -338,6 +388,7 @@ class _UpgradeWork:
                 *(str(version.torch) for version in self.versions),
                 *parts,
                 json.dumps(encode(self.plan.device), sort_keys=True),
+                *((json.dumps(encode(self.plan.measure), sort_keys=True),) if self.plan.measure else ()),
             )
         )
 

@@ -20,6 +20,7 @@ from fuselight_server.upgrades.model import TargetComparison, TargetState, is_fa
 from fuselight_server.upgrades.numerics import compared_calls
 from fuselight_server.upgrades.own_findings import deprecation_findings, kernel_findings, result_findings
 from fuselight_server.upgrades.paths import common_path
+from fuselight_server.upgrades.times import compare_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -64,6 +65,7 @@ def compare_target(
         functions=functions,
         own=tuple(without_ignored(own)),
         calls=tuple(call for _, call in compared_calls(after.outputs)),
+        times=compare_times(before.measured, after.measured, read_line),
         is_undecided=any(map(_says_nothing, left)),
         lines=compare_lines(before, after) if has_both else (),
         device=compared_device(before, after) if has_both else None,
@@ -108,8 +110,8 @@ def _identify(
 
 
 def _failures_of_calls(side: SideReports, read_line: Callable[[str, int], str | None]) -> Iterator[Finding]:
-    """What failed when calls were made for their results."""
-    for report in side.outputs:
+    """What failed when calls were made for their results or times."""
+    for report in (*side.outputs, *side.measured):
         yield from (item for item in findings(report, read_line=read_line) if is_failure(item))
 
 

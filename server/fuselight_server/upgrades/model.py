@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import ReleaseCall, Report, Versions
     from fuselight_server.base.finding import Finding
+    from fuselight_server.upgrades.times import TimeDifference
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,17 @@ class SideReports:
     outputs: tuple[Report, ...] = ()
     """Results of calls, of each thing that a program compiles; the later side compares them with the earlier one."""
 
+    measured: tuple[Report, ...] = ()
+    """Benchmarks, of each thing that a program compiles; empty if not requested."""
+
     @property
     def reports(self) -> tuple[Report, ...]:
         """All of them."""
-        return tuple(report for report in (self.capture, self.kernels, *self.outputs) if report is not None)
+        return tuple(
+            report
+            for report in (self.capture, self.kernels, *self.outputs, *self.measured)
+            if report is not None
+        )
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,8 @@ class RegressionKind(Enum):
     """More kernels for graphs with as many operators."""
     NUMERICS = "numerics"
     """Results that changed by more than rounding."""
+    TIMES = "times"
+    """Measured calls that take longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +131,8 @@ class TargetComparison:
     """FL931 to FL933: differences that are findings of neither side."""
     calls: tuple[ReleaseCall, ...] = ()
     """The results of calls with both releases."""
+    times: tuple[TimeDifference, ...] = ()
+    """Measured times, if requested."""
     is_undecided: bool = False
     """Whether one side ended at a limit, lacks a package or could not answer, which says nothing about torch."""
     device: str | None = None
@@ -146,6 +158,9 @@ class TargetComparison:
         for call in self.calls:
             if result_change(call).verdict is ChangeVerdict.REGRESSION:
                 yield RegressionKind.NUMERICS
+        for time in self.times:
+            if time.verdict is ChangeVerdict.REGRESSION:
+                yield RegressionKind.TIMES
 
     @property
     def is_same(self) -> bool:
@@ -154,6 +169,7 @@ class TargetComparison:
         for function in self.functions:
             verdicts += [function.recompilations, function.kernels, function.graphs]
         verdicts += [result_change(call).verdict for call in self.calls]
+        verdicts += [time.verdict for time in self.times]
         if self.is_undecided or self.lines or self.own or self.state is not TargetState.COMPARED:
             return False
         return all(verdict is ChangeVerdict.SAME for verdict in verdicts)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 256 << 20
 _SCHEMA = 2
-_FIELDS = ("capture", "kernels")
+_FIELDS, _LISTS = ("capture", "kernels"), ("outputs", "measured")
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,12 @@ def without_texts(report: Report) -> Report:
 def _encoded_side(side: SideReports) -> dict[str, Any]:
     reports = ((name, getattr(side, name)) for name in _FIELDS)
     kept = {name: encode(report) for name, report in reports if report is not None}
-    return {**kept, "outputs": [encode(report) for report in side.outputs]}
+    return {**kept, **{name: [encode(report) for report in getattr(side, name)] for name in _LISTS}}
 
 
 def _decoded_side(data: dict[str, Any]) -> SideReports:
-    outputs = tuple(decode(Report, report) for report in data["outputs"])
+    fields = {name: decode(Report, data[name]) for name in _FIELDS if name in data}
+    lists = {name: tuple(decode(Report, report) for report in data.get(name, ())) for name in _LISTS}
     return SideReports(
-        **{name: decode(Report, data[name]) for name in _FIELDS if name in data}, outputs=outputs
+        fields["capture"], fields.get("kernels"), outputs=lists["outputs"], measured=lists["measured"]
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import SourceLine
-from fuselight_server.base.formatting import format_count, format_estimate, format_line_ranges
+from fuselight_server.base.formatting import format_count, format_estimate, format_line_ranges, format_time
 from fuselight_server.jobs.comparison.model import ChangeVerdict, JobComparison, TimeChange
 from fuselight_server.jobs.comparison.rows import MOST_ROWS, change_rows
 from fuselight_server.upgrades.model import TargetState, is_failure
@@ -52,6 +52,7 @@ def target_rows(
     """
     yield from change_rows(as_job(target), verdict, show_path)
     yield from _result_rows(target, verdict, torch)
+    yield from _time_rows(target, verdict, show_path)
     if verdict is ChangeVerdict.CHANGE:
         yield from _line_rows(target, show_path)
 
@@ -104,6 +105,19 @@ def _result_rows(
     for call in target.calls:
         if result_change(call) in shown:
             yield f"{call.text}: {result_text(call, torch)}"
+
+
+def _time_rows(
+    target: TargetComparison, verdict: ChangeVerdict, show_path: Callable[[str], str]
+) -> Iterator[str]:
+    """Measured times; within the spreads there is no difference."""
+    times = [time for time in target.times if time.verdict is verdict is not ChangeVerdict.SAME]
+    for time in times[:MOST_ROWS]:
+        what = time.configuration if time.place is None else f"{show_path(time.place.path)}:{time.place.line}"
+        both = f"{format_time(time.before_us)} -> {format_time(time.after_us)}"
+        yield f"measured time of {time.target or '__main__'}, {what}: {both} ({time.change})"
+    if len(times) > MOST_ROWS:
+        yield f"and {len(times) - MOST_ROWS:,} more times: `--format json` has all"
 
 
 def _line_rows(target: TargetComparison, show_path: Callable[[str], str]) -> Iterator[str]:

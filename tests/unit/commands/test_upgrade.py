@@ -110,6 +110,30 @@ def test_the_json_has_every_finding_with_its_state(serve: Serve, project: Path) 
     assert data["regressions"] == {}
 
 
+def test_annotations_have_the_new_findings_alone(serve: Serve, project: Path) -> None:
+    same = broken(at(4, path=str(project / "model.py"), function="step"), gb="GB0059")
+    serve(report(breaks=(same,)), report(breaks=(same, a_break(project))))
+    (result,) = json.loads(compare("--format", "sarif").stdout)["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("GB0170", "warning")
+    done = compare("--format", "github")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("::warning file=model.py,line=5,")
+    assert done.stdout.count("\n") == 1
+    serve(report(), report())
+    assert compare("--format", "github").stdout == ""
+
+
+def test_the_page_has_each_difference_and_no_markup_of_the_program(serve: Serve, project: Path) -> None:
+    (project / "model.py").write_text(MODEL.replace(".item()", ".item()  # <b>bold</b>"))
+    serve(report(), report(breaks=(a_break(project),)))
+    page = compare("--format", "html").stdout
+    assert page.startswith(("<!doctype html>", "<!DOCTYPE html>"))
+    assert "warning[GB0170] model.py:5: " in page
+    assert "# &lt;b&gt;bold&lt;/b&gt;" in page
+    assert "<b>" not in page
+    assert "http:" not in page.replace("http://www.w3.org", "")
+
+
 def test_a_resumed_comparison_runs_only_what_it_has_not(serve: Serve, project: Path) -> None:
     requests = serve(report(), report())
     assert compare("--out", "kept").exit_code == 0
@@ -164,6 +188,7 @@ def test_two_sides_with_one_version_are_an_error(serve: Serve) -> None:
         (("--from", "2.5", "--to", "new"), "`--from 2.5`: Fuselight needs torch 2.6 or newer"),
         (("--from", "2.11", "--to", "new"), "Add `--install`, which downloads up to 3 GB and runs `"),
         (("--from", "old", "--to", "new", "--resume"), "`--resume` needs `--out DIR`"),
+        (("--from", "old", "--to", "new", "--measure", "--jobs", "2"), "Use `--jobs 1` with it"),
         (("--from", "old", "--to", "new", "--do", "chek"), "`chek` is none of check, kernels, numerics"),
         (("--from", "old", "--to", "new", "--fail-on", "all"), "`all` is none of failures"),
     ],

@@ -332,7 +332,7 @@ def test_a_limit_or_a_missing_package_on_one_side_is_no_regression(failure: Fail
         ("/b/lib/python3.12/site-packages/lib/x.py", "site-packages/lib/x.py"),
         ("/usr/lib/python3/dist-packages/lib/x.py", "site-packages/lib/x.py"),
         ("/usr/lib/python3.11/contextlib.py", "lib/python/contextlib.py"),
-        ("/home/me/model.py", "/home/me/model.py"),
+        ("/project/model.py", "/project/model.py"),
     ],
 )
 def test_installed_files_have_a_common_path(path: str, common: str) -> None:

@@ -164,6 +164,19 @@ def _target_data(target: TargetComparison, outcome: UpgradeOutcome) -> dict[str,
         ],
         "own_findings": [finding_as_json(finding, outcome.sources) for finding in target.own],
         "results": [{"change": result_change(call).value, **encode(call)} for call in target.calls],
+        "times": [
+            {
+                "target": time.target,
+                "configuration": time.configuration,
+                "path": None if time.place is None else shown_path(time.place.path),
+                "line": None if time.place is None else time.place.line,
+                "before_us": time.before_us,
+                "after_us": time.after_us,
+                "change": time.part,
+                "verdict": time.verdict.value,
+            }
+            for time in target.times
+        ],
         "is_undecided": target.is_undecided,
         "uncompared": [finding_as_json(change.finding, outcome.sources) for change in target.uncompared],
         "functions": compared["functions"],

@@ -210,3 +210,62 @@ def test_the_reading_of_logs_shows_progress_and_ends_with_a_cancel(
         "$/progress",
         lambda params: params["token"] == begun["token"] and params["value"]["kind"] == "end",
     )
+
+
+def labels_of(node: Json) -> Iterator[str]:
+    yield node["label"]
+    for child in node["children"]:
+        yield from labels_of(child)
+
+
+def test_the_report_of_a_file_has_the_job_with_its_kernels_and_graphs(client: Client, source: Path) -> None:
+    uri = client.open(source)
+    (entry,) = open_job(client, JOBS / "graph_break")["jobs"]
+    name = f"job graph_break, {entry['when']}"
+    (node,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    assert (node["label"], node["contextValue"], node["target"]) == (
+        name,
+        "job",
+        {"uri": uri, "target": name},
+    )
+    labels = list(labels_of(node))
+    assert "Not available" in {label.partition(" (")[0] for label in labels}
+    assert any("`print` cannot be traced" in label for label in labels)
+
+    kernels = client.request("fuselight/kernelsAt", {"uri": uri})["kernels"]
+    kernel = next(item for item in kernels if item["form"] == "source")
+    assert kernel["target"] == name
+    assert kernel["description"].endswith(name)
+    asked = {key: kernel[key] for key in ("uri", "target", "kernel", "form", "name")}
+    document = client.request("fuselight/kernelDocument", asked)
+    assert document["found"]
+    assert kernel["label"] in document["text"]
+    assert {form["form"] for form in document["forms"]} >= {"source", "wrapper"}
+    lines = {line for link in document["links"] for line in link["lines"] if link["uri"] == uri}
+    client.edit(uri, (0, 0), (0, 0), "# a line above\n")
+    moved = client.request("fuselight/kernelDocument", asked)
+    assert {line for link in moved["links"] for line in link["lines"] if link["uri"] == uri} == {
+        line + 1 for line in lines
+    }
+
+    graphs = client.request("fuselight/graphs", {"uri": uri, "target": name})
+    assert (graphs["found"], graphs["title"]) == (True, name)
+    assert [target["label"] for target in graphs["targets"]] == [name]
+    places = {box["place"] for box in graphs["boxes"] if box["place"]}
+    assert places
+
+    client.request("fuselight/closeJob", {"job": entry["id"]})
+    assert client.request("fuselight/reportTree", {"uri": uri})["nodes"] == []
+    gone = client.request("fuselight/kernelDocument", asked)
+    assert not gone["found"]
+    assert f"Open the trace of {name} to see its kernels again." in gone["text"]
+
+
+def test_a_job_of_ranks_is_shown_by_its_first_rank(client: Client, folder: Path) -> None:
+    recordings = RECORDINGS / "editor"
+    program = Path(shutil.copy(recordings / "train.py", folder / "train.py"))
+    (entry,) = open_job(client, recordings / "tuesday")["jobs"]
+    (node,) = client.request("fuselight/reportTree", {"uri": program.as_uri()})["nodes"]
+    assert node["label"] == f"job tuesday, {entry['when']}, rank 0"
+    assert "3 further processes: see the page of the job" in node["tooltip"]
+    client.request("fuselight/closeJob", {"job": None})

@@ -48,7 +48,10 @@ def answer(server: Server, params: GraphsParams) -> Written:
 def graphs(server: Server, params: GraphsParams) -> GraphPicture:
     """Make that answer: the picture of a target, and which targets there are to choose from."""
     path = convert.path(params.uri)
-    shown = shown_results(server.state, path)
+    of_jobs = [
+        (job.capture, job.kernels) for job in server.state.jobs.of_file(path) if job.capture is not None
+    ]
+    shown = [*shown_results(server.state, path), *of_jobs]
     targets = tuple(
         OfferedTarget(server.uri_of(result.key.path), result.key.name, result.key.name or MAIN)
         for result, _ in shown

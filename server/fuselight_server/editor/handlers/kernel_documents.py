@@ -9,7 +9,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.formatting import format_estimate
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import shown_benchmarks, shows_estimates
@@ -75,7 +75,9 @@ def _results(server: Server, path: str | None, target: str | None) -> list[Kerne
         for kernel_result in kernel_results
         if kernel_result.key.path == path and kernel_result.key.name == target
     ]
-    return named or sorted(kernel_results, key=lambda kernel_result: -kernel_result.generation)
+    of_jobs = [job.kernels for job in server.state.jobs.of_file(path) if job.kernels is not None]
+    of_runs = sorted(kernel_results, key=lambda kernel_result: -kernel_result.generation)
+    return named or [*of_runs, *(result for result in of_jobs if target in {None, result.key.name})]
 
 
 def _entries(
@@ -87,6 +89,7 @@ def _entries(
         facts = [f"{graph.phase.value} {graph.compile_id}", kernel.kind.value.replace("_", " ")]
         facts += [] if kernel.estimate_us is None else [format_estimate(kernel.estimate_us)]
         facts += [f"{count} launches"] if count > 1 else []
+        facts += [result.key.name] if result.report.inputs and result.report.inputs.rung is Rung.TRACE else []
         yield {
             **at,
             "kernel": key_of(graph, kernel),
@@ -127,7 +130,7 @@ def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, A
     """Answer `fuselight/kernelDocument`: the text, and which lines of it come from which lines of the user's."""
     path = convert.path(params.uri) or ""
     kept = server.state.kernels.get(Key(path, params.target, Tier.KERNELS))
-    result = kept.shown if kept is not None else None
+    result = kept.shown if kept is not None else server.state.jobs.kernels_of(params.target)
     document = _document(server, result, params) if result is not None else None
     if result is None or document is None:
         nothing: dict[str, Any] = {"links": [], "sourceLinks": [], "forms": [], "stale": False}
@@ -182,6 +185,10 @@ def _gone(params: KernelDocumentParams) -> str:
     file = os.path.basename(convert.path(params.uri) or params.uri)  # noqa: PTH119 - paths stay text
     parts = params.kernel.split(":", maxsplit=3)
     name = parts[-1] if len(parts) > 3 else f"The {parts[-1]} graph {parts[0]}"  # noqa: PLR2004 - see `key_of`
+    if params.target.startswith("job "):
+        return (
+            f"{mark} {name} is not available.\n{mark} Open the trace of {target} to see its kernels again.\n"
+        )
     lines = (
         f"{name} is not available.",
         f"Kernels are kept until the window is closed. Those of {target} have not been generated since,",

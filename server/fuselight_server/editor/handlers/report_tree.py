@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
+from fuselight.shared.report.visible import visible
 from fuselight_server.editor.handlers.capture_nodes import (
     CaptureNodeMaker,
     break_nodes,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.handlers.protocol import ReportTreeParams
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.editor.session.fix_offers import RefusedFix
     from fuselight_server.editor.session.state import State
@@ -65,7 +67,26 @@ async def report_tree(server: Server, params: ReportTreeParams) -> Node:
         readings = server.state.readings_of(predictions)
         predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)
         nodes.append(target_node(result, server.view, kernels, predicted, fixes))
+    nodes += [
+        node for job in server.state.jobs.of_file(path) if (node := job_node(job, server.view)) is not None
+    ]
     return {"nodes": nodes}
+
+
+def job_node(job: JobResult, view: convert.Client) -> Node | None:
+    """Make the node of a job's rank 0, or of its first process; None where no file of the job is here."""
+    if job.capture is None:
+        return None
+    node = target_node(job.capture, view, job.kernels)
+    others = len(job.opened.processes) - 1
+    more = f"\n{others:,} further processes: see the page of the job" if others > 0 else ""
+    limits = "\nFrom logs: what a trace cannot know is below `Not available`."
+    return {
+        **node,
+        "icon": "server-process",
+        "contextValue": "job",
+        "tooltip": f"{node['tooltip']}{visible(more + limits)}",
+    }
 
 
 def target_node(

@@ -11,19 +11,25 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Tier
 from fuselight_server.base.files import disk_text, split_text, within
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count
+from fuselight_server.editor.results.captures import capture_result_of
+from fuselight_server.editor.results.kernels import kernel_lines, kernel_result_of
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.jobs.reports.mapping import LineState
 from fuselight_server.jobs.trace_log.model import GraphKind
 from fuselight_server.source.document import SourceDocument
-from fuselight_server.source.positions import Places, tracked
+from fuselight_server.source.positions import Places, locations, span, tracked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fuselight.shared.report import Location
-    from fuselight_server.commands.open import OpenedJob
+    from fuselight_server.commands.open import OpenedJob, OpenedProcess
+    from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.jobs.trace_log.model import LoggedCompile
     from fuselight_server.source.positions import TrackedFinding, TrackedSpan
     from fuselight_server.source.text_changes import Change
@@ -76,6 +82,52 @@ class JobResult:
         """`job NAME, 2026-01-31 13:00`."""
         return f"job {self.opened.name}{f', {self.when}' if self.when else ''}"
 
+    @property
+    def shown_process(self) -> OpenedProcess | None:
+        """The process whose report, graphs and kernels are shown: rank 0, or the first one."""
+        return self.opened.processes[0] if self.opened.processes and not self.opened.is_partial else None
+
+    @property
+    def target(self) -> str:
+        """The name under which that process is shown: `job tuesday, 2026-01-31 13:00, rank 0`."""
+        process = self.shown_process
+        several = len(self.opened.processes) > 1
+        return f"{self.label}, {process.label}" if process is not None and several else self.label
+
+    @cached_property
+    def capture(self) -> CaptureResult | None:
+        """What that process compiled, as of a run here; None where no file of the job is here."""
+        process = self.shown_process
+        path = self._target_path
+        if process is None or path is None:
+            return None
+        result = capture_result_of(Key(path, self.target, Tier.CAPTURE), 0, process.report, ())
+        result.places = self.places
+        result.depends = self.places.paths()
+        result.own = tuple(item.tracked for item in self.findings)
+        return result
+
+    @cached_property
+    def kernels(self) -> KernelResult | None:
+        """The kernels of that process; None without generated code."""
+        process = self.shown_process
+        path = self._target_path
+        if process is None or path is None or not process.report.generated:
+            return None
+        result = kernel_result_of(Key(path, self.target, Tier.KERNELS), 0, process.report)
+        result.places = self.places
+        result.depends = self.places.paths()
+        return result
+
+    @property
+    def _target_path(self) -> str | None:
+        """The program's file, else any file of the job that is here."""
+        process = self.shown_process
+        here = set(self.opened.files.local.values())
+        if process is not None and process.report.target.path in here:
+            return process.report.target.path
+        return min(here & self.places.paths(), default=None)
+
     @cached_property
     def changed_lines(self) -> frozenset[tuple[str, int]]:
         """The lines of findings that differ from those that ran."""
@@ -127,6 +179,14 @@ class OpenJobs(dict[str, JobResult]):
         """Return the files that open jobs say something about."""
         return frozenset(path for job in self.values() for path in job.places.paths())
 
+    def of_file(self, path: str | None) -> list[JobResult]:
+        """Return the jobs that say something about a file, or all of them for None, the newest first."""
+        return [job for job in reversed(self.values()) if path is None or path in job.places.paths()]
+
+    def kernels_of(self, target: str) -> KernelResult | None:
+        """Return the kernels of the job that is shown under a name."""
+        return next((job.kernels for job in reversed(self.values()) if job.target == target), None)
+
     def accept(self, jobs: Iterable[JobResult], source: str) -> frozenset[str]:
         """Replace the jobs of `source` by `jobs`; return the files of those that came and went."""
         paths = self.close(key for key, job in list(self.items()) if job.source == source)
@@ -177,7 +237,20 @@ def job_result_of(number: int, source: str, opened: OpenedJob) -> JobResult:
         JobFinding(item, state is LineState.CHANGED) for item, (_, state) in zip(followed, here, strict=True)
     )
     result.functions = tuple(_functions(opened, result.places))
+    _track_report(result)
     return result
+
+
+def _track_report(result: JobResult) -> None:
+    """Have the lines of the report that is shown move with edits from now on, also before it is shown."""
+    process = result.shown_process
+    if process is None:
+        return
+    here = frozenset(result.opened.files.local.values())
+    lines = (Span(line.path, line.line) for line in kernel_lines(process.report))
+    for place in (*map(span, locations(process.report)), *lines):
+        if place.path in here:
+            result.places.add(place)
 
 
 @dataclass

@@ -129,7 +129,7 @@ def kernel_result_of(
     depends = frozenset({key.path, *places.paths()})
     for at in locations(report):
         places.add(span(at))
-    for place in _other_lines(report):
+    for place in kernel_lines(report):
         places.add(Span(place.path, place.line))
     own = findings_of_kernels(report, thresholds=thresholds)
     captured = [finding for finding in findings(report, thresholds=thresholds) if finding not in own]
@@ -147,8 +147,9 @@ def kernel_result_of(
     )
 
 
-def _other_lines(report: Report) -> Iterator[SourceLine]:
-    """Yield the lines that the report's tree names besides those of kernels."""
+def kernel_lines(report: Report) -> Iterator[SourceLine]:
+    """Yield the lines that kernels compute, and those that the report's tree names besides."""
+    yield from (line.place for line in costs_by_line(report) if line.place is not None)
     for graph in report.generated:
         stacks = [stack for refusal in graph.refusals for stack in (refusal.first, refusal.second)]
         stacks += [skip.stack for skip in graph.cudagraph_skips]

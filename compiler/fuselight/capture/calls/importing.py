@@ -183,7 +183,10 @@ class _ImportFinder(importlib.abc.MetaPathFinder):
 def install(sources: Sources) -> None:
     """Make imports of this process come from `sources`."""
     sys.meta_path.insert(0, _ImportFinder(sources))
-    importlib.invalidate_caches()
+    # As importlib.invalidate_caches does. A host has finders for hundreds of further folders, those inside libraries.
+    # They notice changed folders by themselves, and to write to all of them is to copy them in each fork.
+    for folder in sys.path:
+        sys.path_importer_cache.pop(folder, None)
     for path, text in sources.overlays.items():
         _show(path, text)
 
@@ -203,8 +206,8 @@ def module_place(path: str) -> tuple[str, str]:
     return ".".join(reversed(parts)), folder
 
 
-def prepare_path(path: str, roots: Sequence[str], started_with: frozenset[str]) -> str:
-    """Set `sys.path` for the file `path` and return its module name.
+def prepare_path(path: str, roots: Sequence[str], started_with: frozenset[str]) -> tuple[str, list[str]]:
+    """Set `sys.path` for the file `path`; return its module name and the names of the modules that were removed.
 
     The workspace's folders come last, as a convenience for files that are run as `python -m` from there: at the end
     they shadow nothing. A library that the host has imported gives way to a file of the user's with its name.
@@ -215,11 +218,13 @@ def prepare_path(path: str, roots: Sequence[str], started_with: frozenset[str]) 
         for place in (root, os.path.join(root, "src")):
             if place not in sys.path and os.path.isdir(place):
                 sys.path.append(place)
+    removed = []
     for top in _top_names(folder) - started_with - _NEVER_SHADOWED:
         if top in sys.modules and _shadows(folder, top):
-            for module in [m for m in sys.modules if m == top or m.startswith(top + ".")]:
-                del sys.modules[module]
-    return name
+            removed += [module for module in sys.modules if module == top or module.startswith(top + ".")]
+    for module in removed:
+        del sys.modules[module]
+    return name, removed
 
 
 def _top_names(folder: str) -> set[str]:

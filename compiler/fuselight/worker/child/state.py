@@ -13,7 +13,7 @@ import operator
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType, ModuleType
 from typing import Any
@@ -103,15 +103,15 @@ class Originals:
             for name, module in sys.modules.items()
             if name.partition(".")[0] in {"torch", "fuselight"}
         )
+        self._saved_by_name = {saved[0]: saved for saved in self._saved}
         self._for_messages = [saved for saved in self._saved if saved[0] in _FOR_MESSAGES]
         self._recursion_limit = sys.getrecursionlimit()
         self._limit_now, self._set_limit = sys.getrecursionlimit, sys.setrecursionlimit
 
     def save(self, module: str, name: str) -> None:
         """Save what a module has under a name now."""
-        for saved_module, namespace, saved in self._saved:
-            if saved_module == module:
-                saved[name] = namespace[name]
+        _, namespace, saved = self._saved_by_name[module]
+        saved[name] = namespace[name]
 
     def restore(self, *, for_message: bool = False) -> Replaced:
         """Restore all originals, or those that a message to the host needs. Returns what user code had replaced."""
@@ -129,10 +129,10 @@ class Originals:
                     replaced.append((namespace, name, result, f"{module}.{name}"))
         return replaced
 
-    def keep_removed(self) -> None:
-        """Take the modules that are not loaded now for removed by us: files of the user's have their names."""
-        for name in [name for name in self._modules if name not in sys.modules]:
-            del self._modules[name]
+    def forget(self, removed: Iterable[str]) -> None:
+        """Restore none of these modules: files of the user's have their names."""
+        for name in removed:
+            self._modules.pop(name, None)
 
     def _restore_modules(self) -> Replaced:
         """Restore the entries of `sys.modules`; those of torch and ours alone count if all are changed."""

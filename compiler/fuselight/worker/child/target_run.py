@@ -168,8 +168,8 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
     importing.install(state.sources)
     path = request.inputs.main_path or request.target.path
     with _fake_tensors(state, state.job.fake), _guarded_writes(state):
-        name = importing.prepare_path(path, request.roots, state.job.started_with)
-        state.originals.keep_removed()
+        name, removed = importing.prepare_path(path, request.roots, state.job.started_with)
+        state.originals.forget(removed)
         set_seeds()
         if is_main:
             _run_main(state)

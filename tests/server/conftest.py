@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,15 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.lsp_client import CAPABILITIES, Client, Json
+from tests.support.lsp_client import CAPABILITIES, Client, Json, variables
+from tests.support.prepared import forks, prepared_interpreter
 
 Start = Callable[..., Client]
 
 
-def interpreter(*args: str, executable: str = sys.executable) -> Json:
-    """The interpreter as an extension delivers it."""
+def interpreter(*args: str, executable: str | None = None) -> Json:
+    """The interpreter as an extension delivers it. Its workers have torch imported, unless the test names another."""
+    executable = executable or prepared_interpreter(variables())
     return {"executable": executable, "args": list(args), "why": "the test's own"}
 
 
@@ -27,8 +28,11 @@ def settings(**changes: Any) -> Json:
 
 
 _NUMBERS = itertools.count()
-SHARED = settings(device="h200")
-"""Of the server that tests share."""
+
+
+def shared_settings(**changes: Any) -> Json:
+    """Those of the server that tests share."""
+    return settings(device="h200", **changes)
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +42,7 @@ def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Clien
     That takes a worker 5 seconds of a processor; what a run does beside is done in one.
     """
     workspace = tmp_path_factory.mktemp("workspace")
-    client = Client(settings=SHARED)
+    client = Client(settings=shared_settings(), fresh=False)
     refreshing = {**CAPABILITIES["workspace"], "inlayHint": {"refreshSupport": True}}
     client.start(
         workspace,
@@ -81,10 +85,10 @@ def folder(one_server: tuple[Client, Path], client: Client) -> Iterator[Path]:
 
 @pytest.fixture
 def configure(client: Client) -> Iterator[Callable[..., None]]:
-    """Give the shared server other settings than `SHARED` until the test ends, as keywords."""
+    """Give the shared server other settings than `shared_settings` until the test ends, as keywords."""
 
     def change(**changes: Any) -> None:
-        client.settings = {**SHARED, **changes}
+        client.settings = {**shared_settings(), **changes}
         since = client.mark()
         client.notify("workspace/didChangeConfiguration", {"settings": {}})
         client.wait(
@@ -98,17 +102,23 @@ def configure(client: Client) -> Iterator[Callable[..., None]]:
 
 @pytest.fixture
 def connect() -> Iterator[Start]:
-    """Make clients of servers that are not initialized yet. No process of theirs may outlive the test."""
+    """Make clients of servers that are not initialized yet. No process of theirs may outlive the test.
+
+    With `fresh`, a server is started as an editor does it.
+    """
     clients: list[Client] = []
     children: list[psutil.Process] = []
+    before = forks()
 
     def make(**options: Any) -> Client:
         options.setdefault("settings", settings())
+        options.setdefault("fresh", False)
         client = Client(**options)
         clients.append(client)
         return client
 
     yield make
+    children += [process for process in forks() if process not in before]
     for client in clients:
         if client.process.poll() is None:
             children += psutil.Process(client.process.pid).children(recursive=True)

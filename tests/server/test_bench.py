@@ -11,6 +11,7 @@ import pytest
 from tests.server.conftest import settings
 from tests.server.programs import WAITING, let_go, write
 from tests.server.test_kernels import by_line, hover
+from tests.support.prepared import forks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -164,6 +165,7 @@ def test_inputs_of_the_main_block_serve_every_tier(connect: Start, tmp_path: Pat
 
 
 def test_a_cancel_and_a_server_shutdown_end_a_benchmark_immediately(connect: Start, tmp_path: Path) -> None:
+    before = forks()
     client = connect(settings=settings(bench=QUICK))
     client.start(tmp_path, options=CLIENT)
     path = write(tmp_path, WAITING)
@@ -190,8 +192,9 @@ def test_a_cancel_and_a_server_shutdown_end_a_benchmark_immediately(connect: Sta
         since=mark,
     )
     server = psutil.Process(client.process.pid)
-    processes = server.children(recursive=True)
-    assert len(processes) > 1, "a host, and what it measures in"
+    forked = [process for process in forks() if process not in before]
+    processes = [*server.children(recursive=True), *forked]
+    assert len(processes) > 2, "a host, what stands for it, and what it measures in"
     assert client.stop() == 0
     _, alive = psutil.wait_procs(processes, timeout=30)
     assert not alive

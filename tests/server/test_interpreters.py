@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import psutil
@@ -21,12 +22,12 @@ pytestmark = pytest.mark.torch
 def test_an_interpreter_changed_during_a_run_ends_it_and_the_next_run_has_the_new_one(
     connect: Start, tmp_path: Path
 ) -> None:
-    client = connect()
+    client = connect(settings=settings(resolvedInterpreter=interpreter(executable=sys.executable)))
     path, uri = caught(client, tmp_path)
     server = psutil.Process(client.process.pid)
     before = server.children(recursive=True)
     assert before != []
-    client.settings = settings(resolvedInterpreter=interpreter("-X", "utf8=1"))
+    client.settings = settings(resolvedInterpreter=interpreter("-X", "utf8=1", executable=sys.executable))
     client.notify("fuselight/interpreterChanged", {"folder": tmp_path.as_uri()})
     client.idle(1)
     _, alive = psutil.wait_procs(before, timeout=30)

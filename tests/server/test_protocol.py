@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.conftest import settings
+from tests.server.conftest import interpreter, settings
 from tests.support.lsp_client import CAPABILITIES, DEADLINE, Client
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ def write(folder: Path, text: str = SOURCE, name: str = "model.py") -> Path:
 
 
 def test_it_starts_and_ends(connect: Start, tmp_path: Path) -> None:
-    client = connect()
+    client = connect(
+        fresh=True, settings=settings(resolvedInterpreter=interpreter(executable=sys.executable))
+    )
     capabilities = client.start(tmp_path)["capabilities"]
     assert capabilities["textDocumentSync"]["change"] == 2
     assert capabilities["textDocumentSync"]["willSave"]
@@ -288,7 +290,7 @@ def test_settings_change_without_a_restart_and_a_bad_one_is_named(connect: Start
 
 def test_the_server_ends_with_its_client(connect: Start, tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    client = connect()
+    client = connect(fresh=True)
     client.start(tmp_path, process_id=parent.pid)
     client.idle(0)
     parent.kill()

@@ -285,7 +285,7 @@ def test_a_newer_save_supersedes_the_run_in_flight(client: Client, folder: Path)
 def test_a_killed_worker_is_a_finding_and_a_shutdown_in_the_middle_of_the_next_run_leaves_no_process(
     connect: Start, tmp_path: Path
 ) -> None:
-    client = connect()
+    client = connect(settings=settings(resolvedInterpreter=interpreter(executable=sys.executable)))
     path, uri = caught(client, tmp_path)
     os.kill(worker_pid(client), signal.SIGKILL)
     client.idle(1)
@@ -370,7 +370,10 @@ def test_a_folder_with_a_refusal_runs_nothing(connect: Start, tmp_path: Path) ->
         "params"
     ]
     when = "on each save and while you edit"
-    assert asked["detail"] == f"Fuselight will import model.py and call f, {when}, with {sys.executable}."
+    assert (
+        asked["detail"]
+        == f"Fuselight will import model.py and call f, {when}, with {interpreter()['executable']}."
+    )
     assert asked["explicit"] is False
     client.notified("fuselight/status", lambda status: status["text"] == "runs off")
     client.save(uri)
@@ -434,7 +437,9 @@ def test_broken_interpreters_are_named_and_another_one_works(connect: Start, tmp
     client.settings = settings()
     mark = client.mark()
     client.notify("fuselight/interpreterChanged", {"folder": tmp_path.as_uri()})
-    client.notified("fuselight/status", lambda params: params["interpreter"] == sys.executable, since=mark)
+    client.notified(
+        "fuselight/status", lambda params: params["interpreter"] == interpreter()["executable"], since=mark
+    )
     client.idle(3)  # without a save: targets that the other interpreter could not run are run again
     assert len(breaks(client, uri)) == 1
     assert "FL504" not in codes(client, uri)

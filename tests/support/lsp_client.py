@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.support.prepared import start_server
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 120.0
@@ -46,8 +47,20 @@ CAPABILITIES: Json = {
 }
 
 
+def variables(*, write_bytecode: bool = False) -> dict[str, str]:
+    """The variables of a server, which it passes to its workers."""
+    path = os.pathsep.join((str(ROOT / "compiler"), str(ROOT / "server")))
+    environment = {**os.environ, "PYTHONPATH": path}
+    if not write_bytecode:
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    return environment
+
+
 class Client:
-    """One server process and the conversation with it."""
+    """One server process and the conversation with it.
+
+    The process is a fork with its imports done (prepared.py), unless it is `fresh` or has a command line of its own.
+    """
 
     def __init__(
         self,
@@ -56,17 +69,12 @@ class Client:
         confirm: str = "run",
         command: list[str] | None = None,
         write_bytecode: bool = False,
+        fresh: bool = True,
     ) -> None:
-        path = os.pathsep.join((str(ROOT / "compiler"), str(ROOT / "server")))
-        environment = {**os.environ, "PYTHONPATH": path}
-        if not write_bytecode:
-            environment["PYTHONDONTWRITEBYTECODE"] = "1"
-        self.process = subprocess.Popen(
+        self.process = start_server(
             command or [sys.executable, "-X", "utf8", "-m", "fuselight_server.editor.app"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
+            variables(write_bytecode=write_bytecode),
+            fresh=fresh or command is not None,
         )
         self.settings: Json = settings or {}
         self.settings_by_folder: dict[str, Json] = {}

@@ -1,0 +1,63 @@
+"""Processes that tests get as forks of a zygote begin and end as those that users start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.lsp_client import DEADLINE, variables
+from tests.support.prepared import forks, prepared_interpreter
+from tests.support.zygote import LAUNCH
+
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(sys.platform != "linux", reason="needs fork")]
+
+
+def start(folder: Path, **changes: str) -> subprocess.Popen[bytes]:
+    """A worker as a server starts it."""
+    return subprocess.Popen(
+        [prepared_interpreter(variables()), "-X", "utf8", LAUNCH],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=folder,
+        env={**variables(), **changes},
+        start_new_session=True,
+    )
+
+
+def hello(process: subprocess.Popen[bytes]) -> bytes:
+    """What the worker says when it is ready."""
+    assert process.stdout is not None
+    return os.read(process.stdout.fileno(), 1 << 16)
+
+
+def test_a_fork_ends_by_itself_and_with_what_started_it(tmp_path: Path) -> None:
+    before = forks()
+    with start(tmp_path) as process:
+        assert b"Hello" in hello(process)
+        (fork,) = [fork for fork in forks() if fork not in before]
+        assert Path(fork.cwd()) == tmp_path
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(DEADLINE) == 0
+    with start(tmp_path) as process:
+        assert b"Hello" in hello(process)
+        killed = [fork for fork in forks() if fork not in before]
+        process.kill()
+        _, alive = psutil.wait_procs(killed, timeout=DEADLINE)
+        assert killed
+        assert alive == []
+
+
+def test_other_variables_start_a_process(tmp_path: Path) -> None:
+    before = forks()
+    with start(tmp_path, TORCH_LOGS="+dynamo") as process:
+        started = psutil.Process(process.pid)
+        while started.cmdline()[:2] != [sys.executable, "-X"]:
+            assert process.poll() is None
+        assert [fork for fork in forks() if fork not in before] == []
+        process.kill()

@@ -1,0 +1,187 @@
+"""Workers and servers whose imports are done: forks of one process (zygote.py) instead of fresh interpreters.
+
+For tests that are not about the start of a process. Where the variables differ from those of the zygote, and where a
+system has no fork, the process is started as users start it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from tests.support import zygote
+
+ROOT = Path(__file__).parents[2]
+_STUB = """\
+#!{python} -IS
+import json, os, signal, socket, sys
+if sys.argv[1:] == {arguments!r}:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect({path!r})
+    request = {{"folder": os.getcwd(), "variables": dict(os.environ)}}
+    socket.send_fds(connection, [json.dumps(request).encode()], [0, 1, 2])
+    answer = connection.recv(64)
+    if answer != {unlike!r}:
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+        signal.signal(signal.SIGTERM, lambda number, _: os.kill(int(answer), number))
+        status = int(connection.recv(64) or 1)
+        if status < 0:
+            if -status != signal.SIGKILL:
+                signal.signal(-status, signal.SIG_DFL)
+            os.kill(os.getpid(), -status)
+        os._exit(status)
+os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+"""
+"""Stands for its fork: it ends as the fork does, and the fork ends with it."""
+
+
+class Zygote:
+    """The process that forks, and the socket at which it is asked to; both end with this process."""
+
+    def __init__(self, kind: str, variables: Mapping[str, str]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="fuselight-zygote-")
+        self.path = str(Path(self._folder.name) / "socket")
+        self._process = subprocess.Popen(
+            [sys.executable, "-X", "utf8", zygote.__file__, kind, self.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=dict(variables),
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"ready\n"
+        self.pid = self._process.pid
+        atexit.register(self._close)
+
+    def _close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._folder.cleanup()
+
+    def interpreter(self) -> str:
+        """A program that is an interpreter whose host has torch imported."""
+        stub = Path(self.path).with_name("python")
+        text = _STUB.format(
+            python=sys.executable,
+            arguments=["-X", "utf8", zygote.LAUNCH],
+            path=self.path,
+            unlike=zygote.UNLIKE,
+        )
+        stub.write_text(text, encoding="utf-8")
+        stub.chmod(0o755)
+        return str(stub)
+
+    def fork(self, variables: Mapping[str, str]) -> ForkedProcess | None:
+        """Fork a process with pipes; None if it has to be started with these variables."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.connect(self.path)
+        (stdin, ours), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
+        request = {"folder": str(Path.cwd()), "variables": dict(variables)}
+        socket.send_fds(connection, [json.dumps(request).encode()], [stdin, stdout, stderr])
+        for descriptor in (stdin, stdout, stderr):
+            os.close(descriptor)
+        pipes = (open(ours, "wb"), open(out, "rb"), open(err, "rb"))  # noqa: PTH123, SIM115 - open as long as it
+        answer = connection.recv(64)
+        if answer != zygote.UNLIKE:
+            return ForkedProcess(int(answer), connection, *pipes)
+        connection.close()
+        for pipe in pipes:
+            pipe.close()
+        return None
+
+
+_ZYGOTES: list[Zygote] = []
+
+
+class ForkedProcess:
+    """A fork as subprocess.Popen shows a process."""
+
+    def __init__(
+        self, pid: int, connection: socket.socket, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> None:
+        self.pid = pid
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.returncode: int | None = None
+        self._connection = connection
+
+    def poll(self) -> int | None:
+        """Its exit status, None while it runs."""
+        return self._status(0.0)
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end; returns its exit status."""
+        status = self._status(timeout)
+        if status is None:
+            raise subprocess.TimeoutExpired(["fork"], timeout)
+        return status
+
+    def kill(self) -> None:
+        """Kill it, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _status(self, seconds: float) -> int | None:
+        if self.returncode is None:
+            self._connection.settimeout(seconds)
+            try:
+                self.returncode = int(self._connection.recv(64))
+            except (TimeoutError, BlockingIOError):
+                return None
+            self._connection.close()
+        return self.returncode
+
+
+@functools.cache
+def _zygote(kind: str, variables: tuple[tuple[str, str], ...]) -> Zygote:
+    started = Zygote(kind, dict(variables))
+    _ZYGOTES.append(started)
+    return started
+
+
+def _of(kind: str, variables: Mapping[str, str]) -> Zygote | None:
+    """The zygote of this process with these variables."""
+    if not sys.platform.startswith("linux"):
+        return None
+    lasting = {name: value for name, value in variables.items() if name != "PYTEST_CURRENT_TEST"}
+    return _zygote(kind, tuple(sorted(lasting.items())))
+
+
+def forks() -> list[psutil.Process]:
+    """Every fork that is alive, and what the forks have started."""
+    return [
+        process for started in _ZYGOTES for process in psutil.Process(started.pid).children(recursive=True)
+    ]
+
+
+def prepared_interpreter(variables: Mapping[str, str]) -> str:
+    """An interpreter for workers that are started with these variables."""
+    host = _of("host", variables)
+    return sys.executable if host is None else host.interpreter()
+
+
+def start_server(
+    command: Sequence[str], variables: Mapping[str, str], *, fresh: bool
+) -> ForkedProcess | subprocess.Popen[bytes]:
+    """Start a language server with pipes: a fork where that is possible and it need not be `fresh`, else `command`."""
+    server = None if fresh else _of("server", variables)
+    return (server and server.fork(variables)) or subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(variables),
+    )

@@ -68,3 +68,26 @@ test("every setting is documented, has a default and a scope", () => {
     assert.ok(value["scope"], `${name} has no scope`);
   }
 });
+
+test("skills for agents are there, are packaged, and name tools that the server has", () => {
+  const tools = new Set(
+    fs
+      .readdirSync(new URL("server/fuselight_server/agents/tools/", root))
+      .flatMap((name) => [
+        ...read(`server/fuselight_server/agents/tools/${name}`).matchAll(/ Tool\(\s*"(\w+)"/g),
+      ])
+      .map(([, name]) => name),
+  );
+  assert.ok(tools.size >= 10);
+  const skills: readonly { readonly path: string }[] = manifest.contributes.chatSkills;
+  assert.equal(skills.length, 1);
+  for (const { path } of skills) {
+    const named = [...read(path).matchAll(/^\|[^|]*\| `(\w+)` \|$/gm)].map(([, name]) => name ?? "");
+    assert.ok(named.length >= 10);
+    assert.deepEqual(
+      named.filter((name) => !tools.has(name)),
+      [],
+    );
+  }
+  assert.match(read(".vscodeignore"), /^!skills\//m);
+});

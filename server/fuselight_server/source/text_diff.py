@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _LAYOUT = re.compile(r"[\s'\"]+")
 """What a formatter changes within a line."""
@@ -52,7 +52,11 @@ def replacements(old: str, new: str) -> list[Replacement]:
     replacements: list[Replacement] = []
     for block in _aligned(whole, _without_line_end):
         replacements += _line_ends(block) if block.is_equal else _in_changed(block)
-    return replacements[::-1]
+    # Lines that are new after the last one begin where that ends: in the text around, another line may follow it.
+    end = _after((0, 0), old)
+    return [
+        replace(item, start=min(item.start, end), end=min(item.end, end)) for item in reversed(replacements)
+    ]
 
 
 def _lines(text: str) -> list[str]:

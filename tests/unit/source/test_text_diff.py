@@ -158,3 +158,15 @@ def test_lines_of_thousands_of_tokens_are_replaced_at_once() -> None:
     changes = document.become(new)
     assert time.process_time() - started < 2, "token by token it would take some 10 s"
     assert follow(changes, span_of(old, PIECES[0])) == (span_of(old, PIECES[0]), False)
+
+
+@pytest.mark.parametrize("after", ["\n", "\nmore\n"])
+@pytest.mark.parametrize("old", ["", "x = 1", "x = 1\ny = 2\n", "a\n\n", "é = '''\n'''"])
+@pytest.mark.parametrize("new", ["", "x = 1", "x = 1\ny = 2\n", "x  =  1\n\n\n", "é = '''\n'''\n"])
+def test_a_part_of_whole_lines_becomes_another_text_before_what_follows_it(
+    old: str, new: str, after: str
+) -> None:
+    document = SourceDocument("m.py", f"first\n{old}{after}")
+    last = 2 + old.count("\n")
+    document.replace((2, 0), (last, len(document.line_bytes(last))), new)
+    assert document.text == f"first\n{new}{after}"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+
+import pytest
 
 from tests.support.lsp_client import Client, Json
 from tests.support.lsp_notebook import ClientNotebook, write_notebook
+
+pytestmark = pytest.mark.torch
 
 IMPORTS = "import torch\n%matplotlib inline"
 LOST = "import os\nos.remove('nothing')\nlost = ("
@@ -34,7 +39,7 @@ def test_findings_of_a_run_are_in_their_cells(client: Client, folder: Path) -> N
     lens = client.request("textDocument/codeLens", {"textDocument": {"uri": notebook.cells[4]}})[0]
     client.command("fuselight.server.run", *lens["command"]["arguments"])
     asked = client.notified("fuselight/confirmRun")
-    assert "run cells 1 to 5 of my notes.ipynb and call f" in asked["detail"]
+    assert "run the cells up to cell 5 of my notes.ipynb and call f" in asked["detail"]
     assert asked["detail"].endswith(" Left out: cell 2 (does not parse); cell 3, line 2 (draws a plot).")
     ran(client)
     assert notebook.diagnostics() == [[], [("FL605", 0)], [], [], [("GB0059", 3)], []]
@@ -84,6 +89,32 @@ def test_a_fix_is_an_edit_of_its_cell(client: Client, folder: Path) -> None:
     assert list(changed) == [notebook.cells[1]]
     new = applied_to(branch, changed[notebook.cells[1]]["edits"])
     assert new == "# fuselight: g(f32[4])\ndef g(x):\n    return torch.where(x.sum() > 0, x + 1, x - 1)"
+
+
+def test_a_break_is_predicted_in_its_cell_while_it_is_typed(client: Client, folder: Path) -> None:
+    cells = (
+        "import torch",
+        "lost = (",
+        "# fuselight: f(f32[4])\ndef f(x):\n    y = x.sin()\n    return y.cos()",
+    )
+    notebook = ClientNotebook(client, write_notebook(folder / "n.ipynb", *cells), *cells)
+    client.command("fuselight.server.run", {"uri": notebook.cells[2], "target": "f"})
+    ran(client)
+    assert notebook.diagnostics() == [[], [("FL605", 0)], []]
+    notebook.edit(2, (3, 0), (3, 0), "    print(y)\n")
+
+    def is_predicted() -> bool:
+        time.sleep(0.05)  # so that the worker has a processor
+        notebook.lenses()
+        return notebook.diagnostics()[2] == [("GB0059", 3)]
+
+    client.until(is_predicted, "the predicted break")
+    [diagnostic] = client.diagnostics(notebook.cells[2])
+    assert "Predicted from your edit" in diagnostic["message"]
+    notebook.edit(2, (3, 0), (4, 0), "")
+    client.until(
+        lambda: not notebook.lenses() or notebook.diagnostics()[2] == [], "the end of the prediction"
+    )
 
 
 def test_two_notebooks_and_a_name_that_cells_define_twice(client: Client, folder: Path) -> None:

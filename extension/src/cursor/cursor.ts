@@ -8,13 +8,13 @@ import * as vscode from "vscode";
 import type { GraphTarget } from "../messages/graphs";
 import { targetAtRequest } from "../messages/protocol";
 import type { Lifecycle } from "../server/lifecycle";
-import { sourceOf } from "./source";
+import { kernelOf, sourceOf } from "./source";
 
-/** The lines of the cursor or the selection in a Python file, from 0, both inclusive; null elsewhere. */
+/** The lines of the cursor or the selection in a Python file or cell, from 0, both inclusive; null elsewhere. */
 export function linesAtCursor(): { uri: string; line: number; last: number } | null {
   const editor = vscode.window.activeTextEditor;
   const uri = editor?.document.uri;
-  if (editor?.document.languageId !== "python" || uri === undefined || sourceOf(uri) !== uri) {
+  if (editor?.document.languageId !== "python" || uri === undefined || kernelOf(uri) !== null) {
     return null;
   }
   const { start, end } = editor.selection;
@@ -29,7 +29,8 @@ export async function targetAtCursor(lifecycle: Lifecycle): Promise<GraphTarget 
   }
   const { uri, line } = lines;
   await lifecycle.ready();
-  return { uri, target: (await lifecycle.request(targetAtRequest, { uri, line }))?.target ?? null };
+  const target = (await lifecycle.request(targetAtRequest, { uri, line }))?.target ?? null;
+  return { uri: sourceOf(vscode.Uri.parse(uri)).toString(), target };
 }
 
 export function activeFolder(): string | null {

@@ -1,5 +1,5 @@
 /**
- * The files that URIs stand for: a generated kernel stands for its source file.
+ * The files that URIs stand for: a generated kernel stands for its source file, a cell for its notebook.
  *
  * Invariant: nothing is asked of the server; a URI has all of it.
  */
@@ -29,8 +29,15 @@ export function nameOf(id: KernelId): string {
   return partsOf(id, "").query;
 }
 
-/** The source file of a generated text; any other URI unchanged. */
+/** The source file of a generated text, the notebook of a cell; any other URI unchanged. */
 export function sourceOf(uri: vscode.Uri): vscode.Uri {
   const id = kernelOf(uri);
-  return id === null ? uri : vscode.Uri.parse(id.uri);
+  return id === null ? (notebookOf(uri) ?? uri) : vscode.Uri.parse(id.uri);
+}
+
+/** The open notebook that has a cell; null for any other URI. */
+function notebookOf(uri: vscode.Uri): vscode.Uri | null {
+  const has = (notebook: vscode.NotebookDocument) =>
+    notebook.getCells().some(({ document }) => document.uri.toString() === uri.toString());
+  return vscode.workspace.notebookDocuments.find(has)?.uri ?? null;
 }

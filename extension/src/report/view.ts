@@ -79,6 +79,12 @@ export function createReportView(lifecycle: Lifecycle, drop: Drop) {
         follow(vscode.window.activeTextEditor);
       }
     }),
+    vscode.workspace.onDidCloseNotebookDocument(({ uri }) => {
+      if (uri.toString() === shown?.toString()) {
+        void load(undefined);
+        follow(vscode.window.activeTextEditor);
+      }
+    }),
     tree,
     changed,
   );

@@ -49,7 +49,10 @@ export function createFixPreviews(lifecycle: Lifecycle) {
       const place = lifecycle.toRange(range);
       return place === null ? [] : [vscode.TextEdit.replace(place, newText)];
     });
-    const preview = vscode.Uri.from({ scheme, path: document.uri.path, query: String(++count) });
+    // The path selects the language: that of a cell would select the notebook's JSON.
+    const { path } = document.uri;
+    const shown = document.languageId === "python" && !path.endsWith(".py") ? `${path}.py` : path;
+    const preview = vscode.Uri.from({ scheme, path: shown, query: String(++count) });
     texts.set(preview.toString(), textAfter(document, made));
     return { document, edits: made, preview };
   }

@@ -129,7 +129,7 @@ export async function startCodeServer({
 }
 
 /** A new folder of extensions with this package in it, installed as a user does. */
-export function install(vsix) {
+export function install(vsix, beside = []) {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-extensions-"));
   const scratch = path.join(home, ".scratch");
   fs.mkdirSync(scratch);
@@ -141,7 +141,27 @@ export function install(vsix) {
   if (installed.status !== 0) {
     throw new Error(`${vsix} was not installed: ${installed.stdout}${installed.stderr}`);
   }
+  for (const folder of beside) {
+    addUnpacked(home, folder);
+  }
   return home;
+}
+
+/** Adds the folder of an extension to those that VS Code has installed, which it lists in a file. */
+function addUnpacked(home, folder) {
+  const { publisher, name, version } = JSON.parse(fs.readFileSync(path.join(folder, "package.json"), "utf8"));
+  const relativeLocation = `${publisher}.${name}-${version}`;
+  const place = path.join(home, relativeLocation);
+  fs.cpSync(folder, place, { recursive: true });
+  const list = path.join(home, "extensions.json");
+  const entry = {
+    identifier: { id: `${publisher}.${name}` },
+    version,
+    location: { $mid: 1, path: place, scheme: "file" },
+    relativeLocation,
+    metadata: {},
+  };
+  fs.writeFileSync(list, JSON.stringify([...JSON.parse(fs.readFileSync(list, "utf8")), entry]));
 }
 
 function environmentOf(home) {

@@ -34,7 +34,9 @@ export const test = base.extend({
   extensions: [
     // biome-ignore lint/correctness/noEmptyPattern: Playwright reads which fixtures it needs out of the pattern
     async ({}, use) => {
-      const installed = install(path.join(root, "fuselight.vsix"));
+      const installed = install(path.join(root, "fuselight.vsix"), [
+        path.join(import.meta.dirname, "jupyter_stub"),
+      ]);
       await use(installed);
       fs.rmSync(installed, { recursive: true, force: true });
     },

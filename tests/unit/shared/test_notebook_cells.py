@@ -23,10 +23,10 @@ def test_code_cells_are_read_in_order_without_their_outputs() -> None:
         code("k = 3"),
     ]
     read = read_cells(json.dumps({"nbformat": 4, "cells": cells}))
-    assert [(cell.id, cell.language, cell.text) for cell in read] == [
-        ("a", "python", "n = 1\nm = 2"),
-        ("cell-3", "python", ""),
-        ("cell-5", "python", "k = 3"),
+    assert [(cell.id, cell.language, cell.text, cell.number) for cell in read] == [
+        ("a", "python", "n = 1\nm = 2", 2),
+        ("cell-3", "python", "", 3),
+        ("cell-5", "python", "k = 3", 5),
     ]
 
 

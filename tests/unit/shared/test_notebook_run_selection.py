@@ -19,7 +19,9 @@ TORCH = "import torch\nfrom torch import nn\nimport matplotlib.pyplot as plt"
 
 
 def text_of(*cells: str) -> str:
-    return module_text(python_of_cell(Cell(str(number), "python", text)) for number, text in enumerate(cells))
+    return module_text(
+        python_of_cell(Cell(str(number), "python", text, number)) for number, text in enumerate(cells)
+    )
 
 
 def select(*cells: str, at: str = "") -> RunSelection:

@@ -15,7 +15,7 @@ from fuselight_server.source.notebooks.edits import (
 from fuselight_server.source.notebooks.module import module_of
 
 CELLS = ("a = 1\nb = 2", "%%time\nc = 3\n!ls\nd = 4", "", "%%bash\nls")
-MODULE = module_of(Cell(str(number), "python", text) for number, text in enumerate(CELLS))
+MODULE = module_of(Cell(str(number), "python", text, number) for number, text in enumerate(CELLS))
 LINES = MODULE.text.split("\n")
 
 

@@ -50,6 +50,7 @@ def test_random_notebooks_map_every_line_once() -> None:
                 str(n),
                 chosen.choice(["python", "sql"]),
                 "\n" * chosen.randrange(4) + chosen.choice(["", "%x", "x = 1"]),
+                n + 1,
             )
             for n in range(chosen.randrange(6))
         ]
@@ -78,10 +79,10 @@ def test_words_and_commands_of_a_line() -> None:
 def test_cells_that_are_no_part_of_the_program_have_notes() -> None:
     module = module_of(
         [
-            Cell("a", "python", "x = ("),
-            Cell("b", "sql", "SELECT 1"),
-            Cell("c", "python", "%%bash\nls"),
-            Cell("d", "python", ""),
+            Cell("a", "python", "x = (", 1),
+            Cell("b", "sql", "SELECT 1", 2),
+            Cell("c", "python", "%%bash\nls", 4),
+            Cell("d", "python", "", 5),
         ]
     )
     assert [(note.line, note.message.partition(":")[0]) for note in module.notes] == [

@@ -113,7 +113,6 @@ class Server(LanguageServer):
         )
         self.state = State()
         self.notebooks = OpenNotebooks()
-        self.state.notebook_obstacle = self.notebooks.obstacle
         self.cell_messages = CellMessages(self.notebooks)
         self.wire.cell_messages = self.cell_messages
         self.analysis: Analysis

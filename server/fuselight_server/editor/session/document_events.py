@@ -97,7 +97,7 @@ class DocumentEvents:
         document = self._state.at(path)
         if document is None or not document.runnable:
             return
-        if document.reading().syntax_error is not None and not document.is_notebook:  # its other cells run
+        if document.reading().syntax_error is not None and document.module is None:  # its other cells run
             self._state.log(f"no run of {path}: it does not parse")
             return
         self._targets.drop_lost(path)

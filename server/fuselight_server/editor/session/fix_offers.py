@@ -19,6 +19,7 @@ from fuselight_server.editor.session.recent import Recent
 from fuselight_server.editor.session.verified_results import current_text, has_its_texts
 from fuselight_server.fixes.rewrites.families import RefusedRewrite
 from fuselight_server.fixes.verification.fixer import Fixer
+from fuselight_server.source.notebooks.edits import obstacle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.rewrites.families import Remedy
     from fuselight_server.source.reading import Reading
 
+_NOT_OPEN = "the notebook is not open"
 _MOST_OFFERS = 100
 MOST_KNOWN = 16
 """Targets whose findings, and files whose exact fixes, are remembered."""
@@ -196,9 +198,14 @@ class FixOffers:
         return LineFixes(offers, (*fixes.refused, *refused))
 
     def _notebook_obstacle(self, offer: FixOffer) -> str:
-        texts = ((path, offer.before[path], text) for path, text in offer.remedy.texts.items())
-        notebooks = (self._state.notebook_obstacle(*text) for text in texts if text[0].endswith(SUFFIX))
-        return next(filter(None, notebooks), "")
+        notebooks = ((path, new) for path, new in offer.remedy.texts.items() if path.endswith(SUFFIX))
+        for path, new in notebooks:
+            document = self._state.at(path)
+            module = document.module if document is not None else None
+            why = obstacle(module, new) if module is not None else _NOT_OPEN
+            if why:
+                return why
+        return ""
 
     async def _findings_of(self, result: CaptureResult) -> tuple[Finding, ...]:
         """The findings as a verification sees them: by the report alone, so that it finds the same ones again."""

@@ -5,11 +5,9 @@ Invariant: the words come from the same reading of the text that decides in the 
 
 from __future__ import annotations
 
-import bisect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.notebooks.module_text import split_module
 from fuselight.shared.notebooks.run_selection import select_statements
 
 if TYPE_CHECKING:
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.notebooks.run_selection import LeftOut
     from fuselight_server.editor.session.state import Document
+    from fuselight_server.source.notebooks.module import NotebookModule
 
 _NAMED = 4
 """Statements that a question names."""
@@ -27,31 +26,35 @@ class NotebookSteps:
     """What runs."""
 
     cells: str
-    """As in `run cells 1 to 3`."""
+    """As in `run the cells up to cell 3 of n.ipynb`."""
     left_out: str
-    """A sentence with a blank before it; empty where all of these cells runs."""
+    """A sentence with a blank before it; empty where all of these cells run."""
 
 
-def notebook_steps(document: Document, names: Iterable[str]) -> NotebookSteps:
-    """Say what runs for the targets `names` of a notebook."""
+def notebook_steps(document: Document, names: Iterable[str]) -> NotebookSteps | None:
+    """Say what runs for the targets `names` of a notebook; None for a file."""
+    module = document.module
+    if module is None or not module.cells:
+        return None
     wanted = set(names)
     lines = [target.def_line for target in document.reading().targets if target.name in wanted]
-    text = document.source.text
-    firsts = [first for first, _ in split_module(text)]
-    last = max(lines, default=document.source.line_count)
-    number = bisect.bisect_right(firsts, last)
-    left_out = select_statements(text, last).left_out
-    words = [_words(item, firsts) for item in left_out[:_NAMED]]
+    last = max(lines, default=module.cells[-1].first_line)
+    place = module.place(last)
+    number = place.cell.number if place is not None else module.cells[-1].number
+    left_out = select_statements(module.text, last).left_out
+    words = [_words(item, module) for item in left_out[:_NAMED]]
     if len(left_out) > _NAMED:
         words.append(f"{len(left_out) - _NAMED} more statements")
     return NotebookSteps(
-        "cell 1" if number <= 1 else f"cells 1 to {number}",
+        "the cell" if module.cells[0].number == number else f"the cells up to cell {number}",
         f" Left out: {'; '.join(words)}." if words else "",
     )
 
 
-def _words(item: LeftOut, firsts: list[int]) -> str:
-    number = bisect.bisect_right(firsts, item.line)
+def _words(item: LeftOut, module: NotebookModule) -> str:
+    place = module.place(item.line)
+    if place is None:
+        return item.reason
     if item.is_broken:
-        return f"cell {number} (does not parse)"
-    return f"cell {number}, line {item.line - firsts[number - 1] + 1} ({item.reason})"
+        return f"cell {place.cell.number} (does not parse)"
+    return f"{place.words} ({item.reason})"

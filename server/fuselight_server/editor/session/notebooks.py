@@ -14,7 +14,6 @@ from fuselight.shared.notebooks.cells import Cell
 from fuselight.shared.notebooks.module_text import module_text
 from fuselight_server.editor.session.state import Document
 from fuselight_server.source.document import SourceDocument
-from fuselight_server.source.notebooks.edits import obstacle
 from fuselight_server.source.notebooks.module import NotebookModule, module_of
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
     from fuselight_server.source.notebooks.module import ModuleCell
     from fuselight_server.source.text_changes import Change
-
-NOT_OPEN = "the notebook is not open"
 
 
 @dataclass
@@ -43,14 +40,20 @@ class Notebook:
         """Start with the cells of the client. `path` is None where it is no file."""
         self.uri = uri
         self.cells = list(cells)
-        self.module = self._current()
+        module = self._current()
         self.document = Document(
             uri=uri,
             path=path or uri,
             version=version,
-            source=SourceDocument(path or uri, self.module.text),
+            source=SourceDocument(path or uri, module.text),
             runnable=path is not None,
+            module=module,
         )
+
+    @property
+    def module(self) -> NotebookModule:
+        """The cells as the document has them."""
+        return self.document.module or NotebookModule()
 
     def cell(self, uri: str) -> OpenCell | None:
         """Return a cell by its URI."""
@@ -58,8 +61,8 @@ class Notebook:
 
     def _current(self) -> NotebookModule:
         return module_of(
-            Cell(cell.document.uri, cell.language, cell.document.source.text)
-            for cell in self.cells
+            Cell(cell.document.uri, cell.language, cell.document.source.text, number)
+            for number, cell in enumerate(self.cells, 1)
             if cell.is_code
         )
 
@@ -67,7 +70,7 @@ class Notebook:
         """Make the text of the document that of the cells; returns how places in it move."""
         new = self._current()
         changes = list(_edits(self.document.source, self.module, new))
-        self.module = new
+        self.document.module = new
         return changes
 
 
@@ -125,14 +128,3 @@ class OpenNotebooks:
         if not isinstance(uri, str):
             return None
         return next((book for book in self._by_uri.values() if book.module.cell(uri) is not None), None)
-
-    def at(self, path: str) -> Notebook | None:
-        """Return the notebook of a file."""
-        return next((book for book in self._by_uri.values() if book.document.path == path), None)
-
-    def obstacle(self, path: str, old: str, new: str) -> str:
-        """Why a notebook cannot be changed to the text `new` of its module; empty where it can."""
-        notebook = self.at(path)
-        if notebook is None or notebook.module.text != old:
-            return NOT_OPEN
-        return obstacle(notebook.module, new)

@@ -74,10 +74,7 @@ class RunPermissions:
         if program is not None:
             return program_question(asked.folder, asked.keys, asked.executable, program, explicit=explicit)
         document = self._state.at(asked.keys[0].path)
-        is_notebook = document is not None and document.is_notebook
-        steps = (
-            notebook_steps(document, [key.name for key in asked.keys]) if document and is_notebook else None
-        )
+        steps = notebook_steps(document, [key.name for key in asked.keys]) if document is not None else None
         return folder_question(asked.folder, asked.keys, asked.executable, explicit=explicit, notebook=steps)
 
     def _answer(self, asked: AskedRuns, program: str | None) -> bool | None:

@@ -12,7 +12,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.files import disk_lines, disk_text, within
 from fuselight_server.base.settings import Settings
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Running
+    from fuselight_server.source.notebooks.module import NotebookModule
     from fuselight_server.source.reading import Reading
     from fuselight_server.source.text_changes import Change
 
@@ -59,16 +59,13 @@ class Document:
     version: int
     source: SourceDocument
     runnable: bool
-    """Whether it is a file on disk; untitled buffers and notebooks are not."""
+    """Whether it is a file on disk; an untitled buffer or notebook is none."""
+    module: NotebookModule | None = None
+    """For a notebook: its cells, whose lines are those of the source."""
 
     def reading(self) -> Reading:
         """Read the source as it is now."""
         return self.source.reading()
-
-    @property
-    def is_notebook(self) -> bool:
-        """Whether it is the module of a notebook's cells."""
-        return self.path.endswith(SUFFIX)
 
     def line(self, number: int) -> str | None:
         """Text of the 1-based line without its end; None beyond the last one."""
@@ -161,8 +158,6 @@ class State(ResultsByTier):
         self.client_settings: object = None
         """The settings that came with the start, for a client that cannot be asked."""
         self.log_lines: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
-        self.notebook_obstacle: Callable[[str, str, str], str] = lambda _path, _old, _new: ""
-        """Why a notebook's cells cannot be edited from one text of its module to another; empty where they can."""
         self.on_log: Callable[[str], None] = lambda _line: None
         self.on_change: Callable[[], None] = lambda: None
         """Called whenever there is something new for `take_changes` to return."""

@@ -29,7 +29,7 @@ class ModuleCell:
 
     id: str
     number: int
-    """1-based, among the code cells of the notebook."""
+    """As `Cell.number`."""
     first_line: int
     """The line of the module that is its first row."""
     python: PythonCell
@@ -124,8 +124,8 @@ def module_of(cells: Iterable[Cell]) -> NotebookModule:
     """Return the module of the code cells of a notebook, in their order."""
     placed: list[ModuleCell] = []
     line = 2
-    for number, cell in enumerate(cells, 1):
-        placed.append(ModuleCell(cell.id, number, line, python_of_cell(cell)))
+    for cell in cells:
+        placed.append(ModuleCell(cell.id, cell.number, line, python_of_cell(cell)))
         line = placed[-1].last_line + 2
     return NotebookModule(tuple(placed))
 

@@ -72,6 +72,7 @@ report; the end column is the one after the last character. Unknown values are n
 | in `findings` | |
 |---|---|
 | `path`, `line`, `column`, `end_line`, `end_column` | the location, in your code |
+| `cell` | of a notebook: the number of the code cell; lines are those of the cell |
 | `code` | torch's `GB....` or Fuselight's [`FL...`](findings) |
 | `severity` | `error`, `warning`, `information` or `hint` |
 | `title`, `message` | one line, and the full explanation |

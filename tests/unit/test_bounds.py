@@ -57,7 +57,7 @@ FINITE = {
     ("fuselight/shared/version.py", "version"): "it takes nothing",
     ("fuselight_server/explain/findings/common/catalogue.py", "_pages"): "it takes nothing",
     ("fuselight_server/execution/runs/kept_answers.py", "_rules_key"): "it takes nothing",
-    ("fuselight_server/kernel/cell_names.py", "_names"): "the dataclasses of a report",
+    ("fuselight_server/commands/renamed_lines.py", "_names"): "the dataclasses of a report",
 }
 """Caches without a size: where, and what bounds them."""
 

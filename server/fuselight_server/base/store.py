@@ -26,7 +26,9 @@ from fuselight.shared.foreign_files import (
     read_regular,
     write_whole,
 )
-from fuselight.shared.report import Report
+from fuselight.shared.kernel_calls import calls_of_notebook
+from fuselight.shared.notebooks.cells import SUFFIX, NotebookError, read_cells
+from fuselight.shared.report import Report, text_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -144,7 +146,22 @@ def read_gzip(path: Path, limit: int) -> bytes:
 
 
 def recorded_calls(report: Report | None, path: str) -> dict[str, tuple[str, ...]]:
-    """The calls in `path` that a run recorded, by target name, for the ladder's rung `recorded`."""
+    """The calls in `path` that a run recorded, by target name, for the ladder's rung `recorded`.
+
+    Of a notebook, those that its own kernel has recorded come first.
+    """
+    return {**_calls_of_run(report, path), **(_calls_of_kernel(path) if path.endswith(SUFFIX) else {})}
+
+
+def _calls_of_kernel(path: str) -> dict[str, tuple[str, ...]]:
+    try:
+        cells = read_cells(read_regular(path))
+    except (OSError, NotebookError):
+        return {}
+    return calls_of_notebook(path, {text_key(cell.text) for cell in cells})
+
+
+def _calls_of_run(report: Report | None, path: str) -> dict[str, tuple[str, ...]]:
     calls: dict[str, dict[str, None]] = {}
     for recorded_call in report.recorded if report is not None else ():
         if os.path.realpath(recorded_call.path) == os.path.realpath(path):

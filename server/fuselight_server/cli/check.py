@@ -20,6 +20,7 @@ from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.cli.world_options import add_world_options, link_option, world_option
 from fuselight_server.commands.check import analyze, fix_command
+from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.explain.findings import Thresholds
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.warm import WarmOutcome
 
 _FACT_FORMATS = ("text", "json")
-"""Formats that can carry the values of expressions."""
+"""Formats that can carry the values of expressions, and name the cells of notebooks."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -179,6 +180,9 @@ def _named_size(pair: str) -> tuple[str, int]:
 
 def _print(outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutcome | None) -> None:
     terminal = standard_output(options.color)
+    command = fix_command(outcome, tuple(options.target or ())) if options.format in _FACT_FORMATS else ""
+    if options.format in _FACT_FORMATS:
+        outcome = check_in_cells(outcome)
     if options.format == "text":
         from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415 - one format is printed
 
@@ -195,7 +199,7 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutco
             from fuselight_server.cli.formats.jobs_caches import print_warm  # noqa: PLC0415 - only with --warm
 
             print_warm(starts, terminal)
-        if command := fix_command(outcome, tuple(options.target or ())):
+        if command:
             terminal.print(f"Try `{command}`: it compiles and compares each known fix before you apply it.")
         report_problems(outcome, "analyze")
         return
@@ -205,7 +209,6 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutco
     if options.format == "json":
         from fuselight_server.cli.formats.json import as_data  # noqa: PLC0415 - the same
 
-        command = fix_command(outcome, tuple(options.target or ()))
         link = link_option(options) if _has_worlds(outcome) else None
         data = as_data(outcome, with_facts=options.facts, fix_command=command, link=link)
         if starts is not None:

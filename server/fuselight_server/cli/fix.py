@@ -13,6 +13,7 @@ from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.fix import fix
+from fuselight_server.commands.notebook_cells import fix_in_cells
 
 if TYPE_CHECKING:
     import argparse
@@ -63,6 +64,7 @@ def execute(options: argparse.Namespace) -> int:
     from fuselight_server.cli.formats.fixes import fixes_as_json, print_fixes  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
+    outcome = fix_in_cells(outcome)
     if options.format == "json":
         terminal.write_data(fixes_as_json(outcome) + "\n")
     else:

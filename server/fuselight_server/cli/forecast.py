@@ -16,6 +16,7 @@ from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.forecast import forecast
+from fuselight_server.commands.notebook_cells import forecast_in_cells
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -40,6 +41,7 @@ def execute(options: Namespace) -> int:
     forecast_outcome = complete(options, forecast, **analysis_options(options), tries_changes=options.verify)
     outcome, trials = forecast_outcome.checked, forecast_outcome.trials
     shown = dataclasses.replace(outcome, reports=list(forecast_outcome.reports))
+    shown, trials = forecast_in_cells(shown, trials)
     from fuselight_server.cli.formats.forecast import as_json, print_forecasts  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)

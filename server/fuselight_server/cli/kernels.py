@@ -14,6 +14,7 @@ from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.kernels import generate
+from fuselight_server.commands.notebook_cells import check_in_cells
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Device
@@ -59,6 +60,7 @@ def execute(options: argparse.Namespace) -> int:
     pairs = tuple(options.why or ())
     details = Details(source=options.source, graphs=options.graphs, asm=options.asm, pairs=pairs)
     terminal = standard_output(options.color)
+    outcome = check_in_cells(outcome)
     if options.format == "json":
         terminal.write_data(as_json(outcome, details) + "\n")
     else:

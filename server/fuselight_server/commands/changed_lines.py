@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.git import ask_git
+from fuselight_server.commands.notebook_lines import lines_in_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,7 +50,8 @@ class ChangedLines:
 
     def _touches(self, span: Span) -> bool:
         ranges = self.lines.get(os.path.realpath(span.path), ())
-        return any(span.line < lines.stop and lines.start <= span.last_line for lines in ranges)
+        first, last = lines_in_file(span) if ranges else (span.line, span.last_line)
+        return any(first < lines.stop and lines.start <= last for lines in ranges)
 
 
 def _places(finding: Finding) -> Iterator[Span]:

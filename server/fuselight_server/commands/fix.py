@@ -24,9 +24,10 @@ from fuselight_server.commands.targets import readings_of, report_each
 from fuselight_server.fixes.rewrites.families import FixClass
 from fuselight_server.fixes.verification.file_texts import FileText
 from fuselight_server.fixes.verification.fixer import Attempt, Fixer, FixOptions, FixStatus
+from fuselight_server.fixes.verification.notebook_texts import NotebookText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from fuselight_server.source.reading import Reading
 
 __all__ = ["Attempt", "FindingRefusal", "FixOutcome", "FixStatus", "FixedFiles", "fix"]
-
-
-_NOTEBOOK = "fixes of a notebook are applied in an editor"
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,8 @@ class FixOutcome:
     diff: str = ""
     refusals: tuple[FindingRefusal, ...] = ()
     """Rewrites that are not offered, with the reasons."""
+    before: dict[str, str] = field(default_factory=dict)
+    """The text of each file as it was read, by path: lines of attempts are lines of it."""
     texts: dict[str, str] = field(default_factory=dict)
     """The whole text of each file with the fixes that have passed, by path."""
 
@@ -109,7 +109,13 @@ async def fix(
         )
         checked = await report_each(options, show, token, files.report_of, after_all=files.fix_all)
     outcome = FixOutcome(
-        checked, files.attempts, files.unsolved, files.diff(), tuple(files.refusals), dict(files.fixer.texts)
+        checked,
+        files.attempts,
+        files.unsolved,
+        files.diff(),
+        tuple(files.refusals),
+        files.texts_read(),
+        dict(files.fixer.texts),
     )
     if writes:
         files.write(checked)
@@ -217,11 +223,10 @@ class FixedFiles:
     # Files
 
     def _file(self, path: str) -> FileText | None:
-        if path.endswith(SUFFIX):
-            return None
         if path not in self._files:
+            kind = NotebookText if path.endswith(SUFFIX) else FileText
             try:
-                self._files[path] = FileText.read(path)
+                self._files[path] = kind.read(path)
             except (OSError, SyntaxError, ValueError, LookupError):
                 self._files[path] = None
         return self._files[path]
@@ -238,27 +243,30 @@ class FixedFiles:
             if path in self._given and not self._writes:
                 continue
             file = self._file(path)
-            why = (
-                _NOTEBOOK
-                if path.endswith(SUFFIX)
-                else "it cannot be read"
-                if file is None
-                else file.obstacle(text)
-            )
+            why = "it cannot be read" if file is None else file.obstacle(text)
             if why:
                 return f"{shown_path(path)}: {why}"
         return ""
+
+    def texts_read(self) -> dict[str, str]:
+        """The text of each file as it was read."""
+        return {path: file.text for path, file in self._files.items() if file is not None}
 
     def diff(self) -> str:
         """The unified diff of all fixes that passed."""
         return "".join(line for path in sorted(self.fixer.texts) for line in self._diff_of(path))
 
     def _diff_of(self, path: str) -> Iterator[str]:
-        old, name = self._text(path) or "", shown_path(path)
-        # Not by `splitlines`, which also splits at form feeds.
-        lines = [list(io.StringIO(text, newline="")) for text in (old, self.fixer.texts[path])]
-        for line in difflib.unified_diff(lines[0], lines[1], f"a/{name}", f"b/{name}"):
-            yield line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
+        file, new = self._file(path), self.fixer.texts[path]
+        parts: Iterable[tuple[str, str, str]] = [("", self._text(path) or "", new)]
+        if file is not None and path not in self._given:
+            parts = file.parts(new)
+        for part, *texts in parts:
+            name = shown_path(path) + part
+            # Not by `splitlines`, which also splits at form feeds.
+            lines = [list(io.StringIO(text, newline="")) for text in texts]
+            for line in difflib.unified_diff(lines[0], lines[1], f"a/{name}", f"b/{name}"):
+                yield line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
 
     def write(self, outcome: CheckOutcome) -> None:
         """Write the texts. Fixes that share a file with one that cannot be written are not written either."""

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fuselight_server.commands.renamed_lines import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fuselight.shared.kernel_cells import CellText
     from fuselight.shared.report import Report
-
-_LINES = ("line", "end_line")
-_LINES_OF_FRAME = ("frame_line", "rest_from", "resumed")
-"""Lines of the function whose place is next to them."""
 
 
 @dataclass(frozen=True)
@@ -60,57 +57,19 @@ def _lines(code: str, text: str) -> Sequence[int]:
 
 def with_cell_names(report: Report, cells: Mapping[str, NamedCell]) -> Report:
     """The report with the path and the lines of the cells."""
-    renamed: Report = _Renaming(cells).renamed(report)
-    return dataclasses.replace(renamed, roots=(*report.roots, str(Path.cwd())))
+    folder = str(Path(next(iter(cells))).parent) if cells else ""
 
+    def place(path: str, line: int) -> tuple[str, int] | None:
+        cell = cells.get(path)
+        return (cell.path, cell.line(line)) if cell is not None else None
 
-@dataclass(frozen=True)
-class _Renaming:
-    cells: Mapping[str, NamedCell]
-
-    def renamed(self, value: Any) -> Any:
-        """A value of the report, whatever it holds."""
-        if isinstance(value, tuple):
-            return tuple(map(self.renamed, value)) if value else value
-        if isinstance(value, str):
-            return self._text(value)
-        if isinstance(value, dict):
-            return {key: self.renamed(item) for key, item in value.items()}
-        if not dataclasses.is_dataclass(value) or isinstance(value, type):
-            return value
-        changes = {name: self.renamed(getattr(value, name)) for name in _names(type(value))}
-        cell = self.cells.get(getattr(value, "path", ""))
-        if cell is not None:
-            changes |= {
-                name: cell.line(line) for name in _LINES if (line := getattr(value, name, None)) is not None
-            }
-        changes |= self._lines_of_frame(value)
-        return dataclasses.replace(value, **changes)
-
-    def _lines_of_frame(self, value: Any) -> dict[str, int]:
-        places = (getattr(value, "location", None), *getattr(value, "stack", ())[:1])
-        cell = next(
-            (self.cells[place.path] for place in places if getattr(place, "path", "") in self.cells), None
-        )
-        if cell is None:
-            return {}
-        lines = ((name, getattr(value, name, None)) for name in _LINES_OF_FRAME)
-        return {name: cell.line(line) for name, line in lines if line is not None}
-
-    def _text(self, text: str) -> str:
+    def text(words: str) -> str:
         """A text with the names of cells: messages of torch have paths."""
-        known = self.cells.get(text)
+        known = cells.get(words)
         if known is not None:
             return known.path
-        for path, cell in self.cells.items() if self._folder and self._folder in text else ():
-            text = text.replace(path, Path(cell.path).name)
-        return text
+        for path, cell in cells.items() if folder and folder in words else ():
+            words = words.replace(path, Path(cell.path).name)
+        return words
 
-    @functools.cached_property
-    def _folder(self) -> str:
-        return str(Path(next(iter(self.cells))).parent) if self.cells else ""
-
-
-@functools.cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+    return dataclasses.replace(renamed(report, place, text), roots=(*report.roots, str(Path.cwd())))

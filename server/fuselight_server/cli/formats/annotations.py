@@ -17,6 +17,8 @@ from fuselight_server.base.finding import Severity, rank
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import printable
 from fuselight_server.commands.baseline import fingerprint
+from fuselight_server.commands.notebook_cells import check_in_cells
+from fuselight_server.commands.notebook_lines import cell_of, line_in_file
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common import catalogue
 from fuselight_server.explain.findings.common.causes import same_cause
@@ -40,23 +42,32 @@ MOST_RESULTS = 25_000
 
 def as_github(outcome: CheckOutcome) -> str:
     """The outcome as workflow commands, one a line."""
-    lines = [_command(finding, outcome) for finding in outcome.findings]
+    shown = check_in_cells(outcome)
+    lines = [_command(finding, shown) for finding in shown.findings]
     lines += [f"::error title=Fuselight::{_data(f'{item.what}: {item.why}')}" for item in outcome.problems]
     return "\n".join(lines)
 
 
 def _command(finding: Finding, outcome: CheckOutcome) -> str:
     place = outcome.sources.place(finding.span)
+    file, cell = cell_of(finding.span.path)
+    first, last = (line_in_file(finding.span.path, line)[1] for line in (place.line, place.end_line))
     properties = {
-        "file": shown_path(finding.span.path),
-        "line": str(place.line),
-        "endLine": str(place.end_line),
+        "file": shown_path(file),
+        "line": str(first),
+        "endLine": str(last),
         "title": f"{finding.code} {finding.title}",
     }
-    if place.line == place.end_line:  # columns mean nothing to GitHub across lines
+    if place.line == place.end_line and cell is None:  # columns mean nothing to GitHub across lines
         properties |= {"col": str(place.column), "endColumn": str(place.end_column)}
     named = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{_LEVELS[finding.severity][0]} {named}::{_data(finding.message or finding.title)}"
+    return f"::{_LEVELS[finding.severity][0]} {named}::{_data(_in_cell(finding) + (finding.message or finding.title))}"
+
+
+def _in_cell(finding: Finding) -> str:
+    """`cell 3, line 2: `; empty for a file that is no notebook."""
+    _, cell = cell_of(finding.span.path)
+    return f"cell {cell}, line {finding.span.line}: " if cell is not None else ""
 
 
 def _data(text: str) -> str:
@@ -69,11 +80,13 @@ def _property(text: str) -> str:
 
 def as_sarif(outcome: CheckOutcome) -> str:
     """The outcome as SARIF text."""
-    findings = outcome.findings
+    marks = [fingerprint(finding, outcome.sources, Path.cwd()) for finding in outcome.findings]
+    outcome = check_in_cells(outcome)
+    findings = list(zip(outcome.findings, marks, strict=True))
     if len(findings) > MOST_RESULTS:
-        findings = sorted(findings, key=rank)[:MOST_RESULTS]
+        findings = sorted(findings, key=lambda pair: rank(pair[0]))[:MOST_RESULTS]
     left_out = len(outcome.findings) - len(findings)
-    rules = {finding.code: finding for finding in findings}
+    rules = {finding.code: finding for finding, _ in findings}
     order = {code: index for index, code in enumerate(sorted(rules))}
     run = {
         "tool": {
@@ -94,7 +107,7 @@ def as_sarif(outcome: CheckOutcome) -> str:
                 + [_left_out(left_out)] * bool(left_out),
             }
         ],
-        "results": [_result(finding, order[finding.code], outcome) for finding in findings],
+        "results": [_result(finding, order[finding.code], outcome, mark) for finding, mark in findings],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2)
@@ -123,13 +136,14 @@ def _rule(code: str, example: Finding) -> dict[str, Any]:
     return rule
 
 
-def _result(finding: Finding, rule: int, outcome: CheckOutcome) -> dict[str, Any]:
+def _result(finding: Finding, rule: int, outcome: CheckOutcome, mark: str) -> dict[str, Any]:
+    """A result. `mark`: what identifies it when its lines have moved."""
     sources = outcome.sources
     return {
         "ruleId": finding.code,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity][1],
-        "message": {"text": f"{finding.title}\n\n{finding.message}".strip()},
+        "message": {"text": f"{_in_cell(finding)}{finding.title}\n\n{finding.message}".strip()},
         "locations": [{"physicalLocation": _location(finding.span, sources)}],
         "relatedLocations": [
             {
@@ -139,7 +153,7 @@ def _result(finding: Finding, rule: int, outcome: CheckOutcome) -> dict[str, Any
             }
             for index, item in enumerate((*finding.related, *same_cause(finding)))
         ],
-        "partialFingerprints": {"fuselight/v2": fingerprint(finding, sources, Path.cwd())},
+        "partialFingerprints": {"fuselight/v2": mark},
         "occurrenceCount": finding.count,
         "properties": {"target": finding.target, "tier": finding.tier.value, "inputs": finding.inputs},
     }
@@ -152,14 +166,13 @@ def _relative_uri(path: str) -> str:
 
 
 def _location(span: Span, sources: SourceFiles) -> dict[str, Any]:
-    place, shown = sources.place(span), shown_path(span.path)
+    file, cell = cell_of(span.path)
+    place, shown = sources.place(span), shown_path(file)
     is_absolute = Path(shown).is_absolute()
+    first, last = (line_in_file(span.path, line)[1] for line in (place.line, place.end_line))
+    # Columns of a cell are not those of its JSON.
+    columns = {"startColumn": place.column, "endColumn": place.end_column} if cell is None else {}
     return {
-        "artifactLocation": {"uri": Path(span.path).as_uri() if is_absolute else _relative_uri(shown)},
-        "region": {
-            "startLine": place.line,
-            "startColumn": place.column,
-            "endLine": place.end_line,
-            "endColumn": place.end_column,
-        },
+        "artifactLocation": {"uri": Path(file).as_uri() if is_absolute else _relative_uri(shown)},
+        "region": {"startLine": first, "endLine": last, **columns},
     }

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.commands.notebook_lines import cell_of
+
 if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding, Span
     from fuselight_server.commands.sources import SourceFiles
@@ -21,6 +23,12 @@ def position_as_json(span: Span, sources: SourceFiles) -> dict[str, int]:
         "end_line": place.end_line,
         "end_column": place.end_column,
     }
+
+
+def file_and_line(path: str, line: int) -> dict[str, str | int]:
+    """A line and its file, with the number of the cell in a notebook."""
+    file, cell = cell_of(path)
+    return {"path": file, **({"cell": cell} if cell is not None else {}), "line": line}
 
 
 def severity_word(finding: Finding) -> str:

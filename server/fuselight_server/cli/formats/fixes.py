@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.cli.formats.finding_parts import file_and_line
 from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.json import SCHEMA, fix_first_as_json, problems_as_json
 from fuselight_server.commands.fix import FixStatus
@@ -89,8 +90,7 @@ def fixes_as_json(outcome: FixOutcome) -> str:
 
 def _refusal(refusal: FindingRefusal) -> dict[str, Any]:
     return {
-        "path": refusal.finding.span.path,
-        "line": refusal.finding.span.line,
+        **file_and_line(refusal.finding.span.path, refusal.finding.span.line),
         "code": refusal.finding.code,
         "kind": refusal.refusal.kind,
         "title": refusal.refusal.title,
@@ -100,8 +100,7 @@ def _refusal(refusal: FindingRefusal) -> dict[str, Any]:
 
 def _fix(attempt: Attempt) -> dict[str, Any]:
     return {
-        "path": attempt.finding.span.path,
-        "line": attempt.line,
+        **file_and_line(attempt.finding.span.path, attempt.line),
         "code": attempt.finding.code,
         "target": attempt.finding.target,
         "kind": attempt.remedy.kind,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight.shared.report import Outcome as CompileOutcome
-from fuselight_server.cli.formats.finding_parts import position_as_json, severity_word
+from fuselight_server.cli.formats.finding_parts import file_and_line, position_as_json, severity_word
+from fuselight_server.commands.notebook_lines import cell_of
 from fuselight_server.explain.findings.common.counts import counts
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ def fix_first_as_json(
         if (finding.span.path, finding.span.line) == (cost.path, cost.line)
     ]
     return {
-        "path": cost.path,
-        "line": cost.line,
+        **file_and_line(cost.path, cost.line),
         "title": lines[0].words(fix=verified(lines[0])),
         "gain": lines[0].gain,
         "codes": codes,
@@ -133,7 +133,8 @@ def finding_as_json(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
 
 
 def _place(span: Span, sources: SourceFiles) -> dict[str, Any]:
-    return {"path": span.path, **position_as_json(span, sources)}
+    file, cell = cell_of(span.path)
+    return {"path": file, **({"cell": cell} if cell is not None else {}), **position_as_json(span, sources)}
 
 
 def _target(report: Report, unchanged_since: datetime | None) -> dict[str, Any]:
@@ -144,9 +145,8 @@ def _target(report: Report, unchanged_since: datetime | None) -> dict[str, Any]:
         if item.outcome is CompileOutcome.COMPILED and item.graph
     }
     return {
-        "path": report.target.path,
+        **file_and_line(report.target.path, report.target.line),
         "name": report.target.name or "__main__",
-        "line": report.target.line,
         "kind": report.target.kind,
         "tier": report.tier.value,
         "rung": report.inputs.rung.value if report.inputs else None,

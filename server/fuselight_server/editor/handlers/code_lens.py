@@ -13,6 +13,7 @@ import itertools
 import os
 from typing import TYPE_CHECKING
 
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.formatting import format_lines
 from fuselight_server.editor.handlers import job_lines
@@ -402,7 +403,7 @@ def inputs_words(inputs: Inputs) -> str:
         Rung.PROVIDER: "inputs",
         Rung.DUMMY_INPUTS: "inputs from the model's dummy_inputs",
         Rung.ANNOTATIONS: "inputs from its annotations",
-        Rung.RECORDED: "inputs recorded by fuselight run",
+        Rung.RECORDED: f"inputs recorded by {'the kernel' if inputs.path.endswith(SUFFIX) else 'fuselight run'}",
         Rung.MAIN: "inputs from the __main__ block",
         Rung.SCRIPT: "inputs from the file itself",
         Rung.PROGRAM: "inputs from fuselight run",

@@ -6,12 +6,12 @@ sees the URI of a cell, and a client never gets a line of a notebook's module. W
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from fuselight_server.source.notebooks import words
 from fuselight_server.source.notebooks.edits import cell_edit
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ _NAMES = frozenset(
 """Keys whose texts are no prose."""
 _PROGRAM_WORDS = frozenset({"FL401", "FL402", "FL403"})
 """Codes whose texts repeat the words of a program, which may name other lines."""
-_MENTION = re.compile(
-    r"`[^`]*`|[^\s`'\"()]+\.pyw? on lines? [\d, and-]+|(?:(?P<file>[^\s`'\"()]+\.ipynb) on )?"
-    r"\b(?:line (?P<line>\d+)|lines (?P<first>\d+)-(?P<last>\d+))\b"
-)
 
 
 @dataclass(frozen=True)
@@ -302,16 +298,4 @@ def _notification(uri: str, diagnostics: list[Json], notebook: Notebook | None) 
 def in_cells(text: str, notebook: Notebook) -> str:
     """Return a text with the lines of a notebook's module named by their cells: `line 12` as `cell 3, line 2`."""
     name = notebook.document.path.replace("\\", "/").rpartition("/")[2]
-
-    def words(mention: re.Match[str]) -> str:
-        if mention["file"] and not mention["file"].endswith(name):
-            return mention[0]
-        place = notebook.module.place(int(mention["line"] or mention["first"] or 0))
-        if place is None:
-            return mention[0]
-        if mention["line"]:
-            return place.words
-        last = place.row + 1 + int(mention["last"]) - int(mention["first"])
-        return f"cell {place.cell.number}, lines {place.row + 1}-{last}"
-
-    return _MENTION.sub(words, text) if "line" in text else text
+    return words.in_cells(text, name, notebook.module)

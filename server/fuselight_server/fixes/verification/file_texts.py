@@ -11,6 +11,7 @@ import os
 import stat
 import tempfile
 import tokenize
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,12 +35,20 @@ class FileText:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return cls(path, data, encoding, data.decode(encoding))
 
+    def encoded(self, text: str) -> bytes:
+        """The content of the file with a text. Raises UnicodeEncodeError."""
+        return text.encode(self.encoding)
+
+    def parts(self, text: str) -> Iterator[tuple[str, str, str]]:
+        """Name, old and new text of each part that a diff shows."""
+        yield "", self.text, text
+
     def obstacle(self, text: str) -> str:
         """Why `text` cannot be written into the file now; empty if it can."""
         try:
             if read_regular(self.path) != self.data:
                 return "the file has changed since it was read"
-            text.encode(self.encoding)
+            self.encoded(text)
             mode = Path(self.path).stat().st_mode
         except UnicodeEncodeError:
             return f"the fix needs characters that the file's encoding, {self.encoding}, does not have"
@@ -60,7 +69,7 @@ class FileText:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}", suffix=".new")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(text.encode(self.encoding))
+                file.write(self.encoded(text))
             Path(name).chmod(stat.S_IMODE(target.stat().st_mode))
             Path(name).replace(target)
         except BaseException:

@@ -79,13 +79,18 @@ def _touched(first: int, last: int, start: tuple[int, int], end: tuple[int, int]
 
 def obstacle(module: NotebookModule, new: str) -> str:
     """Why the text of a module cannot become `new` by edits of its cells; empty where it can."""
-    before = _LINE.findall(module.text)
     try:
-        for first, last, text in _replaced(before, _LINE.findall(new)):
-            cell_edit(module, (first, 0), (last, 0), text)
+        cell_edits(module, new)
     except NoCellEditError as error:
         return str(error)
     return ""
+
+
+def cell_edits(module: NotebookModule, new: str) -> tuple[CellEdit, ...]:
+    """Return the edits of cells that make the text of a module `new`, in their order. Raises NoCellEditError."""
+    before = _LINE.findall(module.text)
+    parts = _replaced(before, _LINE.findall(new))
+    return tuple(cell_edit(module, (first, 0), (last, 0), text) for first, last, text in parts)
 
 
 def _replaced(before: list[str], after: list[str]) -> Iterator[tuple[int, int, str]]:

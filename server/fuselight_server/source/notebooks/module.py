@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import PYTHON, NotebookError, read_cells
-from fuselight.shared.notebooks.module_text import module_text, python_of_cell
+from fuselight.shared.notebooks.commands import PythonCell
+from fuselight.shared.notebooks.module_text import module_text, python_of_cell, split_module
 from fuselight.shared.notebooks.run_selection import broken_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight.shared.notebooks.cells import Cell
-    from fuselight.shared.notebooks.commands import PythonCell
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,16 @@ def module_of(cells: Iterable[Cell]) -> NotebookModule:
         placed.append(ModuleCell(cell.id, cell.number, line, python_of_cell(cell)))
         line = placed[-1].last_line + 2
     return NotebookModule(tuple(placed))
+
+
+def module_of_text(text: str) -> NotebookModule:
+    """Return the module with a text, whose cells have no commands: that is known of their notebook alone."""
+    parts = list(split_module(text))
+    cells = []
+    for number, (line, lines) in enumerate(parts, 1):
+        rows = lines[:-1] if number == len(parts) and lines[-1:] == [""] else lines
+        cells.append(ModuleCell(str(number), number, line, PythonCell(tuple(rows))))
+    return NotebookModule(tuple(cells))
 
 
 def parse_notebook(data: str | bytes) -> NotebookModule:

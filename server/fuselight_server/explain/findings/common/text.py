@@ -10,6 +10,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Rung
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _rung(inputs: Inputs, line: int | None) -> str:
         Rung.PROVIDER: "provider function",
         Rung.DUMMY_INPUTS: "the model's dummy_inputs",
         Rung.ANNOTATIONS: "shape annotations",
-        Rung.RECORDED: "recorded by fuselight run",
+        Rung.RECORDED: f"recorded by {'the kernel' if inputs.path.endswith(SUFFIX) else 'fuselight run'}",
         Rung.MAIN: "__main__ block",
         Rung.SCRIPT: "calls of the file itself",
         Rung.PROGRAM: "fuselight run",

@@ -52,7 +52,8 @@ class AgentSession:
         """As `path`, of a file or folder that exists or has an unsaved text. Raises ArgumentError."""
         path = self.path(text)
         if not path.exists() and str(path) not in self.host.texts():
-            raise ArgumentError(f"there is no file or folder `{text}`")
+            folders = ", ".join(f"`{folder}`" for folder in self.host.folders())
+            raise ArgumentError(f"there is no file or folder `{text}`. Paths are relative to {folders}")
         return path
 
     async def permit(self, paths: Iterable[Path], caller: Caller) -> None:

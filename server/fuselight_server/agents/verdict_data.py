@@ -96,19 +96,19 @@ def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
         "findings_kept": _cut(map(_line, verdict.kept), _MOST_FINDINGS),
         "inputs": [call.text for call in report.inputs.calls[:5]] if report.inputs is not None else [],
         "compared": _cut(verdict.tried, _MOST_CASES),
-        "not_compared": _cut(
-            [
-                *(
-                    f"{name}: raises an exception before and after the change"
-                    for name in verdict.not_accepted
-                ),
-                *(f"{name}: no time was left" for name in verdict.not_reached),
-            ],
-            _MOST_CASES,
-        ),
+        "not_compared": _not_compared(verdict),
         "notes": list(verdict.notes),
         "torch": report.versions.torch or "",
     }
+
+
+def _not_compared(verdict: PatchVerdict) -> list[str]:
+    """Which further calls were not compared, by the reason."""
+    reasons = (
+        ("raise an exception before and after the change", verdict.not_accepted),
+        ("no time was left", verdict.not_reached),
+    )
+    return [f"{reason}: {', '.join(_cut(names, _MOST_CASES))}" for reason, names in reasons if names]
 
 
 def _numbers(report: Report) -> dict[str, int]:

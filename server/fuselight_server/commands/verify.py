@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.commands.fix_parts import parts_of
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import report_each
-from fuselight_server.fixes.verification.fixer import Fixer
 from fuselight_server.fixes.verification.patches import AllowedChange, PatchVerdict, patch_of, verify_patch
 from fuselight_server.fixes.verification.verdict import VerdictKind
 
@@ -79,6 +77,9 @@ async def verify(
     `case_seconds`: time for further calls of each text, 0 for the calls of the inputs alone; `inductor`: as in
     `Fixer`.
     """
+    from fuselight_server.commands.fix_parts import parts_of  # noqa: PLC0415 - with LibCST
+    from fuselight_server.fixes.verification.fixer import Fixer  # noqa: PLC0415 - the same
+
     verdicts: list[PatchVerdict] = []
     changed: dict[str, str] = {}
     with owned_folder("verify") as folder:

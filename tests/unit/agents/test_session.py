@@ -261,6 +261,8 @@ def test_a_check_of_nothing_says_so(project: Path) -> None:
     async def script(client: MemoryClient) -> None:
         (problem,) = (await client.data("check", paths=["plain.py"]))["problems"]
         assert "Nothing ran" in problem
+        result = await client.call("check", paths=["plain.py"])
+        assert result["content"][0]["text"].startswith("No findings in the source, and nothing ran.\n")
         (problem,) = (await client.data("check", paths=["broken.py"]))["problems"]
         assert "broken.py:1: syntax error" in problem
 

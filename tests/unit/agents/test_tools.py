@@ -7,6 +7,8 @@ import difflib
 import json
 import runpy
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ from fuselight.shared.report import (
     Verification,
 )
 from fuselight_server.agents.catalog import TOOLS
+from fuselight_server.agents.tools import traces
+from fuselight_server.commands.warm import WarmState
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy
 from tests.support.agents import MemoryClient, talk, toolbox_of
 from tests.support.command import AnsweringWorker, run_cli
@@ -507,3 +511,28 @@ def test_candidates_come_as_a_diff_that_applies(project: Path, monkeypatch: pyte
 
     talk(lambda: toolbox_of(project), script)
     assert (project / "model.py").read_text() == TEXT
+
+
+def test_code_without_findings_needs_no_fix(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "model.py").write_text(QUIET)
+    AnsweringWorker(lambda _request: scale(project / "model.py", QUIET)).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "fix_candidates", paths=["model.py"])
+        assert (data["findings"], data["diff"]) == (0, "")
+        assert text == "The targets have no findings: there is nothing to fix."
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_each_state_of_a_second_start_has_its_words() -> None:
+    assert {state.value for state in WarmState} | {""} == traces.STATES.keys()
+
+
+def test_the_server_starts_without_what_only_fixes_need() -> None:
+    """A client waits for the start of the server each time that it opens a project."""
+    modules = (
+        "import sys, fuselight_server.agents.toolbox; print('libcst' in sys.modules, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", modules], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

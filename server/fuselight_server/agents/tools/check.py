@@ -116,7 +116,7 @@ def _unfinished(outcome: CheckOutcome) -> Iterable[str]:
 
 
 def _lines(data: dict[str, Any]) -> Iterable[str]:
-    where = format_count(len(data["targets"]), "target")
+    where = format_count(len(data["targets"]), "target") if data["targets"] else "the source, and nothing ran"
     number = format_count(data["total"], "finding") if data["total"] else "no findings"
     yield f"{number[0].upper()}{number[1:]} in {where}."
     if data["fix_first"]:

@@ -13,7 +13,6 @@ from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.agents.verdict_data import VERDICT_SCHEMA, verdict_lines, verify_data
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.unified_diff import DiffError, apply_diff
-from fuselight_server.commands.fix import FixStatus, fix
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, VerdictKind, verify
 
@@ -34,6 +33,8 @@ async def _fix_candidates(session: AgentSession, arguments: dict[str, Any], call
     await session.permit(paths, caller)
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        from fuselight_server.commands.fix import fix  # noqa: PLC0415 - LibCST is half of the server's start
+
         notices: list[str] = []
         outcome = await fix(
             session.options(paths, arguments["targets"], notices=notices),
@@ -52,11 +53,12 @@ def _candidates(outcome: FixOutcome, notices: list[str]) -> ToolAnswer:
     refusals = list(dict.fromkeys(map(_refusal, outcome.refusals)))
     data: dict[str, Any] = {
         "fixes": [_fix(attempt) for attempt in outcome.attempts[:_MOST_FIXES]],
-        "verified": sum(attempt.status is FixStatus.PASSED for attempt in outcome.attempts),
+        "verified": sum(attempt.has_passed for attempt in outcome.attempts),
         "diff": diff,
         "rest": rest,
         "not_offered": refusals[:_MOST_REFUSALS],
         "without_known_fix": outcome.unsolved,
+        "findings": len(outcome.checked.findings),
         "problems": problem_texts(outcome.checked.problems),
         "notices": notices,
     }
@@ -64,14 +66,13 @@ def _candidates(outcome: FixOutcome, notices: list[str]) -> ToolAnswer:
 
 
 def _fix(attempt: Attempt) -> dict[str, Any]:
-    passed = attempt.status is FixStatus.PASSED
     return {
         "path": shown_path(attempt.finding.span.path),
         "line": attempt.line,
         "code": attempt.finding.code,
         "title": attempt.remedy.title,
         "class": (attempt.fix_class if attempt.has_passed else attempt.remedy.fix_class).value,
-        "status": "verified" if passed else attempt.status.value,
+        "status": "verified" if attempt.has_passed else attempt.status.value,
         "why": attempt.why,
         "effect": attempt.effect,
         "compared": list(attempt.tried[:_MOST_FIXES]),
@@ -85,6 +86,9 @@ def _refusal(refusal: FindingRefusal) -> str:
 
 
 def _candidate_lines(data: dict[str, Any]) -> Iterator[str]:
+    if not data["findings"] and not data["problems"]:
+        yield "The targets have no findings: there is nothing to fix."
+        return
     yield f"{format_count(data['verified'], 'verified fix', 'verified fixes')}. Nothing was written."
     for row in data["fixes"]:
         effect = f"{row['effect']}, " if row["effect"] else ""
@@ -171,6 +175,7 @@ FIX_CANDIDATES = Tool(
             "Known changes that do not fit this code, with the reason", {"type": "string"}
         ),
         "without_known_fix": {"type": "integer"},
+        "findings": {"type": "integer", "description": "Findings of the code as it is"},
         "problems": list_schema("What could not be determined", {"type": "string"}),
     },
     Effects(runs_code=True),

@@ -16,7 +16,6 @@ from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.base.formatting import format_ratio, format_size, format_spread, format_time
 from fuselight_server.commands.bench import measure
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.commands.tune import check_output, find_fastest
 from fuselight_server.explain.benchmarks.history_diff import changes_in_words, compare, label
 from fuselight_server.explain.benchmarks.page import View
 from fuselight_server.explain.benchmarks.page import page as measured_page
@@ -193,6 +192,8 @@ async def _tune(session: AgentSession, arguments: dict[str, Any], caller: Caller
     paths = [session.existing(path) for path in arguments["paths"]]
     names = _names(arguments["try_configurations"], candidates)
     await session.permit(paths, caller)
+    from fuselight_server.commands.tune import check_output, find_fastest  # noqa: PLC0415 - with LibCST
+
     check_output(paths, None)
     plan = TunePlan(
         work=_WORKS.get(arguments["work"]),

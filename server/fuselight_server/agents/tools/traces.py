@@ -24,7 +24,6 @@ from fuselight_server.commands.comparison import check_paths, compare_opened, on
 from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.commands.verify import verify
-from fuselight_server.commands.warm import WarmState, warm
 from fuselight_server.explain.benchmarks.history_diff import changes_in_words, label
 from fuselight_server.explain.benchmarks.history_diff import compare as compare_runs
 from fuselight_server.jobs.caches.words import CACHE_NAMES, STATE_NAMES, sentence
@@ -221,6 +220,8 @@ async def _explain_cache_miss(session: AgentSession, arguments: dict[str, Any], 
     await session.permit(paths, caller)
 
     async def start_twice(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        from fuselight_server.commands.warm import warm  # noqa: PLC0415 - with LibCST
+
         options = session.options(paths, arguments["targets"], seconds=600.0, memory_mb=16384)
         return _missed_in_starts(await warm(options, show, token))
 
@@ -256,8 +257,9 @@ def _summary_row(
         "missed": lost[:_MOST_LOST],
         "rest": f"{len(lost) - _MOST_LOST} more" if len(lost) > _MOST_LOST else "",
         "totals": [
-            f"{CACHE_NAMES[total.cache]}{' (remote)' if total.is_remote else ''}: {total.hits} hits, "
-            f"{total.misses} misses, {total.bypasses} bypasses"
+            f"{CACHE_NAMES[total.cache]}{' (remote)' if total.is_remote else ''}: "
+            f"{format_count(total.hits, 'hit')}, {format_count(total.misses, 'miss', 'misses')}, "
+            f"{format_count(total.bypasses, 'bypass', 'bypasses')}"
             for total in (caches.totals if caches is not None else ())
         ],
         "compared_with": caches.compared_with if caches is not None else None,
@@ -289,17 +291,18 @@ def _missed(rows: list[dict[str, Any]], problems: list[str]) -> ToolAnswer:
     return ToolAnswer("\n".join([*lines, *problems]) or "Nothing was compiled.", data)
 
 
-_STATES = {
-    WarmState.WARM.value: "the second start read everything from the caches",
-    WarmState.COMPILED_AGAIN.value: "the second start compiled again",
-    WarmState.NOTHING_COMPILED.value: "nothing was compiled",
-    WarmState.FAILED.value: "it could not be started",
+STATES = {
+    "warm": "the second start read everything from the caches",
+    "compiled_again": "the second start compiled again",
+    "nothing_compiled": "nothing was compiled",
+    "failed": "it could not be started",
     "": "caches of the job",
 }
+"""By the value of a `WarmState`; empty for a job."""
 
 
 def _missed_lines(row: dict[str, Any]) -> Iterator[str]:
-    yield f"{row['name']}: {_STATES[row['state']]}"
+    yield f"{row['name']}: {STATES[row['state']]}"
     yield from (f"  {total}" for total in row["totals"])
     for lost in row["missed"]:
         yield f"  {_lost_line(lost)}"

@@ -37,6 +37,8 @@ NOT_IN_A_TRACE = {
 """Codes of findings that a run alone has."""
 ELSEWHERE = frozenset({"FL201"})
 """Codes whose line may differ: a trace has the origin of few guards, and then the line of the function's `def`."""
+WRAPPED = frozenset({"FL101"})
+"""Codes whose function may differ: a run knows what a wrapper of an installed package wraps, a trace has its name."""
 _COMPARED = ("FL1", "FL2", "FL3", "FL4", "GB")
 
 
@@ -73,12 +75,14 @@ class Agreement:
 def agreement(of_run: set[Place], of_trace: set[Place], own: Container[str]) -> Agreement:
     """Compare places. `own`: names of the project's files.
 
-    A finding in an installed package is on the line of the target in a run, which knows what it was asked to compile,
-    and on the line of the package in a trace.
+    A finding in an installed package is on the line of the target in a run, which knows what it was asked to compile.
+    In a trace without a line of the program that led to it, it is on the line of the package or on line 1.
     """
     missing, surplus = sorted(of_run - of_trace), sorted(of_trace - of_run)
-    libraries = {code for file, _, code in surplus if file not in own}
-    moved = libraries | {code for _, _, code in surplus if code in ELSEWHERE}
+    known = {
+        place for place in surplus if place[0] not in own or place[1] == 1 or place[2] in ELSEWHERE | WRAPPED
+    }
+    moved = {code for _, _, code in known} | WRAPPED
     codes = {code for _, _, code in of_run}
     left = [place for place in missing if place[2] not in moved]
     return Agreement(
@@ -86,9 +90,5 @@ def agreement(of_run: set[Place], of_trace: set[Place], own: Container[str]) -> 
         tuple(place for place in missing if place[2] in moved),
         tuple(place for place in left if place[2] in NOT_IN_A_TRACE),
         tuple(place for place in left if place[2] not in NOT_IN_A_TRACE),
-        tuple(
-            place
-            for place in surplus
-            if place[2] not in codes or (place[0] in own and place[2] not in ELSEWHERE)
-        ),
+        tuple(place for place in surplus if place not in known or place[2] not in codes),
     )

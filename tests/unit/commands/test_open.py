@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from fuselight.shared.report import Location, NotCompiled, NotCompiledKind
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands import open as opening
 from fuselight_server.commands.open import OpenedJob, OpenRequest, open_jobs
+from fuselight_server.jobs.reports.conversion import without_wrappers
 from fuselight_server.jobs.reports.mapping import AmbiguousFile, LineState
-from tests.support.job_logs import SOURCE, log_of, open_job, project, written
+from tests.support.job_logs import REASON, SOURCE, log_of, open_job, project, written
+from tests.support.trace_logs import artifact, record
 
 
 def lines_of(job: OpenedJob) -> list[tuple[str, int, str]]:
@@ -189,3 +192,39 @@ def test_a_cancel_ends_the_reading(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run())
     assert time.monotonic() - started < 60
+
+
+LIBRARY = "/env/lib/python3.11/site-packages/lib/layers.py"
+
+
+def test_a_break_in_a_package_is_on_the_line_of_the_program_that_led_to_it(tmp_path: Path) -> None:
+    """torch prints the stack of a break from the compiled function on; its start has the program's line."""
+    source = project(tmp_path / "source", {"train.py": "import lib\n\nlib.net(1)\n"})
+    frames = [("/job/train.py", 3, "<module>"), (LIBRARY, 7, "wrapper")]
+    stack = [{"line": line, "name": name, "filename": path} for path, line, name in frames]
+    reason = REASON.split("User code traceback:")[0].format(path=LIBRARY)
+    reason += f'User code traceback:\n  File "{LIBRARY}", line 7, in wrapper\n    print(x)\n'
+    metrics = {"co_name": "wrapper", "co_filename": LIBRARY, "co_firstlineno": 5}
+    log = (
+        record("dynamo_start", {"stack": stack})
+        + artifact("dynamo_graph_break_reason", reason)
+        + record("compilation_metrics", metrics)
+    )
+    job = open_job(written(tmp_path / "logs", {"0": log}), source)
+    (finding,) = job.findings
+    assert (finding.code, Path(finding.span.path).name, finding.span.line) == ("GB0059", "train.py", 3)
+
+
+def test_a_wrapper_of_a_package_repeats_no_finding_of_what_it_wraps() -> None:
+    def row(path: str, *lines: tuple[str, int], gb_id: str = "GB0033") -> NotCompiled:
+        stack = tuple(Location(file, line) for file, line in lines)
+        return NotCompiled(NotCompiledKind.SKIPPED, "f", Location(path, 1), "", stack=stack, gb_id=gb_id)
+
+    own, inner = "/here/net.py", (("/here/net.py", 5), ("/here/net.py", 9))
+    function = row(own, *inner)
+    wrapper = row(LIBRARY, (LIBRARY, 7), *inner)
+    other_cause = row(LIBRARY, (LIBRARY, 7), *inner, gb_id="GB0059")
+    other_line = row(LIBRARY, (LIBRARY, 7), (own, 6))
+    rows = [wrapper, function, other_cause, other_line]
+    assert without_wrappers(rows, {own}) == [function, other_cause, other_line]
+    assert without_wrappers([wrapper], {own}) == [wrapper]

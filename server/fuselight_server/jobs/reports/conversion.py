@@ -54,7 +54,7 @@ from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind
 from fuselight_server.jobs.trace_log.payloads import read_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from fuselight.shared.report import Stack
     from fuselight_server.jobs.reports.errors import LoggedError
@@ -106,6 +106,7 @@ class _Conversion:
         for compiled in self._process.compiles:
             self._add(compiled)
         facts, target = self._facts, self._target()
+        facts.not_compiled = without_wrappers(facts.not_compiled, frozenset(self._files.local.values()))
         seconds = sum(compiled.seconds or 0.0 for compiled in facts.compiles)
         return Report(
             versions=self._versions(),
@@ -285,6 +286,8 @@ class _Conversion:
         above, traced = _split(stack, frame)
         if not traced or (traced[-1].path, traced[-1].line) != (location.path, location.line):
             above, traced = (stack, (location,))
+        # torch prints some stacks from the compiled function on: its callers are in the record of its start.
+        above = max(above, self._caller(compiled), key=len)
         return Break(
             compile_id=str(compiled.id),
             ids=tuple(link.gb_id for link in graph_break.chain),
@@ -402,6 +405,24 @@ NOT_LOGGED = (
     ),
 )
 """What no trace has: the subject, and what it has instead."""
+
+
+def without_wrappers(rows: list[NotCompiled], own: Container[str]) -> list[NotCompiled]:
+    """Leave out wrappers of installed packages that are not compiled for what is in the job's function in them.
+
+    A trace does not say what a wrapper wraps; the function itself is not compiled for the same line.
+    """
+    of_own = [row for row in rows if row.location.path in own and row.stack]
+    return [
+        row
+        for row in rows
+        if row.location.path in own
+        or not any(row.gb_id == other.gb_id and _ends_with(row.stack, other.stack) for other in of_own)
+    ]
+
+
+def _ends_with(stack: Stack, end: Stack) -> bool:
+    return len(stack) > len(end) and stack[-len(end) :] == end
 
 
 def _split(stack: Stack, frame: Frame) -> tuple[Stack, Stack]:

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.lsp_client import CAPABILITIES, Client, Json, variables
+from tests.support.lsp_client import CAPABILITIES, Client, Json
 from tests.support.prepared import forks, prepared_interpreter
 
 Start = Callable[..., Client]
@@ -19,7 +19,7 @@ Start = Callable[..., Client]
 
 def interpreter(*args: str, executable: str | None = None) -> Json:
     """The interpreter as an extension delivers it. Its workers have torch imported, unless the test names another."""
-    executable = executable or prepared_interpreter(variables())
+    executable = executable or prepared_interpreter()
     return {"executable": executable, "args": list(args), "why": "the test's own"}
 
 

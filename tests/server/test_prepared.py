@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.lsp_client import DEADLINE, variables
-from tests.support.prepared import forks, prepared_interpreter
+from tests.support.lsp_client import DEADLINE
+from tests.support.prepared import forks, prepared_interpreter, variables
 from tests.support.zygote import LAUNCH
 
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(sys.platform != "linux", reason="needs fork")]
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.skipif(sys.platform != "linux", rea
 def start(folder: Path, **changes: str) -> subprocess.Popen[bytes]:
     """A worker as a server starts it."""
     return subprocess.Popen(
-        [prepared_interpreter(variables()), "-X", "utf8", LAUNCH],
+        [prepared_interpreter(), "-X", "utf8", LAUNCH],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=folder,

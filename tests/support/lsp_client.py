@@ -6,7 +6,6 @@ Invariant: every message of the server is kept in order, so that a failed wait c
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 import time
@@ -14,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.prepared import start_server
+from tests.support.prepared import start_server, variables
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 120.0
@@ -45,15 +44,6 @@ CAPABILITIES: Json = {
         "workspaceEdit": {"documentChanges": True, "changeAnnotationSupport": {}},
     },
 }
-
-
-def variables(*, write_bytecode: bool = False) -> dict[str, str]:
-    """The variables of a server, which it passes to its workers."""
-    path = os.pathsep.join((str(ROOT / "compiler"), str(ROOT / "server")))
-    environment = {**os.environ, "PYTHONPATH": path}
-    if not write_bytecode:
-        environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    return environment
 
 
 class Client:

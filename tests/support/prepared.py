@@ -145,19 +145,27 @@ class ForkedProcess:
         return self.returncode
 
 
+def variables(base: Mapping[str, str] = os.environ, *, write_bytecode: bool = False) -> dict[str, str]:
+    """The variables of a server, which it passes to its workers."""
+    path = os.pathsep.join((str(ROOT / "compiler"), str(ROOT / "server")))
+    environment = {**base, "PYTHONPATH": path}
+    if not write_bytecode:
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    return environment
+
+
+_AT_START = dict(os.environ)
+"""Not those that a test has changed when it is the first to need a fork."""
+
+
 @functools.cache
-def _zygote(kind: str, variables: tuple[tuple[str, str], ...]) -> Zygote:
-    started = Zygote(kind, dict(variables))
-    _ZYGOTES.append(started)
-    return started
-
-
-def _of(kind: str, variables: Mapping[str, str]) -> Zygote | None:
-    """The zygote of this process with these variables."""
+def _zygote(kind: str) -> Zygote | None:
+    """The zygote of this process."""
     if not sys.platform.startswith("linux"):
         return None
-    lasting = {name: value for name, value in variables.items() if name != "PYTEST_CURRENT_TEST"}
-    return _zygote(kind, tuple(sorted(lasting.items())))
+    started = Zygote(kind, variables(_AT_START))
+    _ZYGOTES.append(started)
+    return started
 
 
 def forks() -> list[psutil.Process]:
@@ -167,21 +175,21 @@ def forks() -> list[psutil.Process]:
     ]
 
 
-def prepared_interpreter(variables: Mapping[str, str]) -> str:
-    """An interpreter for workers that are started with these variables."""
-    host = _of("host", variables)
+def prepared_interpreter() -> str:
+    """An interpreter for workers that are started with `variables()`."""
+    host = _zygote("host")
     return sys.executable if host is None else host.interpreter()
 
 
 def start_server(
-    command: Sequence[str], variables: Mapping[str, str], *, fresh: bool
+    command: Sequence[str], environment: Mapping[str, str], *, fresh: bool
 ) -> ForkedProcess | subprocess.Popen[bytes]:
     """Start a language server with pipes: a fork where that is possible and it need not be `fresh`, else `command`."""
-    server = None if fresh else _of("server", variables)
-    return (server and server.fork(variables)) or subprocess.Popen(
+    server = None if fresh else _zygote("server")
+    return (server and server.fork(environment)) or subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=dict(variables),
+        env=dict(environment),
     )

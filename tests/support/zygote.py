@@ -27,7 +27,8 @@ LAUNCH = os.path.join(TOP, "compiler", "fuselight", "worker", "launch.py")  # no
 UNLIKE = b"unlike"
 """The answer to a request whose variables differ."""
 _LARGEST = 1 << 20
-_OF_A_TEST = frozenset({"PYTEST_CURRENT_TEST"})
+_READ_LATER = frozenset({"PYTEST_CURRENT_TEST", "XDG_STATE_HOME"})
+"""Variables that decide nothing of what is imported, and differ from test to test."""
 
 
 def host() -> Callable[[], int]:
@@ -155,7 +156,7 @@ class Zygote:
 
 
 def _comparable(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in variables.items() if name not in _OF_A_TEST}
+    return {name: value for name, value in variables.items() if name not in _READ_LATER}
 
 
 if __name__ == "__main__":

@@ -20,6 +20,13 @@ from pathlib import Path
 from node_tools import CACHE, ROOT, Unavailable, npm_ci
 
 PYTHONS = ("3.14", "3.13", "3.12", "3.11", "3.10")
+TARGETS = {
+    "linux-x64": "x86_64-unknown-linux-gnu",
+    "linux-arm64": "aarch64-unknown-linux-gnu",
+    "darwin-arm64": "aarch64-apple-darwin",
+    "win32-x64": "x86_64-pc-windows-msvc",
+}
+"""Platforms by the names of the registries, with those of uv: the libraries have wheels for these."""
 LOCK = ROOT / "bundled" / "requirements.lock"
 LIBRARIES = ROOT / "bundled" / "libs"
 UV = "uv==0.13.8"
@@ -84,15 +91,17 @@ def bundle_libraries(platform: str | None = None) -> Path:
     return LIBRARIES
 
 
-def package(platform: str | None = None, *, scan_secrets: bool = True) -> Path:
+def package(platform: str | None = None, *, target: str | None = None, scan_secrets: bool = True) -> Path:
     """Build the `.vsix` at the root of the repository; returns its path.
+
+    `target` is the registries' name of a platform, one of `TARGETS`: the package then says which it is for.
 
     vsce looks for secrets in every file, which takes most of its time: tests of the package go without.
     """
     node = npm_ci(ROOT)
-    bundle_libraries(platform)
+    bundle_libraries(TARGETS[target] if target is not None else platform)
     node.run(["extension/build.mjs", "--release"])
-    vsix = ROOT / "fuselight.vsix"
+    vsix = ROOT / (f"fuselight-{target}.vsix" if target is not None else "fuselight.vsix")
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         stage = Path(scratch)
         _stage(stage)
@@ -102,6 +111,7 @@ def package(platform: str | None = None, *, scan_secrets: bool = True) -> Path:
             "--allow-missing-repository",
             "--no-rewrite-relative-links",
         ]
+        arguments += ["--target", target] if target is not None else []
         arguments += ["--out", str(vsix), *([] if scan_secrets else ["--allow-package-all-secrets"])]
         vsce = ROOT / "node_modules" / "@vscode" / "vsce" / "vsce"
         node.run([vsce, *arguments], directory=stage)
@@ -197,16 +207,20 @@ def _uv() -> list[str]:
 
 
 def main() -> None:
-    """Command line: `bundle.py [--libraries-only] [--platform NAME]`."""
+    """Command line: `bundle.py [--libraries-only] [--platform NAME | --target NAME]`."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--libraries-only", action="store_true", help="fill bundled/libs and stop")
-    parser.add_argument("--platform", help="uv's name of another platform")
+    platforms = parser.add_mutually_exclusive_group()
+    platforms.add_argument("--platform", help="uv's name of another platform")
+    platforms.add_argument(
+        "--target", choices=TARGETS, help="a platform by the registries' name: the package is for it alone"
+    )
     options = parser.parse_args()
     try:
         if options.libraries_only:
-            every = [bundle_libraries(options.platform)]
+            every = [bundle_libraries(TARGETS.get(options.target, options.platform))]
         else:
-            every = [package(options.platform), runtime_wheel()]
+            every = [package(options.platform, target=options.target), runtime_wheel()]
     except Unavailable as why:
         sys.exit(str(why))
     for path in every:

@@ -58,6 +58,11 @@ def test_the_page_of_devices_is_the_catalogue() -> None:
     assert written == _script("devices_page").page(), "run scripts/devices_page.py"
 
 
+def test_the_table_of_editors_is_what_the_server_decides() -> None:
+    script = _script("editors_page")
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run scripts/editors_page.py"
+
+
 def test_the_extension_has_the_fields_of_the_pages() -> None:
     script = _script("message_types")
     assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run scripts/message_types.py"

@@ -169,3 +169,37 @@ def test_an_answer_outlasts_the_server(connect: Start, tmp_path: Path, state: Co
     client.command("fuselight.server.cancel", {"uri": uri})
     client.command("fuselight.server.askAgain", {"uri": uri})
     assert state.answers() == ()
+
+
+@pytest.mark.parametrize("refuses", ["an error", "an answer"])
+def test_an_edit_that_the_user_refuses_is_no_failure(connect: Start, tmp_path: Path, refuses: str) -> None:
+    folder = project(tmp_path)
+    recorded = next(client for client in CLIENTS if client.name == "eglot")
+    client, _ = start(connect, recorded, folder)
+    client.open(folder / "model.py")
+    client.applies = False
+    if refuses == "an error":
+        client.unknown = frozenset({"workspace/applyEdit"})
+    client.command("fuselight.server.applyEdit", {"label": "Ignore GB0170", "edit": {"changes": {}}})
+    message = client.notified("window/showMessage")
+    assert message["message"].startswith("`Ignore GB0170` was not applied: ")
+    assert message["type"] != SEVERE
+
+
+def test_an_editor_that_shows_no_questions_says_how_to_let_code_run(
+    connect: Start, tmp_path: Path, state: ConsentStore
+) -> None:
+    folder = project(tmp_path)
+    recorded = next(client for client in CLIENTS if client.name == "helix")
+    client, _ = start(connect, recorded, folder)
+    client.unknown = frozenset({"window/showMessageRequest"})
+    uri = client.open(folder / "model.py")
+    client.command("fuselight.server.run", {"uri": uri})
+    message = client.notified("window/showMessage", lambda params: "shows no questions" in params["message"])
+    assert f"`fuselight consent --allow {folder}`" in message["message"]
+    assert state.answers() == ()
+    state.keep(str(folder), "run")  # what that command does
+    client.command("fuselight.server.run", {"uri": uri})
+    created = "window/workDoneProgress/create"
+    client.wait(lambda message: message.get("method") == created, "a run")
+    client.command("fuselight.server.cancel", {"uri": uri})

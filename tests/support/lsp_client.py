@@ -69,6 +69,8 @@ class Client:
         self.settings: Json = settings or {}
         self.settings_by_folder: dict[str, Json] = {}
         self.confirm = confirm
+        self.unknown: frozenset[str] = frozenset()
+        """Requests of the server that the client answers with an error, as one that it does not know."""
         self.applies = True
         """Whether edits that the server asks for are applied."""
         self.messages: list[Json] = []
@@ -235,6 +237,7 @@ class Client:
                     "confirmRun": True,
                     "notifications": True,
                     "textLenses": True,
+                    "longCommands": True,
                     **(options or {}),
                 },
             },
@@ -348,6 +351,10 @@ class Client:
         if "id" not in message or "method" not in message:
             return
         result: Any = None
+        if message["method"] in self.unknown:
+            error = {"code": -32601, "message": f"unknown method {message['method']}"}
+            self._reply({"id": message["id"], "error": error})
+            return
         if message["method"] == "workspace/configuration":
             result = [
                 self.settings_by_folder.get(item.get("scopeUri") or "", self.settings)

@@ -196,6 +196,8 @@ export interface InitializationOptions {
   readonly notifications: true;
   /** VS Code shows a lens without a command as text. */
   readonly textLenses: true;
+  /** VS Code waits for a command as long as that takes. */
+  readonly longCommands: true;
   readonly locale: string;
 }
 

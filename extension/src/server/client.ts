@@ -68,6 +68,7 @@ export function createClient(server: Candidate, parts: ClientParts): LanguageCli
       previewFix: true,
       notifications: true,
       textLenses: true,
+      longCommands: true,
       locale: vscode.env.language,
     }),
     // Hovers contain text of the folder, which must not run commands or load anything.

@@ -1,6 +1,6 @@
-"""`fuselight consent`: the kept answers to the questions before an editor runs code, and how to take one back.
+"""`fuselight consent`: the kept answers to the questions before an editor runs code: list, take back, give one.
 
-Invariant: it asks nothing and gives no consent; answers of VS Code, which keeps its own, are not here.
+Invariant: an answer is given for a folder that the user names. Answers of VS Code, which keeps its own, are not here.
 """
 
 from __future__ import annotations
@@ -37,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="forget the answers about a folder and everything in it, or about a program; repeatable",
     )
+    choice.add_argument(
+        "--allow",
+        metavar="DIR",
+        action="append",
+        type=Path,
+        help="let editors run code of a folder, for those that show no questions of a server; repeatable",
+    )
     choice.add_argument("--forget-all", action="store_true", help="forget every answer")
 
 
@@ -45,11 +52,22 @@ def execute(options: argparse.Namespace) -> int:
     store, terminal = ConsentStore(), standard_output()
     if options.forget_all:
         _report(store.forget_all(), terminal)
+    elif options.allow:
+        for folder in options.allow:
+            _allow(store, folder, terminal)
     elif options.forget:
         _report([kept for path in options.forget for kept in _forget(store, path)], terminal)
     else:
         _print_all(store, terminal)
     return 0
+
+
+def _allow(store: ConsentStore, folder: Path, terminal: Terminal) -> None:
+    absolute = os.path.abspath(folder.expanduser())  # noqa: PTH100 - as editors name it: links are kept
+    if not os.path.isdir(absolute):  # noqa: PTH112 - the same
+        raise CommandError(f"`{folder}` is no folder. Name the folder that your editor has open.")
+    store.keep(absolute, "run")
+    terminal.print(f"allowed: code of {absolute} runs on each save, in editors that ask this store")
 
 
 def _forget(store: ConsentStore, path: Path) -> Sequence[ConsentAnswer]:

@@ -57,3 +57,14 @@ def test_all_are_forgotten(store: ConsentStore, capsys: pytest.CaptureFixture[st
     assert run_command(["consent", "--forget-all"]) == 0
     assert run_command(["consent", "--forget-all"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "No answers are kept."
+
+
+def test_a_folder_is_allowed_for_editors_that_cannot_ask(
+    store: ConsentStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["consent", "--allow", str(tmp_path / "nowhere")]) == 2
+    assert "is no folder. Name the folder that your editor has open." in capsys.readouterr().err
+    assert store.answers() == ()
+    assert run_command(["consent", "--allow", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith(f"allowed: code of {tmp_path} runs on each save")
+    assert store.answer(str(tmp_path)) == "run"

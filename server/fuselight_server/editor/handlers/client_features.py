@@ -53,6 +53,7 @@ def client_features(capabilities: types.ClientCapabilities, options: Mapping[str
         previews_fixes=options.get("previewFix") is True,
         disabled_actions=can(f"{action}.disabled_support"),
         text_lenses=options.get("textLenses") is True,
+        long_commands=options.get("longCommands") is True,
         commands=_names(options.get("clientCommands")),
         notifications=_notifications(options.get("notifications"))
         | _notifications(_experimental(capabilities.experimental)),

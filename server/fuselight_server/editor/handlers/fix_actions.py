@@ -13,6 +13,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.files import split_text
@@ -278,7 +279,11 @@ async def apply_workspace_edit(server: Server, label: str, edit: types.Workspace
         server.ui.say(f"`{label}` was not applied: this editor applies no edits of a server.", error=False)
         return
     params = types.ApplyWorkspaceEditParams(edit=edit, label=label)
-    answer = await server.workspace_apply_edit_async(params)
+    try:
+        answer = await server.workspace_apply_edit_async(params)
+    except JsonRpcException as error:  # as Emacs answers where the user says no
+        server.ui.say(f"`{label}` was not applied: {error.message}.", error=False)
+        return
     if not answer.applied:
         server.ui.say(
             f"`{label}` was not applied: {answer.failure_reason or 'the file has changed'}.", error=False

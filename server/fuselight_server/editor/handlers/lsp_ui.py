@@ -6,6 +6,7 @@ Invariant: what is shown is read from the state at that moment, and is sent agai
 from __future__ import annotations
 
 import asyncio
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -47,6 +48,8 @@ class LspUi:
         self.progress = ProgressBars()
         self.benches = TimedRunNotifications()
         self._answers = ConsentStore()
+        self._cannot_ask: set[str] = set()
+        """Folders for which the client could not ask."""
         self._statuses: dict[str | None, dict[str, Any]] = {}
         self._lens_timer: asyncio.TimerHandle | None = None
         self._status_due = False
@@ -189,7 +192,11 @@ class LspUi:
         asks_again = question.explicit and not question.is_for_agents and kept == NEVER
         if kept in question.answers.values() and not asks_again:
             return str(kept)
-        title = await self.offer(f"{question.message} {question.detail}", question.answers)
+        try:
+            title = await self.offer(f"{question.message} {question.detail}", question.answers)
+        except Exception:
+            self._say_how_to_allow(question)
+            raise
         answer = question.answers.get(title or "", LATER)
         try:
             await asyncio.to_thread(self._answers.keep, question.subject, answer)
@@ -197,6 +204,17 @@ class LspUi:
             reason = error.strerror or error
             self._server.state.log(f"the answer is not kept: {self._answers.path}: {reason}")
         return answer
+
+    def _say_how_to_allow(self, question: Question) -> None:
+        """Say once for each folder how to let code run where the client shows no questions."""
+        folder = question.folder.path
+        if folder not in self._cannot_ask:
+            self._cannot_ask.add(folder)
+            self.say(
+                "This editor shows no questions of a language server, so that no code runs. "
+                f"To let code of this folder run, run `fuselight consent --allow {shlex.quote(folder)}`.",
+                error=False,
+            )
 
     def forget_answers(self, folder: Folder) -> None:
         """Forget the answers about a folder and its programs that are kept here."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from fuselight_server.execution.runs.keys import Key
 
 logger = logging.getLogger(__name__)
+COMMAND_SECONDS = 3.0
+"""How long a client waits for a command: Emacs gives up after 10 seconds."""
 _LOGGED = 300
 """Characters of an error in the log."""
 
@@ -206,7 +208,30 @@ def register(
 
 def register_command(server: Server, name: str, handler: Callable[[Server, dict[str, Any]], Any]) -> None:
     """Let `handler` answer the command `name`; it gets the first argument, empty where that is no object."""
-    server.command(name)(_guarded(server, name, handler, _options))
+    chosen = _answered_early(handler, name) if inspect.iscoroutinefunction(handler) else handler
+    server.command(name)(_guarded(server, name, chosen, _options))
+
+
+def _answered_early(
+    handler: Callable[[Server, dict[str, Any]], Coroutine[Any, Any, Any]], name: str
+) -> Callable[[Server, dict[str, Any]], Coroutine[Any, Any, Any]]:
+    """Answer a command that takes long with nothing, for a client that does not wait, while it goes on."""
+
+    async def answered(server: Server, options: dict[str, Any]) -> Any:
+        if server.state.client.long_commands:
+            return await handler(server, options)
+        work = asyncio.ensure_future(handler(server, options))
+        finished, _ = await asyncio.wait({work}, timeout=COMMAND_SECONDS)
+        if finished:
+            return work.result()
+        server.spawn(_result_of(work), name)
+        return None
+
+    return answered
+
+
+async def _result_of(work: asyncio.Future[Any]) -> Any:
+    return await work
 
 
 def _options(*arguments: Any) -> dict[str, Any]:

@@ -46,6 +46,8 @@ class ClientFeatures:
     """Whether it shows a code action that cannot be chosen, with the reason."""
     text_lenses: bool = False
     """Whether a lens without a command is text to it; others run an empty command, and fail."""
+    long_commands: bool = True
+    """Whether it waits for a command as long as that takes; others give up, and freeze until then."""
     commands: frozenset[str] = frozenset()
     """Commands of its own that lenses and quick fixes may run."""
     notifications: frozenset[str] = frozenset()

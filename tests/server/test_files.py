@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fuselight.shared.report import Tier
+from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.base.store import Store
+from fuselight_server.commands.compile_tests import failed_test, keep_failed
 from fuselight_server.editor.presenters.lens import shorten
 from tests.server.programs import SOURCE, breaks, codes, write
 from tests.support.lsp_client import DEADLINE, ROOT
@@ -279,13 +282,22 @@ def test_a_report_that_came_with_a_folder_waits_for_trust_and_is_shown_as_text(
     client = connect()
     client.start(tmp_path, options={"trusted": False})
     uri = client.open(path)
+    claim = Finding("FL101", Severity.WARNING, LURE, LURE, Span(str(path), 1), Tier.CAPTURE, "f", "", "")
+    keep_failed(Store.at(tmp_path), set(), [failed_test("test_it", [claim])])
     tell(client, tmp_path / ".fuselight" / "last-run.json", 2)
+    tell(client, tmp_path / ".fuselight" / "tests.json", 2)
     assert client.request("fuselight/reportTree", {"uri": None})["nodes"] == []
-    assert breaks(client, uri) == []
+    assert codes(client, uri) in ([], ["FL502"])
 
     mark = client.mark()
     client.notify("fuselight/trust", {"trusted": True})
     client.notified("fuselight/reportChanged", since=mark)
+
+    def has_failed_test() -> bool:
+        client.request("fuselight/reportTree", {"uri": None})  # a round trip
+        return "FL101" in codes(client, uri)
+
+    client.until(has_failed_test, "the failed test")
     assert len(breaks(client, uri)) == 1
     where = {"textDocument": {"uri": uri}, "position": {"line": PRINT, "character": 6}}
     shown = client.request("textDocument/hover", where)["contents"]["value"]

@@ -44,7 +44,7 @@ def _is_heading(line: str, title: str) -> bool:
     return line[:1] in {"=", "_"} and line.strip("=_ ") == title
 
 
-def run_pytest(folder: Path, *arguments: str, **environment: str) -> PytestRun:
+def run_pytest(folder: Path, *arguments: str, seconds: float = 280, **environment: str) -> PytestRun:
     """Run pytest in a folder, without plugins that are not asked for, and without CI's variables."""
     variables = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     for name in ("CI", "BUILD_NUMBER"):
@@ -64,7 +64,7 @@ def run_pytest(folder: Path, *arguments: str, **environment: str) -> PytestRun:
         text=True,
         encoding="utf-8",
         check=False,
-        timeout=280,
+        timeout=seconds,
     )
     return PytestRun(ended.returncode, ended.stdout)
 

@@ -8,21 +8,18 @@ another process holds one for long, a file that has changed since it was read is
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import hashlib
-import importlib
 import json
 import os
 import re
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
-from fuselight.shared.foreign_files import check_folder, open_to_append, read_regular
+from fuselight.shared.folder_lock import locked_folder
+from fuselight.shared.foreign_files import check_folder, read_regular
 from fuselight.shared.report.tuned import TunedResult
 from fuselight.shared.tuned_rules import refused_values
 
@@ -31,16 +28,10 @@ FORMAT = 1
 """Version of the format. Readers accept files whose number is not larger than theirs."""
 _TUNE = "tune again: `fuselight tune PATH`"
 _MOST_BYTES = 32 * 1024 * 1024
-_LOCK_SECONDS = 10.0
-"""Longest wait for a process that writes; writing takes milliseconds."""
 _ATTEMPTS = 5
 _DEEP = "it is nested too deeply"
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """What half of a surrogate pair looks like in JSON; two of them can be one character."""
-
-_fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
-_msvcrt: Any = importlib.import_module("msvcrt") if os.name == "nt" else None
-
 
 ARTIFACT_BYTES = 2**30
 """The largest file of artifacts that is read."""
@@ -181,7 +172,7 @@ def keep(path: str | os.PathLike[str], results: Sequence[TunedResult]) -> TunedF
     file = TunedFile()
     if (refused := next((text for result in results for text in refused_values(result)), None)) is not None:
         raise TunedFileError(f"`{os.fspath(path)}` cannot hold the result: it has {refused}")
-    with _locked(folder):
+    with locked_folder(folder):
         for attempt in range(_ATTEMPTS):
             state = _state(path)
             file = read(path) or TunedFile()
@@ -217,54 +208,6 @@ def _state(path: str | os.PathLike[str]) -> tuple[int, ...]:
     except OSError:
         return ()
     return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-
-
-@contextlib.contextmanager
-def _locked(folder: str) -> Iterator[None]:
-    """Within the block, no other process is in such a block for the same folder, unless locks do not work there."""
-    handle = None
-    with contextlib.suppress(OSError):  # a missing folder is reported where the file is written
-        handle = _open_lock(folder)
-    try:
-        if handle is not None:
-            _wait_for_lock(handle)
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)  # which unlocks it
-
-
-def _open_lock(folder: str) -> int:
-    """Open what processes lock for a folder: itself; a temporary file where folders cannot be locked."""
-    if _fcntl is not None:
-        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    name = hashlib.sha256(os.path.normcase(os.path.realpath(folder)).encode(errors="replace")).hexdigest()[
-        :16
-    ]
-    with open_to_append(os.path.join(tempfile.gettempdir(), f"fuselight-{name}.lock")) as file:
-        return os.dup(file.fileno())
-
-
-def _wait_for_lock(handle: int) -> None:
-    """Lock a file or folder, or go on without it: after `_LOCK_SECONDS`, or where locks do not work."""
-    end = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            if _fcntl is not None:
-                _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
-            elif _msvcrt is not None:
-                _msvcrt.locking(handle, _msvcrt.LK_NBLCK, 1)
-        except (
-            BlockingIOError,
-            PermissionError,
-        ):  # another process has it; Windows refuses it in the second way
-            if time.monotonic() > end:
-                return
-            time.sleep(0.01)
-        except OSError:  # a file system without locks
-            return
-        else:
-            return
 
 
 def _bytes(path: str | os.PathLike[str], file: TunedFile) -> bytes:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 FOLDER = STORE
 REPORT = "last-run.json"
+TESTS = "tests.json"
+"""The failed tests of the last sessions (commands/compile_tests.py)."""
 _MAX_BYTES = 32 * 1024 * 1024
 _LEFT_SECONDS = 3600
 """Age from which a file that is being written is taken for one whose writer was killed."""
@@ -87,7 +89,7 @@ class Store:
         """Remove the files of the store."""
         if not is_own(self.folder):
             return
-        for path in (self.report_path, self.folder / ".gitignore", *self._left()):
+        for path in (self.report_path, self.folder / TESTS, self.folder / ".gitignore", *self._left()):
             path.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.finding import Severity, rank
+from fuselight_server.base.finding import rank
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.explain.findings import findings, fold
@@ -78,9 +78,10 @@ class CompileCheck:
 
 
 def causing(check: CompileCheck, codes: tuple[str, ...] = ()) -> tuple[Finding, ...]:
-    """The findings of warnings and errors, those whose code starts with one of `codes` first, then by rank."""
-    serious = [finding for finding in check.findings if finding.severity >= Severity.WARNING]
-    return tuple(sorted(serious, key=lambda finding: (not finding.code.startswith(codes), *rank(finding))))
+    """The findings, those whose code starts with one of `codes` first, then by rank."""
+    return tuple(
+        sorted(check.findings, key=lambda finding: (not finding.code.startswith(codes), *rank(finding)))
+    )
 
 
 def is_of_size(change: ExpectedChange) -> bool:

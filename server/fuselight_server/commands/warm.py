@@ -25,7 +25,7 @@ from fuselight_server.jobs.trace_log.files import LogError
 from fuselight_server.jobs.trace_log.reader import read_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
@@ -206,8 +206,15 @@ async def start_twice(
             reports.append(await _start(target_run, name, log, Path(folder) / "caches", settings or {}))
             if reports[-1].failures:
                 return WarmTarget(reports[-1], WarmState.FAILED, None, None, None, None)
-        jobs = [_job(log, name) for name, log in zip(STARTS, logs, strict=True)]
-        return _compared(reports[-1], jobs, read_line, readings)
+        return compare_starts(reports[-1], logs, read_line, readings)
+
+
+def compare_starts(
+    report: Report, logs: Sequence[Path], read_line: ReadLine, readings: Mapping[str, Reading]
+) -> WarmTarget:
+    """Compare what the two starts of a target have logged, each in a folder."""
+    jobs = [_job(log, name) for name, log in zip(STARTS, logs, strict=True)]
+    return _compared(report, jobs, read_line, readings)
 
 
 async def _start(

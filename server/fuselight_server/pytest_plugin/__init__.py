@@ -6,9 +6,14 @@ test item is of a class of ours.
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
+from fuselight_server.pytest_plugin.session_hooks import SessionHooks
+from fuselight_server.pytest_plugin.stashed import CHECKS, Explained
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -24,15 +29,29 @@ _MARKER_HELP = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add options and settings."""
+    group = parser.getgroup("fuselight", "what torch.compile does")
+    group.addoption("--fuselight", action="store_true", help="list what each fuselight_check found")
+    group.addoption(
+        "--fuselight-report", metavar="FILE", help="write what each fuselight_check found as JSON"
+    )
+    group.addoption(
+        "--fuselight-update",
+        action="store_true",
+        help="accept the numbers of this session in the baseline, worse ones too",
+    )
     parser.addini("fuselight_expect", "default numbers of the marker, as `graphs=1 breaks=0`", default="")
+    parser.addini(
+        "fuselight_baseline", "compare each fuselight_check with the numbers in this file", default=""
+    )
     parser.addini(
         "fuselight_roots", "further folders whose files are yours, for findings", type="paths", default=[]
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Describe the marker."""
+    """Describe the marker, and collect what checks of the session find."""
     config.addinivalue_line("markers", _MARKER_HELP)
+    config.pluginmanager.register(SessionHooks(config), "fuselight-session")
 
 
 @pytest.fixture
@@ -41,6 +60,11 @@ def fuselight_check(request: pytest.FixtureRequest) -> Checker:
 
     Use `fuselight_check(model, inputs)`: a tuple is one call, a dict one call by keywords, a list several calls.
     """
+    if importlib.util.find_spec("torch") is None:
+        pytest.fail(
+            f"fuselight_check needs torch in the Python that runs the tests. Install torch for `{sys.executable}`.",
+            pytrace=False,
+        )
     from fuselight_server.pytest_plugin.checker import Checker  # noqa: PLC0415 - imports torch
 
     return Checker(request.node)
@@ -61,13 +85,11 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the findings of a failed check, at their lines."""
     report = yield
-    from fuselight_server.pytest_plugin.stashed import CHECKS  # noqa: PLC0415 - a light module
-
     checks = item.stash.get(CHECKS, None)
     if checks:
-        from fuselight_server.pytest_plugin.failures import complete_report  # noqa: PLC0415 - after a check
+        from fuselight_server.pytest_plugin.records import complete  # noqa: PLC0415 - after a check
 
-        complete_report(report, call.excinfo, checks)
+        complete(report, item, call, checks)
         if call.when == "teardown":
             checks.clear()  # they hold the outputs and the report of each check
     return report
@@ -75,7 +97,5 @@ def pytest_runtest_makereport(
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
     """Explain a failed comparison of a number that a check has counted."""
-    from fuselight_server.pytest_plugin.stashed import Explained  # noqa: PLC0415 - a light module
-
     explained = next((value for value in (left, right) if isinstance(value, Explained)), None)
     return None if explained is None else [f"{left!r} {op} {right!r}", *explained.explanation()]

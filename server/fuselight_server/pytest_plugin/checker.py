@@ -21,15 +21,17 @@ from fuselight.capture.calls.observed_calls import (
 )
 from fuselight.shared.report import Location
 from fuselight_server.commands.compile_checks import CompileCheck
-from fuselight_server.pytest_plugin import expectations
+from fuselight_server.pytest_plugin import baselines, expectations
 from fuselight_server.pytest_plugin.compiled import CompileResult
-from fuselight_server.pytest_plugin.stashed import CHECKS
+from fuselight_server.pytest_plugin.stashed import CHECKS, START_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
     import pytest
+
+    from fuselight_server.pytest_plugin.second_start import SecondStart
 
 _PACKAGE_FILE = "__init__.py"
 
@@ -44,6 +46,7 @@ class Checker:
         self._item = item
         self._checks = item.stash.setdefault(CHECKS, [])
         self._labels: list[str] = []
+        self._results: list[CompileResult] = []
 
     def __repr__(self) -> str:
         return "<fuselight_check>"
@@ -74,18 +77,39 @@ class Checker:
         settings = {name: value for name, value in given.items() if value is not None}
         if fullgraph:
             settings["fullgraph"] = True
+        if START_VARIABLE in os.environ:
+            from fuselight_server.pytest_plugin.second_start import make_if_asked  # noqa: PLC0415 - in a started test
+
+            make_if_asked(len(self._checks) + 1, model, calls, settings)
         caller = _caller()
         roots = self._roots(model, caller)
         observed = observe(model, calls, roots=roots, caller=caller, settings=settings)
         compiled = CompileResult(
             CompileCheck(observed.report), observed.outputs, self._label(model), len(self._checks) + 1
         )
+        compiled.start_twice = self._start_twice
         self._checks.append(compiled)
+        self._results.append(compiled)
         if observed.error is not None:
             compiled.error = observed.error
             raise observed.error.with_traceback(self._shown_trace(observed.error))
         expectations.of_marker(self._item).check(compiled, "marker of the test")
+        if baselines.is_for_all(self._item.config):
+            baselines.check_baseline(self._item, compiled)
         return compiled
+
+    def baseline(self, compiled: CompileResult) -> CompileResult:
+        """Fail the test if a number is worse than in the baseline; a better number becomes the new baseline."""
+        __tracebackhide__ = True
+        baselines.check_baseline(self._item, compiled)
+        return compiled
+
+    def _start_twice(self, compiled: CompileResult) -> SecondStart:
+        __tracebackhide__ = True
+        from fuselight_server.pytest_plugin.second_start import start_twice  # noqa: PLC0415 - few tests ask for it
+
+        known = {result.number: result.warm for result in self._results if result.was_started}
+        return start_twice(self._item, compiled.number, compiled.label, compiled.report, known)
 
     def _shown_trace(self, error: Exception) -> TracebackType | None:
         """The traceback without the frames of Dynamo and of ours: what they were doing is in the finding."""

@@ -13,17 +13,19 @@ from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import Color, Terminal
 from fuselight_server.cli.formats.findings import print_blocks
 from fuselight_server.commands.compile_checks import causing, is_of_size
-from fuselight_server.commands.sources import shown_path
 from fuselight_server.pytest_plugin.expectations import Expectation
+from fuselight_server.pytest_plugin.finding_lines import finding_line
 from fuselight_server.pytest_plugin.stashed import Explained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.compile_checks import CompileCheck
+    from fuselight_server.commands.count_baseline import CountEntry
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
+    from fuselight_server.pytest_plugin.second_start import SecondStart
 
 _MOST_LINES = 5
 """Findings below a failed comparison: pytest shows eight lines of it."""
@@ -77,9 +79,9 @@ class Findings(tuple["Finding", ...], Explained):  # noqa: SLOT001 - a tuple wit
     @classmethod
     def of(cls, rows: Iterable[Finding], compiled: CompileResult) -> Findings:
         """Those of a check."""
-        made = cls(rows)
-        made.compiled = compiled
-        return made
+        findings = cls(rows)
+        findings.compiled = compiled
+        return findings
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -108,9 +110,9 @@ class Changes(tuple["ExpectedChange", ...], Explained):  # noqa: SLOT001 - the s
     @classmethod
     def of(cls, rows: Iterable[ExpectedChange], compiled: CompileResult) -> Changes:
         """Those of a check."""
-        made = cls(rows)
-        made.compiled = compiled
-        return made
+        changes = cls(rows)
+        changes.compiled = compiled
+        return changes
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -154,6 +156,9 @@ class CompileResult:
         self.label = label
         self.number = number
         self.error: Exception | None = None
+        self.start_twice: Callable[[CompileResult], SecondStart] | None = None
+        self.baseline: dict[str, CountEntry] = {}
+        """Entries that the session writes into the baseline if the test passes."""
 
     def __repr__(self) -> str:
         """`<check of Net: 2 graphs, 1 break, 0 recompilations>`."""
@@ -193,6 +198,19 @@ class CompileResult:
             )
         return Changes.of((change for change in self.check.changes if change.recompiles), self)
 
+    @cached_property
+    def warm(self) -> SecondStart:
+        """What a second start of the test compiles again. Runs the test twice, which takes as long as two sessions."""
+        __tracebackhide__ = True
+        if self.start_twice is None:
+            raise RuntimeError("`warm` needs a check of a test.")
+        return self.start_twice(self)
+
+    @property
+    def was_started(self) -> bool:
+        """Whether `warm` is known."""
+        return "warm" in vars(self)
+
     def expect(
         self, *, graphs: int | None = None, breaks: int | None = None, recompiles: int | None = None
     ) -> CompileResult:
@@ -215,11 +233,6 @@ class CompileResult:
             self.check.findings, self.check.sources, Terminal(stream, color=Color.NEVER, width=_WIDTH)
         )
         return stream.getvalue().rstrip()
-
-
-def finding_line(finding: Finding) -> str:
-    """`model.py:8: GB0059 title`."""
-    return f"{shown_path(finding.span.path)}:{finding.span.line}: {finding.code} {finding.title}"
 
 
 def _change_line(change: ExpectedChange) -> str:

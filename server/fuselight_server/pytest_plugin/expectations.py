@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from fuselight_server.base.finding import Finding
     from fuselight_server.pytest_plugin.stashed import Counted
 
 _MARKER = "fuselight"
@@ -23,9 +24,11 @@ _SETTING = "fuselight_expect"
 class ExpectationError(AssertionError):
     """A check found other numbers than expected."""
 
-    def __init__(self, message: str, check: Counted) -> None:
+    def __init__(self, message: str, check: Counted, findings: Sequence[Finding] = ()) -> None:
+        """`findings`: those that explain it; without any, those of the check do."""
         super().__init__(message)
         self.check = check
+        self.findings = tuple(findings)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from _pytest._code.code import ExceptionChainRepr, ExceptionInfo, ReprExceptionInfo, ReprFileLocation
 
 from fuselight_server.commands.compile_checks import causing
-from fuselight_server.pytest_plugin.compiled import CODES, CompileResult, finding_line
+from fuselight_server.pytest_plugin.compiled import CODES
 from fuselight_server.pytest_plugin.expectations import ExpectationError
+from fuselight_server.pytest_plugin.finding_lines import finding_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,28 +22,31 @@ if TYPE_CHECKING:
     import pytest
 
     from fuselight_server.base.finding import Finding
-    from fuselight_server.pytest_plugin.stashed import Counted
+    from fuselight_server.pytest_plugin.compiled import CompileResult
 
 _SECTION = "Fuselight"
 _NOUNS = {"graph": "graphs", "break": "breaks", "recompilation": "recompiles"}
 
 
 def complete_report(
-    report: pytest.TestReport, excinfo: ExceptionInfo[BaseException] | None, checks: Sequence[Counted]
-) -> None:
-    """Add the findings to the report of a failure that is about one of the checks."""
+    report: pytest.TestReport,
+    excinfo: ExceptionInfo[BaseException] | None,
+    checks: Sequence[CompileResult],
+) -> tuple[Finding, ...]:
+    """Add the findings to the report of a failure that is about one of the checks; return those that explain it."""
     if excinfo is None or not report.failed:
-        return
-    results = [check for check in checks if isinstance(check, CompileResult)]
-    failed = failed_check(excinfo.value, results)
+        return ()
+    failed = failed_check(excinfo.value, checks)
     if failed is None or not isinstance(report.longrepr, (ExceptionChainRepr, ReprExceptionInfo)):
-        return
-    rows = causing(failed.check, _codes_of(excinfo.value))
+        return ()
+    new = excinfo.value.findings if isinstance(excinfo.value, ExpectationError) else ()
+    rows = new or causing(failed.check, _codes_of(excinfo.value))
     if rows:
         report.longrepr = _placed(report.longrepr, rows[0])
     text = failed.findings_text()
     if text:
         report.longrepr.addsection(f"{_SECTION}: {failed.label}", text)
+    return rows
 
 
 def failed_check(error: BaseException, checks: Sequence[CompileResult]) -> CompileResult | None:

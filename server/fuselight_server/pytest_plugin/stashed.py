@@ -30,6 +30,10 @@ CHECKS: pytest.StashKey[list[Counted]] = pytest.StashKey()
 """The checks of a test item, in order, until its teardown ends."""
 
 
+START_VARIABLE = "FUSELIGHT_PYTEST_START"
+"""In a test that another one has started for its caches: what it is asked for, as JSON."""
+
+
 class Explained:
     """A value of a check, whose comparison in an `assert` is explained."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared import tuned_file
+from fuselight.shared import folder_lock, tuned_file
 from fuselight.shared.codec import encode
 from fuselight.shared.report import Numerics, Preparation, TunedGraph, TunedResult, Work
 from fuselight.shared.tuned_file import (
@@ -91,8 +91,8 @@ def test_processes_that_keep_results_at_once_lose_none(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="locks a folder")
 def test_a_process_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuned_file, "_LOCK_SECONDS", 0.1)
-    with tuned_file._locked(str(tmp_path)):
+    monkeypatch.setattr(folder_lock, "LOCK_SECONDS", 0.1)
+    with folder_lock.locked_folder(str(tmp_path)):
         keep(tmp_path / "fuselight-tuned.json", [RESULT])
     assert read(tmp_path / "fuselight-tuned.json") == TunedFile((RESULT,))
 
@@ -110,7 +110,7 @@ def test_a_file_that_changes_between_reading_and_replacing_is_read_again(
         keep(path, [other])
         return real(*given)
 
-    monkeypatch.setattr(tuned_file, "_LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(folder_lock, "LOCK_SECONDS", 0.0)
     monkeypatch.setattr(tuned_file, "_bytes", interrupted)
     keep(path, [replace(RESULT, target="New")])
     file = read(path)

@@ -15,7 +15,7 @@ _SHOWN = re.compile(r"^```text\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 def test_the_examples_do_what_the_page_says(tmp_path: Path) -> None:
     page = _PAGE.read_text(encoding="utf-8")
     write_files(tmp_path, {match["name"]: match["text"] for match in _FILE.finditer(page)})
-    ran = run_pytest(tmp_path)
+    ran = run_pytest(tmp_path, "--fuselight")
     shown = [line for match in _SHOWN.finditer(page) for line in match["text"].splitlines() if line != "..."]
     assert shown
     missing = [line for line in shown if line not in ran.output]

@@ -22,6 +22,7 @@ from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.adapters.torch_api.dynamo.isolation import isolated_compiles
 from fuselight.adapters.torch_api.structured_log import without_other_handlers
 from fuselight.capture.calls.calls import compiled_form, module_of
+from fuselight.capture.calls.logged_compiles import logged_compiles
 from fuselight.capture.dynamo import CompileCalls, Recorder, capture_only, failure_of, stacks
 from fuselight.shared.inputs import describe_call
 from fuselight.shared.report import (
@@ -77,6 +78,21 @@ def observe(
     with isolated_compiles(), without_other_handlers():
         observation.make(calls)
         return observation.result()
+
+
+def start_logged(
+    function: Callable[..., Any],
+    calls: Sequence[ObservedCall],
+    *,
+    settings: Mapping[str, Any],
+    log: str,
+    cache: str,
+) -> None:
+    """Compile `function` with its own backend and make each call, with the caches and the log in these folders."""
+    with logged_compiles(log, cache):
+        compiled = function if targets.is_compiled(function) else torch.compile(function, **settings)
+        for call in calls:
+            compiled(*call.args, **call.kwargs)
 
 
 def without_compile(function: Any) -> Any:

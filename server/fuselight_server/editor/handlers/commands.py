@@ -106,6 +106,9 @@ def clear_caches(server: Server, _options: dict[str, Any]) -> None:
         Store.of(Path(document.path)) for document in server.state.documents.values() if document.runnable
     }
     server.state.drop(server.state.results)
+    for store_folder in list(server.state.failed_tests):
+        server.state.accept_failed_tests(store_folder, ())
+        stores.add(Store(Path(store_folder)))
     server.analysis.notices.show_changes()  # before the answer
     server.ui.runs_changed()
     for store in stores:

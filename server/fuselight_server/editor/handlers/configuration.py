@@ -162,6 +162,7 @@ async def load_results(server: Server) -> None:
     for folder in list(server.state.folders.values()):
         if folder.uri is not None:
             await server.analysis.program_reports.load(Store.at(Path(folder.path)))
+            await server.analysis.failed_tests.load(Store.at(Path(folder.path)))
             await server.analysis.stored.show(Store.at(Path(folder.path)))
     for document in list(server.state.documents.values()):
         if document.runnable:

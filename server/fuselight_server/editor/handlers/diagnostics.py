@@ -13,7 +13,7 @@ from lsprotocol import types
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.finding import rank
 from fuselight_server.commands.findings import SourceHints, compose_findings
-from fuselight_server.editor.handlers import job_lines
+from fuselight_server.editor.handlers import job_lines, test_lines
 from fuselight_server.editor.handlers.untraced import untraced
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.newest_run import NewestRun, Standing
@@ -83,7 +83,8 @@ def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
     if len(findings) > LISTED:
         findings = sorted(findings, key=lambda item: rank(item[0]))[:LISTED]
     shown = [convert.diagnostic(finding, view, edited=edited) for finding, edited in findings]
-    return [*shown, *untraced(server, path), *itertools.islice(job_lines.diagnostics(server, path), LISTED)]
+    others = itertools.chain(test_lines.diagnostics(server, path), job_lines.diagnostics(server, path))
+    return [*shown, *untraced(server, path), *itertools.islice(others, LISTED)]
 
 
 def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.store import Store
+from fuselight_server.base.store import REPORT, TESTS, Store
 from fuselight_server.editor.handlers.files import file_changed
 
 if TYPE_CHECKING:
@@ -39,11 +39,12 @@ class DiskChange:
 
 
 def watched_paths(state: State) -> list[str]:
-    """The files that matter: of results, of open documents, and the report of the last `fuselight run`."""
+    """The files that matter: of results, of open documents, and what `fuselight run` and pytest have left."""
     paths = {path for result in state.results.values() for path in (*result.depends, *result.paths())}
     paths |= {document.path for document in state.documents.values() if document.runnable}
+    paths |= state.failed_tests.paths()
     folders = [folder.path for folder in state.folders.values() if folder.uri is not None]
-    paths |= {str(Store.at(Path(folder)).report_path) for folder in folders}
+    paths |= {str(Store.at(Path(folder)).folder / name) for folder in folders for name in (REPORT, TESTS)}
     return sorted(path for path in paths if os.path.isabs(path))[:_MOST]  # noqa: PTH117 - paths stay text
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server.base.files import within
-from fuselight_server.base.store import FOLDER, REPORT, Store
+from fuselight_server.base.store import FOLDER, REPORT, TESTS, Store
 from fuselight_server.editor.handlers.protocol import MEASURED_CHANGED
 from fuselight_server.editor.presenters import convert
 from fuselight_server.explain.benchmarks.history import take_along
@@ -18,7 +18,7 @@ from fuselight_server.explain.benchmarks.history import take_along
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
 
-WATCHED = ("**/*.py", f"**/{FOLDER}/{REPORT}")
+WATCHED = ("**/*.py", f"**/{FOLDER}/{REPORT}", f"**/{FOLDER}/{TESTS}")
 
 PYTHON_FILES = types.FileOperationRegistrationOptions(
     filters=[
@@ -43,6 +43,8 @@ def file_changed(server: Server, path: str, *, is_deleted: bool) -> None:
     """Take in that a file was written or deleted, perhaps by another program."""
     if os.path.basename(path) == REPORT:  # noqa: PTH119 - paths stay text
         server.spawn(server.analysis.program_reports.load(Store(Path(path).parent)), "reading the last run")
+    elif os.path.basename(path) == TESTS:  # noqa: PTH119 - paths stay text
+        server.spawn(server.analysis.failed_tests.load(Store(Path(path).parent)), "reading failed tests")
     elif is_deleted and not os.path.exists(path):  # noqa: PTH110 - paths stay text
         server.analysis.documents.gone(path)
     else:  # a checkout may take a file away and bring it back

@@ -18,6 +18,7 @@ from fuselight_server.editor.session.deliveries import Deliveries, UnrunnableTar
 from fuselight_server.editor.session.disk_texts import DiskTexts
 from fuselight_server.editor.session.document_events import DocumentEvents
 from fuselight_server.editor.session.environment_notices import EnvironmentNotices
+from fuselight_server.editor.session.failed_tests import FailedTestReader
 from fuselight_server.editor.session.fix_session import FixSession
 from fuselight_server.editor.session.intake import ResultIntake
 from fuselight_server.editor.session.jobs import JobSession
@@ -71,6 +72,7 @@ class Analysis:
         self.edits = RunEdits(state)
         self.intake = ResultIntake(state, self.edits)
         self.program_reports = ProgramReports(state, generation=lambda: self.runs.generation)
+        self.failed_tests = FailedTestReader(state)
         self.benches = BenchmarkSession(state, self.edits)
         self.tunings = TuningSession(state, self.edits, notes=self.benches.notes)
         self.stored = StoredResults(state)

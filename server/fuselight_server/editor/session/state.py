@@ -17,6 +17,7 @@ from fuselight_server.base.files import disk_lines, disk_text, within
 from fuselight_server.base.settings import Settings
 from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.captures import CaptureResult, limit_facts
+from fuselight_server.editor.results.failed_tests import FailedTests
 from fuselight_server.editor.results.jobs import OpenJobs
 from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.target_result import (
@@ -32,6 +33,7 @@ from fuselight_server.source.document import SourceDocument
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from fuselight_server.commands.compile_tests import FailedCompileTest
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.results.predictions import Prediction
     from fuselight_server.editor.results.target_result import TargetResult
@@ -153,6 +155,7 @@ class State(ResultsByTier):
         self.folders: dict[str, Folder] = {}
         self.results = Results()
         self.jobs = OpenJobs()
+        self.failed_tests = FailedTests()
         self.client = ClientFeatures()
         self.trusted = True
         self.client_settings: object = None
@@ -280,6 +283,7 @@ class State(ResultsByTier):
     def drop_file(self, path: str) -> None:
         """Drop what is known of a deleted file or folder."""
         self.mark_results(self.results.drop_file(path) | self.jobs.drop_file(path))
+        self.mark_findings(self.failed_tests.drop(path))
         lost = {key for key, file in self.predictions if within(file, path) or key not in self.results}
         self._drop_predictions(lost)
 
@@ -307,6 +311,10 @@ class State(ResultsByTier):
             for job in jobs:
                 job.follow(document.path, document.source.text)
         self.mark_results(self.jobs.accept(jobs, source))
+
+    def accept_failed_tests(self, folder: str, tests: tuple[FailedCompileTest, ...]) -> None:
+        """Show the failed tests of a store in place of those that it had before."""
+        self.mark_findings(self.failed_tests.accept(folder, tests))
 
     def close_jobs(self, ids: Iterable[str]) -> None:
         """Remove jobs and their findings."""

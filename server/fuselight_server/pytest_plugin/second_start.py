@@ -1,0 +1,168 @@
+"""What a second start of a test's check compiles again: pytest runs the test alone, twice, with a fresh cache folder.
+
+Invariant: both starts are processes of their own, because what differs between processes is what makes caches miss.
+They build and call the object as the test does, with the backend that the test gives it, and end there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fuselight.capture.calls.observed_calls import start_logged
+from fuselight.shared.owned_folders import owned_folder
+from fuselight_server.base.formatting import format_count
+from fuselight_server.commands.sources import SourceFiles
+from fuselight_server.commands.warm import STARTS, WarmState, compare_starts
+from fuselight_server.pytest_plugin.finding_lines import finding_line
+from fuselight_server.pytest_plugin.stashed import START_VARIABLE, Explained
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from fuselight.capture.calls.observed_calls import ObservedCall
+    from fuselight.shared.report import Report
+    from fuselight_server.commands.warm import WarmTarget
+
+_SECONDS = 1800.0
+_TAIL = 25
+"""Lines of a start's output that an error shows."""
+_WORDS = {
+    WarmState.WARM: "everything came from caches",
+    WarmState.COMPILED_AGAIN: "compiled again",
+    WarmState.NOTHING_COMPILED: "nothing was compiled",
+}
+
+
+@dataclass(frozen=True)
+class SecondStart(Explained):
+    """What the caches did in the second start; true if everything came from them."""
+
+    label: str
+    state: WarmState
+    hits: int
+    misses: int
+    """Lookups that found nothing, and compiles that torch cannot cache."""
+    findings: tuple[str, ...] = ()
+    """A line for each miss whose cause is known."""
+
+    def __bool__(self) -> bool:
+        """Whether nothing was compiled again."""
+        return self.state is not WarmState.COMPILED_AGAIN
+
+    def __repr__(self) -> str:
+        """`<second start of Net: 2 hits, 1 miss, compiled again>`."""
+        numbers = f"{format_count(self.hits, 'hit')}, {format_count(self.misses, 'miss', 'misses')}"
+        cause = f"; {self.findings[0]}" if self.findings else ""
+        return f"<second start of {self.label}: {numbers}, {_WORDS.get(self.state, self.state.value)}{cause}>"
+
+    def explanation(self) -> list[str]:
+        """List the causes."""
+        return list(self.findings)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a started test is asked for."""
+
+    number: int
+    """The check that is made for real."""
+    log: str
+    cache: str
+    known: dict[str, list[Any]]
+    """By the number of earlier checks: what their second starts did, for tests that ask for them."""
+
+
+def _asked() -> _Start | None:
+    text = os.environ.get(START_VARIABLE)
+    return None if not text else _Start(**json.loads(text))
+
+
+def make_if_asked(
+    number: int, model: Callable[..., Any], calls: Sequence[ObservedCall], settings: Mapping[str, Any]
+) -> None:
+    """In a started test: make the check that it was started for, and end the test."""
+    start = _asked()
+    if start is None or start.number != number:
+        return
+    start_logged(model, calls, settings=settings, log=start.log, cache=start.cache)
+    Path(start.log, _DONE).touch()
+    pytest.skip("started for its caches")
+
+
+_DONE = "done"
+
+
+def start_twice(
+    item: pytest.Item, number: int, label: str, report: Report, known: Mapping[int, SecondStart]
+) -> SecondStart:
+    """Start a check of a test twice. Raises RuntimeError if the test cannot be started alone."""
+    __tracebackhide__ = True
+    start = _asked()
+    if start is not None:
+        state, hits, misses = start.known.get(str(number), [WarmState.WARM.value, 0, 0])
+        return SecondStart(label, WarmState(state), hits, misses)
+    with owned_folder("pytest-warm") as folder:
+        logs = [Path(folder, name.replace(" ", "_")) for name in STARTS]
+        for name, log in zip(STARTS, logs, strict=True):
+            log.mkdir()
+            earlier = {
+                str(key): [value.state.value, value.hits, value.misses] for key, value in known.items()
+            }
+            _run(item, name, _Start(number, str(log), str(Path(folder, "caches")), earlier))
+        return _result(label, compare_starts(report, logs, SourceFiles().line, {}))
+
+
+def _run(item: pytest.Item, name: str, start: _Start) -> None:
+    __tracebackhide__ = True
+    command = [sys.executable, "-m", "pytest", *_arguments(item)]
+    ended = subprocess.run(  # noqa: S603 - pytest itself, on the test that is running
+        command,
+        cwd=item.config.invocation_params.dir,
+        env={**os.environ, START_VARIABLE: json.dumps(vars(start))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=_SECONDS,
+        check=False,
+    )
+    if not Path(start.log, _DONE).exists():
+        tail = "\n".join(ended.stdout.splitlines()[-_TAIL:])
+        raise RuntimeError(
+            f"the {name} of `{item.nodeid}` did not reach this check, so nothing is known of its caches. "
+            f"`warm` needs a test that pytest can run alone.\n{tail}"
+        )
+    Path(start.log, _DONE).unlink()
+
+
+def _arguments(item: pytest.Item) -> Iterator[str]:
+    """The arguments that run one test alone, with the plugins and settings of the session."""
+    config = item.config
+    yield str(config.rootpath / item.nodeid.partition("::")[0]) + "::" + item.nodeid.partition("::")[2]
+    yield from ("-q", "-p", "no:cacheprovider", "--rootdir", str(config.rootpath))
+    yield f"--import-mode={config.getoption('importmode')}"
+    if config.inipath is not None:
+        yield from ("-c", str(config.inipath))
+    for plugin in config.getoption("plugins", default=None) or ():
+        yield from ("-p", plugin)
+    for override in config.getoption("override_ini", default=None) or ():
+        yield from ("-o", override)
+    if config.pluginmanager.hasplugin("xdist"):
+        yield from ("-n", "0")
+
+
+def _result(label: str, target: WarmTarget) -> SecondStart:
+    rows = target.second.results if target.second is not None else ()
+    lost = target.second.lost if target.second is not None else ()
+    hits = sum(row.count for row in rows if not row.is_lost)
+    lines = tuple(map(finding_line, target.findings))
+    return SecondStart(label, target.state, hits, sum(row.count for row in lost), lines)

@@ -1,0 +1,35 @@
+"""Which entries of earlier sessions belong to tests that do not exist any more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuselight_server.pytest_plugin.session_results import gone_entries
+
+KEPT = ("test_a.py::test_one", "test_a.py::test_one#2", "test_a.py::test_old[4]", "test_b.py::test_two")
+
+
+@pytest.mark.parametrize(
+    ("collected", "arguments", "gone"),
+    [
+        (["test_a.py::test_one"], ["test_a.py"], {"test_a.py::test_old[4]"}),
+        (["test_a.py::test_one", "test_a.py::test_old[4]"], ["."], set()),
+        (["test_a.py::test_one"], ["test_a.py::test_one"], set()),  # one test was asked for
+        (["test_a.py::test_one"], ["sub\\test_a.py::test_one"], set()),
+        ([], ["."], set()),  # a file that was not collected may be left out on purpose
+        (["test_b.py::test_two"], ["test_b.py"], set()),
+    ],
+)
+def test_only_what_a_session_can_tell(
+    tmp_path: Path, collected: list[str], arguments: list[str], gone: set[str]
+) -> None:
+    for name in ("test_a.py", "test_b.py"):
+        (tmp_path / name).touch()
+    assert gone_entries(KEPT, collected, arguments, tmp_path) == gone
+
+
+def test_a_file_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").touch()
+    assert gone_entries(KEPT, [], ["."], tmp_path) == {"test_b.py::test_two"}

@@ -1,0 +1,130 @@
+"""What sessions leave: the section of the terminal, the report, failed tests, and a baseline that tightens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight_server.base.store import Store
+from fuselight_server.commands import count_baseline
+from fuselight_server.commands.compile_tests import read_failed
+from fuselight_server.commands.count_baseline import CountEntry
+from tests.support.pytest_runs import run_pytest, write_files
+
+MODEL = """\
+import torch
+
+
+def noisy(x):
+    print("one")
+    x = x + 1
+    {second}
+    return x * 2
+
+
+def quiet(x):
+    return x * 2
+"""
+TESTS = """\
+import pytest
+import torch
+
+from model import noisy, quiet
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_noisy(fuselight_check, size):
+    fuselight_check(noisy, (torch.ones(size),))
+
+
+def test_quiet(fuselight_check):
+    fuselight_check(quiet, (torch.ones(3),))
+    fuselight_check(quiet, [(torch.ones(3),), (torch.ones(4),)])
+
+
+def test_without():
+    pass
+"""
+SECOND = 'print("two")'
+
+
+def numbers(folder: Path) -> dict[str, tuple[int, int, int]]:
+    checks: dict[str, Any] = json.loads((folder / "baseline.json").read_text())["checks"]
+    return {name: (entry["graphs"], entry["breaks"], entry["recompiles"]) for name, entry in checks.items()}
+
+
+def write_model(folder: Path, second: str) -> None:
+    write_files(folder, {"model.py": MODEL.format(second=second)})
+
+
+def write_baseline(folder: Path, entries: dict[str, tuple[int, int, int]]) -> None:
+    count_baseline.write(
+        folder / "baseline.json", {name: CountEntry(*numbers) for name, numbers in entries.items()}
+    )
+
+
+def test_a_baseline_over_several_sessions(tmp_path: Path) -> None:
+    write_model(tmp_path, SECOND)
+    settings = "[pytest]\nfuselight_baseline = baseline.json\n"
+    write_files(tmp_path, {"test_model.py": TESTS, "pytest.ini": settings})
+    write_baseline(tmp_path, {"test_model.py::test_noisy[3]": (3, 4, 0)})
+
+    first = run_pytest(
+        tmp_path, "-p", "xdist", "-n", "2", "--fuselight", "--fuselight-report", "out/report.json"
+    )
+    assert first.code == 0, first.output
+    section = first.section("Fuselight")
+    assert "baseline baseline.json: 3 entries added, 1 entry changed" in section
+    assert "test_model.py::test_noisy[3]\n  noisy: 2 graphs, 2 breaks, 0 recompilations" in section
+    assert "    model.py:5: GB0059 graph break: `print` cannot be traced" in section
+    assert "  quiet#2: 1 graph, 0 breaks, 1 recompilation" in section
+    assert "4 checks in 3 tests: 2 with graph breaks, 1 with recompilations" in section
+    known = numbers(tmp_path)
+    assert known == {
+        "test_model.py::test_noisy[3]": (2, 2, 0),
+        "test_model.py::test_noisy[4]": (2, 2, 0),
+        "test_model.py::test_quiet": (1, 0, 0),
+        "test_model.py::test_quiet#2": (1, 0, 1),
+    }
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    noisy = next(entry for entry in report["tests"] if entry["test"] == "test_model.py::test_noisy[3]")
+    assert noisy["outcome"] == "passed"
+    assert (noisy["checks"][0]["breaks"], noisy["checks"][0]["line"]) == (2, 9)
+    assert [finding["line"] for finding in noisy["checks"][0]["findings"]] == [5, 7]
+    assert not (tmp_path / ".fuselight").exists()
+
+    write_model(tmp_path, f"{SECOND}\n    torch._dynamo.graph_break()")
+    write_files(tmp_path, {"test_model.py": TESTS.replace("[3, 4]", "[3]")})
+    count_baseline.write(tmp_path / "baseline.json", {}, {"test_model.py::test_quiet"})
+    worse = run_pytest(tmp_path, CI="1")
+    assert worse.summary("test_noisy[3]").startswith("FAILED")
+    assert "model.py:8: GB0025" in worse.summary("test_noisy[3]")
+    assert "3 breaks of noisy, expected at most 2 (baseline baseline.json)" in worse.output
+    assert "quiet has no entry in baseline.json. Run the test outside of CI" in worse.output
+    assert (
+        "1 entry of the baseline belongs to a test that does not exist: test_model.py::test_noisy[4]. "
+        "--fuselight-update removes them"
+    ) in worse.section("Fuselight")
+    assert numbers(tmp_path).keys() == known.keys() - {"test_model.py::test_quiet"}
+    (failed,) = read_failed(Store.at(tmp_path))
+    assert failed.test == "test_model.py::test_noisy[3]"
+    assert {finding.code for finding in failed.findings} == {"GB0025"}
+
+    accepted = run_pytest(tmp_path, "--fuselight-update", CI="1")
+    assert "1 entry added, 1 entry changed, 1 entry removed" in accepted.section("Fuselight")
+    assert numbers(tmp_path)["test_model.py::test_noisy[3]"] == (2, 3, 0)
+    assert read_failed(Store.at(tmp_path)) == ()
+
+
+@pytest.mark.parametrize("option", ["--fuselight", "--fuselight-report=r.json"])
+def test_a_session_without_checks(tmp_path: Path, option: str) -> None:
+    write_files(tmp_path, {"test_plain.py": "def test_it():\n    pass\n", "pytest.ini": "[pytest]\n"})
+    ran = run_pytest(tmp_path, option)
+    assert ran.code == 0
+    if option == "--fuselight":
+        assert "no test used fuselight_check" in ran.section("Fuselight")
+    else:
+        assert json.loads((tmp_path / "r.json").read_text()) == {"schema": 1, "tests": []}

@@ -43,10 +43,11 @@ from fuselight_server.upgrades.model import (
     SideReports,
     UpgradeComparison,
 )
+from fuselight_server.upgrades.paths import differing_packages, installed_versions, package_of
 from fuselight_server.upgrades.results import RunsFolder, key_of, without_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from fuselight.shared.protocol import MeasurePlan, RunRequest
     from fuselight.shared.report import Device, Report, Versions
@@ -166,6 +167,7 @@ async def compare_releases(
                 *(plan, options, versions, outcome, texts, show, token, folder, caches),
                 thresholds or Thresholds(),
             )
+            work.installed = installed_versions(sides[0].packages), installed_versions(sides[1].packages)
             work.jobs.extend(enumerate(jobs))
             await token.run(asyncio.gather(*(work.run_lane(lane) for lane in lanes)))
             token.check()
@@ -173,7 +175,7 @@ async def compare_releases(
         await asyncio.gather(*(lane.close() for lane in lanes))
     targets = tuple(target for _, target in sorted(work.compared.items()))
     return UpgradeOutcome(
-        UpgradeComparison(*versions, targets, _notes(sides)),
+        UpgradeComparison(*versions, targets, tuple(_notes(sides, work.packages))),
         outcome.problems,
         outcome.sources,
         outcome.readings,
@@ -199,12 +201,16 @@ def _requests(
     return list(numbered_requests(planned_jobs(outcome.readings, outcome, options, programs)))
 
 
-def _notes(sides: Sequence[_UpgradeSide]) -> tuple[str, ...]:
+def _notes(sides: Sequence[_UpgradeSide], packages: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     """What differs between the sides besides torch."""
     before, after = (side.versions.python.rpartition(".")[0] for side in sides if side.versions is not None)
-    if before == after:
-        return ()
-    return (f"The sides run Python {before} and {after}: some differences may come from Python.",)
+    if before != after:
+        yield f"The sides run Python {before} and {after}: some differences may come from Python."
+    for name, (old, new) in packages.items():
+        yield (
+            f"The sides have `{name}` {old} and {new}: differences in its code may come from that, and its lines are "
+            "not compared. Install the same version on both."
+        )
 
 
 def _called(run: TargetRun, side: SideReports) -> list[RunRequest]:
@@ -223,6 +229,8 @@ class _UpgradeSide:
     options: CommandOptions
     is_timed: bool = False
     versions: Versions | None = None
+    packages: tuple[str, ...] = ()
+    """Folders of installed packages."""
 
     def worker(self) -> Worker:
         """A new worker, which starts when it is needed."""
@@ -239,7 +247,7 @@ class _UpgradeSide:
             raise CommandError(
                 f"`{self.option} {self.interpreter.executable}`: {failed.failure.message.rstrip('.')}. {step}."
             ) from None
-        self.versions = hello.versions
+        self.versions, self.packages = hello.versions, hello.packages
         return hello.versions
 
 
@@ -293,6 +301,10 @@ class _UpgradeWork:
     thresholds: Thresholds
     jobs: deque[tuple[int, tuple[RunRequest, str]]] = field(default_factory=deque)
     compared: dict[int, TargetComparison] = field(default_factory=dict)
+    installed: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    """The version of each installed package, on both sides."""
+    packages: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The packages that a target used and of which the sides have two versions."""
 
     async def run_lane(self, lane: _WorkerPair) -> None:
         """Take targets until none is left."""
@@ -393,9 +405,18 @@ class _UpgradeWork:
         )
 
     def _compare(self, runs: ComparedRuns) -> TargetComparison:
+        used = {
+            name
+            for side in (runs.before, runs.after)
+            for frame in side.capture.frames
+            if (name := package_of(frame.location.path)) is not None
+        }
+        packages = differing_packages(used, *self.installed)
+        self.packages |= packages
         return compare_target(
             runs,
             thresholds=self.thresholds,
             read_line=self.outcome.sources.line,
+            packages=packages.keys(),
             without_ignored=lambda found_findings: without_ignored(found_findings, self.outcome.readings),
         )

@@ -23,7 +23,7 @@ from fuselight_server.upgrades.paths import common_path
 from fuselight_server.upgrades.times import compare_times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from fuselight.shared.report import Versions
     from fuselight_server.base.finding import Finding
@@ -37,8 +37,12 @@ def compare_target(
     thresholds: Thresholds,
     read_line: Callable[[str, int], str | None],
     without_ignored: Callable[[Iterable[Finding]], Iterable[Finding]],
+    packages: Collection[str] = (),
 ) -> TargetComparison:
-    """One target with both releases. `without_ignored` drops findings that a comment of the source silences."""
+    """One target with both releases. `without_ignored` drops findings that a comment of the source silences.
+
+    `packages`: those of which the sides have two versions.
+    """
     before, after = runs.before, runs.after
     state = _state(before, after)
     versions = before.capture.versions, after.capture.versions
@@ -67,7 +71,7 @@ def compare_target(
         calls=tuple(call for _, call in compared_calls(after.outputs)),
         times=compare_times(before.measured, after.measured, read_line),
         is_undecided=any(map(_says_nothing, left)),
-        lines=compare_lines(before, after) if has_both else (),
+        lines=compare_lines(before, after, packages) if has_both else (),
         device=compared_device(before, after) if has_both else None,
         notes=tuple(_notes(before, after, versions)),
     )

@@ -12,9 +12,11 @@ from fuselight_server.base.finding import SourceLine
 from fuselight_server.explain.kernels.shares import costs_by_line, places_of
 from fuselight_server.explain.kernels.summary import one_call
 from fuselight_server.upgrades.model import KernelLineChange, LineKernels
-from fuselight_server.upgrades.paths import common_path
+from fuselight_server.upgrades.paths import TORCH, common_path, package_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from fuselight.shared.report import Report
     from fuselight_server.upgrades.model import SideReports
 
@@ -22,11 +24,16 @@ _LEAST = 0.02
 """Of the earlier estimate: a smaller difference of two estimates is none."""
 
 
-def compare_lines(before: SideReports, after: SideReports) -> tuple[KernelLineChange, ...]:
-    """The lines of the user's files whose kernels differ, by place; empty if the sides cannot be compared."""
+def compare_lines(
+    before: SideReports, after: SideReports, packages: Collection[str] = ()
+) -> tuple[KernelLineChange, ...]:
+    """The lines whose kernels differ, by place; empty if the sides cannot be compared.
+
+    Lines of torch and of `packages`, of which the sides have two versions, are left out.
+    """
     if compared_device(before, after) is None or before.kernels is None or after.kernels is None:
         return ()
-    theirs, ours = _by_line(before.kernels), _by_line(after.kernels)
+    theirs, ours = (_by_line(report, {TORCH, *packages}) for report in (before.kernels, after.kernels))
     changes = (
         KernelLineChange(place, theirs.get(place), ours.get(place)) for place in sorted({*theirs, *ours})
     )
@@ -43,14 +50,19 @@ def compared_device(before: SideReports, after: SideReports) -> str | None:
     return devices[0] if len(devices) == 2 and devices[0] == devices[1] else None  # noqa: PLR2004 - both
 
 
-def _by_line(report: Report) -> dict[SourceLine, LineKernels]:
+def _by_line(report: Report, without: Collection[str]) -> dict[SourceLine, LineKernels]:
     call = one_call(report)
     lines: dict[SourceLine, LineKernels] = {}
     for cost in costs_by_line(call):
-        if cost.place is None:
+        if cost.place is None or package_of(cost.place.path) in without:
             continue
         groups = Counter(
-            tuple(map(_common_line, places_of(kernel, call.roots))) for _, kernel in cost.launches
+            tuple(
+                _common_line(place)
+                for place in places_of(kernel, call.roots)
+                if package_of(place.path) not in without
+            )
+            for _, kernel in cost.launches
         )
         has_estimate = any(kernel.estimate_us is not None for _, kernel in cost.launches)
         us = float(cost.us) if has_estimate else None

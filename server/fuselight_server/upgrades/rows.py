@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Versions
     from fuselight_server.upgrades.model import KernelLineChange, LineKernels, TargetComparison
 
+_MOST_LINES = 10
+"""Lines whose kernels differ, in text."""
 _MOST_GROUPS = 3
 """Kernels of a line that are described."""
 
@@ -121,10 +123,10 @@ def _time_rows(
 
 
 def _line_rows(target: TargetComparison, show_path: Callable[[str], str]) -> Iterator[str]:
-    for change in target.lines[:MOST_ROWS]:
+    for change in target.lines[:_MOST_LINES]:
         yield f"kernels of {show_path(change.place.path)}:{change.place.line}: {_line(change)}"
-    if len(target.lines) > MOST_ROWS:
-        yield f"and {len(target.lines) - MOST_ROWS:,} more lines: `--format json` has all"
+    if len(target.lines) > _MOST_LINES:
+        yield f"and kernels of {len(target.lines) - _MOST_LINES:,} more lines: `--format json` has all"
 
 
 def _line(change: KernelLineChange) -> str:

@@ -35,6 +35,7 @@ from fuselight_server.base.finding import Finding, SourceLine
 from fuselight_server.explain.findings import Thresholds
 from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingState
 from fuselight_server.upgrades.comparison import compare_target
+from fuselight_server.upgrades.lines import compare_lines
 from fuselight_server.upgrades.model import (
     ComparedRuns,
     RegressionKind,
@@ -43,7 +44,7 @@ from fuselight_server.upgrades.model import (
     TargetState,
 )
 from fuselight_server.upgrades.numerics import result_change
-from fuselight_server.upgrades.paths import common_path
+from fuselight_server.upgrades.paths import common_path, differing_packages, installed_versions, package_of
 from fuselight_server.upgrades.results import RunsFolder
 from fuselight_server.upgrades.rows import reworded_rows, state_row, target_rows
 from tests.support.reports import FILE, H100, VERSIONS, at, broken, report
@@ -337,6 +338,39 @@ def test_a_limit_or_a_missing_package_on_one_side_is_no_regression(failure: Fail
 )
 def test_installed_files_have_a_common_path(path: str, common: str) -> None:
     assert common_path(path) == common
+
+
+def test_lines_of_torch_and_of_packages_of_two_versions_are_not_compared() -> None:
+    packages = "/env/lib/python3.11/site-packages"
+    lines = {name: at(7, path=f"{packages}/{name}/layers.py") for name in ("torch", "lib", "same")}
+
+    def side(moved: int) -> SideReports:
+        operators = [
+            FusedOperator("aten.add", stack=(replace(place, line=moved),)) for place in lines.values()
+        ]
+        own = FusedOperator("aten.mul", stack=(at(21),))
+        return generated(Kernel("k_0", KernelKind.TRITON, 0, operators=(own, *operators), estimate_us=4.0))
+
+    changes = compare_lines(side(7), side(9), {"lib"})
+    assert [(change.place.path.rpartition("packages/")[2], change.place.line) for change in changes] == [
+        (FILE, 21), ("same/layers.py", 7), ("same/layers.py", 9),
+    ]  # fmt: skip
+    assert [change.place.path for change in compare_lines(side(7), side(9), {"lib", "same"})] == []
+
+
+def test_the_packages_that_differ_are_those_that_a_target_used(tmp_path: Path) -> None:
+    folders = []
+    for side, version in (("old", "5.17.0"), ("new", "5.23.0")):
+        folder = tmp_path / side
+        for name in (f"transformers-{version}", f"other-{version}", "same_lib-1.0", f"torch-{version}"):
+            (folder / f"{name}.dist-info").mkdir(parents=True)
+        (folder / "transformers").mkdir()
+        folders.append(installed_versions([str(folder), "/missing"]))
+    used = {"transformers", "same_lib", "torch", "unknown"}
+    assert differing_packages(used, *folders) == {"transformers": ("5.17.0", "5.23.0")}
+    assert package_of("/x/lib/python3.11/site-packages/transformers/models/a.py") == "transformers"
+    assert package_of("/x/lib/python3.11/site-packages/six.py") == "six"
+    assert package_of("/project/model.py") is None
 
 
 def test_runs_are_kept_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import importlib.util
 import json
 import os
 import signal
@@ -160,8 +161,9 @@ _AT_START = dict(os.environ)
 
 @functools.cache
 def _zygote(kind: str) -> Zygote | None:
-    """The zygote of this process."""
-    if not sys.platform.startswith("linux"):
+    """The zygote of this process; None where there can be none."""
+    lacks_torch = kind == "host" and importlib.util.find_spec("torch") is None
+    if lacks_torch or not sys.platform.startswith("linux"):
         return None
     started = Zygote(kind, variables(_AT_START))
     _ZYGOTES.append(started)

@@ -6,11 +6,12 @@ Invariant: without `--allow-run`, no user code runs unless the user has agreed t
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.base.terminal import standard_error, standard_output
+from fuselight_server.base.terminal import print_error, standard_error, standard_output
 from fuselight_server.cli.options import add_python_option
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ def execute(options: argparse.Namespace) -> int:
     from fuselight_server.agents.stdio import serve  # noqa: PLC0415 - the same
     from fuselight_server.agents.toolbox import AgentToolbox  # noqa: PLC0415 - the same
 
+    if sys.stdin is not None and sys.stdin.isatty():
+        print_error(
+            "waiting for an agent's client on stdin, which usually starts this command. Ctrl-C ends it."
+        )
     log = standard_error().print if options.verbose else _ignore
     host = AgentHost(
         folders=lambda: folders,

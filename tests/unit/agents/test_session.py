@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fuselight.shared.report import Inputs, Rung, TargetRef
+from fuselight_server.agents import stdio
 from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError, read_arguments
 from fuselight_server.agents.bounds import bounded_text, part_of
@@ -110,6 +113,19 @@ def test_the_command_refuses_paths_that_do_not_exist(arguments: tuple[str, ...],
     result = run_cli("mcp", *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.usefixtures("project")
+def test_a_terminal_gets_a_line_that_says_what_the_command_waits_for(
+    monkeypatch: pytest.MonkeyPatch,
+    is_terminal: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    monkeypatch.setattr(stdio, "serve", lambda _make_toolbox: 0)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: is_terminal))
+    result = run_cli("mcp")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert ("waiting for an agent's client" in result.stderr) is is_terminal
 
 
 # Arguments and bounds

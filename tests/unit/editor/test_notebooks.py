@@ -75,6 +75,7 @@ def test_a_change_of_one_cell_leaves_places_in_others() -> None:
         ("directive on line 2: f(x)", "directive on cell 1, line 1: f(x)"),
         ("see lines 4-5 and line 2", "see cell 2, lines 1-2 and cell 1, line 1"),
         ("n.ipynb on line 5", "cell 2, line 2"),
+        ("/a/n.ipynb:5:3 and b.ipynb:5", "/a/n.ipynb, cell 2, line 2 and b.ipynb:5"),
         (
             "other.ipynb on line 5, model.py on line 2, `line 2`",
             "other.ipynb on line 5, model.py on line 2, `line 2`",
@@ -140,11 +141,26 @@ def test_a_request_about_a_cell_is_one_about_the_notebook_and_back() -> None:
     ]
 
 
+def test_an_action_whose_edit_fits_into_no_cell_is_left_out() -> None:
+    translate = messages(notebook("a = 1\n!ls", "b = 2"))
+    joins, fits, command = (
+        {"changes": {URI: [{"range": {"start": at(start), "end": at(end)}, "newText": "x\n"}]}}
+        for start, end in ((1, 4), (1, 2), (2, 3))
+    )
+    actions = [{"title": name, "edit": edit} for name, edit in (("a", joins), ("b", fits), ("c", command))]
+    [answer] = translate.outgoing({"id": 1, "result": actions})
+    assert [action["title"] for action in answer["result"]] == ["b"]
+    [request] = translate.outgoing({"id": 2, "method": "workspace/applyEdit", "params": {"edit": joins}})
+    assert request["params"]["edit"] == {"changes": {}}
+
+
 def test_our_own_messages_name_lines_next_to_a_uri() -> None:
     translate = messages(notebook("a = 1", "b = 2\nc = 3"))
     command = {"command": "x", "arguments": [{"uri": "cell:1", "line": 1, "last": 1, "target": "f"}]}
     params = translate.incoming({"id": 1, "method": "workspace/executeCommand", "params": command})["params"]
     assert params["arguments"] == [{"uri": URI, "line": 4, "last": 4, "target": "f"}]
+    copied = {"id": 1, "result": "GB1 at n.ipynb:5"}
+    assert translate.outgoing(copied) == [{"id": 1, "result": "GB1 at n.ipynb, cell 2, line 2"}]
     shown = {"method": "window/showDocument", "id": 3, "params": {"uri": URI, "selection": span(4)}}
     assert translate.outgoing(shown)[0]["params"] == {"uri": "cell:1", "selection": span(1)}
     changed = {"method": "fuselight/reportChanged", "params": {"uri": URI}}

@@ -7,6 +7,7 @@ runs; a statement that `%time` or `%timeit` measures is Python, and stays.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -62,6 +63,7 @@ class PythonCell:
     """The command that hands the whole cell to something else than Python, as `%%bash`; all lines are empty then."""
 
 
+@functools.lru_cache(maxsize=1024)  # an editor asks for every cell at each keystroke
 def python_of(text: str) -> PythonCell:
     """Return the Python of a cell in which IPython runs `text`."""
     lines = LINE_END.split(text)

@@ -18,13 +18,14 @@ from fuselight_server.explain.benchmarks.history import take_along
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
 
-WATCHED = ("**/*.py", f"**/{FOLDER}/{REPORT}", f"**/{FOLDER}/{TESTS}")
+WATCHED = ("**/*.py", "**/*.ipynb", f"**/{FOLDER}/{REPORT}", f"**/{FOLDER}/{TESTS}")
 
 PYTHON_FILES = types.FileOperationRegistrationOptions(
     filters=[
         types.FileOperationFilter(pattern=types.FileOperationPattern(glob=glob, matches=kind), scheme="file")
         for glob, kind in (
             ("**/*.py", types.FileOperationPatternKind.File),
+            ("**/*.ipynb", types.FileOperationPatternKind.File),
             ("**/*", types.FileOperationPatternKind.Folder),
         )
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from fuselight_server.source.notebooks import words
-from fuselight_server.source.notebooks.edits import cell_edit
+from fuselight_server.source.notebooks.edits import NoCellEditError, cell_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ class CellMessages:
             return message
         params = message.get("params")
         scope = self._scope_of(params)
-        if "id" in message and scope is not None:
+        if isinstance(message.get("id"), (int, str)) and scope is not None:
             self._asked[message["id"]] = (scope.notebook.uri, scope.cell.id)
         return {**message, "params": self._in(params, None)}
 
@@ -77,9 +77,9 @@ class CellMessages:
         """The cell that a request is about."""
         if not isinstance(params, dict):
             return None
-        document = params.get("textDocument")
-        uri = document.get("uri") if isinstance(document, dict) else params.get("uri")
-        return self._scope(uri)
+        document, arguments = params.get("textDocument"), params.get("arguments")
+        named = document or (arguments[0] if isinstance(arguments, list) and arguments else params)
+        return self._scope(named.get("uri")) if isinstance(named, dict) else None
 
     def _scope(self, uri: Json) -> _Scope | None:
         notebook = self._notebooks.of_cell(uri)
@@ -95,7 +95,7 @@ class CellMessages:
         own = self._scope(value.get("uri"))
         scope = own or self._scope(document.get("uri") if isinstance(document, dict) else None) or scope
         if scope is not None and _is_position(value):
-            row = min(value["line"], scope.cell.row_count - 1)
+            row = max(0, min(value["line"], scope.cell.row_count - 1))
             return {**value, "line": scope.cell.first_line - 1 + row}
         translated = {key: self._in(item, scope) for key, item in value.items()}
         if own is not None:
@@ -109,6 +109,13 @@ class CellMessages:
 
     def outgoing(self, message: Json) -> list[Json]:
         """Return the messages that the client gets for one of ours."""
+        try:
+            return self._translated(message)
+        except NoCellEditError as error:  # an edit that was not to be offered: nothing is changed
+            name, label = ("params", {"label": str(error)}) if "method" in message else ("result", {})
+            return [{**message, name: {**message[name], "edit": {"changes": {}}, **label}}]
+
+    def _translated(self, message: Json) -> list[Json]:
         method, params = message.get("method"), message.get("params")
         is_notebook = isinstance(params, dict) and self._is_notebook(params.get("uri"))
         if method == types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS and is_notebook:
@@ -121,6 +128,8 @@ class CellMessages:
         if cell_uri is not None and cell is None:
             return [{**message, "result": None} if "result" in message else message]
         scope = _Scope(notebook, cell) if notebook is not None and cell is not None else None
+        if scope is not None and isinstance(message.get("result"), str):
+            return [{**message, "result": in_cells(message["result"], scope.notebook)}]
         return [
             {**message, "result": self._out(message["result"], scope)} if "result" in message else message
         ]
@@ -164,7 +173,7 @@ class CellMessages:
     def _out(self, value: Json, scope: _Scope | None) -> Json:
         if isinstance(value, list):
             items = [item for item in value if scope is None or _is_in(item, scope)]
-            return [self._out(item, scope) for item in items]
+            return [translated for item in items for translated in self._item(item, scope)]
         if not isinstance(value, dict):
             return value
         if "documentChanges" in value or isinstance(value.get("changes"), dict):
@@ -177,6 +186,14 @@ class CellMessages:
             return _position_in(value, scope.cell)
         prose = scope.notebook if scope is not None else self._notebooks.get(value.get("uri"))
         return self._fields(value, scope, prose)
+
+    def _item(self, item: Json, scope: _Scope | None) -> Iterator[Json]:
+        """An item of a list, unless it is an action whose edit is none of a cell."""
+        try:
+            yield self._out(item, scope)
+        except NoCellEditError:
+            if not isinstance(item, dict) or "edit" not in item:
+                raise
 
     def _fields(self, value: Json, scope: _Scope | None, prose: Notebook | None) -> Json:
         translated: dict[str, Json] = {}

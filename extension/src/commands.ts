@@ -99,6 +99,8 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.showTuning": tunings.show,
     "fuselight.cancelTuning": tunings.cancel,
     "fuselight.openJob": jobs.choose,
+    "fuselight.followJob": jobs.follow,
+    "fuselight.stopFollowingJob": jobs.stopFollowing,
     "fuselight.compareJob": jobs.compare,
     "fuselight.showJob": jobs.show,
     "fuselight.closeJob": jobs.close,

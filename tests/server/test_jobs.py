@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -269,3 +270,25 @@ def test_a_job_of_ranks_is_shown_by_its_first_rank(client: Client, folder: Path)
     assert node["label"] == f"job tuesday, {entry['when']}, rank 0"
     assert "3 further processes: see the page of the job" in node["tooltip"]
     client.request("fuselight/closeJob", {"job": None})
+
+
+def test_a_job_that_grows_is_followed_until_it_is_stopped(client: Client, source: Path, folder: Path) -> None:
+    uri, logs = client.open(source), folder / "growing"
+    logs.mkdir()
+    (recorded,) = (JOBS / "graph_break").glob("dedicated_log_torch_trace*")
+    whole = gzip.decompress(recorded.read_bytes()) if recorded.suffix == ".gz" else recorded.read_bytes()
+    log = logs / "dedicated_log_torch_trace_1.log"
+    log.write_bytes(whole[: whole.index(b"\n") + 1])
+    params = {"paths": [logs.as_uri()], "source": [], "follow": True}
+    since = client.mark()
+    asked = client.ask("fuselight/openJob", params)
+    client.notified(
+        "$/progress", lambda params: params["value"].get("title") == "Following a job", since=since
+    )
+    with log.open("ab") as stream:
+        stream.write(whole[whole.index(b"\n") + 1 :])
+    title = "graph break: `print` cannot be traced"
+    until_findings(client, uri, {BREAK: ("Fuselight job growing", title)})
+    client.command("fuselight.server.stopFollowing", {})
+    (entry,) = client.answer(asked)["result"]["jobs"]
+    assert (entry["name"], entry["partial"], entry["summary"]) == ("growing", False, "1 finding in 1 process")

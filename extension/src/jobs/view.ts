@@ -16,6 +16,7 @@ import {
   jobRequest,
   type OpenedJobs,
   openJobRequest,
+  serverCommand,
 } from "../messages/protocol";
 import type { Lifecycle } from "../server/lifecycle";
 import { createWebviewHost, goToPlace, type Page } from "../webviews/host";
@@ -31,6 +32,8 @@ const mostSources = 10;
 
 export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifecycle) {
   let listed: readonly JobEntry[] = [];
+  /** The URI of the logs that are followed, until their job has a page. */
+  let awaited = "";
   const host = createWebviewHost<JobShown, JobPage>(context.extensionUri, {
     viewType: "fuselight.job",
     asset: "job",
@@ -85,13 +88,13 @@ export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifec
     return answer.jobs;
   }
 
-  async function request(uris: readonly vscode.Uri[]): Promise<OpenedJobs | null> {
+  async function request(uris: readonly vscode.Uri[], follow = false): Promise<OpenedJobs | null> {
     if ((await lifecycle.ready()) === null) {
       await lifecycle.warnNotRunning();
       return null;
     }
     const paths = uris.map((uri) => uri.toString());
-    return lifecycle.request(openJobRequest, { paths, source: sources() });
+    return lifecycle.request(openJobRequest, { paths, source: sources(), follow });
   }
 
   const sources = () => context.workspaceState.get<readonly string[]>(sourcesKey) ?? [];
@@ -152,6 +155,22 @@ export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifec
         await open(uris);
       }
     },
+    /** Opens the logs of a job that still runs, and goes on while they grow. */
+    async follow(): Promise<void> {
+      const uris = await chooseLogs("Follow which trace of a job?");
+      const [first] = uris ?? [];
+      if (uris === undefined || first === undefined) {
+        return;
+      }
+      awaited = first.toString();
+      const answer = await request(uris, true); // once it is stopped
+      if (answer !== null && !answer.canceled && answer.message !== "") {
+        void warn(answer.message);
+      }
+    },
+    async stopFollowing(): Promise<void> {
+      await vscode.commands.executeCommand(serverCommand.stopFollowing);
+    },
     /** Opens further logs, and compares an open job with them. */
     async compare(): Promise<void> {
       const job = await chooseJob("Compare which job?");
@@ -190,6 +209,11 @@ export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifec
       listed = jobs;
       void vscode.commands.executeCommand("setContext", "fuselight.hasJob", jobs.length > 0);
       await host.redraw(() => true);
+      const first = jobs.find(({ source }) => source === awaited);
+      if (first !== undefined) {
+        awaited = "";
+        await showJob(first);
+      }
     },
     dispose: () => host.dispose(),
   };

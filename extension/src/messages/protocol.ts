@@ -153,6 +153,8 @@ export interface MeasuredAt extends BenchTarget {
 export interface OpenJob {
   readonly paths: readonly string[];
   readonly source: readonly string[];
+  /** Whether to go on while the logs grow, until it is stopped: the answer comes only then. */
+  readonly follow?: boolean;
 }
 
 /** An open job. */
@@ -267,6 +269,7 @@ export const serverCommand = {
   run: "fuselight.server.run",
   kernels: "fuselight.server.kernels",
   cancel: "fuselight.server.cancel",
+  stopFollowing: "fuselight.server.stopFollowing",
   askAgain: "fuselight.server.askAgain",
   restartWorker: "fuselight.server.restartWorker",
   clearCaches: "fuselight.server.clearCaches",

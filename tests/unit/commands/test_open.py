@@ -197,13 +197,23 @@ def test_a_cancel_ends_the_reading(tmp_path: Path) -> None:
 LIBRARY = "/env/lib/python3.11/site-packages/lib/layers.py"
 
 
-def test_a_break_in_a_package_is_on_the_line_of_the_program_that_led_to_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("printed", "place"),
+    [((), ("train.py", 3)), ((("/job/net.py", 4, "forward"),), ("net.py", 4))],
+    ids=["called from the program", "called from the compiled function"],
+)
+def test_a_break_in_a_package_is_on_the_line_of_the_program_that_led_to_it(
+    tmp_path: Path, printed: tuple[tuple[str, int, str], ...], place: tuple[str, int]
+) -> None:
     """torch prints the stack of a break from the compiled function on; its start has the program's line."""
-    source = project(tmp_path / "source", {"train.py": "import lib\n\nlib.net(1)\n"})
+    files = {"train.py": "import lib\n\nlib.net(1)\n", "net.py": "\n\n\n    lib.part(x)\n"}
+    source = project(tmp_path / "source", files)
     frames = [("/job/train.py", 3, "<module>"), (LIBRARY, 7, "wrapper")]
     stack = [{"line": line, "name": name, "filename": path} for path, line, name in frames]
     reason = REASON.split("User code traceback:")[0].format(path=LIBRARY)
-    reason += f'User code traceback:\n  File "{LIBRARY}", line 7, in wrapper\n    print(x)\n'
+    rows = (*printed, (LIBRARY, 7, "wrapper"))
+    shown = "".join(f'  File "{path}", line {line}, in {name}\n    code\n' for path, line, name in rows)
+    reason += f"User code traceback:\n{shown}"
     metrics = {"co_name": "wrapper", "co_filename": LIBRARY, "co_firstlineno": 5}
     log = (
         record("dynamo_start", {"stack": stack})
@@ -212,7 +222,7 @@ def test_a_break_in_a_package_is_on_the_line_of_the_program_that_led_to_it(tmp_p
     )
     job = open_job(written(tmp_path / "logs", {"0": log}), source)
     (finding,) = job.findings
-    assert (finding.code, Path(finding.span.path).name, finding.span.line) == ("GB0059", "train.py", 3)
+    assert (finding.code, Path(finding.span.path).name, finding.span.line) == ("GB0059", *place)
 
 
 def test_a_wrapper_of_a_package_repeats_no_finding_of_what_it_wraps() -> None:

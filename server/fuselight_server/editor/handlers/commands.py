@@ -180,11 +180,17 @@ def _worker_words(hello: Any) -> str:
     return f"pid {hello.pid}, Python {versions.python}, torch {versions.torch}, triton {versions.triton}"
 
 
+def stop_following(server: Server, _options: dict[str, Any]) -> None:
+    """Read on in no log of a job; what was read stays."""
+    server.analysis.jobs.stop_following()
+
+
 COMMANDS = {
     "fuselight.server.run": run,
     "fuselight.server.kernels": kernels,
     SHOW_FIRST: show_first,
     "fuselight.server.cancel": cancel,
+    "fuselight.server.stopFollowing": stop_following,
     "fuselight.server.askAgain": ask_again,
     "fuselight.server.restartWorker": restart_worker,
     "fuselight.server.clearCaches": clear_caches,

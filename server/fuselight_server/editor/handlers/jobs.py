@@ -50,7 +50,7 @@ async def open_job(server: Server, params: OpenJobParams) -> dict[str, Any]:
         )
     try:
         jobs = await server.analysis.jobs.open(
-            params.paths[0], tuple(map(Path, paths)), folders, _chooser(server)
+            params.paths[0], tuple(map(Path, paths)), folders, _chooser(server), is_followed=params.follow
         )
     except CommandError as error:
         return _refused(str(error))
@@ -188,7 +188,9 @@ class JobProgress:
         created = self._server.window_work_done_progress_create_async(
             types.WorkDoneProgressCreateParams(token)
         )
-        begin = types.WorkDoneProgressBegin(title="Opening a job", message=visible(words), cancellable=True)
+        opening = self._server.analysis.jobs.openings.get(source)
+        title = "Following a job" if opening is not None and opening.is_followed else "Opening a job"
+        begin = types.WorkDoneProgressBegin(title=title, message=visible(words), cancellable=True)
         self._server.progress(types.ProgressParams(token, begin))
         await created
 

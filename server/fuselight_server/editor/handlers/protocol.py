@@ -143,6 +143,8 @@ class OpenJobParams:
 
     paths: list[str]
     source: list[str] = attrs.field(factory=list)
+    follow: bool = False
+    """Whether to go on while the logs grow, until it is stopped: the answer comes only then."""
 
 
 @attrs.define

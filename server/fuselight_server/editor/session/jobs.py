@@ -52,6 +52,8 @@ class Opening:
     token: CancelToken = field(default_factory=CancelToken)
     words: str = "reading"
     """Its progress."""
+    is_followed: bool = False
+    """Whether it goes on while the logs grow."""
 
 
 class JobSession:
@@ -66,16 +68,23 @@ class JobSession:
         """Called when an opening began, moved on or ended, and when jobs were opened or closed."""
 
     async def open(
-        self, source: str, paths: tuple[Path, ...], folders: tuple[Path, ...], choose: ChooseFile
+        self,
+        source: str,
+        paths: tuple[Path, ...],
+        folders: tuple[Path, ...],
+        choose: ChooseFile,
+        *,
+        is_followed: bool = False,
     ) -> tuple[JobResult, ...]:
         """Read logs and show their jobs; replaces those of an earlier opening of `source`.
 
-        `folders` have the source of the job. Raises CommandError, and asyncio.CancelledError once canceled.
+        `folders` have the source of the job. With `is_followed` it goes on while the logs grow; a cancel then keeps
+        what was read. Raises CommandError, and asyncio.CancelledError once canceled.
         """
         earlier = self.openings.pop(source, None)
         if earlier is not None:
             earlier.token.cancel()
-        opening = self.openings[source] = Opening(source)
+        opening = self.openings[source] = Opening(source, is_followed=is_followed)
         self.on_change()
         is_shown = False
 
@@ -87,7 +96,7 @@ class JobSession:
 
         try:
             opened = await open_jobs(
-                OpenRequest(paths, folders),
+                OpenRequest(paths, folders, is_followed=is_followed),
                 _Throttled(lambda words: self._moved(opening, words)),
                 opening.token,
                 choose=choose,
@@ -98,10 +107,11 @@ class JobSession:
                 self._accept(source, ())
             raise
         finally:
-            if self.openings.get(source) is opening:
+            is_current = self.openings.get(source) is opening
+            if is_current:
                 del self.openings[source]
             self.on_change()
-        return self._accept(source, opened)
+        return self._accept(source, opened) if is_current else ()
 
     def cancel(self, source: str) -> None:
         """End the reading of logs."""
@@ -109,8 +119,17 @@ class JobSession:
         if opening is not None:
             opening.token.cancel()
 
+    def stop_following(self) -> None:
+        """Read on in no job; what was read stays."""
+        for opening in list(self.openings.values()):
+            if opening.is_followed:
+                opening.token.cancel()
+
     def close(self, ids: tuple[str, ...]) -> None:
-        """Close jobs and remove their findings."""
+        """Close jobs and remove their findings. Those that are followed are read no further."""
+        for source in {self._state.jobs[key].source for key in ids if key in self._state.jobs}:
+            if source in self.openings and self.openings[source].is_followed:
+                self.openings.pop(source).token.cancel()
         self._state.close_jobs(ids)
         self.on_change()
 

@@ -286,8 +286,7 @@ class _Conversion:
         above, traced = _split(stack, frame)
         if not traced or (traced[-1].path, traced[-1].line) != (location.path, location.line):
             above, traced = (stack, (location,))
-        # torch prints some stacks from the compiled function on: its callers are in the record of its start.
-        above = max(above, self._caller(compiled), key=len)
+        above = _with_callers(above, self._caller(compiled), stack)
         return Break(
             compile_id=str(compiled.id),
             ids=tuple(link.gb_id for link in graph_break.chain),
@@ -405,6 +404,14 @@ NOT_LOGGED = (
     ),
 )
 """What no trace has: the subject, and what it has instead."""
+
+
+def _with_callers(above: Stack, caller: Stack, stack: Stack) -> Stack:
+    """The frames above a break, with the callers of the compiled function where torch has left them out."""
+    has_callers = not caller or any(
+        (frame.path, frame.line) == (caller[0].path, caller[0].line) for frame in stack
+    )
+    return above if has_callers else (*caller, *above)
 
 
 def without_wrappers(rows: list[NotCompiled], own: Container[str]) -> list[NotCompiled]:

@@ -26,7 +26,7 @@ _VERDICTS = {
     VerdictKind.SAME: "The results are the same",
     VerdictKind.DIFFERS: "Refused: the results differ",
     VerdictKind.FAILS: "Refused: the new text fails",
-    VerdictKind.UNVERIFIED: "Refused: nothing is proven",
+    VerdictKind.UNVERIFIED: "Refused",
     VerdictKind.UNCONCERNED: "Not concerned",
 }
 _NUMBERS = {
@@ -127,7 +127,7 @@ def _cut(texts: Iterable[str], most: int) -> list[str]:
 
 def verdict_lines(data: dict[str, Any]) -> Iterator[str]:
     """The verdict as text: for the terminal and for agents."""
-    if not data["targets"] or data["verdict"] == VerdictKind.UNVERIFIED.value:
+    if not any(row["verdict"] == data["verdict"] for row in data["targets"]):
         yield f"{_VERDICTS[VerdictKind(data['verdict'])]}: {data['why']}."
     for row in data["targets"]:
         yield from _target_lines(row)

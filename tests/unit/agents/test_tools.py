@@ -18,6 +18,7 @@ import pytest
 from fuselight.shared.protocol import GenerateRequest, MeasureRequest, TuneRequest, VerifyRequest
 from fuselight.shared.report import (
     Aspect,
+    Call,
     CallComparison,
     Culprit,
     Difference,
@@ -207,6 +208,27 @@ def test_a_whole_new_text_is_verified_as_its_diff_is(project: Path, monkeypatch:
     talk(lambda: toolbox_of(project), script)
     texts = {request.overlays.get(str(project / "model.py")) for request in worker.requests}
     assert texts >= {QUIET, TEXT}
+
+
+def test_a_patch_that_drops_a_call_is_not_proven(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project / "model.py"
+
+    def answer(request: Any) -> Report:
+        text = request.overlays.get(str(path), TEXT)
+        calls = tuple(Call(0, f"scale(f32[{size}])") for size in ((4, 8) if text == TEXT else (4,)))
+        inputs = Inputs(Rung.DIRECTIVE, str(path), 3, calls)
+        is_new = isinstance(request, VerifyRequest) and not request.records
+        verification = compared() if is_new else Verification()
+        return dataclasses.replace(scale(path, text, verification=verification), inputs=inputs)
+
+    AnsweringWorker(answer).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "verify_patch", diff=DIFF)
+        assert (data["verdict"], data["passed"]) == ("unverified", False)
+        assert "changes which calls are made" in text
+
+    talk(lambda: toolbox_of(project), script)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,12 @@ _SETTINGS = re.compile(r"\.compile\b|_dynamo|_inductor|mark_dynamic|mark_static|
 """In a changed line: compiled calls alone may show what it does."""
 
 
+_OTHER_CALLS = (
+    "it cannot be verified: the patch also changes which calls are made, and results are compared on the same calls. "
+    "Verify the code first, and change the example inputs afterwards"
+)
+
+
 class AllowedChange(str, enum.Enum):
     """What a patch may change besides the code."""
 
@@ -112,6 +118,8 @@ async def verify_patch(
         words = "the target runs nothing that the patch changes"
         return _judged(fixer, remedy, (before, before), (VerdictKind.UNCONCERNED, words))
     new = await fixer.verified(target, remedy)
+    if not new.failures and _calls(new) != _calls(before):
+        return _judged(fixer, remedy, (before, new), (VerdictKind.UNVERIFIED, _OTHER_CALLS))
     kind, first = kind_of(remedy, new), judge_calls(remedy, new)
     if kind is not VerdictKind.SAME:
         ran = kind is VerdictKind.DIFFERS
@@ -205,6 +213,11 @@ def _earned(remedy: Remedy, report: Report, *, rounds: bool, is_excepted: bool) 
 def _words(remedy: Remedy, fix_class: FixClass | None, exceptions: tuple[CaseException, ...]) -> str:
     asked = remedy if fix_class is FixClass.CHANGES else dataclasses.replace(remedy, fix_class=FixClass.EQUAL)
     return result_words(asked, exceptions)
+
+
+def _calls(report: Report) -> tuple[str, ...]:
+    """The calls of a run: a patch may drop the one that its code would fail."""
+    return tuple(call.text for call in report.inputs.calls) if report.inputs is not None else ()
 
 
 def _compared(report: Report) -> tuple[str, ...]:

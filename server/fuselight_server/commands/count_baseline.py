@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.compile_checks import CompileCheck
 
-NAME = "fuselight-baseline.json"
+NAME = "fuselight-tests.json"
+"""Its name where none is given: not that of a baseline of findings, which `fuselight check` writes."""
 _SCHEMA = 1
 _MOST_BYTES = 32 * 1024 * 1024
 

@@ -69,6 +69,8 @@ class SessionResults:
         self._write_report(config)
 
     def _write_baseline(self, config: pytest.Config) -> None:
+        if not self.entries and not self.gone:
+            return  # the file is not read where nothing in it is used
         path, is_update = baselines.path_of(config), bool(config.getoption(baselines.UPDATE))
         try:
             known = count_baseline.read(path)

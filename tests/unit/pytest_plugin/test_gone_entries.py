@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fuselight_server.commands.count_baseline import NAME
+from fuselight_server.pytest_plugin import session_hooks
 from fuselight_server.pytest_plugin.session_results import gone_entries
 
 KEPT = ("test_a.py::test_one", "test_a.py::test_one#2", "test_a.py::test_old[4]", "test_b.py::test_two")
@@ -33,3 +35,7 @@ def test_only_what_a_session_can_tell(
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").touch()
     assert gone_entries(KEPT, [], ["."], tmp_path) == {"test_b.py::test_two"}
+
+
+def test_the_light_module_knows_the_name_of_the_baseline() -> None:
+    assert session_hooks._BASELINE == NAME

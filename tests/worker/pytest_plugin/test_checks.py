@@ -162,6 +162,11 @@ def test_unrelated(fuselight_check):
     assert 2 + 2 == 5
 
 
+def test_baseline_of_one_check(fuselight_check, monkeypatch):
+    monkeypatch.setenv("CI", "1")
+    fuselight_check.baseline(fuselight_check(doubled, X))
+
+
 def test_no_call(fuselight_check):
     fuselight_check(Smooth(), [])
 
@@ -243,6 +248,7 @@ BREAK = "model.py:13: GB0059 graph break: `print` cannot be traced"
         ("test_exception", "model.py:26: FL401 RuntimeError: a and b must have same reduction dim"),
         ("test_fullgraph", "model.py:13: FL404 graph break under fullgraph=True: `print` cannot be traced"),
         ("test_unrelated", "assert (2 + 2) == 5"),
+        ("test_baseline_of_one_check", "ExpectationError: doubled has no entry in fuselight-tests.json."),
         ("test_no_call", "ValueError: fuselight_check was given no call: the list of inputs is empty."),
         ("test_unnamed", "TypeError: a dict of inputs is a call by keywords, and `0` is no name."),
         ("test_not_callable", "TypeError: `Tensor` cannot be called."),

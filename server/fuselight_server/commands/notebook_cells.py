@@ -16,7 +16,6 @@ from fuselight_server.base.files import split_text
 from fuselight_server.commands.notebook_lines import cell_line, cell_path
 from fuselight_server.commands.renamed_lines import renamed
 from fuselight_server.commands.sources import SourceFiles
-from fuselight_server.source.document import read_source
 from fuselight_server.source.notebooks.module import NotebookModule, module_of_text
 from fuselight_server.source.notebooks.words import in_cells
 
@@ -163,6 +162,8 @@ class _CellNames:
 
     def readings(self) -> dict[str, Reading]:
         """The cells as files, for their ignore comments."""
+        from fuselight_server.source.document import read_source  # noqa: PLC0415 - a check of files has no use for it
+
         return {
             path: read_source(path, "\n".join(lines))
             for path, lines in self.texts().items()

@@ -129,6 +129,8 @@ def test_a_trace_through_a_library_is_folded_to_its_innermost_and_the_user_frame
 
 def test_only_files_have_paths() -> None:
     assert convert.path("file:///a%20b/c.py") == "/a b/c.py"
+    assert convert.path("file:///a/.virtual_documents/b/c.ipynb") == "/a/b/c.ipynb"  # as JupyterLab names it
+    assert convert.path("file:///a/.virtual_documents/b/c.py") == "/a/.virtual_documents/b/c.py"
     assert convert.path("untitled:Untitled-1") is None
     assert convert.path(convert.uri("/é/c d.py")) == "/é/c d.py"
 

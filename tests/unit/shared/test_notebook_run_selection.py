@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from fuselight.shared.notebooks.cells import Cell
-from fuselight.shared.notebooks.module_text import module_text, python_of_cell
+from fuselight.shared.notebooks.module_text import module_text, python_of_cell, split_module
 from fuselight.shared.notebooks.run_selection import (
     RunSelection,
     broken_cells,
@@ -178,3 +178,10 @@ def test_a_download_runs_only_where_the_target_needs_it(target: str) -> None:
     assert [
         item.line for item in select(TORCH, model, "def other(x): return x", at="def other").left_out
     ] == [6]
+
+
+def test_joined_cells_without_markers_are_one_cell() -> None:
+    selection = select_statements("import torch\n\n\ndef f(x):\n    return x\n", 4)
+    assert [type(node).__name__ for node in selection.tree.body] == ["Import", "FunctionDef"]
+    assert selection.tree.body[1].lineno == 4
+    assert list(split_module("")) == []

@@ -38,8 +38,13 @@ def module_of_notebook(data: str | bytes) -> str:
 
 
 def split_module(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Return the lines of each cell in the text of a module, with the 1-based line of the first of them."""
+    """Return the lines of each cell in the text of a module, with the 1-based line of the first of them.
+
+    A text without markers, as JupyterLab joins the cells of a notebook, is one cell.
+    """
     lines = text.split("\n")
     starts = [row for row, line in enumerate(lines) if line == MARKER]
+    if text and not starts:
+        yield 1, lines
     for start, end in itertools.pairwise([*starts, len(lines)]):
         yield start + 2, lines[start + 1 : end]

@@ -42,6 +42,7 @@ def client_features(capabilities: types.ClientCapabilities, options: Mapping[str
         diagnostic_refresh=can("workspace.diagnostics.refresh_support"),
         confirm_run=options.get("confirmRun") is True,
         resolves_actions=can(f"{action}.data_support") and set(properties) >= _RESOLVED,
+        actions=can(action),
         action_literals=can(f"{action}.code_action_literal_support"),
         applies_edits=can("workspace.apply_edit"),
         document_changes=can("workspace.workspace_edit.document_changes"),

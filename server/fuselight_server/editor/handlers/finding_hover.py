@@ -74,6 +74,8 @@ async def shown_findings(
 
 
 async def _known_fixes(server: Server, finding: Finding) -> KnownFixes:
+    if not server.state.client.actions:
+        return KnownFixes()
     fixes, line = server.analysis.fixes, finding.span.line
     passed, untried, refused = [], [], []
     line_fixes = await fixes.offers.on_lines(finding.span.path, line, line)

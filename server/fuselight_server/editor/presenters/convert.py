@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from lsprotocol import types
 from pygls import uris
 
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Tier
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.finding import Finding, Related, Severity, Span
@@ -45,6 +46,10 @@ _SEVERITIES = {
 }
 
 
+_VIRTUAL_FOLDER = ".virtual_documents"
+"""The folder in which JupyterLab names the joined cells of a notebook; the notebook itself is not in it."""
+
+
 @dataclass(frozen=True)
 class Client:
     """What conversion depends on: the encoding of columns, the lines, the client's own names of files."""
@@ -65,6 +70,8 @@ def path(uri: str) -> str | None:
         names = os.fsencode(fs_path).split(os.fsencode(os.sep))
     except ValueError:  # as `file://[`
         return None
+    if fs_path.endswith(SUFFIX):
+        fs_path = fs_path.replace(f"{os.sep}{_VIRTUAL_FOLDER}{os.sep}", os.sep, 1)
     is_absolute = os.path.isabs(fs_path)  # noqa: PTH117 - paths stay text
     return fs_path if is_absolute and "\0" not in fs_path and max(map(len, names)) <= _NAME_BYTES else None
 

@@ -28,6 +28,8 @@ class ClientFeatures:
     """Whether it asks before code runs in its own words, and keeps the answers."""
     resolves_actions: bool = False
     """Whether it asks for the edit of a code action when that is chosen."""
+    actions: bool = True
+    """Whether it shows code actions; in another client no text refers to them."""
     action_literals: bool = True
     """Whether it takes code actions; a client that does not takes commands alone."""
     applies_edits: bool = True

@@ -201,6 +201,8 @@ class FixOffers:
         notebooks = ((path, new) for path, new in offer.remedy.texts.items() if path.endswith(SUFFIX))
         for path, new in notebooks:
             document = self._state.at(path)
+            if document is not None and document.module is None:
+                continue  # joined cells, whose text the client has as it is
             module = document.module if document is not None else None
             why = obstacle(module, new) if module is not None else _NOT_OPEN
             if why:

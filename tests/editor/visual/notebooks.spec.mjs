@@ -39,7 +39,7 @@ test("lenses, findings and fixes are in the cells of a notebook", async ({ sessi
 
   await test.step("the question names what runs", async () => {
     await view.pressUntilAsked("Run", "under torch.compile");
-    await expect(view.dialog("run the cells up to cell 4 of gate.ipynb and call Gate")).toBeVisible();
+    await expect(view.dialog("run the cells up to cell 3 of gate.ipynb and call Gate")).toBeVisible();
     await view.allow();
   });
 

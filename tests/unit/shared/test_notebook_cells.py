@@ -24,9 +24,9 @@ def test_code_cells_are_read_in_order_without_their_outputs() -> None:
     ]
     read = read_cells(json.dumps({"nbformat": 4, "cells": cells}))
     assert [(cell.id, cell.language, cell.text, cell.number) for cell in read] == [
-        ("a", "python", "n = 1\nm = 2", 2),
-        ("cell-3", "python", "", 3),
-        ("cell-5", "python", "k = 3", 5),
+        ("a", "python", "n = 1\nm = 2", 1),
+        ("cell-3", "python", "", 2),
+        ("cell-5", "python", "k = 3", 3),
     ]
 
 

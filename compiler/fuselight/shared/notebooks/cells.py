@@ -31,7 +31,7 @@ class Cell:
     """`python`, in lower case as an editor names languages, or another language."""
     text: str
     number: int
-    """1-based, among all cells of the notebook, as editors count them."""
+    """1-based, among the code cells of the notebook."""
 
 
 def read_cells(data: str | bytes) -> tuple[Cell, ...]:
@@ -49,7 +49,7 @@ def read_cells(data: str | bytes) -> tuple[Cell, ...]:
         if not isinstance(name, str) or name in ids:
             name = f"cell-{number}"
         ids.add(name)
-        cells.append(Cell(name, _language_of_cell(cell) or language, _text(cell, number), number))
+        cells.append(Cell(name, _language_of_cell(cell) or language, _text(cell, number), len(cells) + 1))
     return tuple(cells)
 
 

@@ -60,10 +60,10 @@ class Notebook:
         return next((cell for cell in self.cells if cell.document.uri == uri), None)
 
     def _current(self) -> NotebookModule:
+        code = [cell for cell in self.cells if cell.is_code]
         return module_of(
             Cell(cell.document.uri, cell.language, cell.document.source.text, number)
-            for number, cell in enumerate(self.cells, 1)
-            if cell.is_code
+            for number, cell in enumerate(code, 1)
         )
 
     def follow_cells(self) -> list[Change]:

@@ -84,6 +84,7 @@ async def test_a_look_at_the_same_interpreter_tries_again_only_where_none_could_
         assert session.folder.problem is None
         assert len(session.worker.requests) == 2, "the second look finds nothing to repeat"
     assert answers == 2
+    await session.analysis.agents.close()
 
 
 @pytest.mark.asyncio

@@ -38,12 +38,16 @@ class SettingsSession:
             early=SimpleNamespace(end=self._begin),
             intake=SimpleNamespace(rederive=self._rederive),
             live=SimpleNamespace(settings_changed=nothing),
+            agents=SimpleNamespace(apply=self._no_agents),
         )
 
     async def workspace_configuration_async(self, _params: Any) -> Sequence[Any]:
         answer: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
         self.asked.put_nowait(answer)
         return await answer
+
+    async def _no_agents(self) -> str:
+        return ""
 
     async def _restart(self, _folder: str) -> None:
         await self.stopped.wait()

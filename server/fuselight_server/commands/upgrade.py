@@ -243,7 +243,8 @@ class _UpgradeSide:
         try:
             hello = await worker.start()
         except WorkerFailed as failed:
-            step = failed.failure.next_step or "Give a Python that has torch 2.6 or newer"
+            step = failed.failure.next_step or "give a Python that has torch 2.6 or newer"
+            step = step[:1].upper() + step[1:]
             raise CommandError(
                 f"`{self.option} {self.interpreter.executable}`: {failed.failure.message.rstrip('.')}. {step}."
             ) from None

@@ -23,7 +23,7 @@ def features(
 
 def test_a_silent_client_gets_nothing_that_it_did_not_ask_for() -> None:
     assert features() == ClientFeatures(
-        lenses=False, action_literals=False, applies_edits=False, long_commands=False
+        actions=False, lenses=False, action_literals=False, applies_edits=False, long_commands=False
     )
 
 

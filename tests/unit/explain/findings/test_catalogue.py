@@ -102,3 +102,12 @@ def test_linked_pages_are_packaged() -> None:
         if not path.startswith("docs/findings/"):
             assert f"!{path}\n" in allowed
             assert f'"{path}" = "fuselight_server/{path}"' in wheel
+
+
+def test_the_source_archive_has_what_its_wheel_takes() -> None:
+    """A wheel that is built from the archive, as installers without a wheel do, finds each page."""
+    settings = (PAGES.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    taken = set(re.findall(r'^"(docs/[^"]+)" = "fuselight_server/', settings, re.MULTILINE))
+    archive = settings.partition("[tool.hatch.build.targets.sdist]")[2].partition("\n[")[0]
+    assert taken
+    assert {path for path in taken if f'"/{path}"' not in archive} == set()

@@ -102,11 +102,17 @@ def test_inserted_inputs_can_be_run(client: Client, folder: Path) -> None:
     assert "FL502" not in codes(client, uri)
 
 
-def test_the_page_of_a_finding_can_be_opened_by_an_editor_that_has_our_extension(
+def test_the_page_of_a_finding_is_opened_by_our_extension_or_by_the_server(
     connect: Start, tmp_path: Path
 ) -> None:
     ours: Json = {"clientCommands": ["fuselight.openPage"]}
-    for options, opened in (ours, ["fuselight.openPage"]), ({"clientCommands": ["other"]}, []):
+    for options, opened in (
+        (ours, ["fuselight.openPage"]),
+        (
+            {"clientCommands": ["other"]},
+            ["fuselight.server.openPage"],
+        ),
+    ):
         client = connect()
         client.start(tmp_path, options=options)
         uri = client.open(write(tmp_path, NO_INPUTS))
@@ -114,7 +120,8 @@ def test_the_page_of_a_finding_can_be_opened_by_an_editor_that_has_our_extension
         actions = [action for action in client.actions(uri, 4) if action["title"] == "Open the page of FL502"]
         assert [action["command"]["command"] for action in actions] == opened
         for action in actions:
-            (page,) = action["command"]["arguments"]
+            (given,) = action["command"]["arguments"]
+            page = given["address"] if isinstance(given, dict) else given
             assert Path(uris.to_fs_path(page) or "").read_text().startswith("# FL502")
 
 

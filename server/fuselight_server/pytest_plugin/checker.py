@@ -68,11 +68,8 @@ class Checker:
         only argument of one call. Without `backend`, graphs run as they were captured: no kernels are generated.
         """
         __tracebackhide__ = True
+        check_model(model)
         calls = calls_of(inputs)
-        if not callable(model):
-            raise TypeError(
-                f"`{type(model).__name__}` cannot be called. Pass a module or a function to fuselight_check."
-            )
         given = {"dynamic": dynamic, "mode": mode, "options": options, "backend": backend}
         settings = {name: value for name, value in given.items() if value is not None}
         if fullgraph:
@@ -83,7 +80,10 @@ class Checker:
             make_if_asked(len(self._checks) + 1, model, calls, settings)
         caller = _caller()
         roots = self._roots(model, caller)
-        observed = observe(model, calls, roots=roots, caller=caller, settings=settings)
+        try:
+            observed = observe(model, calls, roots=roots, caller=caller, settings=settings)
+        except BaseException as error:  # noqa: BLE001 - a setting that torch refuses, or a timeout of the test
+            raise error.with_traceback(self._shown_trace(error))  # noqa: B904 - the same exception
         compiled = CompileResult(
             CompileCheck(observed.report), observed.outputs, self._label(model), len(self._checks) + 1
         )
@@ -111,7 +111,7 @@ class Checker:
         known = {result.number: result.warm for result in self._results if result.was_started}
         return start_twice(self._item, compiled.number, compiled.label, compiled.report, known)
 
-    def _shown_trace(self, error: Exception) -> TracebackType | None:
+    def _shown_trace(self, error: BaseException) -> TracebackType | None:
         """The traceback without the frames of Dynamo and of ours: what they were doing is in the finding."""
         if self._item.config.getoption("fulltrace", default=False):
             return error.__traceback__
@@ -134,8 +134,21 @@ class Checker:
         return tuple(dict.fromkeys([*folders, *([package] if package else [])]))
 
 
+def check_model(model: object) -> None:
+    """Raise TypeError if it is nothing that a check can compile and call."""
+    __tracebackhide__ = True
+    if isinstance(model, type):  # torch.compile replaces the methods of a class, for all later tests
+        name = model.__qualname__.rpartition("<locals>.")[2]
+        raise TypeError(f"`{name}` is a class. Pass an object of it to fuselight_check, as `{name}(...)`.")
+    if not callable(model):
+        raise TypeError(
+            f"`{type(model).__name__}` cannot be called. Pass a module or a function to fuselight_check."
+        )
+
+
 def calls_of(inputs: object) -> Sequence[ObservedCall]:
     """Return the calls that the `inputs` of a check stand for. Raises TypeError and ValueError."""
+    __tracebackhide__ = True
     if not isinstance(inputs, list):
         return (_call_of(inputs),)
     if not inputs:
@@ -146,6 +159,7 @@ def calls_of(inputs: object) -> Sequence[ObservedCall]:
 
 
 def _call_of(inputs: object) -> ObservedCall:
+    __tracebackhide__ = True
     if isinstance(inputs, ObservedCall):
         return inputs
     if isinstance(inputs, tuple):

@@ -133,7 +133,7 @@ class SessionResults:
                 yield from (f"    {line}" for line in check["lines"])
         checks = [check for record in self.tests.values() for check in record.checks]
         if not checks:
-            yield "no test used fuselight_check"
+            yield "no check was completed"
             return
         broken = sum(check["breaks"] > 0 for check in checks)
         again = sum(check["recompiles"] > 0 for check in checks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -42,6 +43,13 @@ class Scaled(nn.Module):
         return x * scale
 
 
+class Refusing(nn.Module):
+    def forward(self, x):
+        if x.shape[0] == 4:
+            raise ValueError("4 rows")
+        return x
+
+
 def doubled(x):
     return x * 2
 
@@ -56,7 +64,7 @@ import pytest
 import torch
 import torch._dynamo.utils
 
-from model import Chatty, Narrow, Quiet, Scaled, Smooth, doubled, ready
+from model import Chatty, Narrow, Quiet, Refusing, Scaled, Smooth, doubled, ready
 
 X = torch.ones(4, 3)
 
@@ -179,6 +187,37 @@ def test_not_callable(fuselight_check):
     fuselight_check(X, (X,))
 
 
+def test_class(fuselight_check):
+    fuselight_check(Smooth, (X,))
+
+
+def test_object_after_its_class(fuselight_check):
+    assert fuselight_check(Smooth(), (X,)).graphs == 1
+
+
+def test_unknown_backend(fuselight_check):
+    fuselight_check(Smooth(), (X,), backend="inductr")
+
+
+def test_skipped(fuselight_check):
+    fuselight_check(Refusing(), (X,))
+
+
+def stopped(x):
+    y = x + 1
+    stop(y)
+    return y
+
+
+@torch._dynamo.disable
+def stop(x):
+    pytest.fail("stopped by a timeout")
+
+
+def test_stopped(fuselight_check):
+    fuselight_check(stopped, (X,))
+
+
 @pytest.mark.fuselight(graphs=1)
 def test_marked_wrong(fuselight_check):
     fuselight_check(Chatty(), (X,))
@@ -226,6 +265,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> PytestRun:
         "test_forecast",
         "test_ignore_comment",
         "test_marked",
+        "test_object_after_its_class",
     ],
 )
 def test_passes(ran: PytestRun, test: str) -> None:
@@ -252,6 +292,7 @@ BREAK = "model.py:13: GB0059 graph break: `print` cannot be traced"
         ("test_no_call", "ValueError: fuselight_check was given no call: the list of inputs is empty."),
         ("test_unnamed", "TypeError: a dict of inputs is a call by keywords, and `0` is no name."),
         ("test_not_callable", "TypeError: `Tensor` cannot be called."),
+        ("test_class", "TypeError: `Smooth` is a class. Pass an object of it to fuselight_check"),
         (
             "test_settings_of_compiled",
             "ValueError: `Chatty` is compiled already, so `dynamic` would have no effect.",
@@ -296,3 +337,21 @@ def test_an_exception_is_shown_without_the_compiler(ran: PytestRun) -> None:
     assert "TorchRuntimeError" in text
     assert "symbolic_convert.py" not in text
     assert "hooks.py" not in text
+
+
+@pytest.mark.parametrize(
+    ("test", "error"),
+    [("test_unknown_backend", "Invalid backend: 'inductr'"), ("test_stopped", "stopped by a timeout")],
+)
+def test_what_ends_a_check_is_shown_without_the_compiler(ran: PytestRun, test: str, error: str) -> None:
+    text = ran.section(test)
+    assert error in text
+    assert "observed_calls.py" not in text
+    assert "_dynamo/" not in text.replace(os.sep, "/")
+
+
+def test_code_that_is_skipped_was_called_from_the_test(ran: PytestRun) -> None:
+    text = ran.section("test_skipped")
+    assert "FL101" in text
+    assert re.search(r"test_model.py:\d+: called from `test_skipped`", text)
+    assert "checker.py" not in text

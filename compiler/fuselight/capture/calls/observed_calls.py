@@ -130,7 +130,7 @@ def _is_compilers(path: str) -> bool:
 
 _TORCH = str(torch.__path__[0]) + os.sep
 _COMPILER = tuple(f"{_TORCH}{name}{os.sep}" for name in ("_dynamo", "_inductor", "_functorch"))
-_MACHINERY = (inspect.getfile(torch.nn.Module), f"{_TORCH}_utils_internal.py")
+_MACHINERY = (inspect.getfile(torch.nn.Module), f"{_TORCH}_utils_internal.py", f"{_TORCH}__init__.py")
 
 
 @dataclass

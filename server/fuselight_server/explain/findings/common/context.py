@@ -10,8 +10,10 @@ import os
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fuselight_server
 from fuselight.shared.report import Location, is_user_file
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.explain.findings.common import catalogue
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 _FUNCTION_LINES = 400
 """Lines above a line among which the `def` of its function is looked for."""
 _MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
+_SERVER = f"{Path(fuselight_server.__file__).parent}{os.sep}"
 """Dynamo's own Python stands in for calls that it rewrites, so it is on traced stacks; it explains nothing."""
 
 
@@ -175,8 +178,8 @@ class Context:
 
 
 def is_machinery(path: str) -> bool:
-    """Whether the file is part of Dynamo."""
-    return _MACHINERY in path
+    """Whether the file is part of Dynamo, or of Fuselight's side of a check in the user's process."""
+    return _MACHINERY in path or path.startswith(_SERVER)
 
 
 def span_of(location: Location) -> Span:

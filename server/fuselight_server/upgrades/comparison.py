@@ -70,7 +70,8 @@ def compare_target(
         own=tuple(without_ignored(own)),
         calls=tuple(call for _, call in compared_calls(after.outputs)),
         times=compare_times(before.measured, after.measured, read_line),
-        is_undecided=any(map(_says_nothing, left)),
+        is_undecided=any(map(_says_nothing, left))
+        or (state is TargetState.NEITHER and any(is_undecided(change.finding) for change in changes)),
         lines=compare_lines(before, after, packages) if has_both else (),
         device=compared_device(before, after) if has_both else None,
         notes=tuple(_notes(before, after, versions)),

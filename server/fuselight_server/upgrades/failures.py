@@ -23,12 +23,12 @@ _ARGUMENT = re.compile(r"(?P<function>[\w.]+)\(\) got an unexpected keyword argu
 _PACKAGE = re.compile(r"No module named '(?P<name>(?!torch\b)\w+)")
 
 
-_UNDECIDED = frozenset({"FL403", "FL405", "FL406", "FL409", "FL504"})
-"""Limits and failures outside of the user's code and of torch."""
+_UNDECIDED = frozenset({"FL403", "FL405", "FL406", "FL409", "FL501", "FL504"})
+"""Limits, inputs that cannot be built, and failures outside of the user's code and of torch."""
 
 
 def is_undecided(finding: Finding) -> bool:
-    """Whether a failure says nothing about the version of torch: a limit, or a package that is not installed."""
+    """Whether a failure says nothing about the version of torch: a limit, a directive, a missing package."""
     return finding.code in _UNDECIDED or bool(_PACKAGE.search(finding.title))
 
 

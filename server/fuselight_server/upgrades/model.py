@@ -67,7 +67,7 @@ class TargetState(Enum):
     COMPARED = "compared"
     ONLY_BEFORE = "runs only before"
     ONLY_AFTER = "runs only after"
-    NEITHER = "runs with neither"
+    NEITHER = "with neither version"
 
 
 class RegressionKind(Enum):
@@ -177,7 +177,7 @@ class TargetComparison:
 
 def is_failure(finding: Finding) -> bool:
     """Whether a finding says what ended a run."""
-    return finding.code.startswith("FL4") or finding.code == "FL504"
+    return finding.code.startswith("FL4") or finding.code in {"FL501", "FL504"}
 
 
 @dataclass(frozen=True)

@@ -310,10 +310,11 @@ def test_only_a_new_deprecation_is_a_finding_on_its_line() -> None:
         Failure(Culprit.USER, "timeout", "killed after 120 s", stack=(at(22),)),
         Failure(Culprit.USER, "memory", "needs 9 GB", stack=(at(22),)),
         replace(RAISED, message="No module named 'einops'", exception="ModuleNotFoundError"),
+        Failure(Culprit.USER, "inputs", "expected a call", stack=(at(22),), directive_line=22),
     ],
-    ids=["time", "memory", "package"],
+    ids=["time", "memory", "package", "directive"],
 )
-def test_a_limit_or_a_missing_package_on_one_side_is_no_regression(failure: Failure) -> None:
+def test_what_says_nothing_about_torch_is_no_regression(failure: Failure) -> None:
     for target in (
         compare(report(), report(failures=(failure,))),
         compare(report(failures=(failure,)), report()),
@@ -324,6 +325,11 @@ def test_a_limit_or_a_missing_package_on_one_side_is_no_regression(failure: Fail
         assert state_row(target, (OLD, NEW)).startswith(
             "not compared, as one version did not get to the end: "
         )
+    both = compare(report(failures=(failure,)), report(failures=(failure,)))
+    assert both.is_undecided
+    assert not list(both.regressions())
+    reason = state_row(both, (OLD, NEW)).partition("so nothing else was compared: ")[2]
+    assert reason
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Questions to git about a repository that nobody has vouched for.
 
-Invariant: nothing of the repository runs (hooks, monitors, programs that show diffs); nothing is fetched or written.
+Invariant: nothing of the repository runs (hooks, monitors, filters, programs that show diffs); nothing is fetched or
+written.
 """
 
 from __future__ import annotations
@@ -20,6 +21,22 @@ _VARIABLES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMO
 
 def ask_git(folder: str | Path, *question: str) -> bytes:
     """Return what git prints. Raises OSError if git is missing, fails (its last line is the text) or takes too long."""
+    return _output(folder, *_without_filters(folder), *question)
+
+
+def _without_filters(folder: str | Path) -> list[str]:
+    """Options that turn off the filters of files: programs that the repository's own settings name. Raises OSError."""
+    names = os.fsdecode(_output(folder, "config", "--null", "--name-only", "--list")).split("\0")
+    filters = {
+        name.rpartition(".")[0] for name in names if name.startswith("filter.") and name.count(".") > 1
+    }
+    if any("=" in name for name in filters):
+        raise OSError("a filter in its settings has a name with `=`, which cannot be turned off")
+    values = ("clean=", "smudge=", "process=", "required=false")
+    return [part for name in sorted(filters) for value in values for part in ("-c", f"{name}.{value}")]
+
+
+def _output(folder: str | Path, *question: str) -> bytes:
     variables = {name: value for name, value in os.environ.items() if name not in _VARIABLES}
     try:
         answer = subprocess.run(  # noqa: S603 - a fixed command

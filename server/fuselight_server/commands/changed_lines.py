@@ -33,6 +33,7 @@ _DIFF = (
     "--no-textconv",
     "--no-prefix",
     "--no-renames",
+    "--ignore-submodules=all",  # git would start another git in each, with the settings of that one
     "--inter-hunk-context=0",
 )
 

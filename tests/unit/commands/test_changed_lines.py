@@ -108,6 +108,25 @@ def test_settings_of_the_repository_change_nothing(repository: Path) -> None:
     assert changed(repository, "plain.py") == [2, 4]
 
 
+def test_programs_that_the_repository_names_do_not_run(repository: Path) -> None:
+    trace = repository / ".git" / "ran"
+    for kind in ("clean", "smudge"):
+        git(repository, "config", f"filter.a.b.{kind}", f"touch '{trace}'; cat")
+    git(repository, "config", "filter.a.b.required", "true")
+    (repository / ".git" / "info" / "attributes").write_text("*.py filter=a.b\n")
+    (repository / "plain.py").write_text(numbered(10).replace("line 2\n", "a\n"))
+    assert changed(repository, "plain.py") == [2]
+    assert not trace.exists()
+    git(repository, "diff", "main")
+    assert trace.exists()  # of a git that runs them
+
+
+def test_a_filter_that_cannot_be_turned_off_is_refused(repository: Path) -> None:
+    git(repository, "config", "filter.a=b.process", "cat")
+    with pytest.raises(CommandError, match="a filter in its settings"):
+        changed(repository, "plain.py")
+
+
 @pytest.mark.parametrize("reference", ["origin/main", "nothing", "--output=x", "main~7"])
 def test_an_unknown_commit_is_named_with_the_next_step(repository: Path, reference: str) -> None:
     with pytest.raises(CommandError, match="not a name" if reference.startswith("-") else "fetch-depth: 0"):

@@ -193,6 +193,10 @@ STEP = f"import torch\ndef step(x):\n    with {CAST}:\n        y = x @ x\n    re
             "autocast is entered in a branch, a loop or another block",
         ),
         (
+            f"import torch\n@torch.compile\n@scaled\ndef step(x):\n    with {CAST}:\n        return x @ x\n",
+            "the decorator on line 3 may compute, and would come under autocast",
+        ),
+        (
             f"import torch\n@torch.compile\ndef step(x):\n    with {CAST}, timer():\n        return x @ x\n",
             "the `with` statement enters something else, too",
         ),

@@ -140,6 +140,16 @@ class _Move:
             raise RewriteRefusedError(f"`{name}` is a generator or a coroutine, which runs on after its call")
         if self.tree.loads(function.name.value, function.body):
             raise RewriteRefusedError(f"`{name}` calls itself")
+        for decorator in function.decorators:
+            if not self._is_untouched_decorator(decorator.decorator):
+                line = self.tree.line(decorator)
+                raise RewriteRefusedError(
+                    f"the decorator on line {line} may compute, and would come under autocast"
+                )
+
+    def _is_untouched_decorator(self, node: cst.BaseExpression) -> bool:
+        name = dotted(node.func if isinstance(node, cst.Call) else node)
+        return self._is_compile(node) or _is_autocast(node) or name.endswith(_GRAD_MODES)
 
     def _check_arguments(self, entry: _Entry) -> None:
         for name in sorted({name for item in entry.call.args for name in self.tree.names_read(item.value)}):

@@ -127,4 +127,7 @@ def read_arguments(declared: Sequence[Argument], given: dict[str, Any]) -> dict[
         if value is None and argument.is_required:
             raise ArgumentError(f"the argument `{argument.name}` is missing: {argument.description}")
         values[argument.name] = argument.default if value is None else argument.read(value)
+    for argument in declared:
+        if argument.is_required and values[argument.name] == ():
+            raise ArgumentError(f"`{argument.name}` is an empty list: {argument.description}")
     return values

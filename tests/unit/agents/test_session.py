@@ -147,6 +147,7 @@ def test_arguments_get_their_defaults() -> None:
     ("given", "message"),
     [
         ({}, "`paths` is missing"),
+        ({"paths": []}, "`paths` is an empty list"),
         ({"paths": "a.py"}, "`paths` is not a list of strings"),
         ({"paths": [1]}, "`paths` is not a list of strings"),
         ({"paths": ["a"] * 300}, "more than 256"),

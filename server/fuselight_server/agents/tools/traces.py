@@ -57,8 +57,9 @@ _SOURCES = Argument(
 
 
 def _request(session: AgentSession, traces: Sequence[str], source: Sequence[str]) -> OpenRequest:
+    paths = tuple(session.existing(path) for path in traces)  # fails where the server has no folder
     folders = [session.existing(path) for path in source] or [project_root(session.host.folders()[0])]
-    return OpenRequest(paths=tuple(session.existing(path) for path in traces), source=tuple(folders))
+    return OpenRequest(paths=paths, source=tuple(folders))
 
 
 async def _open_trace(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:

@@ -18,6 +18,8 @@ _HUNK = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@.*| .*)?$")
 _IGNORED = ("diff ", "index ", "new file mode", "old mode", "new mode", "similarity ")
 _NO_END = "\\ No newline at end of file"
 _ABSENT = "/dev/null"
+_SIGNATURE = re.compile(r"\n-- ?\r?\n\d[^\n]*\s*\Z")
+"""What `git format-patch` writes after the last hunk: a mark and git's version. No diff of lines ends so."""
 _SHOWN = 60
 """Characters of a line that a message shows."""
 
@@ -74,7 +76,7 @@ def _known_path(file: FileDiff, read: Callable[[str], str | None]) -> str:
 
 def parse_diff(diff: str) -> list[FileDiff]:
     """The files of a diff. Raises DiffError."""
-    lines = re.split(r"\r\n|\n", diff.rstrip("\r\n"))
+    lines = re.split(r"\r\n|\n", _SIGNATURE.sub("\n", diff).rstrip("\r\n"))
     files: list[FileDiff] = []
     number = 0
     while number < len(lines):

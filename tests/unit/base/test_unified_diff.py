@@ -31,6 +31,7 @@ def applied(diff: str, old: str | None = OLD, path: str = "m.py") -> str:
         f"Here is the patch:\n\n{HEAD}@@\n def f(x):\n-    print(x)\n",
         "--- m.py\t2026-01-01\n+++ m.py\t2026-01-01\n@@\n def f(x):\n-    print(x)\n",
         f"{HEAD}@@\n def f(x):\n-    print(x)\n".replace("\n", "\r\n"),
+        f"From 12\nSubject: Less\n---\n m.py | 1 -\n\n{HEAD}@@\n def f(x):\n-    print(x)\n-- \n2.43.0 (A)\n\n",
     ],
 )
 def test_a_hunk_fits_where_its_lines_stand(diff: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,11 +45,11 @@ class RunsFolder:
         """The runs with a key; None if there are none that can be read."""
         try:
             data = json.loads(gzip.decompress(read_regular(self._path(key), _MOST_BYTES, follow_link=False)))
-            if data.get("schema") != _SCHEMA:
+            if not isinstance(data, dict) or data.get("schema") != _SCHEMA:
                 return None
             before, after = (_decoded_side(data[side]) for side in ("before", "after"))
             return ComparedRuns(str(data["path"]), str(data["name"]), before, after)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, DecodeError, RecursionError):
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, DecodeError, RecursionError):
             return None
 
     def save(self, key: str, runs: ComparedRuns) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -388,5 +389,11 @@ def test_runs_are_kept_whole_or_not_at_all(tmp_path: Path) -> None:
     assert folder.load("a1") == runs
     assert folder.load("b2") is None
     (file,) = (tmp_path / "out" / "targets").iterdir()
-    file.write_bytes(file.read_bytes()[:-20])
-    assert folder.load("a1") is None
+    whole = file.read_bytes()
+    for damaged in (
+        whole[:-20],
+        whole[:12] + bytes([whole[12] ^ 255]) * 9 + whole[21:],
+        gzip.compress(b"[]"),
+    ):
+        file.write_bytes(damaged)
+        assert folder.load("a1") is None

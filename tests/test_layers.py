@@ -379,3 +379,10 @@ def test_no_class_name_is_defined_twice() -> None:
             if isinstance(node, ast.ClassDef):
                 defined.setdefault(node.name, []).append(module)
     assert {name: modules for name, modules in defined.items() if len(modules) > 1} == {}
+
+
+def test_the_picture_has_every_room() -> None:
+    picture = PAGE.read_text(encoding="utf-8").split("```")[1]
+    rooms = [*ROOMS, *EXTENSION_ROOMS]
+    names = {room.name.split(".")[1] for room in rooms if "." in room.name}
+    assert {name for name in names if f"{name}/" not in picture} == set()

@@ -7,10 +7,12 @@ code itself, so that the answer about the user's own runs does not count.
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight_server.agents.attachment.listener import AgentListener
+from fuselight_server.base.files import within
 from fuselight_server.editor.session.consent import LATER, NEVER, RUN
 from fuselight_server.editor.session.ui import Question
 
@@ -97,7 +99,7 @@ class EditorPermission:
         """Why the code of a file or folder may not run; empty if it may."""
         if not self._state.trusted:
             return "The workspace is not trusted in the editor, so that no code runs."
-        folder = self._state.folder_of(str(path))
+        folder = self._folder_of(path)
         answer = self._answers.get(folder.path)
         if answer is None:
             answer = await self._answer(folder)
@@ -110,6 +112,16 @@ class EditorPermission:
     def forget(self, folder: Folder) -> None:
         """Forget the answer about a folder."""
         self._answers.pop(folder.path, None)
+
+    def _folder_of(self, path: Path) -> Folder:
+        """The workspace folder that has the code itself: a link may name a file of another one."""
+        real = os.path.realpath(path)
+        holding = [
+            (len(root), folder)
+            for folder in self._state.folders.values()
+            if folder.uri is not None and within(real, root := os.path.realpath(folder.path))
+        ]
+        return max(holding, key=lambda item: item[0])[1] if holding else self._state.folder_of(str(path))
 
     async def _answer(self, folder: Folder) -> str:
         # Calls that come while a question is shown wait for its answer; a call that is canceled leaves it shown.

@@ -419,5 +419,5 @@ class _UpgradeWork:
             thresholds=self.thresholds,
             read_line=self.outcome.sources.line,
             packages=packages.keys(),
-            without_ignored=lambda found_findings: without_ignored(found_findings, self.outcome.readings),
+            without_ignored=lambda findings: without_ignored(findings, self.outcome.readings),
         )

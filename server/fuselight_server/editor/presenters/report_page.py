@@ -41,8 +41,8 @@ def _node(node: dict[str, Any], depth: int) -> str:
     head = f"<span>{html_text(label)}</span>"
     head += f'<span class="muted">{html_text(description)}</span>' if description else ""
     head += f'<span class="place">{html_text(_place(node))}</span>' if node["uri"] else ""
-    told = node["tooltip"] if node["tooltip"] not in {label, description} else ""
-    more = f'<div class="more">{html_text(told)}</div>' if told and not node["children"] else ""
+    tooltip = node["tooltip"] if node["tooltip"] not in {label, description} else ""
+    more = f'<div class="more">{html_text(tooltip)}</div>' if tooltip and not node["children"] else ""
     if not node["children"]:
         return f'<div class="leaf">{head}{more}</div>'
     is_open = " open" if depth < _OPEN_DEPTH else ""

@@ -14,10 +14,18 @@ _BACKEND = "eager"
 """Captures graphs and generates no code: it needs no C++ compiler and takes no time."""
 
 
+_FILE = "<fuselight>"
+"""Stands for the file where the shell gives cells none."""
+
+
+def parse_line(text: str) -> ast.Module:
+    """Parse the statement. Raises SyntaxError."""
+    return ast.parse(_statement(text), _FILE)
+
+
 def run_line(text: str, backend: str | None, shell: Any, cells: KernelCells) -> tuple[Any, list[str]]:
     """Run the statement. Returns the value of an expression, and remarks. Raises what the user's code raises."""
-    text = text.removesuffix(";").rstrip()
-    tree, path = ast.parse(text), "<fuselight>"
+    tree, path, text = parse_line(text), _FILE, _statement(text)
     running = cells.running()
     if running is not None:
         cell, line = running
@@ -36,6 +44,10 @@ def run_line(text: str, backend: str | None, shell: Any, cells: KernelCells) -> 
     hidden = "_fuselight_callee"
     expression.func = ast.copy_location(ast.Name(hidden, ast.Load()), expression.func)
     return _evaluate(expression, path, {**names, hidden: compiled}), remarks
+
+
+def _statement(text: str) -> str:
+    return text.removesuffix(";").rstrip()
 
 
 def _evaluate(expression: ast.expr, path: str, names: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from fuselight.notebook import view
 from fuselight.notebook.call_log import OFF, CallLog
 from fuselight.notebook.cells import KernelCells
-from fuselight.notebook.line_call import run_line
+from fuselight.notebook.line_call import parse_line, run_line
 from fuselight.notebook.recording import KernelRecording, Mark
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.kernel_cells import ReportHeading
@@ -116,6 +116,7 @@ class Magics:
             raise _usage_error(
                 "%fuselight needs a call, as in `%fuselight net(x)`. `%%fuselight` runs a whole cell."
             )
+        parse_line(text)  # a syntax error has no report: nothing runs
         cell_report = self._open(self._label(), reset=options.reset)
         failure: BaseException | None = None
         try:
@@ -220,20 +221,29 @@ class Magics:
     def _close(self, cell_report: _CellReport, failure: BaseException | None) -> None:
         cell_report.end.close()
         remarks = list(cell_report.remarks)
+        is_cut = failure is not None
         if isinstance(failure, KeyboardInterrupt):
             remarks.append(_INTERRUPTED)
             failure = None
-        self._show(cell_report.label, cell_report.mark, remarks, failure)
+        elif failure is not None:
+            remarks.append(f"The cell raised `{type(failure).__name__}`: the report ends there.")
+        self._show(cell_report.label, cell_report.mark, remarks, failure, is_complete=not is_cut)
 
     def _show(
-        self, label: str, since: Mark | None, remarks: list[str], failure: BaseException | None
+        self,
+        label: str,
+        since: Mark | None,
+        remarks: list[str],
+        failure: BaseException | None,
+        *,
+        is_complete: bool = True,
     ) -> None:
         """Show a report; the cell goes on whatever happens to it."""
         try:
             report = self._recording.report(TargetRef(label, label, 1, "main"), since)
             report = view.with_failure(report, failure, since.run if since is not None else None)
             is_empty = not (report.compiles or report.breaks or report.not_compiled or report.failures)
-            if is_empty and _INTERRUPTED not in remarks:
+            if is_empty and is_complete:
                 remarks = [*remarks, _without_compiles()]
             view.show(self._shell, report, self._cells.all(), ReportHeading(label, tuple(remarks)))
         except Exception as error:  # noqa: BLE001 - as the docstring says

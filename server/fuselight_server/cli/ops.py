@@ -11,6 +11,7 @@ from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
+from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.ops import NAMED, read_operator_set, read_operators
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def execute(options: Namespace) -> int:
     if options.format == "json":
         terminal.write_data(as_json(outcome, options.opset) + "\n")
     else:
-        print_operators(outcome, terminal, options.opset)
+        print_operators(check_in_cells(outcome), terminal, options.opset)
         report_problems(outcome, "analyze", is_empty=not outcome.reports)
     return exit_code(outcome)
 

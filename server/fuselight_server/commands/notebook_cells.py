@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _Lines = TypeVar("_Lines", Fact, Branch)
 _PROGRAM_WORDS = frozenset({"FL401", "FL402", "FL403"})
-"""Codes whose texts repeat the words of a program, which may name other lines."""
+"""Codes whose titles and messages repeat the words of a program, which may name other lines."""
 
 
 def check_in_cells(outcome: CheckOutcome) -> CheckOutcome:
@@ -131,19 +131,20 @@ class _CellNames:
         """A finding with the lines of cells, also in its texts."""
         module = self.modules.get(finding.span.path)
         other = renamed(finding, self.line)
-        if module is None or finding.code in _PROGRAM_WORDS:
+        if module is None:
             return other
         name = finding.span.path.replace("\\", "/").rpartition("/")[2]
 
         def words(text: str) -> str:
             return in_cells(text, name, module)
 
+        other = dataclasses.replace(other, inputs=words(other.inputs), hints=tuple(map(words, other.hints)))
+        if finding.code in _PROGRAM_WORDS:
+            return other
         return dataclasses.replace(
             other,
             title=words(other.title),
             message=words(other.message),
-            inputs=words(other.inputs),
-            hints=tuple(map(words, other.hints)),
             cost=tuple(map(words, other.cost)),
             related=tuple(dataclasses.replace(item, message=words(item.message)) for item in other.related),
             also_at=tuple(map(self.finding, finding.also_at)),

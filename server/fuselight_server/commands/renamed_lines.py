@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 LinePlace: TypeAlias = Callable[[str, int], "tuple[str, int] | None"]
 """The other name of a line, by its path and its number; None where it has none."""
 _T = TypeVar("_T")
-_LINES_OF_FRAME = ("frame_line", "rest_from", "resumed")
+_LINES_OF_FRAME = ("frame_line", "rest_from", "resumed", "resumes_at")
 """Lines of the function whose place is next to them."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.shared.report import Branch, Fact, FileFacts, Location, TargetRef, Tier, TracedFacts
+from fuselight.shared.report import Branch, Fact, FileFacts, Frame, Location, TargetRef, Tier, TracedFacts
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.cli.formats.annotations import as_github, as_sarif
 from fuselight_server.cli.formats.json import as_data
@@ -138,3 +138,25 @@ def test_stacks_and_lines_of_frames_are_renamed(notebook: str) -> None:
     (other,) = check_in_cells(outcome).reports[0].breaks
     assert other.stack == (Location(f"{notebook}:cell 2", 2, 0, 3, 1),)
     assert (other.frame_line, other.rest_from) == (1, 3)
+
+
+def test_the_line_that_a_part_resumes_after_is_renamed(notebook: str) -> None:
+    part = Frame("torch_dynamo_resume_in_f_at_6", Location(notebook, 5, 0, 7, 1), resumes_at=6)
+    outcome = outcome_of(notebook)
+    outcome.reports = [dataclasses.replace(outcome.reports[0], frames=(part,))]
+    (other,) = check_in_cells(outcome).reports[0].frames
+    assert (other.location.line, other.resumes_at) == (1, 2)
+
+
+@pytest.mark.parametrize("code", ["FL401", "FL402", "FL403"])
+def test_words_of_a_program_stay_and_those_about_its_directive_name_the_cell(
+    notebook: str, code: str
+) -> None:
+    outcome = outcome_of(notebook)
+    hint = "Correct this line, or the inputs in the directive on line 9."
+    finding = dataclasses.replace(outcome.findings[0], code=code, title="KeyError: line 6", hints=(hint,))
+    outcome.findings = [finding]
+    (shown,) = check_in_cells(outcome).findings
+    assert shown.title == "KeyError: line 6"
+    assert shown.inputs == "directive on cell 3, line 1: f(f32[2])"
+    assert shown.hints == ("Correct this line, or the inputs in the directive on cell 3, line 1.",)

@@ -94,6 +94,8 @@ def test_a_notebook_without_code_is_an_empty_module(data: str) -> None:
         ('{"cells": [{"cell_type": "code"}]}', "its cell 1 has no text in `source`"),
         ('{"cells": [{"cell_type": "code", "source": [1]}]}', "its cell 1 has no text in `source`"),
         ('{"cells": [\n', "its JSON is damaged on line 2: Expecting value"),
+        ('{"cells": [\n"import', "its JSON is damaged on line 2: Unterminated string"),
+        ('{"cells": ["a\n"]}', "its JSON is damaged on line 1: Invalid control character"),
         ('{"cells": [\n<<<<<<< HEAD\n', "it has the marks of an unresolved merge conflict"),
         ("[" * 100_000, "its JSON is nested too deeply"),
     ],

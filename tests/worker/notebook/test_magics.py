@@ -124,6 +124,7 @@ def test_an_exception_ends_the_cell_as_without_fuselight(kernel: NotebookKernel)
     assert "----> 3 {}['missing']" in shown.error
     assert "fuselight" not in shown.error.replace("%%fuselight", "")
     assert "FL401" not in shown.report  # IPython has shown it
+    assert "The cell raised `KeyError`: the report ends there." in shown.report
     assert kernel.run("'never' in globals()").result == "False"
 
 
@@ -155,6 +156,18 @@ def test_a_syntax_error_has_no_report(kernel: NotebookKernel) -> None:
     assert shown.status == "error"
     assert shown.texts == []
     assert kernel.run("%%fuselight\n1").report.count("Fuselight\n") == 1  # the next cell begins anew
+    line = kernel.run("%fuselight scorer(rows")
+    assert "was never closed" in line.error
+    assert line.texts == []
+
+
+def test_a_call_that_raises_before_a_compile_is_not_said_to_be_compiled_before(
+    kernel: NotebookKernel,
+) -> None:
+    shown = kernel.run("%fuselight no_such_name(1)")
+    assert "NameError" in shown.error
+    assert "The cell raised `NameError`: the report ends there." in shown.report
+    assert "compiled nothing here" not in shown.report
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ def _parsed(data: str | bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         if _CONFLICT in text:
             raise NotebookError("it has the marks of an unresolved merge conflict") from None
-        raise NotebookError(f"its JSON is damaged on line {error.lineno}: {error.msg}") from None
+        reason = error.msg.removesuffix(" at").removesuffix(" starting")
+        raise NotebookError(f"its JSON is damaged on line {error.lineno}: {reason}") from None
     except RecursionError:
         raise NotebookError("its JSON is nested too deeply") from None
     if not isinstance(notebook, dict):

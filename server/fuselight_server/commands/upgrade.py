@@ -325,11 +325,10 @@ class _UpgradeWork:
             TargetRun(request, worker, side.interpreter, self._showing(words, side), self.token)
             for side, worker in zip(lane.sides, lane.workers, strict=True)
         ]
-        steps = [self._run_side(run) for run in runs_of_sides]
         if self.plan.jobs > 1:
-            before, after = await asyncio.gather(*steps)
+            before, after = await asyncio.gather(*map(self._run_side, runs_of_sides))
         else:
-            before, after = [await step for step in steps]
+            before, after = [await self._run_side(run) for run in runs_of_sides]
         if (
             UpgradePart.NUMERICS in self.plan.parts
             and not before.capture.failures

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -145,6 +147,21 @@ def test_a_resumed_comparison_runs_only_what_it_has_not(serve: Serve, project: P
     (project / "model.py").write_text(MODEL.replace("sum", "mean"))
     compare("--out", "kept", "--resume")
     assert len(requests) == 8
+
+
+def test_a_comparison_that_stops_in_its_first_side_has_not_begun_the_second(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    async def stop(_: object) -> Report:
+        raise RuntimeError("stopped")
+
+    serve(report(), report())
+    monkeypatch.setattr(upgrade.TargetRun, "report", stop)
+    warnings.simplefilter("always")
+    with pytest.raises(RuntimeError, match="stopped"):
+        compare()
+    gc.collect()
+    assert not [str(item.message) for item in recwarn if "never awaited" in str(item.message)]
 
 
 def test_targets_run_in_several_lanes_and_keep_their_order(serve: Serve, project: Path) -> None:

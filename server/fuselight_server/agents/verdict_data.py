@@ -25,7 +25,7 @@ _MOST_CASES = 40
 _VERDICTS = {
     VerdictKind.SAME: "The results are the same",
     VerdictKind.DIFFERS: "Refused: the results differ",
-    VerdictKind.FAILS: "Refused: the new text fails",
+    VerdictKind.FAILS: "Refused",
     VerdictKind.UNVERIFIED: "Refused",
     VerdictKind.UNCONCERNED: "Not concerned",
 }

@@ -52,7 +52,7 @@ class VerifyOutcome:
             return ""
         if self.verdicts:
             return "no target runs what the change touches: name a file or a target that runs it"
-        return "nothing ran: name a target with inputs"
+        return "nothing ran: name a target with inputs, or a file that runs the changed text"
 
     @property
     def exit_code(self) -> int:

@@ -272,7 +272,7 @@ def test_a_patch_that_no_target_runs_is_not_proven(project: Path, monkeypatch: p
         assert "no target runs what the change touches" in text
         assert data["targets"][0]["verdict"] == "unconcerned"
         data, _ = await ask(client, "verify_patch", **change)
-        assert data["why"] == "nothing ran: name a target with inputs"
+        assert data["why"] == "nothing ran: name a target with inputs, or a file that runs the changed text"
 
     talk(lambda: toolbox_of(project), script)
 

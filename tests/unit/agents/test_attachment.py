@@ -184,3 +184,22 @@ def test_the_bridge_ends_with_its_client_and_with_the_server(tmp_path: Path) -> 
     )
     assert ended.returncode == 2
     assert "no editor with Fuselight has" in ended.stderr
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_served_on_loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("deep" * 25)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+
+    async def run() -> list[str]:
+        listener = AgentListener(EchoTools)
+        address = await listener.start([str(tmp_path)])
+        assert address.port
+        texts = await asyncio.to_thread(answers, connect_for(tmp_path), request(1, "x"))
+        await listener.close()
+        return texts
+
+    assert asyncio.run(run()) == ["x"]
+    assert list(folder.iterdir()) == []

@@ -109,3 +109,9 @@ def test_rows_are_found_in_the_file() -> None:
 def test_a_damaged_file_is_refused(text: str) -> None:
     with pytest.raises(NotebookError):
         file_lines(text.encode())
+
+
+def test_a_file_that_is_not_text_is_an_error_of_the_notebook() -> None:
+    for read in (cell_texts, file_lines):
+        with pytest.raises(NotebookError, match="not UTF-8"):
+            read(b'{"cells": [\xff]}')

@@ -66,10 +66,13 @@ class AgentListener:
     async def _listen(self, on_loopback: bool) -> AgentAddress:  # noqa: FBT001 - private
         address = AgentAddress(new_folder(PURPOSE), ())
         if not on_loopback:
-            self._server = await asyncio.start_unix_server(
-                self._serve, address.socket_path, limit=MESSAGE_BYTES
-            )
-            return address
+            with contextlib.suppress(
+                OSError
+            ):  # a path that is too long for a socket, or a file system without them
+                self._server = await asyncio.start_unix_server(
+                    self._serve, address.socket_path, limit=MESSAGE_BYTES
+                )
+                return address
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=MESSAGE_BYTES)
         port = int(self._server.sockets[0].getsockname()[1])
         return replace(address, port=port, secret=secrets.token_urlsafe(32))
@@ -81,8 +84,8 @@ class AgentListener:
         try:
             if await self._is_known(reader):
                 await self._converse(reader, writer)
-        except asyncio.CancelledError:
-            pass  # the process ends; asyncio would log a canceled handler of a connection
+        except (asyncio.CancelledError, OSError):
+            pass  # the client is gone, or the process ends; asyncio would log it
         finally:
             writer.close()
             if task is not None:
@@ -106,6 +109,7 @@ class AgentListener:
                     conversation.refuse(_TOO_LONG)
                 else:
                     conversation.receive(line)
+                await writer.drain()  # a client that does not read its answers is not read, either
         finally:
             await conversation.close()
 

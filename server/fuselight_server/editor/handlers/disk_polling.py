@@ -68,7 +68,10 @@ async def poll(server: Server) -> None:
     while True:
         now = await asyncio.to_thread(stamps_of, watched_paths(server.state))
         for change in changes(before, now):
-            file_changed(server, change.path, is_deleted=change.is_deleted)
+            try:
+                file_changed(server, change.path, is_deleted=change.is_deleted)
+            except Exception as error:  # noqa: BLE001 - the next change is looked at all the same
+                server.failed("reading a changed file", error)
         before = now
         await asyncio.sleep(SECONDS)
 

@@ -68,6 +68,13 @@ def _places(text: str) -> Iterator[SourcePlace]:
             yield SourcePlace(source, tuple(_items(text, source)) if is_list else ())
 
 
+def _decoded_file(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise NotebookError(f"it is not UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
 def _decoded(text: str, value: _JsonSpan) -> object:
     return _DECODER.raw_decode(text, value.start)[0]
 
@@ -113,12 +120,14 @@ def _next(text: str, end: int) -> int:
 def edited_file(data: bytes, edits: Sequence[CellEdit]) -> bytes:
     """The file with edits of its cells. Raises NotebookError."""
     mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
-    text = data[len(mark) :].decode("utf-8")
+    text = _decoded_file(data[len(mark) :])
     places = source_places(text)
     of_cell: dict[int, list[CellEdit]] = {}
     for edit in edits:
         of_cell.setdefault(edit.cell.number - 1, []).append(edit)
     for number in sorted(of_cell, reverse=True):
+        if number >= len(places):
+            raise NotebookError(f"it has no cell {number + 1} any more")
         place = places[number]
         old = _text_of(text, place)
         new = _in_style(text, place, _edited(old, of_cell[number]))
@@ -128,13 +137,13 @@ def edited_file(data: bytes, edits: Sequence[CellEdit]) -> bytes:
 
 def cell_texts(data: bytes) -> tuple[str, ...]:
     """The text of each code cell. Raises NotebookError."""
-    text = data.decode("utf-8-sig")
+    text = _decoded_file(data)
     return tuple(_text_of(text, place) for place in source_places(text))
 
 
 def file_lines(data: bytes) -> tuple[tuple[int, ...], ...]:
     """For each code cell, the 1-based line of the file that has each of its rows. Raises NotebookError."""
-    text = data.decode("utf-8-sig")
+    text = _decoded_file(data)
     return tuple(_file_lines(text, place) for place in source_places(text))
 
 

@@ -6,6 +6,7 @@ Invariant: use cases work on the modules of notebooks. Only what is shown has ce
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 _Lines = TypeVar("_Lines", Fact, Branch)
 _PROGRAM_WORDS = frozenset({"FL401", "FL402", "FL403"})
 """Codes whose titles and messages repeat the words of a program, which may name other lines."""
+
+_DIRECTIVE = re.compile(r"\bthe directive on line \d+")
+"""What a message says of the inputs, in words of ours."""
 
 
 def check_in_cells(outcome: CheckOutcome) -> CheckOutcome:
@@ -140,7 +144,8 @@ class _CellNames:
 
         other = dataclasses.replace(other, inputs=words(other.inputs), hints=tuple(map(words, other.hints)))
         if finding.code in _PROGRAM_WORDS:
-            return other
+            advice = _DIRECTIVE.sub(lambda mention: words(mention[0]), other.message)
+            return dataclasses.replace(other, message=advice)
         return dataclasses.replace(
             other,
             title=words(other.title),

@@ -154,9 +154,12 @@ def test_words_of_a_program_stay_and_those_about_its_directive_name_the_cell(
 ) -> None:
     outcome = outcome_of(notebook)
     hint = "Correct this line, or the inputs in the directive on line 9."
-    finding = dataclasses.replace(outcome.findings[0], code=code, title="KeyError: line 6", hints=(hint,))
+    finding = dataclasses.replace(
+        outcome.findings[0], code=code, title="KeyError: line 6", hints=(hint,), message=f"line 6: {hint}"
+    )
     outcome.findings = [finding]
     (shown,) = check_in_cells(outcome).findings
     assert shown.title == "KeyError: line 6"
     assert shown.inputs == "directive on cell 3, line 1: f(f32[2])"
     assert shown.hints == ("Correct this line, or the inputs in the directive on cell 3, line 1.",)
+    assert shown.message == f"line 6: {shown.hints[0]}"

@@ -144,6 +144,37 @@ def test_an_attribute_of_a_module_runs_with_its_module() -> None:
     assert names(text) == ["M", "M.second", "Plain.fast"]
 
 
+FORWARD = """
+import torch
+# fuselight: Net()(f32[2])
+class Net(torch.nn.Module):
+    @torch.compile
+    def forward(self, x):
+        return self.part(x)
+    @torch.compile
+    def part(self, x):
+        return x
+"""
+
+
+def test_directives_of_a_module_serve_its_compiled_forward() -> None:
+    assert names(FORWARD) == ["Net", "Net.part"], (
+        "a call of a module calls `forward`, and may never call `part`"
+    )
+    (run,) = named_runs(read_source("/project/m.py", FORWARD), ["Net.forward"], OPTIONS)
+    assert run.target.name == "Net"
+    assert names(f"{FORWARD}if __name__ == '__main__':\n    Net()") == ["Net", ""]
+    undirected = FORWARD.replace("# fuselight: Net()(f32[2])\n", "")
+    assert names(undirected) == ["Net.forward", "Net.part"]
+    own = FORWARD.replace(
+        "    @torch.compile\n    def forward",
+        "    # fuselight: Net().forward(f32[3])\n    @torch.compile\n    def forward",
+    )
+    assert names(own) == ["Net", "Net.forward", "Net.part"]
+    recorded = RunOptions(roots=(), recorded={"Net.forward": ("Net().forward(f32[4])",)})
+    assert names(FORWARD, recorded) == ["Net", "Net.forward", "Net.part"]
+
+
 @pytest.mark.parametrize(
     ("rest", "compiled"),
     [

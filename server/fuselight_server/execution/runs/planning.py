@@ -134,7 +134,8 @@ def _called_for(reading: Reading, target: StaticTarget, options: RunOptions) -> 
     """Whom to call for `target`: what makes it and calls it, where that is known, or what it compiles.
 
     For `self.fast = torch.compile(...)` that is the module that has it, for what a function makes that function, where
-    it has directives, and for `x = torch.compile(Net())` the class, where that has directives and `x` has nothing.
+    it has directives, and for `x = torch.compile(Net())` the class, where that has directives and `x` has nothing. A
+    call of a module calls its `forward`, so that the directives of the class serve a compiled `forward`, too.
     """
     if target.directives:
         return target
@@ -145,13 +146,18 @@ def _called_for(reading: Reading, target: StaticTarget, options: RunOptions) -> 
             if static_target.name == target.maker and static_target.directives
         )
         return next(makers, None) or _served(reading, target, options) or target
-    owners = (
-        static_target
-        for static_target in reading.targets
-        if static_target.kind == "module" and static_target.name == target.attribute_of
-    )
-    owner = next(owners, None) if target.attribute_of is not None else None
-    return owner or _served(reading, target, options) or target
+    return _owner(reading, target, options) or _served(reading, target, options) or target
+
+
+def _owner(reading: Reading, target: StaticTarget, options: RunOptions) -> StaticTarget | None:
+    """The module whose call reaches `target`; for its `forward`, where the module alone has inputs."""
+    modules = {module.name: module for module in reading.targets if module.kind == "module"}
+    if target.attribute_of is not None:
+        return modules.get(target.attribute_of)
+    name, _, method = target.name.rpartition(".")
+    module = modules.get(name) if target.kind == "method" and method == "forward" else None
+    has_inputs = reading.provider is not None or target.name in options.recorded
+    return module if module is not None and module.directives and not has_inputs else None
 
 
 def _served(reading: Reading, target: StaticTarget, options: RunOptions) -> StaticTarget | None:

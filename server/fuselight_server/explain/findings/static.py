@@ -59,6 +59,8 @@ def static_findings(
     # What objects of a module hold is called by the module, which is run for it and reports missing inputs.
     modules = {target.name for target in reading.targets if target.kind == "module"}
     covered |= {target.name for target in reading.targets if target.attribute_of in modules}
+    # A call of a module calls its `forward`.
+    covered |= {f"{name}.forward" for name in modules & covered}
     covered |= {target.name for target in reading.targets if target.maker in covered}
     broken = {problem.span.line for problem in reading.directive_problems}
     most = None if hints is None else len(out) + hints

@@ -152,3 +152,16 @@ def test_one_of_two_definitions_gets_a_hint_unless_the_other_has_inputs() -> Non
     )
     assert [finding.span.line for finding in static_findings(read_source(FILE, text.format("")))] == [4]
     assert static_findings(read_source(FILE, text.format("# fuselight: f(f32[4])\n    "))) == ()
+
+
+def test_no_hint_on_a_compiled_forward_whose_class_has_directives() -> None:
+    text = (
+        "import torch\n\n# fuselight: Net()(f32[2])\nclass Net(torch.nn.Module):\n    @torch.compile\n"
+        "    def forward(self, x):\n        return x\n    @torch.compile\n    def part(self, x):\n        return x\n"
+    )
+    assert [finding.target for finding in static_findings(read_source("m.py", text))] == ["Net.part"]
+    undirected = text.replace("# fuselight: Net()(f32[2])\n", "")
+    assert [finding.target for finding in static_findings(read_source("m.py", undirected))] == [
+        "Net.forward",
+        "Net.part",
+    ]

@@ -41,9 +41,14 @@ def run_line(text: str, backend: str | None, shell: Any, cells: KernelCells) -> 
         return _evaluate(expression, path, names), []
     function = _evaluate(expression.func, path, names)
     compiled, remarks = _compiled(function, ast.unparse(expression.func), backend)
-    hidden = "_fuselight_callee"
+    # In the notebook's own names, so that what the arguments assign stays, and their functions see later changes.
+    hidden = f"_fuselight_callee_{id(compiled)}"
     expression.func = ast.copy_location(ast.Name(hidden, ast.Load()), expression.func)
-    return _evaluate(expression, path, {**names, hidden: compiled}), remarks
+    names[hidden] = compiled
+    try:
+        return _evaluate(expression, path, names), remarks
+    finally:
+        names.pop(hidden, None)
 
 
 def _statement(text: str) -> str:

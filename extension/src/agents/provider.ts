@@ -81,12 +81,19 @@ export function createAgentProvider(context: vscode.ExtensionContext, lifecycle:
   }
 
   function registerInCursor(mcp: NonNullable<CursorApi["mcp"]>): vscode.Disposable {
-    void attached().then((server) => {
+    const update = async () => {
+      const server = vscode.workspace.isTrusted && isOn() ? await attached() : null;
+      mcp.unregisterServer?.(label);
       if (server !== null) {
         mcp.registerServer({ name: label, server });
       }
+    };
+    void update();
+    const listening = changed.event(() => void update());
+    return new vscode.Disposable(() => {
+      listening.dispose();
+      mcp.unregisterServer?.(label);
     });
-    return new vscode.Disposable(() => mcp.unregisterServer?.(label));
   }
 
   /** Copies the configuration for an agent that another program runs, as one in a terminal. */

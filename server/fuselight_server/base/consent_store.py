@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.folder_lock import locked_folder
 from fuselight.shared.foreign_files import (
     check_private_folder,
     make_private_folder,
@@ -24,6 +25,7 @@ from fuselight_server.base.files import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
 
 FILE = "consent.json"
 ANSWERS = frozenset({"run", "command", "never"})
@@ -81,14 +83,16 @@ class ConsentStore:
     def keep(self, subject: str, answer: str) -> None:
         """Keep an answer in place of the one before. Raises OSError."""
         if answer in ANSWERS:
-            self._write({**self._read(), subject: ConsentAnswer(subject, answer, time.time())}.values())
+            with self._locked():
+                self._write({**self._read(), subject: ConsentAnswer(subject, answer, time.time())}.values())
 
     def forget(self, path: str) -> tuple[ConsentAnswer, ...]:
         """Forget the answers about a folder or a program, and about what lies in it; returns them. Raises OSError."""
-        answers = self._read()
-        forgotten = tuple(kept for kept in self.answers() if within(kept.path, path))
-        if forgotten:
-            self._write(kept for kept in answers.values() if kept not in forgotten)
+        with self._locked():
+            answers = self._read()
+            forgotten = tuple(kept for kept in self.answers() if within(kept.path, path))
+            if forgotten:
+                self._write(kept for kept in answers.values() if kept not in forgotten)
         return forgotten
 
     def forget_all(self) -> tuple[ConsentAnswer, ...]:
@@ -96,6 +100,13 @@ class ConsentStore:
         forgotten = self.answers()
         self.path.unlink(missing_ok=True)
         return forgotten
+
+    def _locked(self) -> AbstractContextManager[None]:
+        """No other server changes the file meanwhile. Raises OSError if its folder cannot be made."""
+        folder = self.path.parent
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
+        return locked_folder(str(folder))
 
     def _read(self) -> dict[str, ConsentAnswer]:
         try:
@@ -113,9 +124,6 @@ class ConsentStore:
     def _write(self, answers: Iterable[ConsentAnswer]) -> None:
         newest = sorted(answers, key=lambda kept: -kept.when)[:_MOST]
         entries = {kept.subject: {"answer": kept.answer, "when": kept.when} for kept in newest}
-        folder = self.path.parent
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        make_private_folder(folder)
         text = json.dumps({"schema": _SCHEMA, "answers": entries}, indent=1)
         write_whole(self.path, text.encode())
 
@@ -125,4 +133,5 @@ def _is_answer(entry: Any) -> bool:
         isinstance(entry, dict)
         and entry.get("answer") in ANSWERS
         and isinstance(entry.get("when"), (int, float))
+        and abs(entry["when"]) <= sys.float_info.max
     )

@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight.shared.owned_folders import owned_folder
@@ -47,7 +47,7 @@ from fuselight_server.upgrades.paths import differing_packages, installed_versio
 from fuselight_server.upgrades.results import RunsFolder, key_of, without_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 
     from fuselight.shared.protocol import MeasurePlan, RunRequest
     from fuselight.shared.report import Device, Report, Versions
@@ -169,7 +169,7 @@ async def compare_releases(
             )
             work.installed = installed_versions(sides[0].packages), installed_versions(sides[1].packages)
             work.jobs.extend(enumerate(jobs))
-            await token.run(asyncio.gather(*(work.run_lane(lane) for lane in lanes)))
+            await token.run(_all_or_none([work.run_lane(lane) for lane in lanes]))
             token.check()
     finally:
         await asyncio.gather(*(lane.close() for lane in lanes))
@@ -181,6 +181,17 @@ async def compare_releases(
         outcome.readings,
         outcome.uncalled,
     )
+
+
+async def _all_or_none(works: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Do works in parallel; where one fails, the others have ended before its error is raised."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _interpreter(

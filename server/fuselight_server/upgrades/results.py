@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import zlib
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MOST_BYTES = 256 << 20
+_MOST_TEXT = 1 << 30
+"""Of a file once it is unpacked."""
 _SCHEMA = 2
 _FIELDS, _LISTS = ("capture", "kernels"), ("outputs", "measured")
 
@@ -44,7 +47,11 @@ class RunsFolder:
     def load(self, key: str) -> ComparedRuns | None:
         """The runs with a key; None if there are none that can be read."""
         try:
-            data = json.loads(gzip.decompress(read_regular(self._path(key), _MOST_BYTES, follow_link=False)))
+            packed = read_regular(self._path(key), _MOST_BYTES, follow_link=False)
+            text = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(_MOST_TEXT + 1)
+            if len(text) > _MOST_TEXT:
+                return None
+            data = json.loads(text)
             if not isinstance(data, dict) or data.get("schema") != _SCHEMA:
                 return None
             before, after = (_decoded_side(data[side]) for side in ("before", "after"))

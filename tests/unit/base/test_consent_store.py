@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,16 @@ def test_each_system_has_its_folder() -> None:
     assert state_folder({"XDG_STATE_HOME": "/x"}, "linux") == Path("/x/fuselight")
     assert state_folder({}, "darwin") == home / "Library" / "Application Support" / "fuselight"
     assert state_folder({"LOCALAPPDATA": "/l"}, "win32") == Path("/l/fuselight")
+
+
+def test_answers_that_are_given_at_the_same_time_are_all_kept(store: ConsentStore) -> None:
+    stores = [ConsentStore(store.path.parent) for _ in range(16)]
+    with ThreadPoolExecutor(len(stores)) as pool:
+        list(pool.map(lambda item: item[1].keep(f"/w{item[0]}", "run"), enumerate(stores)))
+    assert subjects(store) == sorted(f"/w{number}" for number in range(len(stores)))
+
+
+def test_a_time_that_no_float_holds_is_no_answer(store: ConsentStore) -> None:
+    store.keep("/w", "run")
+    store.path.write_text(store.path.read_text().replace(str(store.answers()[0].when), "9" * 400))
+    assert store.answers() == ()

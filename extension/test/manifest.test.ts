@@ -73,6 +73,7 @@ test("skills for agents are there, are packaged, and name tools that the server 
   const tools = new Set(
     fs
       .readdirSync(new URL("server/fuselight_server/agents/tools/", root))
+      .filter((name) => name.endsWith(".py")) // not the folder of bytecode
       .flatMap((name) => [
         ...read(`server/fuselight_server/agents/tools/${name}`).matchAll(/ Tool\(\s*"(\w+)"/g),
       ])

@@ -1,4 +1,4 @@
-/** The logs of a job in a real editor: opened, on the lines of the source, compared with another job, closed. */
+/** The logs of a job in a real editor: opened, on the lines of the source, compared with another job, closed, in its report. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -62,4 +62,59 @@ test("a job that ran elsewhere, from its logs to its lines and back", async ({ s
     await view.command("Fuselight: Close the Job");
     await expect(view.lens(/job (monday|tuesday): /)).toHaveCount(0);
   });
+
+  await test.step("the menu of a folder opens it, and the report lists it", async () => {
+    await page.keyboard.press("Control+b");
+    await view.command("View: Close All Editors");
+    await view.command("View: Show Explorer");
+    await view.openFile("train.py");
+    await unfold(page.getByRole("treeitem", { name: "runs" }));
+    const entry = page.getByRole("menuitem", { name: "Open a Trace of a Job" });
+    await expect(async () => {
+      if (!(await entry.isVisible())) {
+        await page.getByRole("treeitem", { name: "tuesday" }).click({ button: "right", timeout: 5000 });
+      }
+      await entry.click({ timeout: 5000 });
+      await expect(entry).toHaveCount(0, { timeout: 1000 }); // a menu that has just opened ignores a click
+    }).toPass({ timeout: 90_000 });
+    await expect(job.getByRole("heading", { name: "Job tuesday" })).toBeVisible();
+    await view.tab("train.py").click();
+    await view.command("Focus on Report View");
+    await view.widenSideBar(200);
+    await unfold(view.report.filter({ hasText: /^job tuesday, .*rank 0/ }));
+    await expect(view.report.filter({ hasText: /^Not available/ })).toBeVisible();
+    await unfold(view.report.filter({ hasText: /^Kernels/ }));
+    await view.screenshot("job-report");
+  });
+
+  await test.step("a kernel of the job opens as a text with its lines", async () => {
+    await unfold(view.report.filter({ hasText: /^forward graph 1\/0/ }));
+    await view.report
+      .filter({ hasText: /^cpp_fused/ })
+      .first()
+      .click();
+    await expect(view.group(1)).toContainText("cpp_fused");
+    await view.screenshot("job-kernel");
+  });
+
+  await test.step("its graphs are drawn", async () => {
+    await view.command("View: Close All Editors"); // the page of the job, too: one page is left
+    await view.openFile("train.py");
+    await view.command("Focus on Report View");
+    const entry = view.report.filter({ hasText: /^job tuesday, / });
+    await entry.hover();
+    await entry.getByRole("button", { name: "Show Graphs" }).click();
+    await expect(view.graphs.getByRole("heading", { name: /^Graphs of job tuesday/ })).toBeVisible();
+    await expect(view.graphs.getByRole("button", { name: /^Graph break GB0059/ }).first()).toBeVisible();
+    await view.screenshot("job-graphs");
+  });
 });
+
+/** Opens a row of a tree; a row that is open stays so. */
+async function unfold(row) {
+  const first = row.first();
+  await first.waitFor();
+  if ((await first.getAttribute("aria-expanded")) === "false") {
+    await first.locator(".monaco-tl-twistie").click();
+  }
+}

@@ -1,7 +1,8 @@
-/** The logs of a job in a real editor: opened, on the lines of the source, compared with another job, closed, in its report. */
+/** The logs of a job in a real editor: opened, on the lines of the source, compared with another job, closed, followed. */
 
 import fs from "node:fs";
 import path from "node:path";
+import { gunzipSync } from "node:zlib";
 import { expect } from "@playwright/test";
 import { root, test } from "../harness/session.mjs";
 
@@ -107,6 +108,30 @@ test("a job that ran elsewhere, from its logs to its lines and back", async ({ s
     await expect(view.graphs.getByRole("heading", { name: /^Graphs of job tuesday/ })).toBeVisible();
     await expect(view.graphs.getByRole("button", { name: /^Graph break GB0059/ }).first()).toBeVisible();
     await view.screenshot("job-graphs");
+  });
+
+  await test.step("a job that still runs is followed until it is stopped", async () => {
+    await view.command("Fuselight: Close the Job");
+    await view.command("View: Close All Editors");
+    await view.command("View: Show Explorer");
+    await view.openFile("train.py");
+    const [recorded] = fs.readdirSync(path.join(recordings, "tuesday")).sort(); // of rank 0
+    const records = gunzipSync(fs.readFileSync(path.join(recordings, "tuesday", recorded)));
+    const begun = records.indexOf("\nV", records.length / 3) + 1; // whole records
+    const log = path.join(folder, "runs", "live", recorded.replace(".gz", ""));
+    fs.mkdirSync(path.dirname(log));
+    fs.writeFileSync(log, records.subarray(0, begun));
+    await view.commandThatAsks("Fuselight: Follow a Job That Still Runs");
+    await view.chooseFolder(path.dirname(log));
+    const whole = view.lens("job live: 2 compiles, 2 graphs, 1 break");
+    await expect(view.lens(/job live: /).first()).toBeVisible();
+    await expect(whole).toHaveCount(0);
+    fs.appendFileSync(log, records.subarray(begun));
+    await expect(whole).toBeVisible();
+    await view.command("Fuselight: Stop Following the Job");
+    await expect(job.getByRole("heading", { name: "Job live" })).toBeVisible();
+    await expect(whole).toBeVisible();
+    await view.screenshot("job-stopped");
   });
 });
 

@@ -33,7 +33,7 @@ class KernelCells:
         """The cell whose code is in the file `path`; None for a file of another kind."""
         named = self._shell.compile.format_code_name(path)
         code = "".join(linecache.getlines(path)) if named is not None else ""
-        if not code:
+        if named is None or not code:
             return None
         match = _NUMBER.match(named[1])
         number = int(match[1]) if match else 0

@@ -12,14 +12,14 @@ import contextlib
 import time
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import ArgumentError
 from fuselight_server.base.cancellation import CancelToken
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from fuselight_server.agents.protocol.toolbox import Caller
 
@@ -147,7 +147,7 @@ class Works:
         return answer
 
     @contextlib.asynccontextmanager
-    async def _my_turn(self, token: CancelToken) -> Any:
+    async def _my_turn(self, token: CancelToken) -> AsyncIterator[None]:
         if self._turn is None:
             self._turn = asyncio.Lock()  # of the loop that runs
         turn = self._turn

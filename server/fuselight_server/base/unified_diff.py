@@ -39,6 +39,8 @@ class DiffHunk:
     blank: int = 0
     """Empty lines at its end without a mark: lines of its context, or what stands between two parts of a diff."""
     ends_without_newline: bool = False
+    adds_last_newline: bool = False
+    """Whether the old text alone has no newline at its end."""
     """Whether its new text ends the file without a line end."""
 
 
@@ -137,8 +139,8 @@ def _take(hunk: DiffHunk, lines: list[str], number: int) -> None:
     mark, text = line[:1], line[1:]
     hunk.blank = hunk.blank + 1 if not line else 0
     if line.startswith(_NO_END[:10]):
-        if lines[number - 1][:1] in {"+", " "}:
-            hunk.ends_without_newline = True
+        hunk.ends_without_newline |= lines[number - 1][:1] in {"+", " "}
+        hunk.adds_last_newline |= lines[number - 1][:1] == "-"
     elif mark == "+":
         hunk.new.append(text)
     elif mark == "-":
@@ -172,6 +174,8 @@ def _applied(file: FileDiff, old: str) -> str:
     last = file.hunks[-1]
     if at == len(lines) and last.ends_without_newline:
         return text.rstrip("\r\n") if last.new else text
+    if at == len(lines) and last.adds_last_newline and text and not text.endswith("\n"):
+        return text + end
     return text
 
 

@@ -62,7 +62,9 @@ class _Renaming:
     def _lines_of_frame(self, value: Any) -> dict[str, int]:
         places = (getattr(value, "location", None), *(getattr(value, "stack", None) or ())[:1])
         path: Any = next((at.path for at in places if at is not None and hasattr(at, "path")), None)
-        lines = {name: getattr(value, name, None) for name in _LINES_OF_FRAME} if path is not None else {}
+        if path is None:
+            return {}
+        lines = {name: getattr(value, name, None) for name in _LINES_OF_FRAME}
         others = {name: self.place(path, line) for name, line in lines.items() if isinstance(line, int)}
         return {name: other[1] for name, other in others.items() if other is not None}
 

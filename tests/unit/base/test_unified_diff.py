@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fuselight_server.base.unified_diff import DiffError, apply_diff
@@ -92,13 +92,15 @@ def test_line_ends_stay() -> None:
     assert applied(diff, old) == old.replace("print(x)", "y = x", 1)
 
 
+@example("a", "a\n")
+@example("a\nb", "b\n")
 @given(st.text("ab\n", max_size=30), st.text("ab\n", max_size=30))
 def test_what_difflib_writes_gives_the_new_text(old: str, new: str) -> None:
     if old == new:
         return
-    sides = [text.splitlines(keepends=True) for text in (old, new)]
+    before, after = (text.splitlines(keepends=True) for text in (old, new))
     lines = [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-        for line in difflib.unified_diff(*sides, "a/m.py", "b/m.py")
+        for line in difflib.unified_diff(before, after, "a/m.py", "b/m.py")
     ]
     assert applied("".join(lines), old) == new

@@ -25,7 +25,7 @@ from fuselight.shared.report import (
 from fuselight.shared.report import Outcome as CompileOutcome
 from fuselight_server.base.finding import Severity, Span
 from fuselight_server.base.terminal import Color, Terminal
-from fuselight_server.cli.formats import annotations
+from fuselight_server.cli.formats import annotations as service_formats
 from fuselight_server.cli.formats.annotations import as_github, as_sarif
 from fuselight_server.cli.formats.findings import print_findings
 from fuselight_server.cli.formats.json import as_json
@@ -257,7 +257,7 @@ def test_a_target_without_inputs_did_not_fail() -> None:
 
 
 def test_sarif_has_at_most_what_services_take_the_worst_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(annotations, "MOST_RESULTS", 2)
+    monkeypatch.setattr(service_formats, "MOST_RESULTS", 2)
     check_outcome = outcome()
     (example,) = check_outcome.findings
     check_outcome.findings = [

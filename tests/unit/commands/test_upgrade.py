@@ -156,7 +156,7 @@ def test_a_comparison_that_stops_in_its_first_side_has_not_begun_the_second(
         raise RuntimeError("stopped")
 
     serve(report(), report())
-    monkeypatch.setattr(upgrade.TargetRun, "report", stop)
+    monkeypatch.setattr("fuselight_server.commands.targets.TargetRun.report", stop)
     warnings.simplefilter("always")
     with pytest.raises(RuntimeError, match="stopped"):
         compare()

@@ -95,7 +95,7 @@ class EditorPermission:
         self._answers: dict[str, str] = {}
         self._asked: dict[str, asyncio.Task[str]] = {}
 
-    async def refusal(self, path: Path, _caller: Caller) -> str:
+    async def refusal(self, path: Path, caller: Caller) -> str:  # noqa: ARG002 - the editor asks by itself
         """Why the code of a file or folder may not run; empty if it may."""
         if not self._state.trusted:
             return "The workspace is not trusted in the editor, so that no code runs."

@@ -155,7 +155,7 @@ def test_a_syntax_error_has_no_report(kernel: NotebookKernel) -> None:
     shown = kernel.run("%%fuselight\ndef (")
     assert shown.status == "error"
     assert shown.texts == []
-    assert kernel.run("%%fuselight\n1").report.count("Fuselight\n") == 1  # the next cell begins anew
+    assert kernel.run("%%fuselight\n1").report.count("Fuselight\n") == 1  # the next cell starts over
     line = kernel.run("%fuselight scorer(rows")
     assert "was never closed" in line.error
     assert line.texts == []

@@ -336,6 +336,12 @@ ROOMS = (
         "lsprotocol pygls",
     ),
     _room(
+        f"{_S}.editor.messages",
+        "the data of the messages that Fuselight adds to LSP",
+        "",
+        "attrs",
+    ),
+    _room(
         f"{_S}.editor.rules",
         "Report and edited text → breaks that the new lines surely cause, without a trace",
         "fuselight.shared base source explain",
@@ -348,19 +354,20 @@ ROOMS = (
     _room(
         f"{_S}.editor.session",
         "the mutable state: when to run, consent, live runs",
-        "fuselight.shared base source execution explain fixes jobs commands agents editor.results editor.rules",
+        "fuselight.shared base source execution explain fixes jobs commands agents editor.messages editor.results "
+        "editor.rules",
     ),
     _room(
         f"{_S}.editor.presenters",
         "data → LSP types and trees",
-        "fuselight.shared base source execution explain jobs commands editor.results editor.session",
+        "fuselight.shared base source execution explain jobs commands editor.messages editor.results editor.session",
         "lsprotocol pygls",
     ),
     _room(
         f"{_S}.editor.handlers",
         "one LSP feature per file",
-        "fuselight.shared fuselight.doctor base source execution explain fixes jobs commands editor.presenters "
-        "editor.results editor.session",
+        "fuselight.shared fuselight.doctor base source execution explain fixes jobs commands editor.messages "
+        "editor.presenters editor.results editor.session",
         "attrs lsprotocol pygls",
     ),
     _room(
@@ -385,7 +392,8 @@ ROOMS = (
 EXTENSION_ROOMS = (
     _room(
         f"{_X}.messages",
-        "the data that processes exchange: `protocol.ts` the requests of LSP, `page_types.ts` the pages, written by "
+        "the data that processes exchange: `protocol.ts` the requests of LSP by name, `server_types.ts` and "
+        "`page_types.ts` their data and that of the pages, written by "
         "`scripts/message_types.py`; what the extension and each page send each other",
         libraries="vscode-languageclient",
     ),

@@ -9,9 +9,11 @@ import inspect
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 from types import ModuleType
 
+import attrs
 import pytest
 
 from fuselight.measure import steady_state
@@ -63,9 +65,56 @@ def test_the_table_of_editors_is_what_the_server_decides() -> None:
     assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run scripts/editors_page.py"
 
 
-def test_the_extension_has_the_fields_of_the_pages() -> None:
+def test_the_extension_has_the_fields_of_the_server() -> None:
     script = _script("message_types")
-    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run scripts/message_types.py"
+    for output in script.OUTPUTS:
+        text = output.path.read_text(encoding="utf-8")
+        assert text == script.text_of(output), f"{output.path.name}: run scripts/message_types.py"
+
+
+class _Row(typing.TypedDict):
+    """A row."""
+
+    shownName: str
+    """As `a.py`."""
+    side: typing.Literal["left", "right"]
+    rows: list[_Row]
+
+
+class _Part(_Row):
+    """A part."""
+
+    size: int | None
+
+
+@attrs.define
+class _Params:
+    """What is asked for."""
+
+    uri: str
+    with_: str | None = None
+
+
+def test_a_message_is_written_with_its_keys_its_comments_and_those_of_its_base() -> None:
+    script, side = _script("message_types"), typing.Literal["left", "right"]
+    keys = "/** As `a.py`. */\n  readonly shownName: string;\n  readonly side: Side;\n"
+    keys += "  readonly rows: readonly _Row[];\n"
+    assert script.interface(_Row, {side: "Side"}) == f"/** A row. */\nexport interface _Row {{\n  {keys}}}\n"
+    assert script.interface(_Part, {side: "Side"}) == (
+        f"/** A part. */\nexport interface _Part {{\n  {keys}  readonly size: number | null;\n}}\n"
+    )
+
+
+def test_what_a_request_may_leave_out_is_optional() -> None:
+    text = _script("message_types").interface(_Params)
+    assert "readonly uri: string;" in text
+    assert "readonly with?: string | null;" in text
+
+
+def test_texts_without_a_name_are_refused() -> None:
+    script = _script("message_types")
+    with pytest.raises(script.UnknownTypeError):
+        script.type_of(typing.Literal["left", "right"])
 
 
 def test_a_field_with_a_default_is_refused_as_the_codec_leaves_it_out() -> None:

@@ -23,10 +23,10 @@ import {
   measuredChangedNotification,
   previewFixRequest,
   reportChangedNotification,
-  type Status,
   statusNotification,
   tunedChangedNotification,
 } from "./messages/protocol";
+import type { FolderStatus } from "./messages/server_types";
 import { createReportView } from "./report/view";
 import { createConsent } from "./server/consent";
 import { createFixPreviews } from "./server/fix_preview";
@@ -86,7 +86,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     }
   }
 
-  function show(status: Status): void {
+  function show(status: FolderStatus): void {
     board.set(status);
     if (!hasStatus) {
       hasStatus = true;

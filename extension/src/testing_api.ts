@@ -6,7 +6,7 @@
 
 import type * as vscode from "vscode";
 import type { Parts } from "./commands";
-import type { Status } from "./messages/protocol";
+import type { FolderStatus } from "./messages/server_types";
 import { withPageLinks } from "./server/page_links";
 
 export type TestingApi = ReturnType<typeof createTestingApi>;
@@ -16,7 +16,7 @@ export function createTestingApi(
   { board, lifecycle, consent, report, marks, heat, jobs, agents, storage }: Parts,
 ) {
   /** Resolves at the first status for which `wanted` holds, including the current one. */
-  function until(wanted: (status: Status) => boolean): Promise<Status> {
+  function until(wanted: (status: FolderStatus) => boolean): Promise<FolderStatus> {
     const present = board.all().find(wanted);
     if (present) {
       return Promise.resolve(present);

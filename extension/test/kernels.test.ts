@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { idOf, partsOf } from "../src/cursor/kernel_uri.ts";
 import { generatedLines, sourceLines } from "../src/kernels/lines.ts";
-import type { KernelLink } from "../src/messages/protocol.ts";
+import type { KernelLink } from "../src/messages/server_types.ts";
 
 describe("The URI of a kernel", () => {
   const id = {

@@ -13,7 +13,7 @@ from fuselight.shared.protocol import Answer, Progress, Refused, RunRequest
 from fuselight.shared.report import Culprit, Failure, Report, Tier, data_key
 from fuselight_server.base.settings import Interpreter, Settings
 from fuselight_server.editor.handlers import bench
-from fuselight_server.editor.handlers.protocol import MeasuredParams
+from fuselight_server.editor.messages.params import MeasuredParams
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.session.analysis import Analysis
 from fuselight_server.editor.session.state import Document, Folder, State

@@ -6,7 +6,8 @@
  */
 
 import * as vscode from "vscode";
-import type { BenchTarget, Exported } from "../messages/bench";
+import type { BenchTarget } from "../messages/bench";
+import type { Exported } from "../messages/server_types";
 import { inform, warn } from "../workbench/say";
 import { pictureIn } from "./target";
 

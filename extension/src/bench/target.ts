@@ -7,7 +7,7 @@
 import type { BenchShown, BenchTarget, ExportFormat, PageMessage } from "../messages/bench";
 import { fieldsOf } from "../messages/fields.ts";
 import type { PagePlace } from "../messages/page_types";
-import type { MeasuredAt } from "../messages/protocol";
+import type { MeasuredParams } from "../messages/server_types";
 
 /** Null for data that names no target of a file. */
 export function benchTargetIn(value: unknown): BenchTarget | null {
@@ -29,7 +29,7 @@ export function renamedUri(uri: string, from: string, to: string): string | null
 }
 
 /** The parameters of a request for it. */
-export function measuredAt({ uri, target, run, with: other }: BenchShown): MeasuredAt {
+export function measuredAt({ uri, target, run, with: other }: BenchShown): MeasuredParams {
   return { uri, target, ...(run === null ? {} : { run }), ...(other === null ? {} : { with: other }) };
 }
 

@@ -5,12 +5,12 @@
  * Nothing of VS Code is imported.
  */
 
-import type { KernelId } from "../messages/protocol";
+import type { KernelDocumentParams } from "../messages/server_types";
 
 export const kernelScheme = "fuselight-kernel";
 
 /** `name` is shown on the tab; its ending selects the language. */
-export function partsOf(id: KernelId, name: string): { path: string; query: string } {
+export function partsOf(id: KernelDocumentParams, name: string): { path: string; query: string } {
   const { uri, target, kernel, form } = id;
   return {
     path: `/${target === "" ? "__main__" : target.replaceAll("/", "_")}/${name.replaceAll("/", "_")}`,
@@ -19,7 +19,7 @@ export function partsOf(id: KernelId, name: string): { path: string; query: stri
 }
 
 /** Null for a query that no version of Fuselight made. */
-export function idOf(query: string): KernelId | null {
+export function idOf(query: string): KernelDocumentParams | null {
   const fields = new URLSearchParams(query);
   const [uri, kernel, form] = ["uri", "kernel", "form"].map((name) => fields.get(name));
   return uri && kernel && form ? { uri, target: fields.get("target") ?? "", kernel, form } : null;

@@ -5,16 +5,16 @@
  */
 
 import * as vscode from "vscode";
-import type { KernelId } from "../messages/protocol";
+import type { KernelDocumentParams } from "../messages/server_types";
 import { idOf, kernelScheme, partsOf } from "./kernel_uri";
 
 /** The URI of a generated text; `name` is shown on its tab. */
-export function kernelUri(id: KernelId, name: string): vscode.Uri {
+export function kernelUri(id: KernelDocumentParams, name: string): vscode.Uri {
   return vscode.Uri.from({ scheme: kernelScheme, ...partsOf(id, name) });
 }
 
 /** The identity of a generated text; null for any other URI. */
-export function kernelOf(uri: vscode.Uri): KernelId | null {
+export function kernelOf(uri: vscode.Uri): KernelDocumentParams | null {
   return uri.scheme === kernelScheme ? idOf(uri.query) : null;
 }
 
@@ -25,7 +25,7 @@ export function linkName(uri: vscode.Uri): string {
 }
 
 /** The name of a generated text in links. */
-export function nameOf(id: KernelId): string {
+export function nameOf(id: KernelDocumentParams): string {
   return partsOf(id, "").query;
 }
 

@@ -10,14 +10,8 @@ import { answeredPage } from "../bench/target_runs";
 import { fieldsOf } from "../messages/fields";
 import type { JobShown } from "../messages/job";
 import type { JobPage } from "../messages/page_types";
-import {
-  closeJobRequest,
-  type JobEntry,
-  jobRequest,
-  type OpenedJobs,
-  openJobRequest,
-  serverCommand,
-} from "../messages/protocol";
+import { closeJobRequest, jobRequest, openJobRequest, serverCommand } from "../messages/protocol";
+import type { JobEntry, OpenedJobs } from "../messages/server_types";
 import type { Lifecycle } from "../server/lifecycle";
 import { createWebviewHost, goToPlace, type Page } from "../webviews/host";
 import { inform, warn } from "../workbench/say";

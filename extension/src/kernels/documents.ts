@@ -8,18 +8,14 @@
 import * as vscode from "vscode";
 import { idOf, kernelScheme } from "../cursor/kernel_uri";
 import { kernelOf, nameOf } from "../cursor/source";
-import {
-  type KernelDocument,
-  type KernelId,
-  type KernelLink,
-  kernelDocumentRequest,
-} from "../messages/protocol";
+import { kernelDocumentRequest } from "../messages/protocol";
+import type { KernelDocumentParams, KernelLink, KernelText } from "../messages/server_types";
 import type { Lifecycle } from "../server/lifecycle";
 
 interface Shown {
   readonly bytes: Uint8Array;
   readonly mtime: number;
-  readonly document: KernelDocument | null;
+  readonly document: KernelText | null;
   readonly links: readonly KernelLink[];
 }
 
@@ -117,7 +113,7 @@ export function createKernelDocuments(lifecycle: Lifecycle) {
   };
 }
 
-function linksIn(id: KernelId, { links, sourceLinks }: KernelDocument): readonly KernelLink[] {
+function linksIn(id: KernelDocumentParams, { links, sourceLinks }: KernelText): readonly KernelLink[] {
   const uri = nameOf({ ...id, form: "source" });
   return [...links, ...sourceLinks.map((link) => ({ ...link, uri }))];
 }

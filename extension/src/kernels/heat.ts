@@ -6,7 +6,8 @@
 
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { type KernelLine, kernelLinesRequest } from "../messages/protocol";
+import { kernelLinesRequest } from "../messages/protocol";
+import type { KernelLine } from "../messages/server_types";
 import type { Lifecycle } from "../server/lifecycle";
 
 const levels = [1, 2, 3];

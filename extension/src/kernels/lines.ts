@@ -4,7 +4,7 @@
  * Invariant: lines are 0-based and both ends of a range belong to it. Nothing of VS Code is imported.
  */
 
-import type { KernelLink } from "../messages/protocol";
+import type { KernelLink } from "../messages/server_types";
 
 export interface LineRange {
   readonly first: number;

@@ -9,13 +9,8 @@ import { linesAtCursor } from "../cursor/cursor";
 import { kernelScheme } from "../cursor/kernel_uri";
 import { kernelOf, kernelUri } from "../cursor/source";
 import { fieldsOf } from "../messages/fields";
-import {
-  type KernelEntry,
-  type KernelEntryId,
-  type KernelsAt,
-  kernelDocumentRequest,
-  kernelsAtRequest,
-} from "../messages/protocol";
+import { kernelDocumentRequest, kernelsAtRequest } from "../messages/protocol";
+import type { KernelEntry, KernelsAtParams, NodeKernel } from "../messages/server_types";
 import type { Lifecycle } from "../server/lifecycle";
 import { inform } from "../workbench/say";
 import type { KernelDocuments } from "./documents";
@@ -38,7 +33,7 @@ const forms: Record<string, string> = {
 export type KernelView = ReturnType<typeof createKernelView>;
 
 export function createKernelView(lifecycle: Lifecycle, documents: KernelDocuments, marks: KernelMarks) {
-  async function fetch(at: KernelsAt): Promise<readonly KernelEntry[] | null> {
+  async function fetch(at: KernelsAtParams): Promise<readonly KernelEntry[] | null> {
     const answer = await lifecycle.request(kernelsAtRequest, at);
     if (answer === null) {
       await lifecycle.warnNotRunning();
@@ -68,13 +63,14 @@ export function createKernelView(lifecycle: Lifecycle, documents: KernelDocument
     const sources = found.filter((one) => one.form === "source");
     const chosen = sources.length === 1 ? sources[0] : await pick(found);
     await openEntry(chosen);
-    if (chosen !== undefined && argument !== undefined && at.line !== undefined) {
-      marks.click({ uri: vscode.Uri.parse(at.uri).toString(), first: at.line, last: at.last ?? at.line });
+    const first = at.line ?? null;
+    if (chosen !== undefined && argument !== undefined && first !== null) {
+      marks.click({ uri: vscode.Uri.parse(at.uri).toString(), first, last: at.last ?? first });
     }
   }
 
-  async function nothing(at: KernelsAt): Promise<void> {
-    const all = at.line === undefined ? [] : ((await fetch({ uri: at.uri })) ?? []);
+  async function nothing(at: KernelsAtParams): Promise<void> {
+    const all = (at.line ?? null) === null ? [] : ((await fetch({ uri: at.uri })) ?? []);
     const generate = "Generate Kernels";
     const others = "Show Kernels of Other Lines";
     const text =
@@ -154,7 +150,7 @@ async function pick(found: readonly KernelEntry[]): Promise<KernelEntry | undefi
   return (await vscode.window.showQuickPick(entries, { title, matchOnDescription: true }))?.entry;
 }
 
-async function openEntry(entry: KernelEntryId | undefined): Promise<void> {
+async function openEntry(entry: NodeKernel | undefined): Promise<void> {
   if (entry !== undefined) {
     await open(kernelUri(entry, entry.name));
   }
@@ -172,7 +168,7 @@ async function open(uri: vscode.Uri, where = { beside: false }): Promise<void> {
 }
 
 /** The text that a node of the report names. */
-function entryOf(argument: unknown): KernelEntryId | null {
+function entryOf(argument: unknown): NodeKernel | null {
   const { uri, target, kernel, form, name } = fieldsOf(argument);
   const isNamed = typeof uri === "string" && typeof target === "string" && typeof kernel === "string";
   return isNamed && typeof form === "string" && typeof name === "string"
@@ -181,7 +177,7 @@ function entryOf(argument: unknown): KernelEntryId | null {
 }
 
 /** The lines that a code lens names, or the line of the cursor. */
-function placeOf(argument: unknown): KernelsAt | null {
+function placeOf(argument: unknown): KernelsAtParams | null {
   const { uri, target, line, last } = fieldsOf(argument);
   if (typeof uri !== "string") {
     return linesAtCursor();

@@ -21,12 +21,6 @@ export interface BenchShown extends BenchTarget {
 
 export type ExportFormat = "json" | "csv" | "html";
 
-export interface Exported {
-  readonly text: string;
-  /** The suggested file name. */
-  readonly name: string;
-}
-
 /** To the page. */
 export type DrawPage = DrawMessage<BenchShown, MeasuredPage>;
 

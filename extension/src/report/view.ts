@@ -8,7 +8,8 @@
 import * as vscode from "vscode";
 import { sourceOf } from "../cursor/source";
 import type { GraphTarget } from "../messages/graphs";
-import { type ReportNode, reportTreeRequest } from "../messages/protocol";
+import { reportTreeRequest } from "../messages/protocol";
+import type { ReportNode } from "../messages/server_types";
 import { urisIn } from "../messages/uri_list";
 import type { Lifecycle } from "../server/lifecycle";
 

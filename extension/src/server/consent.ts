@@ -6,20 +6,21 @@
  */
 
 import type * as vscode from "vscode";
-import type { Answer, ConfirmAnswer, ConfirmRun } from "../messages/protocol";
+import type { ConfirmAnswer } from "../messages/protocol";
+import type { ConfirmRun, ConsentAnswer } from "../messages/server_types";
 import { askInDialog, inform } from "../workbench/say";
 
 const stateKey = "fuselight.consent";
 
-type Remembered = Readonly<Record<string, Exclude<Answer, "later">>>;
+type Remembered = Readonly<Record<string, Exclude<ConsentAnswer, "later">>>;
 
 export type Consent = ReturnType<typeof createConsent>;
 
 export function createConsent(state: vscode.Memento) {
   const answers = () => state.get<Remembered>(stateKey, {});
-  const of = (subject: string): Answer | null => answers()[subject] ?? null;
+  const of = (subject: string): ConsentAnswer | null => answers()[subject] ?? null;
 
-  async function put(subject: string, answer: Answer): Promise<void> {
+  async function put(subject: string, answer: ConsentAnswer): Promise<void> {
     await state.update(stateKey, { ...answers(), [subject]: answer });
   }
 
@@ -29,7 +30,8 @@ export function createConsent(state: vscode.Memento) {
       await put(folder, answer);
       return;
     }
-    const isOther = ([subject]: [string, Answer]) => subject !== folder && !subject.startsWith(`${folder}/`);
+    const isOther = ([subject]: [string, ConsentAnswer]) =>
+      subject !== folder && !subject.startsWith(`${folder}/`);
     await state.update(stateKey, Object.fromEntries(Object.entries(answers()).filter(isOther)));
   }
 

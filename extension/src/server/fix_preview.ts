@@ -8,7 +8,8 @@
  */
 
 import * as vscode from "vscode";
-import type { FixAnswer, FixPreview } from "../messages/protocol";
+import type { FixAnswer } from "../messages/protocol";
+import type { FixPreview } from "../messages/server_types";
 import { inform } from "../workbench/say";
 import type { Lifecycle } from "./lifecycle";
 

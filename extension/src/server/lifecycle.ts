@@ -16,12 +16,8 @@ import {
 import { look } from "../interpreter/environment";
 import { changedFolders, type Resolution, resolve, serverStep } from "../interpreter/resolve";
 import { readSettings } from "../interpreter/settings";
-import {
-  interpreterChangedNotification,
-  lookAgainRequest,
-  type RunState,
-  trustNotification,
-} from "../messages/protocol";
+import { interpreterChangedNotification, lookAgainRequest, trustNotification } from "../messages/protocol";
+import type { FolderState } from "../messages/server_types";
 import { warn } from "../workbench/say";
 import { type ClientParts, createClient, hasBundledLibraries } from "./client";
 
@@ -31,7 +27,7 @@ export interface Hooks {
   /** Called for each new client, before it starts, to register handlers. */
   readonly connect: (client: LanguageClient) => void;
   /** The server stopped or failed; `detail` is for the user. */
-  readonly state: (state: RunState, detail: string) => void;
+  readonly state: (state: FolderState, detail: string) => void;
 }
 
 export type Lifecycle = ReturnType<typeof createLifecycle>;

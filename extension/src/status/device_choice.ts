@@ -4,7 +4,7 @@
  * Invariant: the chosen device is in effect afterwards, whatever the outer settings say.
  */
 
-import type { OfferedDevice } from "../messages/protocol";
+import type { OfferedDevice } from "../messages/server_types";
 
 /** The values of the setting, as `WorkspaceConfiguration.inspect` returns them. */
 export interface Inspected {

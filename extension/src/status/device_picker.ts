@@ -5,7 +5,8 @@
  */
 
 import * as vscode from "vscode";
-import { type OfferedDevice, serverCommand } from "../messages/protocol";
+import { serverCommand } from "../messages/protocol";
+import type { OfferedDevice } from "../messages/server_types";
 import { askInList, warn } from "../workbench/say";
 import { section, settingTargets } from "../workbench/settings";
 import { changeFor, type DeviceEntry, entriesOf } from "./device_choice";

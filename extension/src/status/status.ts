@@ -6,12 +6,12 @@
 
 import * as vscode from "vscode";
 import { folderOf } from "../cursor/cursor";
-import type { RunState, Status } from "../messages/protocol";
+import type { FolderState, FolderStatus } from "../messages/server_types";
 import { fail } from "../workbench/say";
 import { inlayHints } from "./inlay_hints";
 import { spoken } from "./spoken_status";
 
-const icons: Record<RunState, string> = {
+const icons: Record<FolderState, string> = {
   untrusted: "$(shield)",
   idle: "$(zap)",
   starting: "$(loading~spin)",
@@ -20,7 +20,7 @@ const icons: Record<RunState, string> = {
   noInterpreter: "$(circle-slash)",
 };
 
-const words: Record<RunState, string> = {
+const words: Record<FolderState, string> = {
   untrusted: "not trusted",
   idle: "ready",
   starting: "starting",
@@ -30,7 +30,7 @@ const words: Record<RunState, string> = {
 };
 
 /** The state of every folder that the server has not reported. */
-function noServer(state: RunState, detail: string): Status {
+function noServer(state: FolderState, detail: string): FolderStatus {
   const nothing = { interpreter: null, why: null, torch: null, device: null, running: [], verifying: [] };
   return { folder: null, state, text: words[state], detail, generation: 0, ...nothing };
 }
@@ -39,12 +39,12 @@ export type StatusBoard = ReturnType<typeof createStatusBoard>;
 
 export function createStatusBoard() {
   const item = vscode.window.createStatusBarItem("fuselight.status", vscode.StatusBarAlignment.Right, 90);
-  const changed = new vscode.EventEmitter<Status>();
-  const byFolder = new Map<string, Status>();
+  const changed = new vscode.EventEmitter<FolderStatus>();
+  const byFolder = new Map<string, FolderStatus>();
   let fallback = noServer("starting", "Starting the language server.");
 
   /** The state of the folder that `uri` is in. */
-  function of(uri: vscode.Uri | undefined): Status {
+  function of(uri: vscode.Uri | undefined): FolderStatus {
     return byFolder.get(folderOf(uri) ?? "") ?? byFolder.get("") ?? fallback;
   }
 
@@ -79,27 +79,27 @@ export function createStatusBoard() {
   draw();
   return {
     /** A folder's state has changed. */
-    set(status: Status): void {
+    set(status: FolderStatus): void {
       const folder = status.folder ? vscode.Uri.parse(status.folder).toString() : "";
       byFolder.set(folder, status);
       draw();
       changed.fire(status);
     },
     /** Forgets every state: the server stopped, for the given reason. */
-    clear(state: RunState, detail: string): void {
+    clear(state: FolderState, detail: string): void {
       byFolder.clear();
       fallback = noServer(state, detail);
       draw();
       changed.fire(fallback);
     },
     of,
-    all: (): readonly Status[] => [...byFolder.values()],
+    all: (): readonly FolderStatus[] => [...byFolder.values()],
     onDidChange: changed.event,
     dispose: () => vscode.Disposable.from(listener, item, changed).dispose(),
   };
 }
 
-function tooltip(status: Status): vscode.MarkdownString {
+function tooltip(status: FolderStatus): vscode.MarkdownString {
   const text = new vscode.MarkdownString(undefined, true);
   text.appendMarkdown(`${icons[status.state].replace("~spin", "")} **Fuselight** - `);
   text.appendText(status.text || words[status.state]);
@@ -143,7 +143,7 @@ interface MenuEntry extends vscode.QuickPickItem {
 }
 
 /** The menu of the status item, with the actions that this state allows. */
-export async function showMenu(status: Status, { answered }: { answered: boolean }): Promise<void> {
+export async function showMenu(status: FolderStatus, { answered }: { answered: boolean }): Promise<void> {
   const entries: MenuEntry[] = [];
   const offer = (icon: string, label: string, command: string, description = "") =>
     entries.push({ label: `$(${icon}) ${label}`, description, command });

@@ -14,7 +14,7 @@ from lsprotocol import types
 from fuselight.shared.codec import encode
 from fuselight_server.editor.handlers import bench, files
 from fuselight_server.editor.handlers.bench import forget as forget_bench
-from fuselight_server.editor.handlers.protocol import MeasuredParams
+from fuselight_server.editor.messages.params import MeasuredParams
 from fuselight_server.explain.benchmarks.history import run_of
 from fuselight_server.explain.benchmarks.planning import history_of
 from tests.support.benchmark_session import TEXT, BenchmarkSession, benchmark_report, measured

@@ -16,8 +16,9 @@ from fuselight.shared.report import CompileStep, GapKind, data_key
 from fuselight_server.editor.handlers import bench
 from fuselight_server.editor.handlers.commands import clear_caches
 from fuselight_server.editor.handlers.diagnostics import findings_of
-from fuselight_server.editor.handlers.protocol import MeasuredExportParams, MeasuredParams, written_page
+from fuselight_server.editor.handlers.protocol import written_page
 from fuselight_server.editor.handlers.status import TimedRunNotifications
+from fuselight_server.editor.messages.params import MeasuredExportParams, MeasuredParams
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.explain.benchmarks.history import run_of
 from fuselight_server.explain.benchmarks.page import View, body, places_of

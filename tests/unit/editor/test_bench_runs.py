@@ -13,8 +13,8 @@ from fuselight.shared.report import Culprit, Failure, Tier
 from fuselight_server.base.settings import Settings
 from fuselight_server.editor.app import _worker as real_worker
 from fuselight_server.editor.handlers import bench
-from fuselight_server.editor.handlers.protocol import MeasuredExportParams
 from fuselight_server.editor.handlers.status import TimedRunNotifications
+from fuselight_server.editor.messages.params import MeasuredExportParams
 from fuselight_server.editor.presenters.lens import benchmark_summary
 from fuselight_server.execution.runs.keys import WorkerKey
 from fuselight_server.explain.benchmarks.planning import history_of

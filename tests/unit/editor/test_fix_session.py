@@ -29,9 +29,9 @@ from fuselight_server.base.finding import Finding
 from fuselight_server.base.settings import FixSettings, Settings
 from fuselight_server.editor.handlers import fix_actions
 from fuselight_server.editor.handlers.finding_hover import explanations, shown_findings
-from fuselight_server.editor.handlers.protocol import ReportTreeParams
 from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.handlers.status import verifying
+from fuselight_server.editor.messages.params import ReportTreeParams
 from fuselight_server.editor.session import verified_results
 from fuselight_server.editor.session.state import Document, Folder
 from fuselight_server.editor.session.verification_tasks import InterruptedVerificationError

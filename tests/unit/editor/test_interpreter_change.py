@@ -16,7 +16,7 @@ from fuselight.shared.report import Culprit, Failure, Report, Tier
 from fuselight.shared.version import untested_torch
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.editor.handlers.configuration import look_again
-from fuselight_server.editor.handlers.protocol import FolderParams
+from fuselight_server.editor.messages.params import FolderParams
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.worker_client.client import Worker
 from tests.support.reports import VERSIONS, report

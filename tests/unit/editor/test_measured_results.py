@@ -27,7 +27,7 @@ from fuselight_server.editor.handlers.diagnostics import known_codes
 from fuselight_server.editor.handlers.hover import kernel_tables as hovered_estimates
 from fuselight_server.editor.handlers.hover import measured_tables as hovered
 from fuselight_server.editor.handlers.kernel_documents import kernel_lines
-from fuselight_server.editor.handlers.protocol import KernelLinesParams
+from fuselight_server.editor.messages.params import KernelLinesParams
 from fuselight_server.editor.presenters.client_commands import lenses_for
 from fuselight_server.editor.presenters.lens import (
     BENCH,

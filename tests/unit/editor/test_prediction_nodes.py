@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from fuselight_server.editor.handlers.protocol import ReportTreeParams
 from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.messages.params import ReportTreeParams
 from fuselight_server.editor.presenters import convert
 from tests.support.live_simulation import BROKEN, CURED, MODEL, LiveWorkspace, ran, shown
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fuselight_server.editor.handlers.protocol import TargetAtParams
 from fuselight_server.editor.handlers.target_at import answer, target_at
+from fuselight_server.editor.messages.params import TargetAtParams
 from fuselight_server.source.document import read_source
 from tests.support.benchmark_session import TEXT
 

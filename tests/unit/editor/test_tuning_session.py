@@ -20,8 +20,8 @@ from fuselight_server.base.store import Store
 from fuselight_server.editor.handlers import tune
 from fuselight_server.editor.handlers.code_lens import TargetLenses
 from fuselight_server.editor.handlers.hover import targets
-from fuselight_server.editor.handlers.protocol import TunedParams
 from fuselight_server.editor.handlers.status import TimedRunNotifications, describe
+from fuselight_server.editor.messages.params import TunedParams
 from fuselight_server.editor.session.stored_results import StoredResults
 from fuselight_server.editor.session.tunings import tune_plan_of
 from tests.support.benchmark_session import TEXT, BenchmarkSession

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.protocol import FolderParams
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import AttachmentAddress
+    from fuselight_server.editor.messages.params import FolderParams
 
 
-async def agent_address(server: Server, _params: FolderParams) -> dict[str, Any]:
+async def agent_address(server: Server, _params: FolderParams) -> AttachmentAddress:
     """Answer `fuselight/agentAddress`: the folder that `fuselight mcp --attach` takes; empty where none can attach."""
     return {"address": await server.analysis.agents.apply()}

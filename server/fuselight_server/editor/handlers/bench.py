@@ -46,8 +46,10 @@ from fuselight_server.explain.benchmarks.planning import history_of
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Report
-    from fuselight_server.editor.handlers.protocol import MeasuredExportParams, MeasuredParams, Written
+    from fuselight_server.editor.handlers.protocol import Written
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import Exported, StartAnswer
+    from fuselight_server.editor.messages.params import MeasuredExportParams, MeasuredParams
     from fuselight_server.editor.results.benchmarks import MeasuredResult
     from fuselight_server.editor.session.state import State
     from fuselight_server.explain.benchmarks.history import BenchmarkRun, History
@@ -117,7 +119,7 @@ async def answer(server: Server, params: MeasuredParams) -> Written:
     return await answer_page(measured(server, params))
 
 
-async def export(server: Server, params: MeasuredExportParams) -> dict[str, str]:
+async def export(server: Server, params: MeasuredExportParams) -> Exported:
     """Answer `fuselight/measuredExport`. Raises JsonRpcException where there is nothing, or no such format."""
     if params.format not in exports.FORMATS:
         raise JsonRpcException(
@@ -237,12 +239,12 @@ def _view(server: Server, live: MeasuredResult | None, run: BenchmarkRun | None)
     return View(server.uri_of, server.state.read_line, lambda path: shown_path(server, path), now)
 
 
-def start(server: Server, options: dict[str, Any]) -> dict[str, Any]:
+def start(server: Server, options: dict[str, Any]) -> StartAnswer:
     """Answer `fuselight.server.bench`: start a benchmark of a target, or of the one that holds some lines."""
     return BENCHMARKS.start(server, options, _start)
 
 
-def _start(server: Server, options: dict[str, Any], reading: Reading, name: str) -> dict[str, Any]:
+def _start(server: Server, options: dict[str, Any], reading: Reading, name: str) -> StartAnswer:
     folder = server.state.folder_of(reading.path)
     names, work = options.get("configurations"), options.get("work")
     try:

@@ -14,7 +14,7 @@ from fuselight.shared.report import Location
 from fuselight_server.base.finding import Span, rank
 from fuselight_server.base.formatting import format_count, format_estimate, format_place
 from fuselight_server.editor.handlers.code_lens import inputs_words
-from fuselight_server.editor.presenters.tree_nodes import LISTED, Node, NodeMaker
+from fuselight_server.editor.presenters.tree_nodes import LISTED, NodeMaker
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.counts import break_groups
 from fuselight_server.explain.findings.common.resume_functions import worded_recompilations
@@ -27,6 +27,7 @@ from fuselight_server.source.positions import resumption, span
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Compile, Graph, Recompile, Report
+    from fuselight_server.editor.messages.answers import ReportNode
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.editor.session.fix_offers import RefusedFix
@@ -55,7 +56,7 @@ class CaptureNodeMaker(NodeMaker):
         return self.result.text_now(text, path)
 
 
-def forecast_nodes(make: CaptureNodeMaker) -> list[Node]:
+def forecast_nodes(make: CaptureNodeMaker) -> list[ReportNode]:
     """Make one node for each change that recompiles, and one over the changes that do not."""
     changes = make.result.expected_changes
     listed, breaks = folded(change for change in changes if change.recompiles)
@@ -73,7 +74,7 @@ def forecast_nodes(make: CaptureNodeMaker) -> list[Node]:
     return [{**node, "children": [*node["children"], *none]}]
 
 
-def _expected(make: CaptureNodeMaker, change: ExpectedChange) -> Node:
+def _expected(make: CaptureNodeMaker, change: ExpectedChange) -> ReportNode:
     place = "" if change.place is None or not change.recompiles else make.words(change.place)
     title = make.text(change.path, change.title)
     guard = f"The compiled code holds while {change.reason}." if change.reason else ""
@@ -95,7 +96,7 @@ def _expected(make: CaptureNodeMaker, change: ExpectedChange) -> Node:
     )
 
 
-def input_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+def input_nodes(make: CaptureNodeMaker, report: Report) -> list[ReportNode]:
     """Make the node of the inputs over one for each call; none where no inputs were found."""
     if report.inputs is None:
         return []
@@ -115,7 +116,7 @@ def input_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     return [make.node("inputs", label, "symbol-parameter", description=words, children=calls)]
 
 
-def first_nodes(make: CaptureNodeMaker, fix: str = "") -> list[Node]:
+def first_nodes(make: CaptureNodeMaker, fix: str = "") -> list[ReportNode]:
     """Make the node of the line to fix first, over the lines that come after it; none where it goes without saying.
 
     `fix`: the fix of that line that has passed verification.
@@ -137,9 +138,9 @@ def first_nodes(make: CaptureNodeMaker, fix: str = "") -> list[Node]:
     return [make.node("priority", first, "lightbulb", where=make.now(places[0]), children=rest[:LISTED])]
 
 
-def refused_nodes(make: CaptureNodeMaker, refused: Iterable[RefusedFix]) -> list[Node]:
+def refused_nodes(make: CaptureNodeMaker, refused: Iterable[RefusedFix]) -> list[ReportNode]:
     """Make one node for each fix that is not offered, with the reason."""
-    nodes: dict[tuple[str, Span], Node] = {}
+    nodes: dict[tuple[str, Span], ReportNode] = {}
     for fix in refused:
         now, label = make.result.places.now(fix.finding.span), f"{fix.title}: {fix.reason}"
         description = f"{fix.finding.code}, {format_place(now.path, now.line)}"
@@ -147,7 +148,7 @@ def refused_nodes(make: CaptureNodeMaker, refused: Iterable[RefusedFix]) -> list
     return list(nodes.values())
 
 
-def finding_nodes(make: CaptureNodeMaker, kernels: KernelResult | None) -> list[Node]:
+def finding_nodes(make: CaptureNodeMaker, kernels: KernelResult | None) -> list[ReportNode]:
     """Make one node for each finding that has a known cost: the estimated or measured part of a call."""
     live = [*make.result.findings, *(kernels.findings if kernels is not None else ())]
     findings = [finding.now() for finding in live if finding.finding.cost_us and not finding.place.gone]
@@ -164,7 +165,7 @@ def finding_nodes(make: CaptureNodeMaker, kernels: KernelResult | None) -> list[
     ]
 
 
-def frame_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+def frame_nodes(make: CaptureNodeMaker, report: Report) -> list[ReportNode]:
     """Make one node for each frame, over its compiles."""
     nodes = []
     for index, frame in enumerate(report.frames):
@@ -184,7 +185,7 @@ def frame_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     return nodes
 
 
-def _compile(make: CaptureNodeMaker, report: Report, compilation: Compile) -> Node:
+def _compile(make: CaptureNodeMaker, report: Report, compilation: Compile) -> ReportNode:
     guards = [
         make.node(
             "guard",
@@ -227,7 +228,7 @@ def _compile(make: CaptureNodeMaker, report: Report, compilation: Compile) -> No
     )
 
 
-def _graph(make: CaptureNodeMaker, report: Report, graph: Graph) -> Node:
+def _graph(make: CaptureNodeMaker, report: Report, graph: Graph) -> ReportNode:
     operators = [
         make.node(
             "operator",
@@ -251,7 +252,7 @@ def _last(stack: Sequence[Location]) -> Location | None:
     return stack[-1] if stack else None
 
 
-def break_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+def break_nodes(make: CaptureNodeMaker, report: Report) -> list[ReportNode]:
     """Make one node for each break that a lens counts, in the words and at the place of its finding.
 
     A break in a library that several lines lead to is one node over those lines.
@@ -292,7 +293,7 @@ def break_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     return nodes
 
 
-def recompilation_nodes(make: CaptureNodeMaker) -> tuple[list[Node], list[Node]]:
+def recompilation_nodes(make: CaptureNodeMaker) -> tuple[list[ReportNode], list[ReportNode]]:
     """Make one node for each recompilation, in the words of its finding; those that the limit stopped apart."""
     nodes_of = [
         (recompilation, _recompilation(make, recompilation))
@@ -305,7 +306,7 @@ def recompilation_nodes(make: CaptureNodeMaker) -> tuple[list[Node], list[Node]]
     return counted, stopped
 
 
-def _recompilation(make: CaptureNodeMaker, recompilation: Recompile) -> Node:
+def _recompilation(make: CaptureNodeMaker, recompilation: Recompile) -> ReportNode:
     """Make the node of one recompilation, over the compiled versions that it was compared with."""
     home, failure = birthplace(make.context, recompilation)
     entries = [
@@ -334,7 +335,7 @@ def _recompilation(make: CaptureNodeMaker, recompilation: Recompile) -> Node:
     )
 
 
-def not_compiled_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+def not_compiled_nodes(make: CaptureNodeMaker, report: Report) -> list[ReportNode]:
     """Make one node for each function that ran in eager mode."""
     return [
         make.node(
@@ -349,7 +350,7 @@ def not_compiled_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     ]
 
 
-def failure_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+def failure_nodes(make: CaptureNodeMaker, report: Report) -> list[ReportNode]:
     """Make one node for each failure, with its next step."""
     return [
         make.node(
@@ -364,7 +365,7 @@ def failure_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     ]
 
 
-def note_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+def note_nodes(make: CaptureNodeMaker, report: Report) -> list[ReportNode]:
     """Make one node for each note of the run."""
     return [
         make.node("note", make.result.text_now(note.text), "info", where=make.now(note.location))

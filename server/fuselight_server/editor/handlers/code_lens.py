@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Inputs, Location
     from fuselight_server.base.finding import Span
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.presenters.convert import PlainRange
+    from fuselight_server.editor.messages.answers import MessagePosition, MessageRange
     from fuselight_server.editor.presenters.lens import Lens
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.predictions import Prediction
@@ -149,7 +149,7 @@ async def _add_lenses(server: Server, uri: str, add: Callable[[list[Lens]], None
     if document.version != version:
         return _Lenses.OUTDATED
     if main is not None:
-        at = {"line": main - 1, "character": 0}
+        at: MessagePosition = {"line": main - 1, "character": 0}
         lenses += TargetLenses(snapshot, "", {"start": at, "end": at}, has_inputs=has_run).make()
     lenses += line_lenses(snapshot)
     lenses += job_lines.lenses(snapshot, view)
@@ -189,7 +189,7 @@ class TargetLenses:
     snapshot: Snapshot
     name: str
     """Empty for the file's `__main__` block."""
-    place: PlainRange
+    place: MessageRange
     has_inputs: bool
     """Whether kernels and benchmarks are offered, too."""
 
@@ -344,7 +344,7 @@ class TargetLenses:
             )
 
 
-def _lenses(snapshot: Snapshot, target: StaticTarget, place: PlainRange, *, has_inputs: bool) -> list[Lens]:
+def _lenses(snapshot: Snapshot, target: StaticTarget, place: MessageRange, *, has_inputs: bool) -> list[Lens]:
     if not snapshot.document.runnable:
         return [lens(place, NEEDS_FILE)] if target.compiled or target.directives else []
     key = Key(snapshot.path, target.name)

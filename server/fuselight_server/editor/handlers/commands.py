@@ -30,6 +30,7 @@ from fuselight_server.explain.searches.last_search import forget_searches
 
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import OfferedDevice
 
 LOG_TAIL = 120
 """Lines of the log in a problem report."""
@@ -122,7 +123,7 @@ def clear_caches(server: Server, _options: dict[str, Any]) -> None:
             server.ui.say(f"{store.folder} could not be cleared: {error.strerror or error}", error=True)
 
 
-def devices(server: Server, options: dict[str, Any]) -> list[dict[str, Any]]:
+def devices(server: Server, options: dict[str, Any]) -> list[OfferedDevice]:
     """List the devices that kernels can be generated for, the current one of a folder marked."""
     path = path_in(options, "folder")
     settings = server.state.folder_of(path).settings if path is not None else server.state.outside_settings()

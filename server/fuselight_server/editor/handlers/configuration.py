@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fuselight_server.base.settings import Settings
-    from fuselight_server.editor.handlers.protocol import FolderParams
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.params import FolderParams
 
 SECTION = "fuselight"
 CHOOSE_DEVICE = "fuselight.chooseDevice"

@@ -19,8 +19,8 @@ from fuselight_server.execution import doctor
 
 if TYPE_CHECKING:
     from fuselight.doctor import Check
-    from fuselight_server.editor.handlers.protocol import FolderParams
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.params import FolderParams
 
 
 async def examine(server: Server, params: FolderParams) -> str:

@@ -17,6 +17,7 @@ from fuselight_server.explain.benchmarks.history import take_along
 
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import TargetChanged
 
 WATCHED = ("**/*.py", "**/*.ipynb", f"**/{FOLDER}/{REPORT}", f"**/{FOLDER}/{TESTS}")
 
@@ -74,7 +75,7 @@ async def _move_benchmarks(server: Server, old: str, new: str) -> None:
         server.state.log(f"benchmarks of {old} stay under its old name: {error.strerror or error}")
         return
     for history in moved:
-        where = {"uri": server.uri_of(history.path), "target": history.target}
+        where: TargetChanged = {"uri": server.uri_of(history.path), "target": history.target}
         server.announce(MEASURED_CHANGED, where)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.settings import FixSettings
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import FixPreview, PreviewedFile
     from fuselight_server.editor.session.fix_offers import FixOffer, LineFixes
     from fuselight_server.editor.session.state import Document
     from fuselight_server.fixes.verification.fixer import Attempt
@@ -249,7 +250,7 @@ def _asks_for_preview(server: Server, offer: FixOffer, attempt: Attempt) -> bool
 
 async def _preview(server: Server, offer: FixOffer, attempt: Attempt) -> None:
     """Let the client show a fix and apply it; says why it was not applied, unless the user has discarded it."""
-    documents = [
+    documents: list[PreviewedFile] = [
         {
             "uri": server.uri_of(path),
             "version": document.version if (document := server.state.at(path)) is not None else None,
@@ -267,7 +268,8 @@ async def _preview(server: Server, offer: FixOffer, attempt: Attempt) -> None:
         for path, new in offer.remedy.texts.items()
     ]
     label = title_of(attempt)
-    answer = await server.protocol.send_request_async(PREVIEW_FIX, {"label": label, "documents": documents})
+    preview: FixPreview = {"label": label, "documents": documents}
+    answer = await server.protocol.send_request_async(PREVIEW_FIX, preview)
     problem = answer.get("problem") if isinstance(answer, dict) else getattr(answer, "problem", None)
     if problem:
         server.ui.say(f"`{label}` was not applied: {problem}.", error=False)

@@ -33,8 +33,8 @@ from fuselight_server.source.positions import span
 if TYPE_CHECKING:
     from fuselight.shared.report import Location
     from fuselight_server.base.finding import Span
-    from fuselight_server.editor.handlers.protocol import GraphsParams
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.params import GraphsParams
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.explain.graphs import Box, Member, Picture

@@ -23,8 +23,9 @@ from fuselight_server.editor.session.jobs import sources_of, summary_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight_server.editor.handlers.protocol import CloseJobParams, JobParams, OpenJobParams
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import JobEntry, JobsChanged, OpenedJobs
+    from fuselight_server.editor.messages.params import CloseJobParams, JobParams, OpenJobParams
     from fuselight_server.editor.presenters.job_page_types import JobPage
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
@@ -37,7 +38,7 @@ _MOST_ASKED = 4
 # Requests
 
 
-async def open_job(server: Server, params: OpenJobParams) -> dict[str, Any]:
+async def open_job(server: Server, params: OpenJobParams) -> OpenedJobs:
     """Answer `fuselight/openJob`: read logs, and show their findings on the lines of the source."""
     paths = [path for uri in params.paths if (path := convert.path(uri)) is not None]
     if not paths:
@@ -66,11 +67,11 @@ def _source_folders(server: Server, chosen: Sequence[str]) -> tuple[Path, ...]:
     return tuple(Path(path) for path in dict.fromkeys((*workspace, *others)) if Path(path).is_dir())
 
 
-def _refused(message: str, *, needs_source: bool = False, canceled: bool = False) -> dict[str, Any]:
+def _refused(message: str, *, needs_source: bool = False, canceled: bool = False) -> OpenedJobs:
     return {"jobs": [], "message": message, "needsSource": needs_source, "canceled": canceled}
 
 
-def _opened(jobs: tuple[JobResult, ...]) -> dict[str, Any]:
+def _opened(jobs: tuple[JobResult, ...]) -> OpenedJobs:
     elsewhere = [job for job in jobs if sources_of(job.opened).is_elsewhere]
     message = ""
     if elsewhere:
@@ -88,7 +89,7 @@ def _opened(jobs: tuple[JobResult, ...]) -> dict[str, Any]:
     }
 
 
-def _described(job: JobResult) -> dict[str, Any]:
+def _described(job: JobResult) -> JobEntry:
     return {
         "id": job.id,
         "source": job.source,
@@ -160,7 +161,7 @@ class JobProgress:
         self._server = server
         self._shown: dict[str, tuple[str, str]] = {}
         """Token and words by the URI of the log or folder."""
-        self._listed: list[dict[str, Any]] = []
+        self._listed: list[JobEntry] = []
 
     def update(self) -> None:
         """Begin, move on and end what the client shows."""
@@ -198,7 +199,8 @@ class JobProgress:
         jobs = [_described(job) for job in self._server.state.jobs.values()]
         if jobs != self._listed:
             self._listed = jobs
-            self._server.announce(JOBS_CHANGED, {"jobs": jobs})
+            changed: JobsChanged = {"jobs": jobs}
+            self._server.announce(JOBS_CHANGED, changed)
 
     def cancel(self, token: str | int) -> bool:
         """Cancel the opening that a token belongs to; False where it is none."""

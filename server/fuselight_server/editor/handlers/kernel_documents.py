@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.formatting import format_estimate
@@ -32,12 +32,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.shared.report import GeneratedGraph, Kernel
-    from fuselight_server.editor.handlers.protocol import (
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import (
+        KernelEntries,
+        KernelEntry,
+        KernelLine,
+        KernelLines,
+        KernelLink,
+        KernelText,
+    )
+    from fuselight_server.editor.messages.params import (
         KernelDocumentParams,
         KernelLinesParams,
         KernelsAtParams,
     )
-    from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.benchmarks import MeasuredResult
     from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.explain.kernels.documents import KernelDocument
@@ -49,10 +57,10 @@ LEVELS = (0.02, 0.15, 0.4)
 """Shares of the time from which on a line is marked as level 1, 2 or 3; below the first it has no mark."""
 
 
-def kernels_at(server: Server, params: KernelsAtParams) -> dict[str, Any]:
+def kernels_at(server: Server, params: KernelsAtParams) -> KernelEntries:
     """Answer `fuselight/kernelsAt`: the kernels of some lines of a file (without lines: all), to choose from."""
     path = convert.path(params.uri)
-    entries: list[dict[str, Any]] = []
+    entries: list[KernelEntry] = []
     for result in _results(server, path, params.target):
         if params.line is None:
             launches = [(graph, kernel) for graph in result.report.generated for kernel in graph.kernels]
@@ -82,16 +90,17 @@ def _results(server: Server, path: str | None, target: str | None) -> list[Kerne
 
 def _entries(
     server: Server, result: KernelResult, launches: list[tuple[GeneratedGraph, Kernel]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[KernelEntry]:
     """Make one entry for each kernel, then for the wrappers of the graphs."""
-    at = {"uri": server.uri_of(result.key.path), "target": result.key.name}
+    uri, target = server.uri_of(result.key.path), result.key.name
     for graph, kernel, count in counted_launches(launches):
         facts = [f"{graph.phase.value} {graph.compile_id}", kernel.kind.value.replace("_", " ")]
         facts += [] if kernel.estimate_us is None else [format_estimate(kernel.estimate_us)]
         facts += [f"{count} launches"] if count > 1 else []
         facts += [result.key.name] if result.report.inputs and result.report.inputs.rung is Rung.TRACE else []
         yield {
-            **at,
+            "uri": uri,
+            "target": target,
             "kernel": key_of(graph, kernel),
             "form": SOURCE,
             "name": file_name(kernel),
@@ -103,7 +112,8 @@ def _entries(
             kernel_document = document(result.report, key_of(graph), form)
             if kernel_document is not None:
                 yield {
-                    **at,
+                    "uri": uri,
+                    "target": target,
                     "kernel": key_of(graph),
                     "form": form,
                     "name": kernel_document.name,
@@ -126,16 +136,22 @@ def counted_launches(
     return list(folded.values())
 
 
-def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, Any]:
+def kernel_document(server: Server, params: KernelDocumentParams) -> KernelText:
     """Answer `fuselight/kernelDocument`: the text, and which lines of it come from which lines of the user's."""
     path = convert.path(params.uri) or ""
     kept = server.state.kernels.get(Key(path, params.target, Tier.KERNELS))
     result = kept.shown if kept is not None else server.state.jobs.kernels_of(params.target)
     document = _document(server, result, params) if result is not None else None
     if result is None or document is None:
-        nothing: dict[str, Any] = {"links": [], "sourceLinks": [], "forms": [], "stale": False}
-        return {"found": False, "text": _gone(params), **nothing}
-    links = []
+        return {
+            "found": False,
+            "text": _gone(params),
+            "links": [],
+            "sourceLinks": [],
+            "forms": [],
+            "stale": False,
+        }
+    links: list[KernelLink] = []
     for link in document.links:
         now = [place for line in link.places if (place := result.now(line)) is not None]
         for file in dict.fromkeys(place.path for place in now):
@@ -198,10 +214,10 @@ def _gone(params: KernelDocumentParams) -> str:
     return "\n".join([*(f"{mark} {line}" for line in lines), ""])
 
 
-def kernel_lines(server: Server, params: KernelLinesParams) -> dict[str, Any]:
+def kernel_lines(server: Server, params: KernelLinesParams) -> KernelLines:
     """Answer `fuselight/kernelLines`: the lines whose part of the time, measured or estimated, is worth a mark."""
     path = convert.path(params.uri) or ""
-    marks: dict[int, dict[str, int]] = {}
+    marks: dict[int, KernelLine] = {}
     snapshot = server.snapshot(params.uri)
     measured = shown_benchmarks(snapshot) if snapshot is not None else []
     estimated = [

@@ -16,8 +16,8 @@ from fuselight_server.editor.handlers.client_features import client_features
 from fuselight_server.editor.handlers.server import register
 
 if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.protocol import TrustParams
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.params import TrustParams
 
 PARENT_SECONDS = 2.0
 """Seconds between two checks of the client's process, on systems without an event for its end."""

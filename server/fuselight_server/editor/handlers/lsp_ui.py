@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from fuselight_server.base.consent_store import ConsentStore
 from fuselight_server.editor.handlers.diagnostics import path_is_file, publish
-from fuselight_server.editor.handlers.protocol import (
-    CONFIRM_RUN,
-    REPORT_CHANGED,
-    STATUS,
-    without_links,
-)
+from fuselight_server.editor.handlers.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS, without_links
 from fuselight_server.editor.handlers.status import ProgressBars, TimedRunNotifications, statuses
 from fuselight_server.editor.session.consent import LATER, NEVER
 from fuselight_server.editor.session.ui import agents_of, first_call_of
@@ -27,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import ConfirmRun, ConsentAnswer, FileChanged, FolderStatus
     from fuselight_server.editor.session.state import Document, Folder
     from fuselight_server.editor.session.ui import Question
     from fuselight_server.execution.runs.keys import Key
@@ -50,7 +46,7 @@ class LspUi:
         self._answers = ConsentStore()
         self._cannot_ask: set[str] = set()
         """Folders for which the client could not ask."""
-        self._statuses: dict[str | None, dict[str, Any]] = {}
+        self._statuses: dict[str | None, FolderStatus] = {}
         self._lens_timer: asyncio.TimerHandle | None = None
         self._status_due = False
         self._hints_due = False
@@ -83,7 +79,8 @@ class LspUi:
         """Let views of these files' reports be drawn again."""
         for path in sorted(set(paths)):
             if path_is_file(path):
-                self._server.announce(REPORT_CHANGED, {"uri": self._server.uri_of(path)})
+                changed: FileChanged = {"uri": self._server.uri_of(path)}
+                self._server.announce(REPORT_CHANGED, changed)
         self.benches.update(self._server)
         self.refresh_lenses()
         self.refresh_hints()
@@ -172,7 +169,7 @@ class LspUi:
             folder = question.folder.uri or question.folder.path
             if question.is_for_agents:
                 program = agents_of(folder)
-            params = {
+            params: ConfirmRun = {
                 "folder": folder,
                 "program": first_call_of(program) if program and question.is_part else program,
                 "message": question.message,
@@ -197,7 +194,7 @@ class LspUi:
         except Exception:
             self._say_how_to_allow(question)
             raise
-        answer = question.answers.get(title or "", LATER)
+        answer: ConsentAnswer = question.answers.get(title or "", LATER)
         try:
             await asyncio.to_thread(self._answers.keep, question.subject, answer)
         except OSError as error:

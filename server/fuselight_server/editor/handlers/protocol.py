@@ -19,6 +19,22 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from fuselight.shared.codec import encode
 from fuselight.shared.report.visible import visible, visible_json
 from fuselight_server.editor.handlers.notebook_messages import CellMessages
+from fuselight_server.editor.messages.params import (
+    CloseJobParams,
+    FolderParams,
+    GraphsParams,
+    JobParams,
+    KernelDocumentParams,
+    KernelLinesParams,
+    KernelsAtParams,
+    MeasuredExportParams,
+    MeasuredParams,
+    OpenJobParams,
+    ReportTreeParams,
+    TargetAtParams,
+    TrustParams,
+    TunedParams,
+)
 
 PREFIX = "fuselight/"
 """Of the methods that are no part of LSP."""
@@ -50,123 +66,6 @@ NOTIFICATIONS = frozenset({STATUS, REPORT_CHANGED, MEASURED_CHANGED, TUNED_CHANG
 """What the server sends without a request: to clients that ask for it at the start."""
 
 logger = logging.getLogger(__name__)
-
-
-@attrs.define
-class ReportTreeParams:
-    """Which file's reports; None for all."""
-
-    uri: str | None = None
-
-
-@attrs.define
-class FolderParams:
-    """URI of a folder, or of a file in it; None for the first folder, or for all."""
-
-    folder: str | None = None
-
-
-@attrs.define
-class TargetAtParams:
-    """A 0-based line of a file."""
-
-    uri: str
-    line: int
-
-
-@attrs.define
-class KernelsAtParams:
-    """Lines of a file, 0-based, both included; without `line` all of it. `target` where it is known whose kernels."""
-
-    uri: str
-    line: int | None = None
-    last: int | None = None
-    target: str | None = None
-
-
-@attrs.define
-class KernelDocumentParams:
-    """A text of a kernel: the target's file and name, and what `fuselight/kernelsAt` calls it."""
-
-    uri: str
-    target: str
-    kernel: str
-    form: str
-
-
-@attrs.define
-class KernelLinesParams:
-    """Which file."""
-
-    uri: str
-
-
-@attrs.define
-class GraphsParams:
-    """Which target of which file, empty for the file's `__main__` block; None for the only one that there is."""
-
-    uri: str
-    target: str | None = None
-
-
-@attrs.define
-class MeasuredParams:
-    """Which target of which file, and which two of its runs to compare: ids, None for the newest and for none.
-
-    `with` may be the path of an export as well.
-    """
-
-    uri: str
-    target: str
-    run: str | None = None
-    with_: str | None = None
-
-
-@attrs.define
-class MeasuredExportParams(MeasuredParams):
-    """As `MeasuredParams`, and the format: `json`, `csv` or `html`."""
-
-    format: str = attrs.field(kw_only=True)
-
-
-@attrs.define
-class TunedParams:
-    """Which target of which file."""
-
-    uri: str
-    target: str
-
-
-@attrs.define
-class OpenJobParams:
-    """URIs of logs or folders with logs, and of folders with the job's source besides those of the workspace."""
-
-    paths: list[str]
-    source: list[str] = attrs.field(factory=list)
-    follow: bool = False
-    """Whether to go on while the logs grow, until it is stopped: the answer comes only then."""
-
-
-@attrs.define
-class CloseJobParams:
-    """Which job, by the id that `fuselight/openJob` answers; None for all."""
-
-    job: str | None = None
-
-
-@attrs.define
-class JobParams:
-    """Which job, and the job to compare it with; None for none."""
-
-    job: str
-    against: str | None = None
-
-
-@attrs.define
-class TrustParams:
-    """Whether the workspace is trusted now."""
-
-    trusted: bool
 
 
 def without_links(text: str) -> str:

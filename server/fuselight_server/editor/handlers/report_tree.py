@@ -29,15 +29,16 @@ from fuselight_server.editor.handlers.code_lens import summary
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.kernel_nodes import kernel_node
 from fuselight_server.editor.presenters.prediction_nodes import prediction_nodes
-from fuselight_server.editor.presenters.tree_nodes import Node, NodeMaker, identified
+from fuselight_server.editor.presenters.tree_nodes import NodeMaker, identified
 from fuselight_server.editor.results.captures import capture_result_of
 from fuselight_server.explain.findings.common.context import Context, Thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight_server.editor.handlers.protocol import ReportTreeParams
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import ReportNode, ReportTree
+    from fuselight_server.editor.messages.params import ReportTreeParams
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.results.kernels import KernelResult
@@ -54,7 +55,7 @@ class ReportFixes:
     refused: tuple[RefusedFix, ...] = ()
 
 
-async def report_tree(server: Server, params: ReportTreeParams) -> Node:
+async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:
     """Answer `fuselight/reportTree`."""
     path = convert.path(params.uri) if params.uri else None
     shown = shown_results(server.state, path)
@@ -73,7 +74,7 @@ async def report_tree(server: Server, params: ReportTreeParams) -> Node:
     return {"nodes": nodes}
 
 
-def job_node(job: JobResult, view: convert.Client) -> Node | None:
+def job_node(job: JobResult, view: convert.Client) -> ReportNode | None:
     """Make the node of a job's rank 0, or of its first process; None where no file of the job is here."""
     if job.capture is None:
         return None
@@ -93,9 +94,9 @@ def target_node(
     result: CaptureResult,
     view: convert.Client,
     kernels: KernelResult | None = None,
-    predicted: Sequence[Node] = (),
+    predicted: Sequence[ReportNode] = (),
     fixes: ReportFixes = ReportFixes(),
-) -> Node:
+) -> ReportNode:
     """Make the node of one target and all below it; `predicted` is what its last run could not know."""
     report, key = result.report, result.key
 
@@ -139,8 +140,8 @@ def target_node(
         where=make.now(start) if start and start.path == report.target.path else None,
         children=children,
     )
-    identified(node, f"{key.path}::{key.name}")
-    return {**node, "target": {"uri": view.uri_of(key.path), "target": key.name}}
+    node["target"] = {"uri": view.uri_of(key.path), "target": key.name}
+    return identified(node, f"{key.path}::{key.name}")
 
 
 def shown_results(state: State, path: str | None) -> list[tuple[CaptureResult, KernelResult | None]]:

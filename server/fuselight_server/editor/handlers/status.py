@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
@@ -24,18 +24,19 @@ from fuselight_server.explain.searches.words import with_best
 
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import FolderState, FolderStatus, TargetChanged
     from fuselight_server.editor.session.state import Folder
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Running
 
 
-def statuses(server: Server) -> list[dict[str, Any]]:
+def statuses(server: Server) -> list[FolderStatus]:
     """Make the status of every workspace folder, and of what lies outside any."""
     folders = [folder for key, folder in server.state.folders.items() if key]
     return [_status(server, folder) for folder in folders]
 
 
-def _status(server: Server, folder: Folder) -> dict[str, Any]:
+def _status(server: Server, folder: Folder) -> FolderStatus:
     runs = server.analysis.runs
     running = [run for run in runs.in_flight.values() if run.job.worker_key.folder == folder.path]
     waiting = [job for job in runs.queue.waiting.values() if job.worker_key.folder == folder.path]
@@ -66,7 +67,7 @@ def verifying(server: Server, folder: Folder) -> list[str]:
 
 def _words(  # noqa: PLR0911 - one return a state
     server: Server, folder: Folder, running: list[Running], waiting: int, *, has_interpreter: bool
-) -> tuple[str, str, str]:
+) -> tuple[FolderState, str, str]:
     """State, text and detail."""
     if not server.state.trusted:
         return (
@@ -236,7 +237,7 @@ class TimedRunNotifications:
             )
         changed = [key for key in now.keys() | self._sent.keys() if now.get(key) != self._sent.get(key)]
         for key in changed:
-            where = {"uri": server.uri_of(key.path), "target": key.name}
+            where: TargetChanged = {"uri": server.uri_of(key.path), "target": key.name}
             server.announce(TUNED_CHANGED if key.tier is Tier.TUNED else MEASURED_CHANGED, where)
         self._sent = now
         there = [server.state.measured[key] for key in changed if key in server.state.measured]

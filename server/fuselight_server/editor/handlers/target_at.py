@@ -12,12 +12,13 @@ from fuselight_server.editor.presenters import convert
 from fuselight_server.execution.runs.planning import MAIN
 
 if TYPE_CHECKING:
-    from fuselight_server.editor.handlers.protocol import TargetAtParams
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import TargetAt
+    from fuselight_server.editor.messages.params import TargetAtParams
     from fuselight_server.source.reading import Reading
 
 
-def answer(server: Server, params: TargetAtParams) -> dict[str, str | None]:
+def answer(server: Server, params: TargetAtParams) -> TargetAt:
     """Answer `fuselight/targetAt`: the target's name as commands take it; None where the whole file is meant."""
     path, line = convert.path(params.uri), convert.line_of(params.line)
     reading = server.analysis.targets.reading(path) if path is not None else None

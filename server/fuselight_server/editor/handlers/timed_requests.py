@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Tier
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import StartAnswer
     from fuselight_server.editor.results.benchmarks import MeasuredResult
     from fuselight_server.editor.results.tunings import TuningResult
     from fuselight_server.source.reading import Reading
 
-    Start = Callable[[Server, dict[str, Any], Reading, str], dict[str, Any]]
+    Start = Callable[[Server, dict[str, Any], Reading, str], StartAnswer]
     """Starts a run of the target with this name once the settings are known, which say what is measured, and how."""
 
 
@@ -50,7 +51,7 @@ class TimedRequests:
         """Name the runs of a target; empty, or `__main__`, for the file's own block."""
         return Key(path, "" if target == MAIN else target, self.tier)
 
-    def start(self, server: Server, options: dict[str, Any], start: Start) -> dict[str, Any]:
+    def start(self, server: Server, options: dict[str, Any], start: Start) -> StartAnswer:
         """Start what a command asks for, of the target that it names or that holds its lines; returns the answer."""
         try:
             reading, name = asked_target(server, path_in(options), options, self.lens)
@@ -119,12 +120,12 @@ async def answer_page(page: Coroutine[Any, Any, object]) -> Written:
     return Written(await asyncio.to_thread(written_page, value))
 
 
-def started(name: str, message: str = "") -> dict[str, Any]:
+def started(name: str, message: str = "") -> StartAnswer:
     """The answer to a start of the target `name`."""
     return {"started": True, "target": name, "message": message or name or MAIN}
 
 
-def refused(message: str) -> dict[str, Any]:
+def refused(message: str) -> StartAnswer:
     """The answer to a start that did not happen."""
     return {"started": False, "target": None, "message": message}
 

@@ -28,8 +28,10 @@ from fuselight_server.explain.searches.page import Surroundings, no_search, page
 
 if TYPE_CHECKING:
     from fuselight.shared.protocol import TunePlan
-    from fuselight_server.editor.handlers.protocol import TunedParams, Written
+    from fuselight_server.editor.handlers.protocol import Written
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import StartAnswer
+    from fuselight_server.editor.messages.params import TunedParams
     from fuselight_server.editor.results.tunings import TuningResult
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.explain.searches.page_types import TunedPage
@@ -87,12 +89,12 @@ def _file(result: TuningResult) -> WrittenDecision | None:
 # Commands
 
 
-def start(server: Server, options: dict[str, Any]) -> dict[str, Any]:
+def start(server: Server, options: dict[str, Any]) -> StartAnswer:
     """Answer `fuselight.server.tune`: search for a target, or for the one that holds some lines."""
     return SEARCHES.start(server, options, _start)
 
 
-def _start(server: Server, _options: dict[str, Any], reading: Reading, name: str) -> dict[str, Any]:
+def _start(server: Server, _options: dict[str, Any], reading: Reading, name: str) -> StartAnswer:
     folder = server.state.folder_of(reading.path)
     try:
         plan = tune_plan_of(folder.settings.tune, reading.path)

@@ -23,12 +23,21 @@ from fuselight_server.editor.handlers import (
     graphs,
     jobs,
     kernel_documents,
-    protocol,
     report_tree,
     tune,
 )
 from fuselight_server.editor.handlers.commands import path_in
 from fuselight_server.editor.handlers.target_at import UNSAVED, NoTargetError, asked_target
+from fuselight_server.editor.messages.params import (
+    CloseJobParams,
+    GraphsParams,
+    KernelDocumentParams,
+    KernelsAtParams,
+    MeasuredParams,
+    OpenJobParams,
+    ReportTreeParams,
+    TunedParams,
+)
 from fuselight_server.editor.presenters import client_commands, convert
 from fuselight_server.editor.presenters.job_page import closed_page
 from fuselight_server.editor.presenters.report_page import report_page
@@ -40,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.messages.answers import KernelEntry, OpenedJobs
 
 SHOW_GRAPHS = "fuselight.server.showGraphs"
 OPEN_JOB = "fuselight.server.openJob"
@@ -80,7 +90,7 @@ async def show_benchmark(server: Server, options: dict[str, Any]) -> None:
     """Show the page of a target's last benchmark, or say how it stands."""
     subject = _subject(server, options, _BENCHMARK)
     if subject is not None:
-        params = protocol.MeasuredParams(server.uri_of(subject.path), subject.target)
+        params = MeasuredParams(server.uri_of(subject.path), subject.target)
         await _show_page(server, subject, _BENCHMARK, await bench.measured(server, params))
 
 
@@ -88,7 +98,7 @@ async def show_tuning(server: Server, options: dict[str, Any]) -> None:
     """Show the page of a target's last search, or say how it stands."""
     subject = _subject(server, options, _TUNING)
     if subject is not None:
-        params = protocol.TunedParams(server.uri_of(subject.path), subject.target)
+        params = TunedParams(server.uri_of(subject.path), subject.target)
         await _show_page(server, subject, _TUNING, await tune.tuned(server, params))
 
 
@@ -96,7 +106,7 @@ async def show_graphs(server: Server, options: dict[str, Any]) -> None:
     """Show the graphs of a target."""
     subject = _subject(server, options, _GRAPHS)
     if subject is not None:
-        params = protocol.GraphsParams(server.uri_of(subject.path), subject.target)
+        params = GraphsParams(server.uri_of(subject.path), subject.target)
         await _show_page(server, subject, _GRAPHS, graphs.graphs(server, params))
 
 
@@ -148,9 +158,13 @@ async def show_details(server: Server, options: dict[str, Any]) -> None:
     if path is None:
         server.ui.say(UNSAVED, error=False)
         return
-    tree = await report_tree.report_tree(server, protocol.ReportTreeParams(server.uri_of(path)))
+    tree = await report_tree.report_tree(server, ReportTreeParams(server.uri_of(path)))
     name = "" if target == MAIN else target
-    nodes = [node for node in tree["nodes"] if not isinstance(name, str) or node["target"]["target"] == name]
+    nodes = [
+        node
+        for node in tree["nodes"]
+        if not isinstance(name, str) or (node["target"] is not None and node["target"]["target"] == name)
+    ]
     if not nodes:
         server.ui.say(f"No report of {target or 'this file'} is available: run it first.", error=False)
         return
@@ -168,7 +182,7 @@ async def show_kernel(server: Server, options: dict[str, Any]) -> None:
     if path is None:
         server.ui.say(UNSAVED, error=False)
         return
-    params = protocol.KernelsAtParams(
+    params = KernelsAtParams(
         server.uri_of(path),
         line=convert.line_of(options.get("line")),
         last=convert.line_of(options.get("last")),
@@ -183,11 +197,11 @@ async def show_kernel(server: Server, options: dict[str, Any]) -> None:
         await _show_kernel(server, entry)
 
 
-def _sources(entries: list[dict[str, Any]]) -> int:
+def _sources(entries: list[KernelEntry]) -> int:
     return sum(entry["form"] == SOURCE for entry in entries)
 
 
-async def _chosen(server: Server, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
+async def _chosen(server: Server, entries: list[KernelEntry]) -> KernelEntry | None:
     titles = {f"{entry['label']} ({entry['description']})": entry for entry in entries}
     offered = list(titles)[:_MOST_ASKED]
     left = len(titles) - len(offered)
@@ -196,8 +210,13 @@ async def _chosen(server: Server, entries: list[dict[str, Any]]) -> dict[str, An
     return titles.get(answer or "")
 
 
-async def _show_kernel(server: Server, entry: dict[str, Any]) -> None:
-    named = {key: str(entry[key]) for key in ("uri", "target", "kernel", "form")}
+async def _show_kernel(server: Server, entry: KernelEntry) -> None:
+    named = {
+        "uri": entry["uri"],
+        "target": entry["target"],
+        "kernel": entry["kernel"],
+        "form": entry["form"],
+    }
     if server.state.client.text_content:
         place = quote(f"/{entry['target'] or MAIN}/{entry['name']}".replace("//", "/"))
         uri = f"{SCHEME}:{place}?{urlencode(named)}"
@@ -206,13 +225,13 @@ async def _show_kernel(server: Server, entry: dict[str, Any]) -> None:
         return
     text = _kernel_text(server, named)
     path = convert.path(named["uri"]) or ""
-    stem, _, ending = str(entry["name"]).rpartition(".")
+    stem, _, ending = entry["name"].rpartition(".")
     file = view_name(stem, of="\0".join((path, entry["target"], entry["kernel"])), ending=ending)
     await _write_and_show(server, Store.of(Path(path)), file, lambda: text, is_page=False)
 
 
 def _kernel_text(server: Server, named: dict[str, str]) -> str:
-    return str(kernel_documents.kernel_document(server, protocol.KernelDocumentParams(**named))["text"])
+    return kernel_documents.kernel_document(server, KernelDocumentParams(**named))["text"]
 
 
 def text_content(server: Server, params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
@@ -228,9 +247,9 @@ def text_content(server: Server, params: types.TextDocumentContentParams) -> typ
 # Jobs and pages of the documentation
 
 
-async def open_job(server: Server, options: dict[str, Any]) -> dict[str, Any]:
+async def open_job(server: Server, options: dict[str, Any]) -> OpenedJobs:
     """Read the logs of a job, show its findings on the lines, and its page."""
-    params = protocol.OpenJobParams(_uris(options.get("paths")), _uris(options.get("source")))
+    params = OpenJobParams(_uris(options.get("paths")), _uris(options.get("source")))
     answer = await jobs.open_job(server, params)
     if answer["message"]:
         server.ui.say(answer["message"], error=False)
@@ -251,7 +270,7 @@ def _as_uri(path: str) -> str:
 def close_job(server: Server, options: dict[str, Any]) -> None:
     """Remove a job and its findings; without one, all of them."""
     job = options.get("job")
-    jobs.close_job(server, protocol.CloseJobParams(job if isinstance(job, str) else None))
+    jobs.close_job(server, CloseJobParams(job if isinstance(job, str) else None))
 
 
 async def open_page(server: Server, options: dict[str, Any]) -> None:

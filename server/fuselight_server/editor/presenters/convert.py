@@ -19,13 +19,11 @@ from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Tier
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.finding import Finding, Related, Severity, Span
+from fuselight_server.editor.messages.answers import MessageRange
 from fuselight_server.explain.findings.common.causes import same_cause
 
 ReadLine = Callable[[str, int], "str | None"]
 """Path and 1-based line to the line's text, None where there is none."""
-
-PlainRange = dict[str, dict[str, int]]
-"""`types.Range` in JSON's own types: `start` and `end`, each with `line` and `character`."""
 
 BEFORE_EDIT = "before your edit: "
 PREDICTED = "Predicted from your edit; the next run confirms it"
@@ -116,7 +114,7 @@ def range_(span: Span, client: Client) -> types.Range:
     return types.Range(start=types.Position(**ends["start"]), end=types.Position(**ends["end"]))
 
 
-def plain_range(span: Span, client: Client) -> PlainRange:
+def plain_range(span: Span, client: Client) -> MessageRange:
     """As `range_`, in JSON's own types, for answers that hold hundreds."""
     end_line = span.end_line or span.line
     first = client.read_line(span.path, span.line) or ""

@@ -19,7 +19,7 @@ from fuselight_server.base.formatting import (
     format_size,
 )
 from fuselight_server.editor.presenters.lens import kernel_summary
-from fuselight_server.editor.presenters.tree_nodes import Node, NodeMaker
+from fuselight_server.editor.presenters.tree_nodes import NodeMaker
 from fuselight_server.explain.kernels.documents import (
     ATEN,
     JOINT,
@@ -33,6 +33,7 @@ from fuselight_server.explain.kernels.shares import ACTIVATION, fold, place_of
 
 if TYPE_CHECKING:
     from fuselight.shared.report import GeneratedGraph
+    from fuselight_server.editor.messages.answers import NodeKernel, ReportNode
     from fuselight_server.editor.presenters import convert
     from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.explain.kernels.shares import Folded
@@ -54,13 +55,13 @@ class _KernelMaker(NodeMaker):
         now = [there for place in places if (there := self.result.now(place)) is not None]
         return format_line_ranges(now, SourceLine(self.result.key.path, 0))
 
-    def text(self, kernel: str, form: str, name: str) -> Node:
+    def text(self, kernel: str, form: str, name: str) -> NodeKernel:
         """What the client opens."""
         uri = self.view.uri_of(self.result.key.path)
         return {"uri": uri, "target": self.result.key.name, "kernel": kernel, "form": form, "name": name}
 
 
-def kernel_node(result: KernelResult, view: convert.Client) -> Node:
+def kernel_node(result: KernelResult, view: convert.Client) -> ReportNode:
     """Make the node of a target's kernels."""
     make = _KernelMaker(view, result.shown)
     report, kept = make.result.report, format_size(make.result.kept_bytes)
@@ -73,7 +74,7 @@ def kernel_node(result: KernelResult, view: convert.Client) -> Node:
     return make.node("all", "Kernels", "circuit-board", description=kernel_summary(result), children=children)
 
 
-def _kernel_graph(make: _KernelMaker, graph: GeneratedGraph) -> Node:
+def _kernel_graph(make: _KernelMaker, graph: GeneratedGraph) -> ReportNode:
     us = sum(kernel.estimate_us or 0.0 for kernel in graph.kernels)
     words = format_count(len(graph.kernels), "kernel") + (f", {format_estimate(us)}" if us else "")
     kernels = [_kernel(make, graph, folded_kernel) for folded_kernel in fold(graph, make.result.report.roots)]
@@ -93,7 +94,7 @@ def _kernel_graph(make: _KernelMaker, graph: GeneratedGraph) -> Node:
     )
 
 
-def _texts(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
+def _texts(make: _KernelMaker, graph: GeneratedGraph) -> list[ReportNode]:
     nodes = []
     texts = [(WRAPPER, "Wrapper that calls the kernels"), (ATEN, "ATen graph")]
     if graph.joint_key is not None:
@@ -106,7 +107,7 @@ def _texts(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
     return nodes
 
 
-def _kernel(make: _KernelMaker, graph: GeneratedGraph, folded_kernel: Folded) -> Node:
+def _kernel(make: _KernelMaker, graph: GeneratedGraph, folded_kernel: Folded) -> ReportNode:
     kernel = folded_kernel.kernel
     times = f" x {folded_kernel.count}" if folded_kernel.count > 1 else ""
     us = "" if folded_kernel.us is None else format_estimate(folded_kernel.us)
@@ -123,7 +124,7 @@ def _kernel(make: _KernelMaker, graph: GeneratedGraph, folded_kernel: Folded) ->
     )
 
 
-def _operators(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
+def _operators(make: _KernelMaker, graph: GeneratedGraph) -> list[ReportNode]:
     """Make one node for each operator of the captured graph that is in a kernel, those in most kernels first."""
     counts: Counter[str] = Counter()
     places: dict[str, SourceLine | None] = {}
@@ -145,7 +146,7 @@ def _operators(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
     ]
 
 
-def _refusals(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
+def _refusals(make: _KernelMaker, graph: GeneratedGraph) -> list[ReportNode]:
     roots = make.result.report.roots
     nodes = []
     for refusal in graph.refusals:
@@ -161,7 +162,7 @@ def _refusals(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
     return nodes
 
 
-def _skips(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
+def _skips(make: _KernelMaker, graph: GeneratedGraph) -> list[ReportNode]:
     roots = make.result.report.roots
     return [
         make.node("graph", skip.reason, "warning", where=make.now(place_of(skip.stack, roots)))
@@ -169,10 +170,10 @@ def _skips(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
     ]
 
 
-def _saved(make: _KernelMaker) -> list[Node]:
+def _saved(make: _KernelMaker) -> list[ReportNode]:
     """Make one node for each line, those that keep most first, over its tensors."""
     report, kept = make.result.report, make.result.saved
-    by_line: dict[SourceLine | None, list[Node]] = {}
+    by_line: dict[SourceLine | None, list[ReportNode]] = {}
     for tensor in (tensor for graph in report.generated for tensor in graph.saved):
         if tensor.kind == ACTIVATION:
             place = place_of(tensor.stack, report.roots)

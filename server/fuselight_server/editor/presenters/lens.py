@@ -32,7 +32,7 @@ from fuselight_server.explain.searches.words import headline, lens_words, progre
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from fuselight_server.editor.presenters.convert import PlainRange
+    from fuselight_server.editor.messages.answers import MessagePosition, MessageRange
     from fuselight_server.editor.results.benchmarks import MeasuredResult, MeasuredRow
     from fuselight_server.editor.results.kernels import KernelResult, KernelRow
     from fuselight_server.editor.results.target_result import TargetResult
@@ -67,7 +67,7 @@ class Info:
 
 
 def lens(
-    place: PlainRange, title: str, command: str = "", argument: Mapping[str, str | int] | None = None
+    place: MessageRange, title: str, command: str = "", argument: Mapping[str, str | int] | None = None
 ) -> Lens:
     """Make a lens; without a command it is text alone."""
     return {
@@ -315,8 +315,8 @@ def _line_lens(
 ) -> Lens:
     """Make a lens; a click opens the source of the kernels of its lines."""
     text_there = snapshot.document.line(line) or ""
-    at = {"line": line - 1, "character": len(text_there) - len(text_there.lstrip())}
-    place: PlainRange = {"start": at, "end": at}
+    at: MessagePosition = {"line": line - 1, "character": len(text_there) - len(text_there.lstrip())}
+    place: MessageRange = {"start": at, "end": at}
     has_source = replace(result.key, tier=Tier.KERNELS) in snapshot.kernels
     if not has_source:
         return lens(place, text)

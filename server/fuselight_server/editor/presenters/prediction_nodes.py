@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fuselight_server.base.finding import Finding
-    from fuselight_server.editor.presenters.tree_nodes import Node, NodeMaker
+    from fuselight_server.editor.messages.answers import ReportNode
+    from fuselight_server.editor.presenters.tree_nodes import NodeMaker
     from fuselight_server.editor.results.predictions import Prediction
     from fuselight_server.source.reading import Reading
 
 
 def prediction_nodes(
     make: NodeMaker, predictions: Iterable[Prediction], readings: Mapping[str, Reading]
-) -> list[Node]:
+) -> list[ReportNode]:
     """Make the node of a target's predictions; none where there are none. `readings` are the open files by path."""
-    nodes: list[Node] = []
+    nodes: list[ReportNode] = []
     effects: list[str] = []
     for prediction in predictions:
         effects += filter(None, [prediction.effect(readings)])
@@ -44,7 +45,7 @@ def prediction_nodes(
     return make.group("predicted", "Predicted from your edit", "edit", nodes, description="; ".join(effects))
 
 
-def _finding(make: NodeMaker, finding: Finding, standing: str, icon: str) -> Node:
+def _finding(make: NodeMaker, finding: Finding, standing: str, icon: str) -> ReportNode:
     return make.node(
         "predicted",
         f"{finding.code}: {finding.title.removeprefix('graph break: ')}",

@@ -5,7 +5,7 @@ Invariant: no text becomes markup, and the page loads nothing and runs nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_place
 from fuselight_server.editor.presenters import convert
@@ -14,6 +14,8 @@ from fuselight_server.explain.benchmarks.html_parts import html_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from fuselight_server.editor.messages.answers import ReportNode
 
 _OPEN_DEPTH = 2
 """Levels of the tree that are open at first."""
@@ -29,13 +31,13 @@ summary { cursor: pointer; }
 """
 
 
-def report_page(title: str, nodes: Sequence[dict[str, Any]]) -> str:
+def report_page(title: str, nodes: Sequence[ReportNode]) -> str:
     """Return the page of some targets' nodes."""
     body = "".join(_node(node, 0) for node in nodes)
     return html_document(f"Report: {title}", _STYLE, f"<h1>{html_text(title)}</h1><main>{body}</main>", "")
 
 
-def _node(node: dict[str, Any], depth: int) -> str:
+def _node(node: ReportNode, depth: int) -> str:
     """A node with all below it; a tooltip that says more than its label stands below the label."""
     label, description = node["label"], node["description"]
     head = f"<span>{html_text(label)}</span>"
@@ -50,6 +52,7 @@ def _node(node: dict[str, Any], depth: int) -> str:
     return f"<details{is_open}><summary>{head}</summary>{children}</details>"
 
 
-def _place(node: dict[str, Any]) -> str:
-    path = convert.path(node["uri"]) or node["uri"]
+def _place(node: ReportNode) -> str:
+    uri = node["uri"] or ""
+    path = convert.path(uri) or uri
     return format_place(path, node["range"]["start"]["line"] + 1) if node["range"] else path

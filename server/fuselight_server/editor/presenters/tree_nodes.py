@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.editor.presenters import convert
@@ -17,8 +17,7 @@ from fuselight_server.editor.presenters import convert
 if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Span
-
-Node = dict[str, Any]
+    from fuselight_server.editor.messages.answers import NodeKernel, ReportNode
 
 LISTED = 200
 """Entries of one kind that a node lists."""
@@ -42,15 +41,16 @@ class NodeMaker:
         description: str = "",
         tooltip: str = "",
         where: Span | None = None,
-        kernel: Node | None = None,
-        children: Iterable[Node] = (),
-    ) -> Node:
+        kernel: NodeKernel | None = None,
+        children: Iterable[ReportNode] = (),
+    ) -> ReportNode:
         """Make one node. The client's menus depend on `kind`.
 
         `where` is the place that it jumps to, `kernel` the text that it opens instead.
         """
         label, description = _line(label), _line(description)
         return {
+            "id": "",
             "label": label,
             "description": description,
             "tooltip": visible(tooltip or label)[:LONGEST_TOOLTIP],
@@ -59,11 +59,12 @@ class NodeMaker:
             "uri": self.view.uri_of(where.path) if where else None,
             "range": convert.plain_range(where, self.view) if where else None,
             "contextValue": kind,
+            "target": None,
             "kernel": kernel,
             "children": list(children),
         }
 
-    def listed(self, kind: str, nodes: list[Node], total: int | None = None) -> list[Node]:
+    def listed(self, kind: str, nodes: list[ReportNode], total: int | None = None) -> list[ReportNode]:
         """Return the first nodes, and one that counts the rest of `total`."""
         shown = nodes[:LISTED]
         more = (len(nodes) if total is None else total) - len(shown)
@@ -74,11 +75,11 @@ class NodeMaker:
         kind: str,
         label: str,
         icon: str,
-        nodes: list[Node],
+        nodes: list[ReportNode],
         *,
         description: str = "",
         total: int | None = None,
-    ) -> list[Node]:
+    ) -> list[ReportNode]:
         """Make a node over `nodes` with their number; none without nodes."""
         if not nodes:
             return []
@@ -86,12 +87,12 @@ class NodeMaker:
         children = self.listed(kind, nodes, total)
         return [self.node(kind, f"{label} ({count:,})", icon, description=description, children=children)]
 
-    def changes(self, kind: str, texts: Iterable[str]) -> list[Node]:
+    def changes(self, kind: str, texts: Iterable[str]) -> list[ReportNode]:
         """Make a node over what differs from the run before; none where nothing does."""
         nodes = [self.node(kind, text, "diff") for text in texts]
         return self.group("changes", "Changed since the run before", "diff", nodes)
 
-    def problems(self, report: Report) -> list[Node]:
+    def problems(self, report: Report) -> list[ReportNode]:
         """Make one node for each part that the report lacks."""
         return [
             self.node("problem", problem.what, "question", description=problem.why)
@@ -99,7 +100,7 @@ class NodeMaker:
         ]
 
 
-def identified(node: Node, identity: str) -> Node:
+def identified(node: ReportNode, identity: str) -> ReportNode:
     """Give a node and all below it their ids, which are the same for the same places in the tree."""
     counts: Counter[str] = Counter()
     for child in node["children"]:

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fuselight_server.editor.session.ui import Question, first_call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from fuselight_server.editor.messages.answers import ConsentAnswer
     from fuselight_server.editor.session.notebook_steps import NotebookSteps
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.editor.session.ui import Ui
     from fuselight_server.execution.runs.keys import Key
 
-RUN = "run"
+RUN: Final = "run"
 """Code of the folder may run; a program may run on each save."""
-ON_REQUEST = "command"
+ON_REQUEST: Final = "command"
 """The program may run when the user asks for a run."""
-NEVER = "never"
-LATER = "later"
+NEVER: Final = "never"
+LATER: Final = "later"
 """Not before the user asks for a run."""
 
 _NAMED = 5
@@ -180,7 +181,7 @@ def program_question(
     """Ask whether the program in `path` may run: the file of the targets, or another one that calls them."""
     names = [key.name for key in keys if key.name]
     why = f" to get the inputs of {', '.join(dict.fromkeys(names))}" if names else ""
-    on_save = {"Run on Each Save": RUN} if folder.settings.run == "save" else {}
+    on_save: dict[str, ConsentAnswer] = {"Run on Each Save": RUN} if folder.settings.run == "save" else {}
     if path != keys[0].path:
         return Question(
             folder,

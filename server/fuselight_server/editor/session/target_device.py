@@ -6,11 +6,11 @@ Invariant: a wrong name chooses as `auto` does, and says so in words with the ne
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from fuselight.shared.devices import AUTO, DEVICES, FALLBACK, UnknownDevice, find
 from fuselight.shared.report import Device
 from fuselight_server.base.settings import Settings
+from fuselight_server.editor.messages.answers import OfferedDevice, TargetDevice
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Choice:
     problem: str | None = None
     """Why a name was passed over."""
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> TargetDevice:
         """The device as clients get it."""
         return {
             "key": self.device.key if self.device else AUTO,
@@ -68,14 +68,20 @@ def figures(device: Device) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def offered(settings: Settings) -> list[dict[str, Any]]:
+def offered(settings: Settings) -> list[OfferedDevice]:
     """List what can be chosen, for a picker: `auto`, the user's own, the catalogue's."""
     chosen = choose(settings)
     current = chosen.device.key if chosen.device else AUTO
     published = [device for device in DEVICES if device.key not in settings.devices]
-    entries: list[dict[str, Any]] = [{"key": AUTO, "name": _AUTO_WORDS, "detail": "", "own": False}]
-    for device in (*settings.devices.values(), *published):
-        name = device.name if device.name != device.key else ""
-        mine = device.origin == "settings"
-        entries.append({"key": device.key, "name": name, "detail": figures(device), "own": mine})
-    return [{**entry, "current": entry["key"] == current} for entry in entries]
+    devices = (
+        OfferedDevice(
+            key=device.key,
+            name=device.name if device.name != device.key else "",
+            detail=figures(device),
+            own=device.origin == "settings",
+            current=device.key == current,
+        )
+        for device in (*settings.devices.values(), *published)
+    )
+    auto = OfferedDevice(key=AUTO, name=_AUTO_WORDS, detail="", own=False, current=current == AUTO)
+    return [auto, *devices]

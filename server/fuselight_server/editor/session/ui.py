@@ -13,6 +13,7 @@ from fuselight_server.base.consent_store import FIRST_CALL
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fuselight_server.editor.messages.answers import ConsentAnswer
     from fuselight_server.editor.session.state import Folder
 
 
@@ -33,7 +34,7 @@ class Question:
     folder: Folder
     message: str
     detail: str
-    answers: dict[str, str]
+    answers: dict[str, ConsentAnswer]
     program: str | None = None
     """The file whose program would run; None for a question about the folder."""
     is_part: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from fuselight_server.agents.protocol.messages import has_lone_surrogate
 from fuselight_server.commands.options import suggestion
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class Argument:
             raise ArgumentError(f"`{self.name}` is not {_NOUNS[self.kind]}")
         if isinstance(value, list):
             return self._items(value)
-        if isinstance(value, str) and self.choices:
-            self._check_choice(value)
+        if isinstance(value, str):
+            self._check_text(value)
         if isinstance(value, (int, float)) and self.kind != "boolean":
             self._check_range(value)
         return value
@@ -82,12 +83,17 @@ class Argument:
             raise ArgumentError(f"`{self.name}` is not a list of strings")
         if len(values) > _MOST_ITEMS:
             raise ArgumentError(f"`{self.name}` has more than {_MOST_ITEMS} items")
-        for value in values if self.choices else ():
-            self._check_choice(value)
+        for value in values:
+            self._check_text(value)
         return tuple(values)
 
-    def _check_choice(self, value: str) -> None:
-        if value not in self.choices:
+    def _check_text(self, value: str) -> None:
+        if has_lone_surrogate(value):
+            raise ArgumentError(
+                f"`{self.name}` has a lone surrogate (`\\ud800` to `\\udfff`), which no file can hold. "
+                "Send the whole character"
+            )
+        if self.choices and value not in self.choices:
             known = ", ".join(f"`{choice}`" for choice in self.choices)
             raise ArgumentError(f"`{self.name}` is `{value}`, which is none of {known}")
 

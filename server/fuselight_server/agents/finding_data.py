@@ -111,7 +111,7 @@ def target_data(report: Report, outcome: CheckOutcome | None = None) -> dict[str
     """What ran of a target, and what came of it."""
     calls = [call.text for call in report.inputs.calls] if report.inputs is not None else []
     numbers = counts(report)
-    since = outcome.unchanged_since(report) if outcome is not None else None
+    since = outcome.unchanged_since(report) if outcome is not None and report.inputs is not None else None
     return {
         "path": shown_path(report.target.path),
         "name": report.target.name or "__main__",
@@ -159,9 +159,10 @@ def problem_texts(problems: Iterable[Problem]) -> list[str]:
 
 def evidence(reports: Iterable[Report]) -> str:
     """What the findings of these reports rest on."""
-    versions = sorted({report.versions.torch for report in reports if report.versions.torch})
+    called = [report for report in reports if report.inputs is not None]
+    versions = sorted({report.versions.torch for report in called if report.versions.torch})
     if not versions:
-        return "Nothing ran: this is what the source shows."
+        return "No call was made, so nothing was compiled: the findings rest on the source."
     return (
         f"torch {', '.join(versions)} traced and compiled the calls that are listed, without code generation. "
         "Nothing was timed, and other inputs may compile differently."

@@ -82,7 +82,7 @@ STATE: dict[str, Any] = {
     },
     "handle": text_schema("Names work that is queued or running"),
     "progress": text_schema("What the work does"),
-    "seconds": {"type": "number", "description": "How long the work has taken so far"},
+    "seconds": {"type": "number", "description": "How long it has been queued or running"},
     "notices": list_schema("What is worth knowing besides the answer", {"type": "string"}),
 }
 """Fields that every answer may have."""

@@ -48,7 +48,8 @@ class StartedWork:
     token: CancelToken
     state: WorkState = WorkState.QUEUED
     progress: str = ""
-    started: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=time.monotonic)
+    """When it was queued; once it runs, when it got its turn."""
     watchers: list[Caller] = field(default_factory=list)
     """The calls that wait for it."""
 
@@ -137,7 +138,7 @@ class Works:
         work = self._works[handle]
         try:
             async with self._my_turn(work.token):
-                work.state = WorkState.RUNNING
+                work.state, work.since = WorkState.RUNNING, time.monotonic()
                 answer = await do(work.show, work.token)
         except asyncio.CancelledError:
             work.state = WorkState.CANCELED
@@ -181,13 +182,13 @@ class Works:
         return ToolAnswer(answer.text, {"state": WorkState.DONE.value, **answer.data})
 
     def _unfinished(self, work: StartedWork) -> ToolAnswer:
-        seconds = round(time.monotonic() - work.started, 1)
+        seconds = round(time.monotonic() - work.since, 1)
         others = [other.handle for other in self._works.values() if other.state is WorkState.RUNNING]
         doing = work.progress
         if work.state is WorkState.QUEUED and others:
             doing = f"waits for `{others[0]}`: one call runs at a time"
         text = (
-            f"`{work.handle}` is {work.state.value} since {seconds:g} s{f' ({doing})' if doing else ''}. "
+            f"`{work.handle}` has been {work.state.value} for {seconds:g} s{f' ({doing})' if doing else ''}. "
             f'Call `result` with handle "{work.handle}".'
         )
         data = {"state": work.state.value, "handle": work.handle, "progress": doing, "seconds": seconds}

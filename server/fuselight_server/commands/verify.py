@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.commands.targets import report_each
 from fuselight_server.fixes.verification.patches import AllowedChange, PatchVerdict, patch_of, verify_patch
 from fuselight_server.fixes.verification.verdict import VerdictKind
@@ -29,6 +29,8 @@ __all__ = ["AllowedChange", "PatchVerdict", "VerdictKind", "VerifyOutcome", "ver
 
 CASE_SECONDS = 20.0
 """Time for the further calls of one text."""
+_MOST_CHARACTERS = 500_000
+"""Of all changed texts: they are parsed several times."""
 _WORST_FIRST = (VerdictKind.FAILS, VerdictKind.DIFFERS, VerdictKind.UNVERIFIED, VerdictKind.SAME)
 
 
@@ -77,16 +79,20 @@ async def verify(
     `case_seconds`: time for further calls of each text, 0 for the calls of the inputs alone; `inductor`: as in
     `Fixer`.
     """
+    _check_size(texts)
     from fuselight_server.commands.fix_parts import parts_of  # noqa: PLC0415 - with LibCST
     from fuselight_server.fixes.verification.fixer import Fixer  # noqa: PLC0415 - the same
 
     verdicts: list[PatchVerdict] = []
-    changed: dict[str, str] = {}
+    sources = SourceFiles(given=options.texts)
+    old = {path: sources.text_or_none(path) or "" for path in texts}
+    changed = {path: text for path, text in texts.items() if text != old[path]}
+    if not changed:
+        raise CommandError(f"{_names(texts)}: the new text is the text on disk, so nothing was verified")
+    patch = patch_of(changed, old, allowed)
     with owned_folder("verify") as folder:
 
         async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
-            old = {path: outcome.sources.text_or_none(path) or "" for path in texts}
-            changed.update({path: text for path, text in texts.items() if text != old[path]})
             fixer = Fixer(
                 read=outcome.sources.text_or_none,
                 obstacle=lambda _remedy: "",
@@ -95,11 +101,6 @@ async def verify(
                 inductor=inductor,
                 case_seconds=case_seconds,
             )
-            if not changed:
-                raise CommandError(
-                    f"{_names(texts)}: the new text is the text on disk, so nothing was verified"
-                )
-            patch = patch_of(changed, old, allowed)
             first = await target_run.report()
             for part, report in await parts_of(target_run, token, first, target_run.of_call):
                 work = verify_patch(fixer, part, report, patch, has_further_calls=case_seconds > 0)
@@ -109,6 +110,16 @@ async def verify(
 
         checked = await report_each(options, show, token, report_of)
     return VerifyOutcome(checked, tuple(verdicts))
+
+
+def _check_size(texts: Mapping[str, str]) -> None:
+    """Raises CommandError for texts that would take too long to read."""
+    size = sum(map(len, texts.values()))
+    if size > _MOST_CHARACTERS:
+        raise CommandError(
+            f"{_names(texts)}: the changed texts have {size:,} characters, and up to {_MOST_CHARACTERS:,} are "
+            "verified. Verify a part of the change, or move data out of the code."
+        )
 
 
 def _names(texts: Mapping[str, str]) -> str:

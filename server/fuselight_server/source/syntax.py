@@ -66,6 +66,11 @@ _IMPORTS = Query(_PYTHON, "[(import_statement) (import_from_statement)] @import"
 _COMMENTS = Query(_PYTHON, "(comment) @comment")
 _EMPTY_CONTINUATIONS = re.compile(rb"(?:^[ \t]*\\\r?\n){64,}", re.MULTILINE)
 """Lines with a backslash alone. tree-sitter reads a run of them once for each line of it: long runs are blanked."""
+_COMMENT_LINES = re.compile(
+    rb"""(?:^[ \t]*(?:\#(?:(?!\"{3}|'{3}|fuselight:|\\\r?$)[^\n])*)?\r?\n){64,}""", re.MULTILINE
+)
+"""Comments and empty lines: tree-sitter reads those that follow a comment once for each comment. Long runs are blanked,
+without lines that may end a string, or are read as comments."""
 COMPILE_KEYWORDS = frozenset(
     {"fullgraph", "dynamic", "backend", "mode", "options", "disable", "name"}
     | {"recompile_limit", "isolate_recompiles", "shapes_spec", "dynamic_shapes"}
@@ -136,6 +141,7 @@ def imported_names(data: bytes) -> tuple[str, ...]:
 def _parse(data: bytes) -> Tree:
     parser = Parser(_PYTHON)
     data = _EMPTY_CONTINUATIONS.sub(lambda run: run[0].replace(b"\\", b" "), data)
+    data = _COMMENT_LINES.sub(_blanked, data)
     if len(data) < _LARGE:
         return parser.parse(data)
 
@@ -144,6 +150,12 @@ def _parse(data: bytes) -> Tree:
 
     tree = parser.parse(slice_at, progress_callback=lambda _byte, _error: False)
     return parser.parse(data, tree)  # parses nothing again, and makes the text of a node cheap to read
+
+
+def _blanked(run: re.Match[bytes]) -> bytes:
+    """A run of lines as blanks, but for the first, which may be the rest of a string on the line before."""
+    first, end, rest = run[0].partition(b"\n")
+    return first + end + re.sub(rb"[^\r\n]", b" ", rest)
 
 
 def _captures(root: Node, size: int) -> Iterator[tuple[str, Node]]:

@@ -121,6 +121,9 @@ def test_an_unknown_revision_is_an_error_that_names_the_known_ones() -> None:
         (b'{"id": 1.5, "method": "ping"}', -32600, None),
         (b'{"id": 3, "method": "ping", "params": []}', -32602, 3),
         (b'{"id": 3, "method": "resources/list"}', -32601, 3),
+        (b'{"id": "\\ud800", "method": "ping"}', -32600, None),
+        (b'{"id": "\xed\xa0\x80", "method": "ping"}', -32700, None),
+        (b'{"id": 3, "method": "\\ud800"}', -32601, 3),
         (b'{"id": 3, "method": "tools/call", "params": {}}', -32602, 3),
         (b'{"id": 3, "method": "tools/call", "params": {"name": "echo", "arguments": []}}', -32602, 3),
         (b'{"id": 3, "method": "tools/call", "params": {"name": "absent"}}', -32602, 3),
@@ -299,4 +302,10 @@ def test_a_pipe_is_read_to_its_end() -> None:
 def test_numbers_that_json_lacks_are_null() -> None:
     line = encode_line({"result": {"inf": float("inf"), "rows": [float("nan"), 1.5], "text": "\u2028"}})
     assert json.loads(line)["result"] == {"inf": None, "rows": [None, 1.5], "text": "\u2028"}
+    assert line.isascii()
+
+
+def test_what_is_no_text_is_replaced_and_whole_characters_are_not() -> None:
+    line = encode_line({"result": {"\udcff": ["a\ud800", "\U0001f600", "\\ud800"]}})
+    assert json.loads(line)["result"] == {"\ufffd": ["a\ufffd", "\U0001f600", "\\ud800"]}
     assert line.isascii()

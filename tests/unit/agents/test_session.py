@@ -165,6 +165,19 @@ def test_arguments_that_do_not_fit_are_named(given: dict[str, Any], message: str
     assert message in str(raised.value)
 
 
+def test_a_lone_surrogate_is_refused_in_each_text() -> None:
+    checked = 0
+    for tool in TOOLS:
+        for argument in tool.arguments:
+            if argument.kind in {"string", "strings"}:
+                checked += 1
+                for text in ("\ud800", "a\udfffb"):
+                    with pytest.raises(ArgumentError, match=f"`{argument.name}` has a lone surrogate"):
+                        argument.read([text] if argument.kind == "strings" else text)
+    assert checked > 20
+    assert Argument("text", "string", "A text").read("\U0001f600") == "\U0001f600"
+
+
 def test_a_list_that_is_cut_says_how_to_get_the_rest() -> None:
     assert part_of("abc", 0, 3).rest == ""
     assert part_of("abc", 0, 2).rest == "Items shown: 1 to 2 of 3. For more, call again with `offset` 2."
@@ -282,6 +295,10 @@ def test_a_check_of_nothing_says_so(project: Path) -> None:
         assert result["content"][0]["text"].startswith("No findings in the source, and nothing ran.\n")
         (problem,) = (await client.data("check", paths=["broken.py"]))["problems"]
         assert "broken.py:1: syntax error" in problem
+        assert (
+            "No call was made, so nothing was compiled"
+            in (await client.data("check", paths=["broken.py"]))["evidence"]
+        )
 
     talk(lambda: toolbox_of(project), script)
 
@@ -324,7 +341,11 @@ def works(script: Callable[[Works], Any]) -> None:
 
 
 def test_long_work_is_polled_by_its_handle() -> None:
-    gate = asyncio.Event()
+    gate, last_gate = asyncio.Event(), asyncio.Event()
+
+    async def last(_show: Callable[[str], None], _token: CancelToken) -> ToolAnswer:
+        await last_gate.wait()
+        return ToolAnswer("last")
 
     async def slow(show: Callable[[str], None], _token: CancelToken) -> ToolAnswer:
         show("compiling")
@@ -343,11 +364,17 @@ def test_long_work_is_polled_by_its_handle() -> None:
             "queued",
             "waits for `check-1`: one call runs at a time",
         )
+        third = await own.do("check", last, 0.3, caller)
+        assert "has been queued for 0.3 s" in third.text
         assert (await own.result("check-1", 0.01, caller)).data["state"] == "running"
         gate.set()
         answer = await own.result("check-1", 30.0, caller)
         assert (answer.text, answer.data) == ("the end", {"state": "done", "total": 3})
         assert (await own.result("tune-2", 30.0, caller)).text == "at once"
+        running = (await own.result("check-3", 0.01, caller)).data
+        assert running["state"] == "running"
+        assert running["seconds"] < 0.3, "the time in the queue does not count"
+        last_gate.set()
         with pytest.raises(ArgumentError, match="no work `check-9`"):
             await own.result("check-9", 0.0, caller)
 

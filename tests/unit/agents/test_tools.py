@@ -246,6 +246,7 @@ def test_a_patch_that_drops_a_call_is_not_proven(project: Path, monkeypatch: pyt
             "outside of the folders",
         ),
         ({"path": "model.py", "new_text": TEXT}, "the new text is the text on disk"),
+        ({"path": "model.py", "new_text": TEXT + "#" * 500_000}, "up to 500,000 are verified"),
         ({"diff": DIFF, "allow": ["everything"]}, "which is none of `random_numbers`"),
         ({"diff": DIFF, "run_paths": ["absent.py"]}, "no file or folder `absent.py`"),
     ],

@@ -79,6 +79,33 @@ def test_classes_that_derive_from_each_other_end() -> None:
     assert read_source("m.py", text).targets == ()
 
 
+COMMENTS = "x = 1\n" + "# c\n" * 20_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        COMMENTS,
+        COMMENTS.replace("\n", "\n\n"),
+        COMMENTS.replace("\n", "\r\n"),
+        "def f(x):\n    return x\n" + COMMENTS,
+    ],
+)
+def test_20000_comments_are_read_quickly(text: str) -> None:
+    started = time.monotonic()
+    reading = read_source("m.py", text + "# fuselight: g(f32[2])\ndef g(x): return x\n")
+    assert time.monotonic() - started < 10  # 28 s where each comment is read once for each before it
+    assert [target.name for target in reading.targets if target.directives] == ["g"]
+
+
+@pytest.mark.parametrize(("quote", "end"), [('"""', '# """'), ("'''", "# '''"), ("'", "# \\\n# '")])
+def test_strings_before_many_comments_end_where_they_end(quote: str, end: str) -> None:
+    lines = "# c\n" * 100 if len(quote) == 3 else "# c \\\n" * 100
+    text = f"x = {quote}\\\n{lines}{end}\n" + "# c\n" * 100 + "def g(x): return x\n"
+    compile(text, "m.py", "exec")
+    assert [target.name for target in read_source("m.py", text).targets] == ["g"]
+
+
 @pytest.mark.parametrize("text", ["\\\n" * 50_000, "def f(x):\n" + "    \\\n" * 50_000 + "    return x\n"])
 def test_50000_lines_with_only_a_backslash_are_read_quickly(text: str) -> None:
     started = time.monotonic()

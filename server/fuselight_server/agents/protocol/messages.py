@@ -1,12 +1,14 @@
 """JSON-RPC 2.0 as the Model Context Protocol has it: one message on each line.
 
-Invariant: what a client sends is a message or a `MessageError`, never another exception.
+Invariant: what a client sends is a message or a `MessageError`, never another exception. What is sent can be read by
+any JSON parser: some stop at a lone surrogate, which Python accepts.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -18,6 +20,10 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(r"\\ud[89a-f]")
+"""In JSON that is ASCII: half of a character outside of the basic plane, or a lone surrogate."""
 
 Identity: TypeAlias = "str | int"
 """What tells a request from others."""
@@ -70,7 +76,7 @@ def read_message(line: bytes) -> Message:
     if len(line) > MESSAGE_BYTES:
         raise MessageError(INVALID_REQUEST, f"the message is longer than {MESSAGE_BYTES:,} bytes")
     try:
-        data = json.loads(line)
+        data = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
         raise MessageError(PARSE_ERROR, f"the line is not JSON: {error}") from None
     if isinstance(data, list):
@@ -83,6 +89,8 @@ def read_message(line: bytes) -> Message:
 def _message(data: dict[str, Any]) -> Message:
     identity = data.get("id")
     is_identity = isinstance(identity, (str, int)) and not isinstance(identity, bool)
+    if isinstance(identity, str) and has_lone_surrogate(identity):  # it cannot be sent back
+        raise MessageError(INVALID_REQUEST, "`id` has a lone surrogate, which is no text")
     known: Identity | None = identity if is_identity else None
     method, params = data.get("method"), data.get("params")
     if method is None and known is not None and ("result" in data or "error" in data):
@@ -116,13 +124,23 @@ def encode_line(message: dict[str, Any]) -> bytes:
     try:
         text = json.dumps(whole, allow_nan=False, separators=(",", ":"))
     except ValueError:  # JSON has no infinity
-        text = json.dumps(_finite(whole), allow_nan=False, separators=(",", ":"))
+        text = json.dumps(_sendable(whole), allow_nan=False, separators=(",", ":"))
+    if _ESCAPED_SURROGATE.search(text):
+        text = json.dumps(_sendable(whole), allow_nan=False, separators=(",", ":"))
     return text.encode("ascii") + b"\n"
 
 
-def _finite(value: Any) -> Any:
+def has_lone_surrogate(text: str) -> bool:
+    """Whether a text cannot be encoded: half of a character, or a byte of a file name that is no text."""
+    return _LONE_SURROGATE.search(text) is not None
+
+
+def _sendable(value: Any) -> Any:
+    """The value with null for what is no number of JSON, and a replacement character for what is no text."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {_sendable(key): _sendable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [_sendable(item) for item in value]
+    if isinstance(value, str):
+        return _LONE_SURROGATE.sub("\ufffd", value)
     return None if isinstance(value, float) and not math.isfinite(value) else value

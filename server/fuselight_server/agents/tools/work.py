@@ -24,7 +24,7 @@ async def _cancel(session: AgentSession, arguments: dict[str, Any], _caller: Cal
     if work.has_ended:
         text = f"`{work.handle}` had ended before: it is {work.state.value}."
         return ToolAnswer(text, {"state": work.state.value, "handle": work.handle})
-    text = f"`{work.handle}` is being canceled. A search keeps the best so far: ask `result` for it."
+    text = f"`{work.handle}` is being canceled. `result` says when it has ended; of `tune`, it has the best so far."
     return ToolAnswer(text, {"state": work.state.value, "handle": work.handle})
 
 

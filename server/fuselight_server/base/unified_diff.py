@@ -7,19 +7,25 @@ line number says which.
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import itertools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-_HUNK = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@.*| .*)?$")
-_IGNORED = ("diff ", "index ", "new file mode", "old mode", "new mode", "similarity ")
+_HUNK = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@.*| .*)?$")
+_IGNORED = ("diff ", "index ", "new file mode", "old mode", "new mode", "similarity ", "Index: ", "=====")
+_COMMIT = re.compile(r"(?P<mail>From [0-9a-f]{7,64} )|commit [0-9a-f]{7,64}\b")
+"""The first line of a commit, in a mail of `git format-patch` or in `git log -p`."""
 _NO_END = "\\ No newline at end of file"
 _ABSENT = "/dev/null"
-_SIGNATURE = re.compile(r"\n-- ?\r?\n\d[^\n]*\s*\Z")
-"""What `git format-patch` writes after the last hunk: a mark and git's version. No diff of lines ends so."""
+_SIGNATURE = re.compile(r"-- ?")
+_VERSION = re.compile(r"\d[\w.]*( .*)?")
+"""What `git format-patch` writes after the last hunk of a mail: a mark, and git's version on the next line."""
 _SHOWN = 60
 """Characters of a line that a message shows."""
 
@@ -39,9 +45,9 @@ class DiffHunk:
     blank: int = 0
     """Empty lines at its end without a mark: lines of its context, or what stands between two parts of a diff."""
     ends_without_newline: bool = False
+    """Whether its new text ends the file without a line end."""
     adds_last_newline: bool = False
     """Whether the old text alone has no newline at its end."""
-    """Whether its new text ends the file without a line end."""
 
 
 @dataclass
@@ -50,6 +56,10 @@ class FileDiff:
 
     path: str
     is_new: bool
+    commit: int = 0
+    """Number of its commit in the diff."""
+    is_logged: bool = False
+    """Whether the diff is a log, which has the newest commit first."""
     hunks: list[DiffHunk] = field(default_factory=list)
 
 
@@ -57,9 +67,26 @@ def apply_diff(diff: str, read: Callable[[str], str | None]) -> dict[str, str]:
     """The new text of each file that a diff changes, by the path in the diff. Raises DiffError.
 
     `read` gives the text of a file, None if there is no such file; it is also asked for paths without `a/` and `b/`.
+    Commits are applied in their order; a log has the newest first, unless it was reversed.
     """
+    files = parse_diff(diff)
+    is_backwards = files[0].is_logged and files[-1].commit != files[0].commit
+    try:
+        return _applied_in_order(files, read, is_backwards=is_backwards)
+    except DiffError:
+        if not is_backwards:
+            raise
+        with contextlib.suppress(DiffError):
+            return _applied_in_order(parse_diff(diff), read)
+        raise
+
+
+def _applied_in_order(
+    files: Sequence[FileDiff], read: Callable[[str], str | None], *, is_backwards: bool = False
+) -> dict[str, str]:
+    commits = [list(group) for _, group in itertools.groupby(files, key=lambda file: file.commit)]
     texts: dict[str, str] = {}
-    for file in parse_diff(diff):
+    for file in itertools.chain(*(reversed(commits) if is_backwards else commits)):
         path = _known_path(file, lambda path: texts[path] if path in texts else read(path))
         file.path = path
         old = texts[path] if path in texts else read(path)
@@ -77,30 +104,67 @@ def _known_path(file: FileDiff, read: Callable[[str], str | None]) -> str:
 
 
 def parse_diff(diff: str) -> list[FileDiff]:
-    """The files of a diff. Raises DiffError."""
-    lines = re.split(r"\r\n|\n", _SIGNATURE.sub("\n", diff).rstrip("\r\n"))
-    files: list[FileDiff] = []
-    number = 0
-    while number < len(lines):
-        line = lines[number]
-        if _starts_file(lines, number):
-            files.append(_file(line, lines[number + 1]))
-            number += 2
-        elif line.startswith("@@"):
-            if not files:
-                raise DiffError("the diff has a hunk before any `--- PATH` and `+++ PATH`")
-            hunk, number = _hunk(lines, number)
-            files[-1].hunks.append(hunk)
-        elif line.startswith(("rename ", "copy ", "deleted file", "Binary files", "GIT binary")):
-            raise DiffError(f"`{line[:_SHOWN]}`: only diffs that change or create text files are supported")
-        elif not line.strip() or line.startswith(_IGNORED) or not files:
-            number += 1  # prose or a commit's head before the first file
-        else:
-            raise DiffError(f"line {number + 1} of the diff is in no hunk: `{line[:_SHOWN]}`")
-    changed = [file for file in files if file.hunks]
+    """The files of a diff, in the order of the diff. Raises DiffError."""
+    reader = _DiffReader(re.split(r"\r\n|\n", diff.rstrip("\r\n")))
+    reader.read()
+    changed = [file for file in reader.files if file.hunks]
     if not changed:
         raise DiffError("the diff has no hunk: it needs `--- PATH`, `+++ PATH` and `@@ ... @@` lines")
     return changed
+
+
+@dataclass
+class _DiffReader:
+    """Reads a diff from its first line to its last one."""
+
+    lines: list[str]
+    files: list[FileDiff] = field(default_factory=list)
+    is_head: bool = True
+    """Whether prose may stand here: before the first file, and in the head of a commit."""
+    commit: int = 0
+    is_logged: bool = False
+
+    def read(self) -> None:
+        """Read all lines. Raises DiffError."""
+        number = 0
+        while number < len(self.lines):
+            number = self._next(number)
+
+    def _next(self, number: int) -> int:
+        """Read what starts on a line; the number of the line after it."""
+        line = self.lines[number]
+        if _starts_file(self.lines, number):
+            file = _file(line, self.lines[number + 1])
+            file.commit, file.is_logged = self.commit, self.is_logged
+            self.files.append(file)
+            self.is_head = False
+            return number + 2
+        if line.startswith("@@"):
+            if self.is_head:
+                raise DiffError(
+                    f"line {number + 1}: the diff has a hunk before any `--- PATH` and `+++ PATH`"
+                )
+            hunk, number = _hunk(self.lines, number)
+            self.files[-1].hunks.append(hunk)
+            return number
+        commit = _COMMIT.match(line)
+        if commit is not None:
+            self.commit += 1
+            self.is_logged = commit["mail"] is None
+        if commit is not None or _ends_mail(self.lines, number):
+            self.is_head = True
+        elif line.startswith(("rename ", "copy ", "deleted file", "Binary files", "GIT binary")) and (
+            not self.is_head or _follows_git_head(self.lines, number)
+        ):
+            raise DiffError(f"`{line[:_SHOWN]}`: only diffs that change or create text files are supported")
+        elif line.strip() and not line.startswith(_IGNORED) and not self.is_head:
+            raise DiffError(f"line {number + 1} of the diff is in no hunk: `{line[:_SHOWN]}`")
+        return number + 1
+
+
+def _follows_git_head(lines: list[str], number: int) -> bool:
+    """Whether a line of the head of a file, and not one of a message."""
+    return any(line.startswith("diff --git ") for line in lines[max(number - 4, 0) : number]) or number == 0
 
 
 def _starts_file(lines: list[str], number: int) -> bool:
@@ -108,11 +172,45 @@ def _starts_file(lines: list[str], number: int) -> bool:
     return lines[number].startswith("--- ") and following.startswith("+++ ")
 
 
+def _ends_mail(lines: list[str], number: int) -> bool:
+    """Whether the mark is here that `git format-patch` writes after the last hunk."""
+    return (
+        _SIGNATURE.fullmatch(lines[number]) is not None
+        and number + 1 < len(lines)
+        and _VERSION.fullmatch(lines[number + 1]) is not None
+        and not "".join(lines[number + 2 : number + 3]).strip()
+    )
+
+
+def _ends_hunk(lines: list[str], number: int) -> bool:
+    """Whether a line cannot be one of the hunk before it.
+
+    A removed line `-- x` before an added line `++ y` looks as the head of a file, but a hunk follows that.
+    """
+    after = lines[number + 2] if number + 2 < len(lines) else "@@"
+    return (
+        lines[number].startswith(("@@", "diff ", "Index: "))
+        or _COMMIT.match(lines[number]) is not None
+        or (_starts_file(lines, number) and after.startswith("@@"))
+        or _ends_mail(lines, number)
+    )
+
+
 def _file(old: str, new: str) -> FileDiff:
-    before, after = (line[4:].split("\t")[0].strip() for line in (old, new))
+    before, after = (_unquoted(line[4:].split("\t")[0].strip()) for line in (old, new))
     if after == _ABSENT:
         raise DiffError(f"the diff deletes `{before}`: only changes and new files are supported")
     return FileDiff(after, is_new=before == _ABSENT)
+
+
+def _unquoted(path: str) -> str:
+    r"""A path as git writes it where it is not ASCII: `"a/caf\303\251.py"`."""
+    if len(path) < 2 or path[0] != '"' or path[-1] != '"':  # noqa: PLR2004 - two quotes
+        return path
+    with contextlib.suppress(ValueError, SyntaxError):
+        literal = ast.literal_eval(f"b{path}")
+        return str(literal, "utf-8") if isinstance(literal, bytes) else path
+    return path
 
 
 def _hunk(lines: list[str], number: int) -> tuple[DiffHunk, int]:
@@ -123,15 +221,30 @@ def _hunk(lines: list[str], number: int) -> tuple[DiffHunk, int]:
     hunk = DiffHunk(int(match[1]) if match[1] else None)
     if match[1] and match[2] == "0":
         hunk.line = int(match[1]) + 1  # what only inserts names the line before
+    end = _counted_end(lines, number + 1, (int(match[2] or 1), int(match[3] or 1))) if match[1] else None
     number += 1
-    while (
-        number < len(lines)
-        and not lines[number].startswith(("@@", "diff "))
-        and not _starts_file(lines, number)
-    ):
+    while number < len(lines) and (not _ends_hunk(lines, number) if end is None else number < end):
         _take(hunk, lines, number)
         number += 1
     return hunk, number
+
+
+def _counted_end(lines: list[str], number: int, left: tuple[int, int]) -> int | None:
+    """The line after a hunk whose head counts its lines; None if it miscounts, as what people write often does."""
+    old, new = left
+    while (old > 0 or new > 0) and number < len(lines):
+        mark = lines[number][:1]
+        if mark not in {"", " ", "+", "-", "\\"}:
+            return None
+        old -= mark in {"", " ", "-"}
+        new -= mark in {"", " ", "+"}
+        number += 1
+    if old or new:
+        return None
+    while number < len(lines) and lines[number].startswith(_NO_END[:10]):
+        number += 1
+    following = next((at for at in range(number, len(lines)) if lines[at].strip()), None)
+    return number if following is None or _ends_hunk(lines, following) else None
 
 
 def _take(hunk: DiffHunk, lines: list[str], number: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -81,6 +83,55 @@ def test_a_removed_line_may_look_like_a_head() -> None:
     assert applied(f"{HEAD}@@\n a\n--- x\n+b\n", "a\n-- x\nc\n") == "a\nb\nc\n"
 
 
+def test_changed_lines_may_look_like_the_head_of_a_file() -> None:
+    old, new = "x\n-- a\ny\n", "x\n++ b\ny\n"
+    for head in ("@@ -1,3 +1,3 @@", "@@"):
+        assert applied(f"{HEAD}{head}\n x\n--- a\n+++ b\n y\n", old) == new
+    last = f"{HEAD}@@ -1,2 +1,2 @@\n x\n--- a\n+++ b\n"
+    assert applied(last, old) == new
+    assert applied(f"{last}--- a/n.py\n+++ b/n.py\n", old) == new
+    two = f"{HEAD}@@ -2 +2 @@\n--- a\n+++ b\n@@ -3 +3 @@\n-y\n+z\n"
+    assert applied(two, old) == "x\n++ b\nz\n"
+    signature = f"{HEAD}@@ -1,2 +1 @@\n x\n-- \n-- \n2.43.0\n"
+    assert applied(signature, "x\n- \n") == "x\n"
+
+
+def test_commits_are_applied_in_their_order(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        settings = ["user.name=A", "user.email=a@b.c", "commit.gpgsign=false", "core.autocrlf=false"]
+        command = ["git", *(part for setting in settings for part in ("-c", setting)), *arguments]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, encoding="utf-8").stdout
+
+    def commit(message: str, **texts: str) -> None:
+        for name, text in texts.items():
+            (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+        git("add", ".")
+        git("commit", "-q", "-m", message)
+
+    git("init", "-q")
+    first = {"m": OLD, "n": "".join(f"line {number}\n" for number in range(20))}
+    commit("Start", **first)
+    commit("Say less\n\n@ is no hunk\nrename nothing", m=OLD.replace("print(x)", "show(x)", 1))
+    commit("Add a file", m=OLD.replace("print(x)", "-- x", 1), café="x = 1\n")
+    last = {
+        "m": OLD.replace("print(x)", "++ x", 1),
+        "n": first["n"].replace("line 9", "-- 9"),
+        "café": "x = 2\n",
+    }
+    commit("Change it", **last)
+    expected = {f"{name}.py": text for name, text in last.items()}
+    read = {f"{name}.py": text for name, text in first.items()}.get
+    since = "HEAD~3"
+    assert apply_diff(git("format-patch", "--stdout", since), read) == expected
+    assert apply_diff(git("log", "-p", f"{since}.."), read) == expected
+    assert apply_diff(git("log", "-p", "--reverse", f"{since}.."), read) == expected
+    assert apply_diff(git("diff", since), read) == expected
+    before_last = {"m.py": OLD.replace("print(x)", "-- x", 1), "n.py": first["n"], "café.py": "x = 1\n"}
+    assert apply_diff(git("show"), before_last.get) == expected
+    with pytest.raises(DiffError, match="does not fit"):
+        apply_diff(git("log", "-p", f"{since}.."), {"m.py": "", "n.py": first["n"]}.get)
+
+
 def test_a_folder_may_be_called_a() -> None:
     diff = "--- a/m.py\n+++ a/m.py\n@@\n-x\n+y\n"
     assert apply_diff(diff, {"a/m.py": "x\n"}.get) == {"a/m.py": "y\n"}
@@ -94,7 +145,8 @@ def test_line_ends_stay() -> None:
 
 @example("a", "a\n")
 @example("a\nb", "b\n")
-@given(st.text("ab\n", max_size=30), st.text("ab\n", max_size=30))
+@example("-- a\n", "++ a\n")
+@given(st.text("ab\n-+ ", max_size=30), st.text("ab\n-+ ", max_size=30))
 def test_what_difflib_writes_gives_the_new_text(old: str, new: str) -> None:
     if old == new:
         return

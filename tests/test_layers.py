@@ -336,6 +336,18 @@ def test_one_module_of_the_terminal_cancels_use_cases() -> None:
     assert running == {"progress", "doctor"}, "a use case runs by cli/progress.py; the doctor has none"
 
 
+def test_one_module_of_the_terminal_knows_the_server_for_agents() -> None:
+    """A face that took rows from another face would change with it: what both show is made in `commands`."""
+    importing = {
+        module.removeprefix("fuselight_server.cli.")
+        for module, path in MODULES.items()
+        if covers(("fuselight_server.cli",), module)
+        for node in _nodes(path)
+        if isinstance(node, ast.ImportFrom) and covers(("fuselight_server.agents",), node.module or "")
+    }
+    assert importing == {"mcp"}
+
+
 PRIVATE_NAMES = ("fuselight.adapters.torch_api", "fuselight.adapters.virtual_gpu")
 """The adapter to torch, and the compiler for a GPU that is not there, which is made of Inductor's own parts."""
 

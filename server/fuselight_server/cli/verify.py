@@ -64,7 +64,7 @@ def execute(options: argparse.Namespace) -> int:
         case_seconds=options.case_seconds,
         inductor=options.inductor,
     )
-    from fuselight_server.agents.verdict_data import verdict_lines, verify_data  # noqa: PLC0415 - not for --help
+    from fuselight_server.commands.verdict_rows import verdict_lines, verify_data  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
     data = verify_data(outcome)

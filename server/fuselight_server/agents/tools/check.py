@@ -13,9 +13,6 @@ from fuselight_server.agents.finding_data import (
     FINDING_SCHEMA,
     TARGET_SCHEMA,
     evidence,
-    finding_data,
-    finding_lines,
-    problem_texts,
     target_data,
     target_text,
 )
@@ -30,6 +27,7 @@ from fuselight_server.agents.tool import (
 from fuselight_server.base.finding import Severity, rank
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.check import analyze
+from fuselight_server.commands.finding_rows import finding_data, finding_lines, problem_texts
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.static_targets import list_targets
 from fuselight_server.explain.findings.priority import advice

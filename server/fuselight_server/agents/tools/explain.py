@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.bounds import bounded_text
-from fuselight_server.agents.finding_data import FINDING_SCHEMA, evidence, finding_data, problem_texts
+from fuselight_server.agents.finding_data import FINDING_SCHEMA, evidence
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.base.finding import rank
 from fuselight_server.base.formatting import format_lines
 from fuselight_server.commands.check import analyze
 from fuselight_server.commands.codes import code_page
+from fuselight_server.commands.finding_rows import finding_data, problem_texts
 from fuselight_server.commands.sources import shown_path
 
 if TYPE_CHECKING:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.bounds import bounded_text
-from fuselight_server.agents.finding_data import problem_texts
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.agents.tools.check import PATHS
-from fuselight_server.agents.verdict_data import VERDICT_SCHEMA, verdict_lines, verify_data
+from fuselight_server.agents.verdict_schema import VERDICT_SCHEMA
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.unified_diff import DiffError, apply_diff
+from fuselight_server.commands.finding_rows import problem_texts
 from fuselight_server.commands.sources import SourceFiles, shown_path
+from fuselight_server.commands.verdict_rows import verdict_lines, verify_data
 from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, VerdictKind, verify
 
 if TYPE_CHECKING:

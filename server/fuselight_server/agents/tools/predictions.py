@@ -8,7 +8,7 @@ from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
 from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.bounds import bounded_text
-from fuselight_server.agents.finding_data import finding_data, problem_texts, target_data
+from fuselight_server.agents.finding_data import target_data
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.base.finding import SourceLine
@@ -19,6 +19,7 @@ from fuselight_server.base.formatting import (
     format_percent,
     format_size,
 )
+from fuselight_server.commands.finding_rows import finding_data, problem_texts
 from fuselight_server.commands.forecast import forecast
 from fuselight_server.commands.kernels import generate
 from fuselight_server.commands.sources import shown_path

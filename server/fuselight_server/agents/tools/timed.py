@@ -10,11 +10,11 @@ from fuselight.shared.protocol import MeasurePlan, TunePlan
 from fuselight.shared.report import Numerics, Work
 from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
-from fuselight_server.agents.finding_data import finding_data, problem_texts
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema
 from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.base.formatting import format_ratio, format_size, format_spread, format_time
 from fuselight_server.commands.bench import measure
+from fuselight_server.commands.finding_rows import finding_data, problem_texts
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.benchmarks.history_diff import changes_in_words, compare, label
 from fuselight_server.explain.benchmarks.page import View

@@ -8,21 +8,16 @@ from fuselight.shared.foreign_files import project_root
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
 from fuselight_server.agents.arguments import Argument
 from fuselight_server.agents.bounds import OFFSET, limit_argument, part_of
-from fuselight_server.agents.finding_data import (
-    FINDING_SCHEMA,
-    finding_data,
-    finding_lines,
-    problem_texts,
-    target_data,
-)
+from fuselight_server.agents.finding_data import FINDING_SCHEMA, target_data
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
-from fuselight_server.agents.verdict_data import verdict_lines, verify_data
 from fuselight_server.base.finding import rank
 from fuselight_server.base.formatting import format_count, format_estimate, format_time
 from fuselight_server.commands.bench import kept_runs
 from fuselight_server.commands.comparison import check_paths, compare_opened, only_job
+from fuselight_server.commands.finding_rows import finding_data, finding_lines, problem_texts
 from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.sources import SourceFiles, shown_path
+from fuselight_server.commands.verdict_rows import verdict_lines, verify_data
 from fuselight_server.commands.verify import verify
 from fuselight_server.explain.benchmarks.history_diff import changes_in_words, label
 from fuselight_server.explain.benchmarks.history_diff import compare as compare_runs

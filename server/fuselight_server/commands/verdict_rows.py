@@ -1,4 +1,4 @@
-"""The verdict of a patch as data: for agents, and for the terminal's JSON.
+"""The verdict of a patch as rows of plain data and as text, for faces that show it.
 
 Invariant: what was not compared is listed next to what was.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fuselight_server.agents.finding_data import finding_data, problem_texts
+from fuselight_server.commands.finding_rows import finding_data, problem_texts
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.verify import VerdictKind
 from fuselight_server.explain.findings.common.counts import counts
@@ -28,40 +28,6 @@ _VERDICTS = {
     VerdictKind.FAILS: "Refused",
     VerdictKind.UNVERIFIED: "Refused",
     VerdictKind.UNCONCERNED: "Not concerned",
-}
-_NUMBERS = {
-    "type": "object",
-    "properties": {name: {"type": "integer"} for name in ("graphs", "breaks", "recompilations")},
-}
-VERDICT_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "target": {"type": "string"},
-        "verdict": {
-            "type": "string",
-            "enum": [kind.value for kind in VerdictKind],
-            "description": "`unconcerned`: this target runs nothing that the patch changes",
-        },
-        "why": {"type": "string"},
-        "class": {
-            "type": ["string", "null"],
-            "description": "`exact`: the same bits in eager mode; `equal`: the same up to rounding or with the "
-            "exceptions in `why`; `changes`: differs only in what was allowed; null: refused",
-        },
-        "before": _NUMBERS,
-        "after": _NUMBERS,
-        "findings_fixed": {"type": "array", "items": {"type": "string"}},
-        "findings_new": {"type": "array", "items": {"type": "object"}},
-        "findings_kept": {"type": "array", "items": {"type": "string"}},
-        "compared": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Which calls were compared",
-        },
-        "not_compared": {"type": "array", "items": {"type": "string"}},
-        "notes": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["target", "verdict", "why"],
 }
 
 

@@ -1,0 +1,40 @@
+"""The schema of a verdict, whose rows `commands/verdict_rows.py` makes."""
+
+from __future__ import annotations
+
+from fuselight_server.commands.verify import VerdictKind
+
+_NUMBERS = {
+    "type": "object",
+    "properties": {name: {"type": "integer"} for name in ("graphs", "breaks", "recompilations")},
+}
+VERDICT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "target": {"type": "string"},
+        "verdict": {
+            "type": "string",
+            "enum": [kind.value for kind in VerdictKind],
+            "description": "`unconcerned`: this target runs nothing that the patch changes",
+        },
+        "why": {"type": "string"},
+        "class": {
+            "type": ["string", "null"],
+            "description": "`exact`: the same bits in eager mode; `equal`: the same up to rounding or with the "
+            "exceptions in `why`; `changes`: differs only in what was allowed; null: refused",
+        },
+        "before": _NUMBERS,
+        "after": _NUMBERS,
+        "findings_fixed": {"type": "array", "items": {"type": "string"}},
+        "findings_new": {"type": "array", "items": {"type": "object"}},
+        "findings_kept": {"type": "array", "items": {"type": "string"}},
+        "compared": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Which calls were compared",
+        },
+        "not_compared": {"type": "array", "items": {"type": "string"}},
+        "notes": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["target", "verdict", "why"],
+}

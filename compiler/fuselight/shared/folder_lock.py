@@ -26,13 +26,26 @@ _msvcrt: Any = importlib.import_module("msvcrt") if os.name == "nt" else None
 @contextlib.contextmanager
 def locked_folder(folder: str) -> Iterator[None]:
     """Within the block, no other process is in such a block for the same folder, unless locks do not work there."""
+    with _opened_lock(folder) as handle:
+        if handle is not None:
+            _wait_for_lock(handle)
+        yield
+
+
+@contextlib.contextmanager
+def tried_lock(folder: str) -> Iterator[bool]:
+    """As `locked_folder`, for work that takes minutes: it waits for nobody, and gives whether the folder is free."""
+    with _opened_lock(folder) as handle:
+        yield handle is None or _try_lock(handle)
+
+
+@contextlib.contextmanager
+def _opened_lock(folder: str) -> Iterator[int | None]:
     handle = None
     with contextlib.suppress(OSError):  # a missing folder is reported where the file is written
         handle = _open_lock(folder)
     try:
-        if handle is not None:
-            _wait_for_lock(handle)
-        yield
+        yield handle
     finally:
         if handle is not None:
             os.close(handle)  # which unlocks it
@@ -52,20 +65,21 @@ def _open_lock(folder: str) -> int:
 def _wait_for_lock(handle: int) -> None:
     """Lock a file or folder, or go on without it: after `LOCK_SECONDS`, or where locks do not work."""
     end = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            if _fcntl is not None:
-                _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
-            elif _msvcrt is not None:
-                _msvcrt.locking(handle, _msvcrt.LK_NBLCK, 1)
-        except (
-            BlockingIOError,
-            PermissionError,
-        ):  # another process has it; Windows refuses it in the second way
-            if time.monotonic() > end:
-                return
-            time.sleep(0.01)
-        except OSError:  # a file system without locks
+    while not _try_lock(handle):
+        if time.monotonic() > end:
             return
-        else:
-            return
+        time.sleep(0.01)
+
+
+def _try_lock(handle: int) -> bool:
+    """Lock a file or folder unless another process has it; true as well where locks do not work."""
+    try:
+        if _fcntl is not None:
+            _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+        elif _msvcrt is not None:
+            _msvcrt.locking(handle, _msvcrt.LK_NBLCK, 1)
+    except (BlockingIOError, PermissionError):  # another process has it; Windows refuses it in the second way
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True

@@ -30,7 +30,12 @@ from fuselight_server.commands.targets import (
     readings_of,
     texts_of,
 )
-from fuselight_server.execution.torch_releases import TorchRelease, find_side, interpreter_of
+from fuselight_server.execution.torch_releases import (
+    TorchRelease,
+    check_installed,
+    find_side,
+    interpreters_of,
+)
 from fuselight_server.execution.worker_client.client import Worker
 from fuselight_server.execution.worker_client.process import WorkerFailed
 from fuselight_server.explain.benchmarks.planning import configurations, measure_request
@@ -143,24 +148,25 @@ async def compare_releases(
     folder = None if plan.out is None else RunsFolder(plan.out)
     if folder is not None:
         folder.prepare()
+    named = [find_side(text, option, os.environ) for text, option in ((plan.before, FROM), (plan.after, TO))]
+    _check_sides(plan, *named)
+    check_installed(named, installs=plan.installs)
+    outcome = CheckOutcome()
+    texts = texts_of(options.paths, outcome)
+    outcome.readings = await token.run(asyncio.to_thread(readings_of, texts, options.targets))
+    jobs = _requests(outcome, texts, options)
+    if not jobs:
+        _check_jobs(outcome, named)
+    interpreters = await token.run(interpreters_of(named, show))
     sides = [
-        _UpgradeSide(
-            option,
-            await token.run(_interpreter(named, option, plan, show)),
-            options,
-            plan.measure is not None,
-        )
-        for named, option in ((plan.before, FROM), (plan.after, TO))
+        _UpgradeSide(option, interpreter, options, plan.measure is not None)
+        for option, interpreter in zip((FROM, TO), interpreters, strict=True)
     ]
     lanes = [_WorkerPair(sides)]
     try:
         show(f"starting {sides[0].interpreter.executable} and {sides[1].interpreter.executable}")
         versions = await token.run(lanes[0].start())
         _check_versions(sides, versions)
-        outcome = CheckOutcome()
-        texts = texts_of(options.paths, outcome)
-        outcome.readings = await token.run(asyncio.to_thread(readings_of, texts, options.targets))
-        jobs = _requests(outcome, texts, options)
         lanes += [_WorkerPair(sides) for _ in range(min(plan.jobs // 2, len(jobs)) - 1)]
         with owned_folder("upgrade") as caches:
             work = _UpgradeWork(
@@ -194,13 +200,26 @@ async def _all_or_none(works: Sequence[Coroutine[Any, Any, None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _interpreter(
-    named: str, option: str, plan: UpgradePlan, show: Callable[[str], None]
-) -> Interpreter:
-    side = find_side(named, option, os.environ)
-    if isinstance(side, TorchRelease):
-        return await interpreter_of(side, option, installs=plan.installs, show=show)
-    return side
+def _check_sides(
+    plan: UpgradePlan, before: Interpreter | TorchRelease, after: Interpreter | TorchRelease
+) -> None:
+    """Raise CommandError if both options name one Python, before anything is installed or started."""
+    names = [side.version if isinstance(side, TorchRelease) else side.executable for side in (before, after)]
+    if names[0] == names[1]:
+        raise CommandError(
+            f"`{FROM} {plan.before}` and `{TO} {plan.after}` are the same Python. Give two with different versions of "
+            "torch."
+        )
+
+
+def _check_jobs(outcome: CheckOutcome, sides: Sequence[Interpreter | TorchRelease]) -> None:
+    """Raise CommandError if a release would be installed although there is no target to run with it."""
+    if any(isinstance(side, TorchRelease) and side.python is None for side in sides):
+        problems = [f"cannot analyze {problem.what}: {problem.why}" for problem in outcome.problems]
+        reason = next(
+            iter([*problems, *outcome.uncalled]), "no class or function has example inputs (docs/inputs.md)"
+        )
+        raise CommandError(f"nothing was installed, because there is no target: {reason.rstrip('.')}.")
 
 
 def _requests(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -17,8 +18,10 @@ import pytest
 
 from fuselight.shared.protocol import Answer
 from fuselight.shared.report import Break, Culprit, Failure, Report, TargetRef
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.commands import upgrade
-from fuselight_server.execution.torch_releases import find_side
+from fuselight_server.execution import torch_releases
+from fuselight_server.execution.torch_releases import find_side, interpreters_of
 from fuselight_server.execution.worker_client.process import WorkerFailed
 from tests.support.command import Result, run_cli
 from tests.support.reports import VERSIONS, at, broken, report
@@ -202,6 +205,14 @@ def test_two_sides_with_one_version_are_an_error(serve: Serve) -> None:
     [
         (("--from", "missing", "--to", "new"), "`--from missing`: there is no such program"),
         (("--from", "old", "--to", "."), "`--to .`: this folder has no Python"),
+        (("--from", "old", "--to", "model.py"), "`--to model.py`: this file is not a program."),
+        (
+            ("--from", "old", "--to", "v2.14.1"),
+            "Give the path of a Python with torch, or the version as `2.14.1`.",
+        ),
+        (("--from", "2.13.0+cpu", "--to", "new"), "or the version as `2.13.0`."),
+        (("--from", "new", "--to", "./new"), "`--from new` and `--to ./new` are the same Python."),
+        (("--from", "2.13", "--to", "2.13", "--install"), "`--to 2.13` are the same Python."),
         (("--from", "2.5", "--to", "new"), "`--from 2.5`: Fuselight needs torch 2.6 or newer"),
         (("--from", "2.11", "--to", "new"), "Add `--install`, which downloads up to 3 GB and runs `"),
         (("--from", "old", "--to", "new", "--resume"), "`--resume` needs `--out DIR`"),
@@ -229,44 +240,140 @@ def test_paths_without_a_target_are_an_error(serve: Serve, project: Path) -> Non
     assert "no target" in done.stderr
 
 
-def fake_uv(project: Path, *, works: bool) -> None:
-    """A uv that notes its arguments, and makes the environment."""
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("gone.py", "cannot analyze gone.py: there is no such file."), ("empty.py", "no class or function has")],
+)
+def test_nothing_is_installed_without_a_target(
+    project: Path, monkeypatch: pytest.MonkeyPatch, path: str, reason: str
+) -> None:
+    (project / "empty.py").write_text("x = 1\n")
+    fake_uv(project, monkeypatch)
+    done = run_cli("upgrade", path, "--from", "2.11", "--to", "old", "--install")
+    assert done.exit_code == 2
+    assert f"nothing was installed, because there is no target: {reason}" in done.stderr
+    assert calls_of_uv(project) == []
+
+
+def fake_uv(project: Path, monkeypatch: pytest.MonkeyPatch, pip: str = "") -> None:
+    """A uv that notes its arguments, makes the environment, and does `pip` in place of an installation."""
     folder = project / "bin"
     folder.mkdir()
     uv = folder / "uv"
     uv.write_text(
-        f"#!{sys.executable}\nimport pathlib, sys\n"
+        f"#!{sys.executable}\nimport os, pathlib, sys, time\n"
         "with open('calls.txt', 'a') as file: file.write(' '.join(sys.argv[1:]) + '\\n')\n"
         "if sys.argv[1] == 'venv':\n"
         "    python = pathlib.Path(sys.argv[-1], 'bin', 'python')\n"
         "    python.parent.mkdir(parents=True)\n"
         "    python.write_text('#!/bin/sh\\n'); python.chmod(0o755)\n"
-        + ("" if works else "else:\n    print('no such release'); sys.exit(1)\n")
+        f"else:\n    {pip or 'pass'}\n"
     )
     uv.chmod(0o755)
-
-
-@pytest.mark.parametrize("works", [True, False])
-def test_a_version_is_installed_once_and_only_if_asked(
-    serve: Serve, project: Path, monkeypatch: pytest.MonkeyPatch, *, works: bool
-) -> None:
-    fake_uv(project, works=works)
-    monkeypatch.setenv("PATH", f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))
+
+
+def calls_of_uv(project: Path) -> list[str]:
+    calls = project / "calls.txt"
+    return calls.read_text().splitlines() if calls.exists() else []
+
+
+def test_a_version_is_installed_once_and_only_if_asked(
+    serve: Serve, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_uv(project, monkeypatch)
+    serve(report(), report())
+    arguments = ("upgrade", "model.py", "--from", "2.11", "--to", "old", "--do", "check")
+    assert run_cli(*arguments, "--install").exit_code == 0
+    calls = calls_of_uv(project)
+    assert [call.split()[0] for call in calls] == ["venv", "pip"]
+    assert calls[1].endswith("torch==2.11.* numpy")
+    assert run_cli(*arguments).exit_code == 0
+    assert calls_of_uv(project) == calls
+
+
+NO_RELEASE = "print('Resolved in 1s\\nerror: no such release\\n  cause: only torch<=2.15'); sys.exit(1)"
+
+
+def test_an_installation_that_fails_leaves_nothing_and_says_why(
+    serve: Serve, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_uv(project, monkeypatch, NO_RELEASE)
     serve(report(), report())
     arguments = ("upgrade", "model.py", "--from", "2.11", "--to", "old", "--do", "check")
     done = run_cli(*arguments, "--install")
-    calls = (project / "calls.txt").read_text().splitlines()
-    assert [call.split()[0] for call in calls] == ["venv", "pip"]
-    assert calls[1].endswith("torch==2.11.* numpy")
-    if not works:
-        assert done.exit_code == 2
-        assert "failed: no such release" in done.stderr
-        assert "Add `--install`" in run_cli(*arguments).stderr
-        return
-    assert done.exit_code == 0
-    assert run_cli(*arguments).exit_code == 0
-    assert len((project / "calls.txt").read_text().splitlines()) == 2
+    assert done.exit_code == 2
+    assert "failed: error: no such release\n  cause: only torch<=2.15\n" in done.stderr
+    assert list((project / "cache" / "fuselight" / "torch").iterdir()) == []
+    assert "Add `--install`" in run_cli(*arguments).stderr
+
+
+def test_both_versions_are_looked_for_before_the_first_is_downloaded(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_uv(project, monkeypatch, f"if 'torch==99.1.*' in sys.argv: {NO_RELEASE}")
+    done = run_cli("upgrade", "model.py", "--from", "2.11", "--to", "99.1", "--install")
+    assert done.exit_code == 2
+    assert "`--to 99.1`: " in done.stderr
+    assert [call.split()[0] for call in calls_of_uv(project)] == ["venv", "venv", "pip"]
+    assert calls_of_uv(project)[-1].endswith("--dry-run")
+
+
+def test_a_cache_folder_that_cannot_be_written_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_uv(project, monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "model.py"))
+    done = run_cli("upgrade", "model.py", "--from", "2.11", "--to", "old", "--install")
+    assert done.exit_code == 2
+    folder = project / "model.py" / "fuselight" / "torch"
+    assert (
+        f"`{folder}` cannot be written: Not a directory. Name another cache folder in XDG_CACHE_HOME."
+        in done.stderr
+    )
+
+
+def test_two_installations_at_once_run_one_after_the_other(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = "while not os.path.exists('go'): time.sleep(0.01)"
+    fake_uv(project, monkeypatch, release)
+    shown: list[str] = []
+
+    def show(text: str) -> None:
+        shown.append(text)
+        if text.startswith("waiting"):
+            (project / "go").touch()
+
+    monkeypatch.setattr(torch_releases, "_WAIT_SECONDS", 0.01)
+    side = find_side("2.11", "--from", os.environ)
+
+    async def install_twice() -> list[list[Interpreter]]:
+        return await asyncio.gather(*(interpreters_of([side], show) for _ in range(2)))
+
+    results = asyncio.run(install_twice())
+    assert results[0] == results[1]
+    assert [call.split()[0] for call in calls_of_uv(project)] == ["venv", "pip"]
+    assert any(text.startswith("waiting for another `--install`") for text in shown)
+
+
+def test_an_installation_that_is_cancelled_leaves_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(project / "started")
+    fake_uv(project, monkeypatch, "open('started', 'w').close(); time.sleep(600)")
+    side = find_side("2.11", "--from", os.environ)
+
+    async def install_and_cancel() -> None:
+        work = asyncio.ensure_future(interpreters_of([side], lambda _: None))
+        await asyncio.to_thread((project / "started").read_bytes)
+        work.cancel()
+        await work
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(install_and_cancel())
+    assert list((project / "cache" / "fuselight" / "torch").iterdir()) == []
 
 
 def test_an_environment_is_named_by_its_folder_and_keeps_its_own_path(project: Path) -> None:

@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from fuselight.adapters.torch_api import devices, settings
-from fuselight.adapters.torch_api.dynamo import errors, frames, hooks, targets
+from fuselight.adapters.torch_api.dynamo import errors, frames, hooks, namespace_versions, targets
 from fuselight.adapters.torch_api.inductor import toolchain
 from fuselight.capture import dynamo
 
@@ -285,3 +285,24 @@ def test_the_assembler_of_the_compile_workers(monkeypatch: pytest.MonkeyPatch) -
     assert "TRITON_PTXAS_PATH" not in os.environ
     monkeypatch.setenv("TRITON_PTXAS_PATH", "/of/mine/ptxas")
     assert toolchain.workers_assembler() is None
+
+
+def test_the_version_of_a_namespace_differs_after_each_change() -> None:
+    namespace: dict[str, Any] = {"a": 1}
+    read = namespace_versions.version_reader([namespace, vars(dict)])
+    versions = []
+    for change in (
+        lambda: None,
+        lambda: namespace.update(a=2),
+        lambda: namespace.update(b=3),
+        lambda: namespace.pop("b"),
+        lambda: namespace.update(a=1),
+    ):
+        change()
+        version, other = read()
+        assert isinstance(version, int)
+        assert other is None, "the namespace of a class is no dict"
+        assert namespace.get("a"), "a look changes nothing"
+        assert read() == [version, None]
+        versions.append(version)
+    assert len(set(versions)) == len(versions)

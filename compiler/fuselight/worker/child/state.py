@@ -19,7 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from fuselight.adapters.torch_api.distributed.graph_nodes import NodeRuns
-from fuselight.adapters.torch_api.dynamo import frame_text_cache
+from fuselight.adapters.torch_api.dynamo import frame_text_cache, namespace_versions
 from fuselight.capture import dynamo
 from fuselight.capture.calls import importing
 from fuselight.capture.calls.calls import Prepared, asked_notes, compiled_form
@@ -88,6 +88,30 @@ _DOING = {"import": "importing", "build": "building", "trace": "compiling", "ker
 """Phases in words, for the progress of a run with a label."""
 
 
+class _WatchedModules:
+    """Modules whose functions and classes were saved."""
+
+    def __init__(self, saved: Sequence[_SavedModule]) -> None:
+        self._saved = saved
+        self._versions = namespace_versions.version_reader(namespace for _, namespace, _ in saved)
+        self._intact = self._versions()
+        """The version of each namespace when it last had all that was saved."""
+
+    def changed(self) -> list[_SavedModule]:
+        """Those that have something else now."""
+        changed: list[_SavedModule] = []
+        index = 0
+        for version in self._versions():
+            if version is None or version != self._intact[index]:
+                _, namespace, saved = self._saved[index]
+                if _all(_map(_is, _map(namespace.get, saved), saved.values())):
+                    self._intact[index] = version
+                else:
+                    changed.append(self._saved[index])
+            index += 1  # noqa: SIM113 - `enumerate` may be user code by now
+        return changed
+
+
 class Originals:
     """The functions and classes of the standard library's modules that are loaded."""
 
@@ -104,7 +128,12 @@ class Originals:
             if name.partition(".")[0] in {"torch", "fuselight"}
         )
         self._saved_by_name = {saved[0]: saved for saved in self._saved}
-        self._for_messages = [saved for saved in self._saved if saved[0] in _FOR_MESSAGES]
+        self._watched = _WatchedModules(self._saved)
+        self._for_messages = _WatchedModules([saved for saved in self._saved if saved[0] in _FOR_MESSAGES])
+        self._loaded = sys.modules
+        self._version_of_loaded = namespace_versions.version_reader([sys.modules])
+        self._intact = self._version_of_loaded()
+        """The version of `sys.modules` when it last had all modules."""
         self._recursion_limit = sys.getrecursionlimit()
         self._limit_now, self._set_limit = sys.getrecursionlimit, sys.setrecursionlimit
 
@@ -118,10 +147,7 @@ class Originals:
         if self._limit_now() < self._recursion_limit:
             self._set_limit(self._recursion_limit)
         replaced: Replaced = [] if for_message else self._restore_modules()
-        # All are thousands of names, whose reference counts a fork shares with the host until it first reads them.
-        for module, namespace, saved in self._for_messages if for_message else self._saved:
-            if _all(_map(_is, _map(namespace.get, saved), saved.values())):
-                continue
+        for module, namespace, saved in (self._for_messages if for_message else self._watched).changed():
             for name, value in saved.items():
                 result = namespace.get(name, _ABSENT)
                 if result is not value:
@@ -138,11 +164,16 @@ class Originals:
         """Restore the entries of `sys.modules`; those of torch and ours alone count if all are changed."""
         replaced: Replaced = []
         loaded = sys.modules
+        version = self._version_of_loaded() if loaded is self._loaded else None
+        if version == self._intact and version != [None]:
+            return replaced
         for name, module in self._modules.items():
             actual_module = loaded.get(name, _ABSENT)
             if actual_module is not module and not _has_file(actual_module):
                 loaded[name] = module
                 replaced.append((loaded, name, actual_module, f'sys.modules["{name}"]'))
+        if not replaced and version is not None:
+            self._intact = version
         return replaced
 
     @staticmethod

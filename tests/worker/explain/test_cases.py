@@ -4,10 +4,16 @@ The worker of the ring serves all files, as that of `fuselight check` does. The 
 workspace is theirs alone. Invariant: what the command finds and what the files say are the same, finding by finding.
 The files say per release of torch what comes on Python 3.11: ids and texts are torch's own, and other bytecode breaks
 elsewhere.
+
+Torch traces the runs of some files, and `fuselight open` reads their traces. What a trace cannot show is a list with
+the reason (`tests/support/traced_findings.py`); every other finding is equal in code and line, and a trace has no
+finding that the run has not.
 """
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import re
 import sys
 from pathlib import Path
@@ -15,7 +21,9 @@ from pathlib import Path
 import pytest
 
 from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.base.finding import Finding
 from fuselight_server.commands.check import analyze
+from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import expand
@@ -24,9 +32,27 @@ from fuselight_server.source.text_changes import Change
 from tests.support.case_files import RELEASES, copied, selected, torch_release
 from tests.support.cases import disagreements, expectations, rewritten
 from tests.support.live_worker import LiveWorker
+from tests.support.traced_findings import ELSEWHERE, NOT_IN_A_TRACE, RECORDING, places
 
 CASES = Path(__file__).parents[2] / "cases"
 FILES = sorted(path.name for path in CASES.glob("*.py"))
+TRACED = frozenset(
+    {
+        "breaks_calls.py",
+        "breaks_data.py",
+        "breaks_modules.py",
+        "fullgraph.py",
+        "not_compiled.py",
+        "places.py",
+        "recompile_main.py",
+        "recompile_shapes.py",
+        "recompile_values.py",
+        *(path.name for path in CASES.glob("special*.py")),
+    }
+)
+"""Files whose runs torch traces, too."""
+REST_OF_A_FUNCTION = {("not_compiled.py", 40, "FL101")}
+"""That torch cannot resume a function after a break is in no record."""
 
 WRITTEN_FOR = [(release, "3.11") for release in RELEASES]
 
@@ -45,9 +71,21 @@ pytestmark = [
 ]
 
 
+def recording(text: str) -> str:
+    """The file, with a trace that starts on the last line of its docstring, so that all lines stay."""
+    lines = text.splitlines(keepends=True)
+    end = ast.parse(text).body[0].end_lineno or 1
+    lines[end - 1] = f"{lines[end - 1].rstrip()}; import start_trace\n"
+    return "".join(lines)
+
+
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copied(CASES, FILES, tmp_path_factory.mktemp("workspace"))
+    folder = copied(CASES, FILES, tmp_path_factory.mktemp("workspace"))
+    (folder / "start_trace.py").write_text(RECORDING.format(folder=str(folder / "traces")))
+    for name in TRACED:
+        (folder / name).write_text(recording((CASES / name).read_text(encoding="utf-8")), encoding="utf-8")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +102,7 @@ def test_a_case_and_its_findings_agree(
     name: str, outcome: CheckOutcome, workspace: Path, pytestconfig: pytest.Config
 ) -> None:
     path = workspace / name
-    text = path.read_text(encoding="utf-8")
+    text = (CASES / name).read_text(encoding="utf-8")
     findings = [
         finding for full in outcome.findings for finding in expand(full) if finding.span.path == str(path)
     ]
@@ -83,6 +121,39 @@ def test_nothing_is_found_outside_of_the_cases(outcome: CheckOutcome, workspace:
 def test_every_report_is_readable(outcome: CheckOutcome) -> None:
     assert outcome.problems == []
     assert [problem for report in outcome.reports for problem in report.problems] == []
+
+
+@pytest.fixture(scope="module")
+def run(outcome: CheckOutcome) -> list[Finding]:
+    """What was found in the files whose runs torch traced."""
+    parts = [part for full in outcome.findings for part in expand(full)]
+    return [part for part in parts if Path(part.span.path).name in TRACED]
+
+
+@pytest.fixture(scope="module")
+def traced(workspace: Path, outcome: CheckOutcome) -> list[Finding]:
+    assert outcome.reports
+    request = OpenRequest((workspace / "traces",), (workspace,))
+    jobs = asyncio.run(open_jobs(request, lambda _text: None, CancelToken()))
+    return [finding for job in jobs for finding in job.findings]
+
+
+def test_a_trace_has_the_findings_of_its_run(run: list[Finding], traced: list[Finding]) -> None:
+    of_run, of_trace = places(run), places(traced)
+    missing = {place for place in of_run - of_trace if place[2] not in {*NOT_IN_A_TRACE, *ELSEWHERE}}
+    assert missing == REST_OF_A_FUNCTION
+    assert {place for place in of_trace - of_run if place[2] not in ELSEWHERE} == set()
+    assert len(of_run & of_trace) > 60
+
+
+def test_every_recompilation_of_the_run_is_in_the_trace(run: list[Finding], traced: list[Finding]) -> None:
+    """In the file, and on the line of the run where torch logs the origin of the guard."""
+    of_run = [finding for finding in run if finding.code == "FL201"]
+    of_trace = [part for finding in traced for part in expand(finding) if part.code == "FL201"]
+    files = {Path(finding.span.path).name for finding in of_run}
+    assert files == {Path(finding.span.path).name for finding in of_trace}
+    equal = places(of_run) & places(of_trace)
+    assert len(equal) >= 0.7 * len(places(of_run))
 
 
 def test_the_lines_that_texts_name_move_with_an_edit_above_them(outcome: CheckOutcome) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch._logging._internal as logs
 
 from fuselight.adapters.torch_api import structured_log
+from fuselight_server.jobs.trace_log import break_ids
 
 pytestmark = pytest.mark.torch
 
@@ -35,3 +37,16 @@ def test_records_go_to_the_folder_and_are_flushed(tmp_path: Path, monkeypatch: p
         torch_log.removeHandler(handler)
         handler.close()
         keys.setLevel(logging.NOTSET)
+
+
+def test_ids_of_breaks_are_those_of_torchs_registry() -> None:
+    """`jobs/trace_log/break_ids.py` names breaks in logs of older releases by the titles of the registry."""
+    path = Path(logs.__file__).parents[1] / "_dynamo" / "graph_break_registry.json"
+    registry = json.loads(path.read_text(encoding="utf-8"))
+    ids: dict[str, set[str]] = {}
+    for gb_id, entries in registry.items():
+        for entry in entries:
+            ids.setdefault(entry["Gb_type"].strip().rstrip("."), set()).add(gb_id)
+    known = {title: gb_id for title, gb_id in break_ids.IDS.items() if title in ids}
+    assert len(known) > 80
+    assert {title: ids[title] for title in known} == {title: {gb_id} for title, gb_id in known.items()}

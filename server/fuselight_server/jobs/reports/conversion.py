@@ -35,6 +35,7 @@ from fuselight.shared.report import (
 )
 from fuselight.shared.report.failure import LONGEST
 from fuselight.shared.torch_texts import in_user_words
+from fuselight.shared.version import release
 from fuselight_server.jobs.reports.errors import (
     UNSUPPORTED,
     is_failed,
@@ -48,6 +49,7 @@ from fuselight_server.jobs.reports.guard_reasons import GuardOrigins, read_misma
 from fuselight_server.jobs.reports.kernels import read_generated
 from fuselight_server.jobs.reports.mapping import LocalSources, is_of_job, is_torch_file, map_files
 from fuselight_server.jobs.reports.texts import LogTexts
+from fuselight_server.jobs.trace_log import model as log
 from fuselight_server.jobs.trace_log.facts import read_printed_stack
 from fuselight_server.jobs.trace_log.files import LogError
 from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind
@@ -59,10 +61,11 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Stack
     from fuselight_server.jobs.reports.errors import LoggedError
     from fuselight_server.jobs.reports.mapping import JobFiles
-    from fuselight_server.jobs.trace_log import model as log
     from fuselight_server.jobs.trace_log.model import ProcessLog
 
 _UNKNOWN = "unknown"
+_RECORDS_SKIPS = (2, 11)
+"""The release since which a break that skips its frame has a record."""
 
 
 @dataclass
@@ -78,6 +81,8 @@ class _Facts:
     generated: list[GeneratedGraph] = field(default_factory=list)
     keys: dict[str, None] = field(default_factory=dict)
     """Texts that the Report refers to."""
+    has_unclear_skips: bool = False
+    """Whether a frame may have been skipped, or a call with fullgraph=True have raised."""
 
 
 def read_report(process: ProcessLog, files: JobFiles, texts: LogTexts) -> Report:
@@ -326,10 +331,13 @@ class _Conversion:
     def _add_failed(self, compiled: log.LoggedCompile, frame: Frame) -> None:
         """A compile that failed: torch ran the frame in eager mode, or raised the error to the caller."""
         error = read_error(compiled)
-        is_unsupported = error.exception == UNSUPPORTED
-        stack = self._shown(item.location for item in read_printed_stack(error.user_code))
-        if is_unsupported and (compiled.breaks or not error.text):
+        printed = read_printed_stack(error.user_code)
+        stack = self._shown(item.location for item in printed)
+        if error.exception == UNSUPPORTED and (compiled.breaks or not error.text or self._may_be_skipped()):
             kind = NotCompiledKind.SKIPPED
+            if printed and not compiled.breaks:
+                graph_break = log.GraphBreak(printed[-1].location, error.chain, printed, error.payload)
+                self._facts.breaks.append(self._break(compiled, frame, graph_break))
         elif self._suppresses_errors(compiled):
             kind = NotCompiledKind.COMPILER_ERROR
         else:
@@ -346,6 +354,16 @@ class _Conversion:
                 caller=self._caller(compiled),
             )
         )
+
+    def _may_be_skipped(self) -> bool:
+        """Whether a break that ended a compile and has no record may have skipped the frame: torch before 2.11.
+
+        A call with fullgraph=True, which raises, leaves the same log, and is less frequent.
+        """
+        version = self._process.torch_version
+        is_known = version is not None and release(version) >= _RECORDS_SKIPS
+        self._facts.has_unclear_skips |= not is_known
+        return not is_known
 
     def _failure(self, compiled: log.LoggedCompile, error: LoggedError, stack: Stack) -> Failure:
         """An error that torch raised; the program has caught it if it compiled more."""
@@ -381,6 +399,8 @@ class _Conversion:
     def _problems(self) -> tuple[Problem, ...]:
         process = self._process
         problems = [Problem("trace", what, why) for what, why in NOT_LOGGED]
+        if self._facts.has_unclear_skips:
+            problems.append(Problem("trace", *_UNCLEAR_SKIPS))
         unread = self._texts.unread.get(process.file)
         if unread:
             problems.append(
@@ -404,6 +424,10 @@ NOT_LOGGED = (
     ),
 )
 """What no trace has: the subject, and what it has instead."""
+_UNCLEAR_SKIPS = (
+    "whether a break that ended a compile was an error of `fullgraph=True`",
+    "torch before 2.11 logs the same for a frame that it skipped",
+)
 
 
 def _with_callers(above: Stack, caller: Stack, stack: Stack) -> Stack:

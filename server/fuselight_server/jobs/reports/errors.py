@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit, NotCompiledKind
-from fuselight.shared.torch_texts import in_user_words, read_reasons
+from fuselight.shared.torch_texts import in_user_words
+from fuselight_server.jobs.trace_log.break_ids import read_registered_reasons
 from fuselight_server.jobs.trace_log.files import LogError
-from fuselight_server.jobs.trace_log.model import AttemptState
+from fuselight_server.jobs.trace_log.model import AttemptState, Payload
 from fuselight_server.jobs.trace_log.payloads import read_text
 
 if TYPE_CHECKING:
@@ -115,7 +116,11 @@ class LoggedError:
     """One line."""
     text: str
     """The traceback, if it was recorded."""
+    payload: Payload
+    chain: tuple[Reason, ...]
+    """As of a graph break, from its message."""
     reason: Reason
+    """Of the last break that was handled; else the first of the chain."""
     exception: str | None
     user_code: str
     """The frames of the user's code, as printed."""
@@ -142,14 +147,16 @@ def read_error(compiled: LoggedCompile) -> LoggedError:
         raised_type = name.rpartition(".")[2]
         exception = raised_type if exception is None or raised_type not in _PYTHONS else exception
     broke = next((item.chain[0] for item in reversed(compiled.breaks)), None)
-    reason = broke or read_reasons(message)[0]
+    chain = read_registered_reasons(message)
+    reason = broke or chain[0]
     first = next((line for line in message.strip().splitlines() if line.strip()), "")
     is_dynamos = exception in {UNSUPPORTED, "UncapturedHigherOrderOpError"}
     shown = reason.title if is_dynamos else f"{exception}: {first.strip()}" if exception else first.strip()
     user_code = text.partition("from user code:")[2].replace(
         "\n   File", "\n  File"
     )  # the first has a blank more
-    return LoggedError(shown[:_LONGEST_MESSAGE], text, reason, exception, user_code)
+    payload = errors[-1].payload if errors else Payload("", 0, 0)
+    return LoggedError(shown[:_LONGEST_MESSAGE], text, payload, chain, reason, exception, user_code)
 
 
 def _text_of(error: CompileError) -> str:
@@ -180,7 +187,7 @@ def read_limit(compiled: LoggedCompile) -> RefusedByLimit | None:
     return RefusedByLimit(
         NotCompiledKind.ACCUMULATED_LIMIT if name.startswith("acc") else NotCompiledKind.RECOMPILE_LIMIT,
         f"{shown} is reached: calls that no cache entry fits run in eager",
-        read_reasons(text)[0].gb_id if text else None,
+        read_registered_reasons(text)[0].gb_id if text else None,
     )
 
 

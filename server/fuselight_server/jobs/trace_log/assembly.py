@@ -103,7 +103,7 @@ _COUNTED = re.compile(
     r"describe_|.*BYTECODE$|.*config$|.*_metadata$|before_|after_|backward_(?:pro|epi)logue$|compiled_f|str$|output_alias_wrapper$|"
     r"runtime_wrapper_orchestration$|dynamo_guards$|expression_created$|inductor_provenance_|graph_execution$|"
     r"inductor_runtime_and_tensor_meta$|dump_file$|link$|guard_added$|propagate_real_tensors|aot_\w+$|"
-    r"dynamo_side_effects$|compiled_autograd_graph_pre_reordering$|compiled_autograd_compile_reasons$"
+    r"inductor_pre_grad_graph$|dynamo_side_effects$|compiled_autograd_graph_pre_reordering$|compiled_autograd_compile_reasons$"
 )
 """Names of records that are known and of which nothing is kept."""
 _GLOG = re.compile(

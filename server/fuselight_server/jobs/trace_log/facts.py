@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuselight.shared.report import Location
-from fuselight.shared.torch_texts import read_reasons
+from fuselight_server.jobs.trace_log.break_ids import read_registered_reasons
 from fuselight_server.jobs.trace_log.model import (
     CacheComponent,
     CacheEvent,
@@ -37,6 +37,8 @@ MAX_FRAMES = 1_000
 """Frames of one stack that are kept: the outermost and the innermost."""
 _RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d{1,9})$")
 _BROKE_AT = re.compile(r"Graph [Bb]reak in user code at (?P<path>.+):(?P<line>\d{1,9})$", re.MULTILINE)
+_REASON = re.compile(r"^(?:Graph Break )?Reason: ", re.MULTILINE)
+"""Torch 2.6 prints the second word alone."""
 _PRINTED_FRAME = re.compile(
     r'^  File "(?P<path>[^"\n]+)", line (?P<line>\d{1,9}), in (?P<function>[^\n]+)(?:\n    (?P<text>[^\n]+))?',
     re.MULTILINE,
@@ -132,12 +134,13 @@ def read_break(text: str, payload: Payload) -> GraphBreak | None:
     if match is None:
         return None
     reason, _, rest = text[match.end() :].partition("\nUser code traceback:\n")
-    reason = reason.partition("Graph Break Reason: ")[2]
+    head = _REASON.search(reason)
+    reason = "" if head is None else reason[head.end() :]
     stack = read_printed_stack(rest.partition("\n\nTraceback (most recent call last)")[0])
     where = Location(match["path"], int(match["line"]))
     if stack and (stack[-1].path, stack[-1].line) == (where.path, where.line):
         where = stack[-1].location
-    return GraphBreak(where, read_reasons(_without_preface(reason)), stack, payload)
+    return GraphBreak(where, read_registered_reasons(_without_preface(reason)), stack, payload)
 
 
 def _without_preface(reason: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.server.programs import breaks, run_in, write
+from tests.support.trace_logs import compiled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -196,3 +197,82 @@ def test_a_program_s_run_gives_the_files_that_it_imports_findings_and_verified_f
     client.idle(2)
     assert breaks(client, uri) == []
     assert any("0 breaks" in title for title in client.lenses(start)), client.lenses(start)
+
+
+UNKEYED = """\
+import torch
+from torch._inductor.async_compile import AsyncCompile
+
+AsyncCompile.cpp_pybinding = lambda *_: lambda *arguments: None  # no C++ compiler: the caches are the same
+
+
+def tripled(x):
+    return x * 3
+
+
+torch.compiler.allow_in_graph(tripled)
+
+
+# fuselight: shifted(f32[4])
+@torch.compile
+def shifted(x):
+    return tripled(x) + 1
+"""
+SHIFTED = 14
+"""0-based line of its first decorator, which a log names; the finding is on the `def`."""
+REASON = (
+    "Unsupported call_function target <function tripled at 0x7f>. \n Function module: model, \n"
+    "Function name: tripled"
+)
+
+
+@pytest.mark.timeout(300)
+def test_what_a_job_compiled_again_has_a_fix_that_two_starts_here_decide(
+    client: Client, folder: Path, tmp_path: Path
+) -> None:
+    uri = run_in(client, folder, UNKEYED)
+    client.idle(1)
+    logs = tmp_path / "run"
+    logs.mkdir()
+    (logs / "dedicated_log_torch_trace_1.log").write_bytes(
+        compiled(path="/cluster/model.py", function=("shifted", SHIFTED + 1), bypass=REASON)
+    )
+    client.request("fuselight/openJob", {"paths": [logs.as_uri()], "source": []})
+    client.until(
+        lambda: [item["code"] for item in client.diagnostics(uri)] == ["FL922"], "the finding of the job"
+    )
+    (finding,) = client.diagnostics(uri)
+    line = finding["range"]["start"]["line"]
+    title = "Give `tripled` a cache key: the hash of its file"
+
+    def offers() -> list[Json]:
+        return [action for action in client.actions(uri, line) if title in action["title"]]
+
+    (offered,) = offers()
+    assert offered["title"] == f"Verify and apply: {title}"
+    assert offered["diagnostics"] == [finding]
+    assert "data" not in offered, "nothing starts twice before it is chosen"
+    at = {"textDocument": {"uri": uri}, "position": {"line": line, "character": 8}}
+    hover = client.request("textDocument/hover", at)["contents"]["value"]
+    assert "Fix, not verified yet" in hover
+
+    since = client.mark()
+    client.ask("workspace/executeCommand", offered["command"])
+    begun = client.notified(
+        "$/progress", lambda params: title in params["value"].get("message", ""), since=since
+    )
+    client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
+    answer = client.notified("window/showMessage", since=since)["message"]
+    assert answer == f"`{title}` was not applied: its verification was canceled."
+
+    since = client.mark()
+    client.ask("workspace/executeCommand", offered["command"])
+    client.notified(
+        "$/progress", lambda params: "second start" in params["value"].get("message", ""), since=since
+    )
+    applied = client.notified("workspace/applyEdit", since=since)
+    assert applied["label"] == f"{title}: the second start reads it from the cache, same results"
+    changed = text_of(UNKEYED, applied["edit"])
+    assert "get_hash_for_files((__file__,))" in changed
+    client.request("fuselight/closeJob", {"job": None})
+    assert offers() == []

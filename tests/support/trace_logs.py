@@ -60,16 +60,22 @@ def compiled(
     process: int = 7,
     rank: int | None = None,
     path: str = "/job/a.py",
+    function: tuple[str, int] = ("f", 3),
+    bypass: str = "",
 ) -> bytes:
-    """The records of a compile from its start to its metrics; it takes a second."""
+    """The records of a compile from its start to its metrics; it takes a second. `bypass`: why it is not cached."""
+    name, line = function
     ranks = {} if rank is None else {"rank": rank}
     options: dict[str, Any] = {"at": at, "process": process, "second": int(start) % 3600, **ranks}
-    metrics = {"co_name": "f", "co_filename": path, "co_firstlineno": 3, "fail_type": None}
+    metrics = {"co_name": name, "co_filename": path, "co_firstlineno": line, "fail_type": None}
     return b"".join(
         (
             event("dynamo", "B", start, **options),
-            record("dynamo_start", {"stack": [{"line": 3, "name": "f", "filename": path}]}, **options),
+            record("dynamo_start", {"stack": [{"line": line, "name": name, "filename": path}]}, **options),
             record("dynamo_output_graph", {}, "class GraphModule:\n    pass", **options),
+            artifact("aotautograd_cache_bypass", json.dumps({"cache_bypass_reason": bypass}), **options)
+            if bypass
+            else b"",
             event("dynamo", "E", start + 1, **options),
             record("compilation_metrics", metrics, **{**options, "second": (int(start) + 1) % 3600}),
         )

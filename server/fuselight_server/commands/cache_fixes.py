@@ -24,15 +24,17 @@ from fuselight_server.fixes.rewrites.cache_keys import (
 )
 from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy
 from fuselight_server.fixes.rewrites.torch_names import supported
-from fuselight_server.fixes.verification.fixer import Attempt, with_attempt_refused
+from fuselight_server.fixes.verification.fixer import Attempt, FixStatus, with_attempt_refused
 from fuselight_server.jobs.caches.model import CauseKind, CureRewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from fuselight.shared.report import Location, Report
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.commands.open import OpenedJob
+    from fuselight_server.commands.warm import StartedTarget
     from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
     from fuselight_server.jobs.caches.model import CacheCause, CacheResult
     from fuselight_server.source.reading import Reading
@@ -53,14 +55,20 @@ class LostCompile:
     result: CacheResult
     cause: CacheCause
 
+    def is_of(self, report: Report) -> bool:
+        """Whether a report has a compile of the function."""
+        where = self.result.location
+        return where is not None and _compiles(report, where)
+
 
 @dataclass
 class CacheFixer:
     """Tries the fixes of one target after each other, each on top of those that passed."""
 
     fixer: Fixer
-    target: TargetRun
-    parts: Sequence[tuple[TargetRun, Report]]
+    target: StartedTarget
+    token: CancelToken
+    parts: Sequence[tuple[StartedTarget, Report]]
     """What fixes are compared for: the target, or the calls of a program."""
     readings: Mapping[str, Reading]
     refused: list[tuple[Finding, RefusedRewrite]] = field(default_factory=list)
@@ -80,12 +88,26 @@ class CacheFixer:
             warm = passed
         self._add_refused(warm)
 
+    async def verified(self, finding: Finding, remedy: Remedy, before: WarmTarget) -> Attempt:
+        """Verify one fix of a finding. `before`: two starts of the text without it."""
+        for lost in lost_compiles(before.lost, before.findings):
+            if any(
+                (known.kind, known.texts) == (remedy.kind, remedy.texts) for known in self._remedies(lost)
+            ):
+                return (await self._attempt(lost, remedy, before))[0]
+        why = _not_needed(before)
+        return Attempt(finding, finding.span.line, remedy, FixStatus.REFUSED, why)
+
+    async def started(self) -> WarmTarget:
+        """Start the text with the fixes so far twice."""
+        return await self._start({})
+
     async def _next_fix(self, warm: WarmTarget, tried: set[tuple[str, int, str]]) -> WarmTarget | None:
         """Try fixes until one passes; returns the two starts of its text."""
-        for lost in lost_compiles(warm):
-            for remedy in self._rewrites(lost):
+        for lost in lost_compiles(warm.lost, warm.findings):
+            for remedy in self._remedies(lost):
                 key = (lost.finding.span.path, lost.finding.span.line, remedy.kind)
-                if isinstance(remedy, RefusedRewrite) or key in tried:
+                if key in tried:
                     continue
                 tried.add(key)
                 attempt, after = await self._attempt(lost, remedy, warm)
@@ -109,36 +131,35 @@ class CacheFixer:
         why = start_refusal(lost, warm, after)
         if why:
             return with_attempt_refused(attempt, why), None
-        effect = "the second start reads it from the cache"
-        return dataclasses.replace(attempt, effect=effect, why=f"{effect}, {attempt.why}", graphs=None), after
+        why = f"the second start reads it from the cache, {attempt.why}"
+        return dataclasses.replace(attempt, effect="", why=why, graphs=None), after
 
-    def _part_of(self, lost: LostCompile) -> tuple[TargetRun, Report]:
+    def _part_of(self, lost: LostCompile) -> tuple[StartedTarget, Report]:
         """The part whose compile it is; else the first one, as the fix is compared for all that run its file."""
-        where = lost.result.location
         for part, report in self.parts:
             names = {part.request.target.name, part.request.target.name.rpartition(".")[2]}
-            if lost.result.function in names or (where is not None and _compiles(report, where)):
+            if lost.result.function in names or lost.is_of(report):
                 return part, report
         return self.parts[0]
 
     async def _start(self, texts: Mapping[str, str]) -> WarmTarget:
-        request = self.fixer.request_with(self.target, texts)
         changed = {**self.fixer.texts, **texts}
         return await start_twice(
-            dataclasses.replace(self.target, request=request),
+            self.target,
+            self.token,
+            self.fixer.request_with(self.target, texts),
             lambda path, line: _line(changed.get(path, self.fixer.text(path)), line),
             {**self.readings, **self.fixer.readings(changed)},
         )
 
     def _rewrites(self, lost: LostCompile) -> Iterator[Remedy | RefusedRewrite]:
-        for candidate in cache_rewrites(lost, self.target.request.target.path, self.fixer.text):
-            if isinstance(candidate, Remedy):
-                yield supported(candidate, self.parts[0][1], self.fixer.text)
-            else:
-                yield candidate
+        return cache_rewrites(lost, self.target.request.target.path, self.parts[0][1], self.fixer.text)
+
+    def _remedies(self, lost: LostCompile) -> Iterator[Remedy]:
+        return (candidate for candidate in self._rewrites(lost) if isinstance(candidate, Remedy))
 
     def _add_refused(self, warm: WarmTarget) -> None:
-        for lost in lost_compiles(warm):
+        for lost in lost_compiles(warm.lost, warm.findings):
             candidates = list(self._rewrites(lost))
             self.unsolved += not any(isinstance(candidate, Remedy) for candidate in candidates)
             self.refused += [
@@ -146,20 +167,69 @@ class CacheFixer:
             ]
 
 
-def lost_compiles(warm: WarmTarget) -> list[LostCompile]:
-    """What the second start did again for a cause on a line, each cause once."""
-    findings = {
-        (finding.span.path, finding.span.line): finding for finding in warm.findings if finding.code == CODE
+async def verify_cache_fix(
+    fixer: Fixer,
+    target: StartedTarget,
+    token: CancelToken,
+    parts: Sequence[tuple[StartedTarget, Report]],
+    *,
+    finding: Finding,
+    remedy: Remedy,
+    before: WarmTarget | None = None,
+) -> tuple[Attempt, WarmTarget]:
+    """Verify one fix of a finding, which may be that of a job: here, too, a second start has to need it.
+
+    `before`: what the last call returned for the same text without a fix, whose two starts serve all its fixes.
+    """
+    caches = CacheFixer(fixer, target, token, parts, {})
+    before = before or await caches.started()
+    return await caches.verified(finding, remedy, before), before
+
+
+def lost_compiles(lost_rows: Iterable[CacheResult], findings: Iterable[Finding]) -> list[LostCompile]:
+    """What was compiled again for a cause on a line that has a finding, each cause once."""
+    of_line = {
+        (finding.span.path, finding.span.line): finding for finding in findings if finding.code == CODE
     }
     lost: dict[tuple[str, int, str], LostCompile] = {}
-    for row in warm.lost:
+    for row in lost_rows:
         for cause in row.causes:
             where = cause.location or row.location
-            finding = findings.get((where.path, where.line)) if where is not None else None
+            finding = of_line.get((where.path, where.line)) if where is not None else None
             if finding is not None and cause.kind in _KINDS:
                 key = (finding.span.path, finding.span.line, cause.text)
                 lost.setdefault(key, LostCompile(finding, row, cause))
     return list(lost.values())
+
+
+def lost_in_job(
+    opened: OpenedJob, findings: Iterable[Finding], locate: Callable[[Location], Location]
+) -> list[LostCompile]:
+    """What a job compiled again for a cause on a line that has a finding. `locate`: from the job's lines to those."""
+    rows = opened.caches.lost if opened.caches is not None else ()
+    return lost_compiles((_located(row, locate) for row in rows), findings)
+
+
+def _located(row: CacheResult, locate: Callable[[Location], Location]) -> CacheResult:
+    causes = (
+        dataclasses.replace(cause, location=locate(cause.location)) if cause.location is not None else cause
+        for cause in row.causes
+    )
+    return dataclasses.replace(
+        row, location=locate(row.location) if row.location is not None else None, causes=tuple(causes)
+    )
+
+
+def _not_needed(warm: WarmTarget) -> str:
+    """Why two starts of the text as it is show nothing that the fix would change."""
+    if warm.state is WarmState.FAILED:
+        failure = warm.report.failures[0].message if warm.report.failures else "it gave no report"
+        return f"the text without the fix cannot be started: {failure}"
+    if warm.state is WarmState.NOTHING_COMPILED:
+        return "two starts of it compile nothing here"
+    if warm.state is WarmState.WARM:
+        return "a second start here reads everything from the caches without it"
+    return "a second start here compiles nothing again for this cause"
 
 
 def start_refusal(lost: LostCompile, before: WarmTarget, after: WarmTarget) -> str:
@@ -182,9 +252,16 @@ def _causes_of(warm: WarmTarget, result: CacheResult) -> list[CacheCause]:
 
 
 def cache_rewrites(
+    lost: LostCompile, target: str, report: Report, read: Callable[[str], str | None]
+) -> Iterator[Remedy | RefusedRewrite]:
+    """The rewrites for a lost compile, with the torch of a report. `target`: the target's file, which gets settings."""
+    for candidate in _candidates(lost, target, read):
+        yield supported(candidate, report, read) if isinstance(candidate, Remedy) else candidate
+
+
+def _candidates(
     lost: LostCompile, target: str, read: Callable[[str], str | None]
 ) -> Iterator[Remedy | RefusedRewrite]:
-    """The rewrites for a lost compile. `target`: the file of the target, which gets settings."""
     cure, where = lost.cause.cure, lost.cause.location or lost.result.location
     if cure is None or where is None:
         return

@@ -215,7 +215,7 @@ class FixedFiles:
         now = [(part, self.fixer.known_report(part) or report) for part, report in parts]
         if any(report.failures for _, report in now):
             return
-        caches = CacheFixer(self.fixer, target_run, now, outcome.readings)
+        caches = CacheFixer(self.fixer, target_run, target_run.token, now, outcome.readings)
         await caches.fix(self._asked)
         self.unsolved += caches.unsolved
         self.refusals += [FindingRefusal(finding, refusal) for finding, refusal in caches.refused]

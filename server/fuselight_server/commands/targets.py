@@ -127,6 +127,10 @@ class TargetRun:
             return dataclasses.replace(measured[0], failures=(failure,))
         return failure_report(asked, failure, self.worker.hello.versions if self.worker.hello else None)
 
+    def with_show(self, show: Callable[[str], None]) -> TargetRun:
+        """The same run, with progress that is shown in another way."""
+        return dataclasses.replace(self, show=show)
+
     def calls(self, report: Report) -> list[TargetRun]:
         """The runs that repeat the calls of the program which gave the inputs; as in `program_calls`."""
         return [self.of_call(request) for request in program_calls(self.request, report)]

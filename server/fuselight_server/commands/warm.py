@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.protocol import LoggedStartRequest
@@ -27,6 +27,7 @@ from fuselight_server.jobs.trace_log.reader import read_jobs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
@@ -40,6 +41,28 @@ if TYPE_CHECKING:
     from fuselight_server.source.reading import Reading
 
 STARTS = ("first start", "second start")
+
+
+class StartedTarget(Protocol):
+    """A target, and the worker that starts it (fixer.FixTarget)."""
+
+    @property
+    def request(self) -> RunRequest:
+        """The run of its text as it is."""
+        ...
+
+    @property
+    def show(self) -> Callable[[str], None]:
+        """Shows progress."""
+        ...
+
+    async def report(self, request: RunRequest) -> Report:
+        """The report of a run, also of one that failed."""
+        ...
+
+    def with_show(self, show: Callable[[str], None]) -> StartedTarget:
+        """The same target, with progress that is shown in another way."""
+        ...
 
 
 class WarmState(Enum):
@@ -169,10 +192,19 @@ async def check_warm(
 
 async def warm_target(target_run: TargetRun, outcome: CheckOutcome) -> WarmTarget:
     """Start one target twice; twice more with each setting that may cure what the second start compiled again."""
-    target = await start_twice(target_run, outcome.sources.line, outcome.readings)
+    target = await start_twice(
+        target_run, target_run.token, target_run.request, outcome.sources.line, outcome.readings
+    )
     tried = []
     for setting, value in _settings_to_try(target).items():
-        again = await start_twice(target_run, outcome.sources.line, outcome.readings, {setting: value})
+        again = await start_twice(
+            target_run,
+            target_run.token,
+            target_run.request,
+            outcome.sources.line,
+            outcome.readings,
+            settings={setting: value},
+        )
         is_unknown = any(problem.stage == "settings" for problem in again.report.problems)
         state = WarmState.FAILED if is_unknown else again.state
         tried.append(TriedCure(setting, value, state, again.lost_seconds))
@@ -189,12 +221,15 @@ def _settings_to_try(target: WarmTarget) -> dict[str, bool]:
 
 
 async def start_twice(
-    target_run: TargetRun,
+    target: StartedTarget,
+    token: CancelToken,
+    request: RunRequest,
     read_line: ReadLine,
     readings: Mapping[str, Reading],
+    *,
     settings: Mapping[str, bool] | None = None,
 ) -> WarmTarget:
-    """Start one target with an empty cache, then with what the first start left in it.
+    """Start one target with an empty cache, then with what the first start left in it. `request`: the run of its text.
 
     `read_line`: a line of the source that runs. `readings`: the files whose ignore comments count.
     """
@@ -203,7 +238,13 @@ async def start_twice(
         reports = []
         for name, log in zip(STARTS, logs, strict=True):
             log.mkdir()
-            reports.append(await _start(target_run, name, log, Path(folder) / "caches", settings or {}))
+            asked = request.of_kind(
+                LoggedStartRequest,
+                log=str(log),
+                cache=str(Path(folder) / "caches"),
+                settings=dict(settings or {}),
+            )
+            reports.append(await token.run(_start(target, asked, name)))
             if reports[-1].failures:
                 return WarmTarget(reports[-1], WarmState.FAILED, None, None, None, None)
         return compare_starts(reports[-1], logs, read_line, readings)
@@ -217,15 +258,9 @@ def compare_starts(
     return _compared(report, jobs, read_line, readings)
 
 
-async def _start(
-    target_run: TargetRun, name: str, log: Path, cache: Path, settings: Mapping[str, bool]
-) -> Report:
-    request = target_run.request.of_kind(
-        LoggedStartRequest, log=str(log), cache=str(cache), settings=dict(settings)
-    )
-    what = "".join(f"{setting.rpartition('.')[2]}: " for setting in settings)
-    shown = dataclasses.replace(target_run, show=lambda text: target_run.show(f"{what}{name}: {text}"))
-    return await shown.report(request)
+async def _start(target: StartedTarget, asked: LoggedStartRequest, name: str) -> Report:
+    what = "".join(f"{setting.rpartition('.')[2]}: " for setting in asked.settings)
+    return await target.with_show(lambda text: target.show(f"{what}{name}: {text}")).report(asked)
 
 
 def _job(log: Path, name: str) -> LoggedJob | None:

@@ -13,6 +13,7 @@ from lsprotocol import types
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.store import recorded_calls
+from fuselight_server.editor.handlers import job_lines
 from fuselight_server.editor.handlers.code_lens import lenses_on
 from fuselight_server.editor.handlers.diagnostics import findings_of
 from fuselight_server.editor.handlers.fix_actions import (
@@ -25,6 +26,7 @@ from fuselight_server.editor.handlers.fix_actions import (
 from fuselight_server.editor.handlers.inputs import input_actions
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, command_for
+from fuselight_server.editor.session.lost_compiles import is_on
 from fuselight_server.source.document import read_source
 
 if TYPE_CHECKING:
@@ -108,9 +110,14 @@ async def _code_actions(server: Server, params: types.CodeActionParams) -> list[
     actions: list[types.CodeAction] = []
     here: list[tuple[Finding, types.Diagnostic]] = []
     for finding, edited in findings_of(server, document.path):
-        if finding.span.line <= last and first <= (finding.span.end_line or finding.span.line):
+        if is_on(finding, document.path, first, last):
             shown = convert.diagnostic(finding, server.view, edited=edited)
             actions += _actions(server, document, finding, shown)
+            here.append((finding, shown))
+    for finding, shown in job_lines.shown_findings(server, document.path):
+        if is_on(finding, document.path, first, last):
+            if all(finding.code != known.code for known, _ in here):
+                actions += _page_actions(server, finding, shown)
             here.append((finding, shown))
     verified = await fix_actions(server, document, params, (shown for _, shown in here))
     if all(action.disabled is not None for action in verified):
@@ -158,6 +165,10 @@ def _actions(
         text_edits = edits.insert_ignore(document.path, text, finding.span.line, finding.code)
         more = f" and {format_count(len(finding.also_at), 'more place')}" if finding.also_at else ""
         yield from _edit(server, f"Ignore {finding.code} on this line{more}", text_edits, shown)
+    yield from _page_actions(server, finding, shown)
+
+
+def _page_actions(server: Server, finding: Finding, shown: types.Diagnostic) -> Iterator[types.CodeAction]:
     page = convert.address(finding)
     if page is not None:
         client = server.state.client

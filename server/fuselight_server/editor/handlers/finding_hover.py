@@ -118,11 +118,11 @@ def markdown(finding: Finding, *, edited: bool) -> str:
     return f"**{plain(convert.message(finding))}** {code}\n\n{explain(ShownFinding(finding, edited))}"
 
 
-def explain_of_job(label: str, finding: Finding, *, edited: bool) -> str:
+def explain_of_job(label: str, shown: ShownFinding) -> str:
     """Say all about a finding of a job, under the name of the job."""
-    code = link(finding.code, convert.address(finding))
-    head = f"*{plain(label)}* **{code}** {plain(convert.message(finding))}"
-    return f"{head}\n\n{explain(ShownFinding(finding, edited))}"
+    code = link(shown.finding.code, convert.address(shown.finding))
+    head = f"*{plain(label)}* **{code}** {plain(convert.message(shown.finding))}"
+    return f"{head}\n\n{explain(shown)}"
 
 
 def _with_code(shown: ShownFinding, parts: Sequence[str]) -> str:

@@ -66,7 +66,8 @@ async def fix_actions(
     # A client asks with the same words for a menu and for a hover, so that only a choice counts as a request to run.
     when = settings.fixes.verify if settings.run == "save" else "choice"
     if when == "cursor" or (when == "menu" and is_menu):
-        fixes.verify_in_background(offers)
+        # Two starts compile everything twice: only a choice asks for that.
+        fixes.verify_in_background(offer for offer in offers if not offer.starts)
     resolves = server.state.client.resolves_actions
     passed, unknown, refused = [], [], []
     for offer in offers:
@@ -74,7 +75,7 @@ async def fix_actions(
         if attempt is None:
             changes = " (changes behavior)" if offer.remedy.fix_class is FixClass.CHANGES else ""
             title = f"Verify and apply: {offer.remedy.title}{changes}"
-            is_resolved = resolves and when != "choice"
+            is_resolved = resolves and when != "choice" and not offer.starts
             unknown.append(_action(server, offer, title, diagnostics, resolves=is_resolved))
         elif attempt.has_passed:
             passed.append(_action(server, offer, title_of(attempt), diagnostics, resolves=resolves))

@@ -77,10 +77,9 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     ]
     findings.sort(key=lambda item: rank(item[0]))
     parts = explanations(await shown_findings(server, snapshot.path, findings)) if findings else []
-    parts += [
-        explain_of_job(job.label, finding, edited=edited)
-        for job, finding, edited in findings_at(server, snapshot.path, line, column)
-    ]
+    for job, finding, edited in findings_at(server, snapshot.path, line, column):
+        (shown,) = await shown_findings(server, snapshot.path, [(finding, edited)])
+        parts.append(explain_of_job(job.label, shown))
     values = values_at(snapshot.captures.values(), snapshot.document, line, column)
     parts += values.parts
     parts += targets(snapshot, line)

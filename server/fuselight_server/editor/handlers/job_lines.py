@@ -30,15 +30,21 @@ _LONGEST_NAME = 30
 
 def diagnostics(server: Server, path: str) -> Iterator[types.Diagnostic]:
     """Yield the findings of open jobs on lines of a file, each with its job as the source."""
+    return (diagnostic for _, diagnostic in shown_findings(server, path))
+
+
+def shown_findings(server: Server, path: str) -> Iterator[tuple[Finding, types.Diagnostic]]:
+    """Yield the findings of open jobs on lines of a file, and how they are shown."""
     view = server.view
     for job in server.state.jobs.values():
         source = visible(f"Fuselight {job.label}")
         for item in job.on(path):
-            diagnostic = convert.diagnostic(item.tracked.now(), view, edited=item.tracked.edited)
+            finding = item.tracked.now()
+            diagnostic = convert.diagnostic(finding, view, edited=item.tracked.edited)
             diagnostic.source = source
             if item.is_of_job_source and not item.tracked.edited:
                 diagnostic.message = OF_JOB_SOURCE + diagnostic.message
-            yield diagnostic
+            yield finding, diagnostic
 
 
 def findings_at(

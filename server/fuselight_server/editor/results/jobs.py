@@ -156,7 +156,7 @@ class JobResult:
         if text is None:
             self.places.drop_file(path)
             return
-        as_read = "\n".join(self._lines_as_read(path))
+        as_read = "\n".join(self.lines_as_read(path))
         for change in SourceDocument(path, as_read).become("\n".join(split_text(text))):
             self.places.change(path, change)
 
@@ -164,11 +164,12 @@ class JobResult:
         """Return lines to where they were if a file has the text again that it had when the job was opened."""
         if path not in self.places.paths():
             return
-        lines = self._lines_as_read(path)
+        lines = self.lines_as_read(path)
         if source.line_count == len(lines) and split_text(source.text) == lines:
             self.places.reset_file(path)
 
-    def _lines_as_read(self, path: str) -> list[str]:
+    def lines_as_read(self, path: str) -> list[str]:
+        """Return the lines of a file as they were when the job was opened; none if it is not here."""
         return self.opened.files.sources.lines(path) or []
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.codec import encode
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.files import disk_text
+from fuselight_server.editor.session.lost_compiles import is_on, lost_in_jobs, rewrites_of
 from fuselight_server.editor.session.program_reports import PROGRAM
 from fuselight_server.editor.session.recent import Recent
 from fuselight_server.editor.session.verified_results import current_text, has_its_texts
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.cache_fixes import LostCompile
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.fixes.rewrites.families import Remedy
+    from fuselight_server.fixes.rewrites.families import Remedy, Rewrites
     from fuselight_server.source.reading import Reading
 
 _NOT_OPEN = "the notebook is not open"
@@ -80,6 +82,8 @@ class FixOffer:
     remedy: Remedy
     before: dict[str, str]
     """The texts of the files that it changes."""
+    starts: bool = False
+    """Whether two starts decide, besides its calls: it is for what a job compiled again."""
 
 
 @dataclass(frozen=True)
@@ -123,15 +127,24 @@ class FixOffers:
         """
         offers: dict[tuple[object, ...], FixOffer] = {}
         refused: dict[RefusedFix, None] = {}
-        for result in self.current_results(path):
-            for finding in await self._findings_of(result):
-                if not _is_on(finding, path, first, last):
-                    continue
-                fixes = await self._fixes_of(result, finding)
-                refused |= dict.fromkeys(fixes.refused)
-                for offer in fixes.offers:
-                    same = (finding.code, finding.span, *sorted(offer.remedy.texts.items()))
-                    offers.setdefault(same, offer)
+        results = self.current_results(path)
+        of_lines = [
+            await self._fixes_of(result, finding)
+            for result in results
+            for finding in await self._findings_of(result)
+            if is_on(finding, path, first, last)
+        ]
+        of_lines += [
+            await self._cache_fixes_of(result, lost)
+            for lost in lost_in_jobs(self._state, path, first, last)
+            for result in results
+            if lost.is_of(result.report)
+        ]
+        for fixes in of_lines:
+            refused |= dict.fromkeys(fixes.refused)
+            for offer in fixes.offers:
+                same = (offer.finding.code, offer.finding.span, *sorted(offer.remedy.texts.items()))
+                offers.setdefault(same, offer)
         for offer in offers.values():
             self._offers.keep(offer.id, offer)
         return LineFixes(tuple(offers.values()), tuple(refused))
@@ -183,7 +196,17 @@ class FixOffers:
 
     async def _fixes_of(self, result: CaptureResult, finding: Finding) -> LineFixes:
         fixer = new_fixer(TextSnapshot.of(self._state, (result,)))
-        fixes = await asyncio.to_thread(_fixes_for, fixer, result, finding)
+        fixes = await asyncio.to_thread(
+            lambda: _fixes_for(fixer, result, finding, fixer.rewrites(finding, result.report))
+        )
+        return self._in_cells(fixes)
+
+    async def _cache_fixes_of(self, result: CaptureResult, lost: LostCompile) -> LineFixes:
+        """The fixes for what a job compiled again, by a target that compiles it here, too."""
+        fixer = new_fixer(TextSnapshot.of(self._state, (result,)))
+        fixes = await asyncio.to_thread(
+            lambda: _fixes_for(fixer, result, lost.finding, rewrites_of(lost, result, fixer), starts=True)
+        )
         return self._in_cells(fixes)
 
     def _in_cells(self, fixes: LineFixes) -> LineFixes:
@@ -236,10 +259,11 @@ def _obstacle(remedy: Remedy) -> str:
     return f"{read_only} is read-only" if read_only is not None else ""
 
 
-def _fixes_for(fixer: Fixer, result: CaptureResult, finding: Finding) -> LineFixes:
+def _fixes_for(
+    fixer: Fixer, result: CaptureResult, finding: Finding, rewrites: Rewrites, *, starts: bool = False
+) -> LineFixes:
     """Make the offers for one finding: tens of milliseconds, off the event loop."""
     offers, blocked = [], []
-    rewrites = fixer.rewrites(finding, result.report)
     for remedy in rewrites.remedies:
         before = {path: text for path in remedy.texts if (text := fixer.text(path)) is not None}
         if before.keys() != remedy.texts.keys():
@@ -248,18 +272,13 @@ def _fixes_for(fixer: Fixer, result: CaptureResult, finding: Finding) -> LineFix
             blocked.append(RefusedRewrite(remedy.kind, remedy.title, why))
         else:
             identity = _identity(result, finding, remedy)
-            offers.append(FixOffer(identity, result.key, result, finding, remedy, before))
+            offers.append(FixOffer(identity, result.key, result, finding, remedy, before, starts))
     kinds = {offer.remedy.kind for offer in offers}
     refused = (rewrite for rewrite in (*blocked, *rewrites.refused) if rewrite.kind not in kinds)
     return LineFixes(
         tuple(offers),
         tuple(RefusedFix(finding, rewrite.kind, rewrite.title, rewrite.words) for rewrite in refused),
     )
-
-
-def _is_on(finding: Finding, path: str, first: int, last: int) -> bool:
-    span = finding.span
-    return span.path == path and span.line <= last and first <= (span.end_line or span.line)
 
 
 def _identity(result: CaptureResult, finding: Finding, remedy: Remedy) -> str:

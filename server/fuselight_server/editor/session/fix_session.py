@@ -165,6 +165,8 @@ class FixSession:
         first: Attempt | None,
         token: CancelToken,
     ) -> Attempt:
+        if offer.starts:
+            return await self._targets.verify_cache_fix(offer, target, fixer, token)
         part = await self._targets.part_for(offer, target, fixer, token)
         if part is None:
             return Attempt(offer.finding, offer.finding.span.line, offer.remedy, FixStatus.REFUSED, _NO_PART)

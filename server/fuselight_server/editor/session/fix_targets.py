@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.owned_folders import new_folder
 from fuselight.shared.report import Rung
 from fuselight_server.commands import fix_parts
+from fuselight_server.commands.cache_fixes import verify_cache_fix
 from fuselight_server.editor.session.fix_offers import TextSnapshot, new_fixer
 from fuselight_server.editor.session.verification_tasks import InterruptedVerificationError
 
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.warm import WarmTarget
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers
     from fuselight_server.editor.session.state import State
     from fuselight_server.editor.session.verification_tasks import VerificationTasks
     from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.fixes.verification.fixer import Fixer
+    from fuselight_server.fixes.verification.fixer import Attempt, Fixer
 
 _MOST_OTHERS = 4
 """Further targets of a changed file that a fix is verified for."""
@@ -64,6 +66,10 @@ class SessionTarget:
     execute: Execute
     show: Callable[[str], None]
 
+    def with_show(self, show: Callable[[str], None]) -> SessionTarget:
+        """The same target, with progress that is shown in another way."""
+        return dataclasses.replace(self, show=show)
+
     async def report(self, request: RunRequest) -> Report:
         """The report of a run. Raises InterruptedVerificationError."""
         return await self.execute(request, lambda progress: self.show(progress.detail or progress.phase))
@@ -87,6 +93,8 @@ class FixTargets:
         """That of the texts of the last verification: other fixes of the same texts need no new run of these."""
         self._parts: tuple[Fixer, list[Part]] | None = None
         """The parts of the program that this fixer is for."""
+        self._starts: tuple[Fixer, WarmTarget] | None = None
+        """What two starts of the text of this fixer showed."""
         self._shown = ""
         """The offer that is verified for them now."""
 
@@ -142,6 +150,20 @@ class FixTargets:
             return target, offer.result.report, offer.finding
         parts = await self._parts_for(offer, target, fixer, token)
         return await asyncio.to_thread(_part_with, offer, fixer, parts)
+
+    async def verify_cache_fix(
+        self, offer: FixOffer, target: SessionTarget, fixer: Fixer, token: CancelToken
+    ) -> Attempt:
+        """Verify a fix that two starts decide: those of the text before serve all fixes of it."""
+        parts = [(target, offer.result.report)]
+        if has_parts(offer.result):
+            parts = await self._parts_for(offer, target, fixer, token)
+        before = self._starts[1] if self._starts is not None and self._starts[0] is fixer else None
+        attempt, before = await verify_cache_fix(
+            fixer, target, token, parts, finding=offer.finding, remedy=offer.remedy, before=before
+        )
+        self._starts = fixer, before
+        return attempt
 
     def close(self) -> None:
         """Delete the results of runs."""

@@ -6,8 +6,6 @@ to be written, each as a whole or not at all.
 
 from __future__ import annotations
 
-import difflib
-import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +17,7 @@ from fuselight_server.commands.cache_fixes import CacheFixer
 from fuselight_server.commands.check import shared_findings
 from fuselight_server.commands.fix_parts import fix_part, parts_of, program_attempts
 from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.separate_fixes import SeparateFix, separate_fixes, unified_lines
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import readings_of, report_each
 from fuselight_server.fixes.rewrites.families import FixClass
@@ -65,6 +64,11 @@ class FixOutcome:
     """The text of each file as it was read, by path: lines of attempts are lines of it."""
     texts: dict[str, str] = field(default_factory=dict)
     """The whole text of each file with the fixes that have passed, by path."""
+
+    @property
+    def separate(self) -> tuple[SeparateFix, ...]:
+        """The diff of each fix that has passed, with the fixes that it needs."""
+        return separate_fixes(self.attempts, self.before)
 
     def verified_fix(self, first: Priority) -> str:
         """Say which fix of the line to fix first has passed and is not written: `Use torch.where: verified`."""
@@ -249,24 +253,21 @@ class FixedFiles:
         return ""
 
     def texts_read(self) -> dict[str, str]:
-        """The text of each file as it was read."""
-        return {path: file.text for path, file in self._files.items() if file is not None}
+        """The text of each file as it was read, or as it was given."""
+        read = {path: file.text for path, file in self._files.items() if file is not None}
+        return {**read, **{path: text for path, text in self._given.items() if path in self.fixer.texts}}
 
     def diff(self) -> str:
         """The unified diff of all fixes that passed."""
         return "".join(line for path in sorted(self.fixer.texts) for line in self._diff_of(path))
 
     def _diff_of(self, path: str) -> Iterator[str]:
-        file, new = self._file(path), self.fixer.texts[path]
-        parts: Iterable[tuple[str, str, str]] = [("", self._text(path) or "", new)]
+        file, fixed = self._file(path), self.fixer.texts[path]
+        parts: Iterable[tuple[str, str, str]] = [("", self._text(path) or "", fixed)]
         if file is not None and path not in self._given:
-            parts = file.parts(new)
-        for part, *texts in parts:
-            name = shown_path(path) + part
-            # Not by `splitlines`, which also splits at form feeds.
-            lines = [list(io.StringIO(text, newline="")) for text in texts]
-            for line in difflib.unified_diff(lines[0], lines[1], f"a/{name}", f"b/{name}"):
-                yield line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
+            parts = file.parts(fixed)
+        for part, old, new in parts:
+            yield from unified_lines(shown_path(path) + part, old, new)
 
     def write(self, outcome: CheckOutcome) -> None:
         """Write the texts. Fixes that share a file with one that cannot be written are not written either."""

@@ -30,8 +30,12 @@ from fuselight.shared.report import (
     Verification,
 )
 from fuselight_server.agents.catalog import TOOLS
-from fuselight_server.agents.tools import traces
+from fuselight_server.agents.tools import patches, traces
+from fuselight_server.base.unified_diff import apply_diff
+from fuselight_server.commands.fix import Attempt, FixOutcome, FixStatus
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.warm import WarmState
+from fuselight_server.explain.findings import findings
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy
 from tests.support.agents import MemoryClient, talk, toolbox_of
 from tests.support.command import AnsweringWorker, run_cli
@@ -529,11 +533,42 @@ def test_candidates_come_as_a_diff_that_applies(project: Path, monkeypatch: pyte
         )
         assert data["diff"] == "".join(expected)
         assert data["diff"] in text
+        _, text = await ask(client, "fix_candidates", paths=["model.py"], codes=["FL2"])
+        assert "no finding has a code that starts with `FL2`: the codes are `GB0170`" in text
         verdict, _ = await ask(client, "verify_patch", diff=data["diff"])
         assert verdict["passed"]
 
     talk(lambda: toolbox_of(project), script)
     assert (project / "model.py").read_text() == TEXT
+
+
+def test_each_of_several_candidates_has_its_own_diff(project: Path) -> None:
+    path = str(project / "model.py")
+    loud = TEXT.replace("    return", "    a = 1\n    b = 2\n    c = 3\n    print(a)\n    return")
+    texts = [
+        loud,
+        loud.replace("    print(x)\n", ""),
+        loud.replace("    print(x)\n", "").replace("    print(a)\n", ""),
+    ]
+    (known,) = findings(scale(project / "model.py", TEXT))
+    attempts = [
+        Attempt(
+            known,
+            number,
+            Remedy("quiet", "Drop the print", FixClass.EXACT, {path: text}),
+            FixStatus.PASSED,
+            "same results",
+            report=report(),
+        )
+        for number, text in enumerate(texts[1:], 1)
+    ]
+    outcome = FixOutcome(CheckOutcome(findings=[known]), attempts, before={path: loud})
+    answer = patches._candidates(outcome, [])
+    assert [(fix["number"], fix["needs"]) for fix in answer.data["fixes"]] == [(1, []), (2, [])]
+    for fix, printed in zip(answer.data["fixes"], ("print(x)", "print(a)"), strict=True):
+        (changed,) = apply_diff(fix["diff"], {"model.py": loud}.get).values()
+        assert changed == loud.replace(f"    {printed}\n", "")
+        assert f"[{fix['number']}] applies alone:\n{fix['diff']}" in answer.text
 
 
 def test_code_without_findings_needs_no_fix(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

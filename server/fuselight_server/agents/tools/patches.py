@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
-from fuselight_server.agents.bounds import bounded_text
+from fuselight_server.agents.bounds import LONGEST_TEXT, bounded_text
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.agents.verdict_schema import VERDICT_SCHEMA
@@ -18,12 +18,13 @@ from fuselight_server.commands.verdict_rows import verdict_lines, verify_data
 from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, VerdictKind, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.fix import Attempt, FindingRefusal, FixOutcome
+    from fuselight_server.commands.separate_fixes import SeparateFix
 
 _MOST_FIXES = 40
 _MOST_REFUSALS = 20
@@ -44,16 +45,24 @@ async def _fix_candidates(session: AgentSession, arguments: dict[str, Any], call
             codes=arguments["codes"],
             changes_behavior=arguments["allow_behavior_changes"],
         )
-        return _candidates(outcome, notices)
+        return _candidates(outcome, [*notices, *_unmatched(outcome, arguments["codes"])])
 
     return await session.works.do("fix_candidates", work, arguments["wait_seconds"], caller)
 
 
 def _candidates(outcome: FixOutcome, notices: list[str]) -> ToolAnswer:
     diff, rest = bounded_text(outcome.diff)
+    passed = outcome.separate
+    numbers = {id(fix.attempt): number for number, fix in enumerate(passed, 1)}
+    rows = [_fix(attempt) for attempt in outcome.attempts[:_MOST_FIXES]]
+    left = LONGEST_TEXT
+    for attempt, row in zip(outcome.attempts, rows, strict=False):
+        if id(attempt) in numbers:
+            row.update(_own_diff(passed[numbers[id(attempt)] - 1], numbers[id(attempt)], left))
+            left -= len(row["diff"])
     refusals = list(dict.fromkeys(map(_refusal, outcome.refusals)))
     data: dict[str, Any] = {
-        "fixes": [_fix(attempt) for attempt in outcome.attempts[:_MOST_FIXES]],
+        "fixes": rows,
         "verified": sum(attempt.has_passed for attempt in outcome.attempts),
         "diff": diff,
         "rest": rest,
@@ -81,6 +90,30 @@ def _fix(attempt: Attempt) -> dict[str, Any]:
     }
 
 
+def _unmatched(outcome: FixOutcome, codes: Sequence[str]) -> Iterator[str]:
+    """That no finding was asked for, which is not that none can be fixed."""
+    known = sorted({finding.code for finding in outcome.checked.findings})
+    if codes and known and not any(code.startswith(tuple(codes)) for code in known):
+        asked, has = (", ".join(f"`{code}`" for code in some) for some in (codes, known))
+        yield f"no finding has a code that starts with {asked}: the codes are {has}"
+
+
+def _own_diff(fix: SeparateFix, number: int, left: int) -> dict[str, Any]:
+    """The diff of one fix; `left`: how long it may be."""
+    is_shown = len(fix.diff) <= left
+    missing = (
+        "it is in the diff of a notebook's fixes"
+        if not fix.diff
+        else "it is too long: name `codes` to get it"
+    )
+    return {
+        "number": number,
+        "diff": fix.diff if is_shown else "",
+        "needs": [need + 1 for need in fix.needs],
+        "diff_missing": "" if is_shown and fix.diff else missing,
+    }
+
+
 def _refusal(refusal: FindingRefusal) -> str:
     span = refusal.finding.span
     return f"{shown_path(span.path)}:{span.line}: {refusal.refusal.title}: {refusal.refusal.reason}"
@@ -93,7 +126,9 @@ def _candidate_lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"{format_count(data['verified'], 'verified fix', 'verified fixes')}. Nothing was written."
     for row in data["fixes"]:
         effect = f"{row['effect']}, " if row["effect"] else ""
-        yield f"{row['path']}:{row['line']}: {row['code']}: {row['title']}: {row['status']}: {effect}{row['why']}"
+        number = f"[{row['number']}] " if "number" in row else ""
+        place = f"{number}{row['path']}:{row['line']}"
+        yield f"{place}: {row['code']}: {row['title']}: {row['status']}: {effect}{row['why']}"
     yield from (
         f"note: {note}" for note in dict.fromkeys(note for row in data["fixes"] for note in row["notes"])
     )
@@ -102,8 +137,21 @@ def _candidate_lines(data: dict[str, Any]) -> Iterator[str]:
         count = format_count(data["without_known_fix"], "finding")
         yield f"{count} without a known fix: write a change, and verify it with `verify_patch`."
     yield from (f"not determined: {problem}" for problem in data["problems"])
+    yield from data["notices"]
+    yield from _own_diff_lines([row for row in data["fixes"] if "number" in row])
     if data["diff"]:
         yield f"The verified fixes together:\n{data['diff']}{data['rest']}"
+
+
+def _own_diff_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The diffs of several fixes: of a single fix, the diff of all is its own."""
+    if len(rows) < 2:  # noqa: PLR2004 - several
+        return
+    yield "Each fix was compared on top of those before it: verify those that you choose with `verify_patch`."
+    for row in rows:
+        needs = ", ".join(f"[{number}]" for number in row["needs"])
+        after = f"after {needs}" if needs else "alone"
+        yield f"[{row['number']}] applies {after}:\n{row['diff']}{row['diff_missing']}"
 
 
 async def _verify_patch(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
@@ -153,8 +201,8 @@ FIX_CANDIDATES = Tool(
     "fix_candidates",
     "Find verified fixes",
     "Try the known changes for findings of files: each is compiled and compared with the code before it, on top of "
-    "those that have passed. Gives the fixes that passed as one unified diff, and why others did not. Nothing is "
-    "written: apply the diff yourself. Takes from some seconds to minutes.",
+    "those that have passed. Gives the fixes that passed as one unified diff and each by itself, and why others did "
+    "not. Nothing is written: apply the diff yourself. Takes from some seconds to minutes.",
     (
         PATHS,
         TARGETS,
@@ -168,7 +216,10 @@ FIX_CANDIDATES = Tool(
         WAIT,
     ),
     {
-        "fixes": list_schema("Each change that was tried, and what became of it"),
+        "fixes": list_schema(
+            "Each change that was tried, and what became of it; a verified fix has its own `diff`, and in `needs` "
+            "the `number` of each fix that has to be applied before it"
+        ),
         "verified": {"type": "integer"},
         "diff": text_schema("The verified fixes together, as a unified diff"),
         "rest": text_schema("What was cut of the diff"),

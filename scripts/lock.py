@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bootstrap import LOCK, ensure_environment
 from node_tools import ROOT, Unavailable
-from ray_tools import RAY_LOCK
+from ring_environments import JUPYTERLAB, RAY, write_lock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +47,7 @@ def main() -> int:
         check=True,
     )
     _lock_ray(python)
+    write_lock(JUPYTERLAB, python, ["--group", "jupyterlab"])
     heavy = re.findall(
         r"^(?:torch|triton|nvidia-[\w-]+)==.*$", LOCK.read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -65,17 +66,7 @@ def _lock_ray(python: Path) -> None:
     )
     if extra is None:
         raise ValueError("pyproject.toml has no extra `ray`")
-    subprocess.run(
-        [
-            *(str(python), "-m", "uv", "pip", "compile", "-", "--universal", "--python-version", "3.10"),
-            *("--generate-hashes", "--no-annotate", "--quiet", "--upgrade"),
-            *("--custom-compile-command", "make lock", "--output-file", str(RAY_LOCK)),
-        ],
-        cwd=ROOT,
-        input=extra[1],
-        text=True,
-        check=True,
-    )
+    write_lock(RAY, python, ["-"], extra[1])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bootstrap import ensure_environment, environment_of
 from editor_tools import ensure_browser, ensure_code_server, ensure_editor_tests
 from node_tools import ROOT, Unavailable, npm_ci
-from ray_tools import ensure_ray
+from ring_environments import JUPYTERLAB, RAY, ensure_packages
 from rings import (
     CORES,
     PROCESSES,
@@ -99,7 +99,7 @@ def ray(environment: Environment, *, shares_machine: bool = False) -> Outcome:
     """Sweeps over a Ray cluster of this machine."""
     if environment.no_torch:
         return Outcome("ray", skipped_because=environment.no_torch)
-    with_ray = replace(environment, python=ensure_ray(environment))
+    with_ray = replace(environment, python=ensure_packages(RAY, environment))
     outcome = pytest_ring(
         "ray", with_ray, [TESTS / "ray"], processes=0, shares_machine=shares_machine, quiet=shares_machine
     )
@@ -145,6 +145,23 @@ def neovim(environment: Environment, *, shares_machine: bool = False) -> Outcome
     )
 
 
+def jupyterlab(environment: Environment, *, shares_machine: bool = False) -> Outcome:
+    """A real JupyterLab in a browser, which is the one of the editor ring."""
+    if environment.no_torch:
+        return Outcome("jupyterlab", skipped_because=environment.no_torch)
+    ensure_editor_tests()
+    ensure_browser()
+    ensure_packages(JUPYTERLAB, environment)
+    return pytest_ring(
+        "jupyterlab",
+        environment,
+        [TESTS / "jupyterlab"],
+        processes=0,
+        shares_machine=shares_machine,
+        quiet=shares_machine,
+    )
+
+
 def gpu(environment: Environment, *, shares_machine: bool = False) -> Outcome:
     """Capture, kernels and benchmarks on a real device."""
     del shares_machine  # it runs last, and alone
@@ -155,7 +172,7 @@ def gpu(environment: Environment, *, shares_machine: bool = False) -> Outcome:
     return pytest_ring("gpu", environment, [TESTS / "gpu"], processes=0)
 
 
-WAITING = ("editor", "ray", "neovim")
+WAITING = ("editor", "ray", "neovim", "jupyterlab")
 """Rings that leave processors unused: they run one after the other, in parallel with those that compute."""
 COMPUTING = frozenset({"worker", "server"})
 RINGS: dict[str, Callable[..., Outcome]] = {
@@ -166,6 +183,7 @@ RINGS: dict[str, Callable[..., Outcome]] = {
     "extension": extension,
     "editor": editor,
     "neovim": neovim,
+    "jupyterlab": jupyterlab,
     "gpu": gpu,
 }
 
@@ -234,14 +252,14 @@ def run_all(names: Sequence[str]) -> list[Outcome]:
     Failures run again once everything else has ended. Raises Unavailable.
     """
     done: dict[str, Outcome] = {}
-    with ThreadPoolExecutor(4) as background:
+    with ThreadPoolExecutor(5) as background:
         # From the start: it waits for the network, and unpacks while pip uses one core.
         fetching: dict[str, Future[Any]] = {}
         if "editor" in names:
             fetching["editor"] = background.submit(fetch_editor)
         environment = ensure_environment(torch=False)
-        if "ray" in names:
-            fetching["ray"] = background.submit(ensure_ray, environment)
+        for packages in (each for each in (RAY, JUPYTERLAB) if each.ring in names):
+            fetching[packages.ring] = background.submit(ensure_packages, packages, environment)
         kept = background.submit(keep_bytecode, environment)
         early = None
         if "unit" in names:

@@ -56,6 +56,10 @@ class AgentSession:
             raise ArgumentError(f"there is no file or folder `{text}`. Paths are relative to {folders}")
         return path
 
+    def run_name(self, name: str) -> str:
+        """The id of a kept benchmark, or the path of a file that has one. Raises ArgumentError."""
+        return str(self.existing(name)) if name.endswith((".json", ".py")) else name
+
     async def permit(self, paths: Iterable[Path], caller: Caller) -> None:
         """Make sure that the code of these paths may run. Raises RefusedCallError."""
         for path in paths:

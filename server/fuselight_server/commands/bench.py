@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit, Failure
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.formatting import format_list
+from fuselight_server.base.store import Store
 from fuselight_server.commands.outcome import TargetBenchmark
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import report_each
+from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.benchmarks.exports import (
     NotReadError,
     OtherTargetError,
     from_json,
     text_of,
 )
-from fuselight_server.explain.benchmarks.history import NotKeptError, run_of
+from fuselight_server.explain.benchmarks.history import NotKeptError, owners, relative, run_of
 from fuselight_server.explain.benchmarks.history_diff import with_earlier_readings
 from fuselight_server.explain.benchmarks.planning import (
     configurations,
@@ -81,12 +84,31 @@ async def measure(
     return outcome, benchmarks
 
 
-def kept_runs(path: str, target: str, before: str, after: str) -> tuple[BenchmarkRun, BenchmarkRun]:
-    """Two kept benchmarks of a target, by their ids or `last`. Nothing is measured. Raises CommandError."""
-    first, second = (_before(name, None, path, target) for name in (before, after))
+def kept_runs(path: str, target: str | None, before: str, after: str) -> tuple[BenchmarkRun, BenchmarkRun]:
+    """Two kept benchmarks of a target, by their ids or `last`. Nothing is measured. Raises CommandError.
+
+    `target`: None for the only target of the file that has any.
+    """
+    name = _only_target(path) if target is None else target.removeprefix(MAIN)
+    first, second = (_before(run, None, path, name) for run in (before, after))
     if first is None or second is None:
         raise CommandError(f"{shown_path(path)}: name two runs, as `last` and an id")
     return first, second
+
+
+def _only_target(path: str) -> str:
+    """The target of a file that has kept benchmarks. Raises CommandError if there are several."""
+    store = Store.of(Path(path))
+    here = relative(store, path)
+    names = sorted({owner.target for _, owner in owners(store) if owner.path == here})
+    if not names:
+        raise CommandError(
+            f"{shown_path(path)} has no benchmarks. Make one with `fuselight bench {shown_path(path)}`."
+        )
+    if len(names) > 1:
+        known = format_list([f"`{name or MAIN}`" for name in names])
+        raise CommandError(f"{shown_path(path)} has benchmarks of {known}: name one of them")
+    return names[0]
 
 
 def _kept(

@@ -35,6 +35,7 @@ from fuselight_server.base.unified_diff import apply_diff
 from fuselight_server.commands.fix import Attempt, FixOutcome, FixStatus
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.warm import WarmState
+from fuselight_server.explain.benchmarks.planning import history_of
 from fuselight_server.explain.findings import findings
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy
 from tests.support.agents import MemoryClient, talk, toolbox_of
@@ -511,6 +512,40 @@ def test_two_files_are_compared_as_a_patch(project: Path, monkeypatch: pytest.Mo
     async def script(client: MemoryClient) -> None:
         data, _ = await ask(client, "compare", before="model.py", after="quiet.py")
         assert (data["kind"], data["verdict"]) == ("files", "same")
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_benchmarks_are_of_the_only_target_that_has_some(project: Path) -> None:
+    path = str(project / "model.py")
+
+    async def script(client: MemoryClient) -> None:
+        names = {"before": "a", "after": "b", "path": "model.py"}
+        history_of(path, "scale").claim()
+        assert "`scale` has no run `a`" in await client.refusal("compare", **names)
+        history_of(path, "").claim()
+        assert "benchmarks of `__main__` and `scale`: name one" in await client.refusal("compare", **names)
+        assert "`__main__` has no run `a`" in await client.refusal("compare", **names, targets=["__main__"])
+
+    talk(lambda: toolbox_of(project), script)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"before": "model.py", "after": "."}, "of two kinds"),
+        (
+            {"before": "last", "after": "last", "path": "model.py"},
+            "model.py has no benchmarks. Make one with",
+        ),
+        ({"before": "/x/y.py", "after": "last", "path": "model.py"}, "outside of the folders"),
+        ({"before": "a", "after": "b", "path": "model.py", "targets": ["f", "g"]}, "single target"),
+        ({"before": "a", "after": "b", "path": "model.py", "targets": ["f"]}, "`f` has no run `a`"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(project: Path, arguments: dict[str, Any], message: str) -> None:
+    async def script(client: MemoryClient) -> None:
+        assert message in await client.refusal("compare", **arguments)
 
     talk(lambda: toolbox_of(project), script)
 

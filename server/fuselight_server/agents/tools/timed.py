@@ -50,7 +50,7 @@ _DEVICE = Argument(
 async def _benchmark(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
     paths = [session.existing(path) for path in arguments["paths"]]
     names = _names(arguments["configurations"], lambda named: configurations(named, compiled=False))
-    against = _against(session, arguments["against"])
+    against = session.run_name(arguments["against"]) if arguments["against"] is not None else None
     await session.permit(paths, caller)
     work_of_call = _WORKS.get(arguments["work"])
     plan = MeasurePlan(
@@ -74,13 +74,6 @@ def _names(given: Sequence[str], check: Callable[[tuple[str, ...]], object]) -> 
     except ConfigurationError as error:
         raise ArgumentError(str(error)) from None
     return tuple(given)
-
-
-def _against(session: AgentSession, name: str | None) -> str | None:
-    """The run to compare with; a file lies within the folders."""
-    if name is not None and name.endswith((".json", ".py")):
-        return str(session.existing(name))
-    return name
 
 
 def _timed_device(name: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.foreign_files import project_root
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
-from fuselight_server.agents.arguments import Argument
+from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.bounds import OFFSET, limit_argument, part_of
 from fuselight_server.agents.finding_data import FINDING_SCHEMA, target_data
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
@@ -104,15 +106,23 @@ def _job_lines(row: dict[str, Any]) -> Iterator[str]:
     yield from (f"note: {note}" for note in row["notes"])
 
 
+def _is_source(path: Path) -> bool:
+    return path.suffix in {".py", SUFFIX}
+
+
 # Comparison
 
 
 async def _compare(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
     before, after = arguments["before"], arguments["after"]
     if arguments["path"] is not None:
-        return _runs(session, arguments)
+        return await asyncio.to_thread(_runs, session, arguments)
     old, new = session.existing(before), session.existing(after)
-    if old.suffix == new.suffix == ".py":
+    if _is_source(old) != _is_source(new):
+        raise ArgumentError(
+            "`before` and `after` are of two kinds: name two files of Python, or two folders with logs"
+        )
+    if _is_source(old):
         await session.permit([old, new], caller)
         return await _files(session, arguments, (old, new), caller)
     check_paths([new], [old])
@@ -146,9 +156,12 @@ async def _files(
 
 def _runs(session: AgentSession, arguments: dict[str, Any]) -> ToolAnswer:
     """Two kept benchmarks of a target."""
-    target = next(iter(arguments["targets"]), "")
+    targets = arguments["targets"]
+    if len(targets) > 1:
+        raise ArgumentError("`targets` names several targets: the benchmarks of a single target are compared")
     path = str(session.existing(arguments["path"]))
-    before, after = kept_runs(path, target, arguments["before"], arguments["after"])
+    names = (session.run_name(arguments[side]) for side in ("before", "after"))
+    before, after = kept_runs(path, next(iter(targets), None), *names)
     difference = compare_runs(before, after)
     changes = changes_in_words(difference, after)
     data: dict[str, Any] = {
@@ -206,7 +219,7 @@ def _cut_rows(rows: dict[ChangeVerdict, list[str]]) -> str:
 
 async def _explain_cache_miss(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
     paths = [session.existing(path) for path in arguments["paths"]]
-    if not any(path.suffix == ".py" for path in paths):
+    if not any(map(_is_source, paths)):
         request = _request(session, arguments["paths"], arguments["source"])
 
         async def read(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
@@ -339,13 +352,13 @@ COMPARE = Tool(
     "compare",
     "Compare two jobs, files or benchmarks",
     "What differs between `before` and `after`. Two folders with logs: findings, graphs, kernels, compile times and "
-    "caches of two jobs. Two .py files: the second is verified as the new text of the first, which runs both. With "
-    "`path`: two kept benchmarks of that file, by their ids or `last`.",
+    "caches of two jobs. Two .py files or notebooks: the second is verified as the new text of the first, which runs "
+    "both. With `path`: two kept benchmarks of that file, by their ids or `last`.",
     (
         Argument(
             "before",
             "string",
-            "A folder with logs, a .py file, or with `path` the id of a benchmark",
+            "A folder with logs, a .py file or notebook, or with `path` the id of a benchmark",
             is_required=True,
         ),
         Argument("after", "string", "The same kind as `before`", is_required=True),
@@ -367,9 +380,9 @@ EXPLAIN_CACHE_MISS = Tool(
     "explain_cache_miss",
     "Explain cache misses",
     "Why compiles were not read from the caches of torch.compile, and what to do. Name logs of a job, which are read; "
-    "or .py files, whose targets are started twice with one fresh cache, which takes minutes.",
+    "or .py files and notebooks, whose targets are started twice with one fresh cache, which takes minutes.",
     (
-        Argument("paths", "strings", "Folders with logs, or .py files", is_required=True),
+        Argument("paths", "strings", "Folders with logs, or .py files and notebooks", is_required=True),
         TARGETS,
         _SOURCES,
         WAIT,

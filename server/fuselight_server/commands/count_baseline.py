@@ -123,7 +123,8 @@ def read(path: Path) -> dict[str, CountEntry]:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise CommandError(
-            f"the baseline {path} cannot be read: {error}. Restore it, or remove it and run the tests again."
+            f"the baseline {path} cannot be read: {error}. Restore it (a merge may have left marks in it), or "
+            "remove it and run the tests again."
         ) from error
     checks = data.get("checks") if isinstance(data, dict) and data.get("schema") == _SCHEMA else None
     try:
@@ -144,6 +145,7 @@ def _items(checks: Any) -> list[tuple[Any, Any]]:
 def write(path: Path, changed: Mapping[str, CountEntry], removed: Collection[str] = ()) -> None:
     """Replace and remove entries of a baseline, and keep the others. Raises CommandError and OSError."""
     place = Path(os.path.realpath(path))
+    place.parent.mkdir(parents=True, exist_ok=True)
     with locked_folder(str(place.parent)):
         entries = {**read(place), **changed}
         kept = {name: encode(entry) for name, entry in sorted(entries.items()) if name not in removed}

@@ -51,6 +51,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Describe the marker, and collect what checks of the session find."""
     config.addinivalue_line("markers", _MARKER_HELP)
+    if config.getini("fuselight_expect"):
+        from fuselight_server.pytest_plugin.expectations import check_setting  # noqa: PLC0415 - few sessions have it
+
+        check_setting(config)
     config.pluginmanager.register(SessionHooks(config), "fuselight-session")
 
 

@@ -5,12 +5,15 @@ Invariant: each check of a test is kept with the test, also one whose calls fail
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from fuselight.capture.calls.observed_calls import (
     ObservedCall,
@@ -23,17 +26,21 @@ from fuselight.shared.report import Location
 from fuselight_server.commands.compile_checks import CompileCheck
 from fuselight_server.pytest_plugin import baselines, expectations
 from fuselight_server.pytest_plugin.compiled import CompileResult
-from fuselight_server.pytest_plugin.stashed import CHECKS, START_VARIABLE
+from fuselight_server.pytest_plugin.keywords import named_arguments
+from fuselight_server.pytest_plugin.stashed import CHECKS, INTERRUPTED, START_VARIABLE, StoppedCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    import pytest
-
     from fuselight_server.pytest_plugin.second_start import SecondStart
 
 _PACKAGE_FILE = "__init__.py"
+_FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - compared with the names of code
+_ARGUMENTS = (
+    "It takes a model and the inputs: put the arguments of one call into a tuple, `(x, y)`, and those of several calls "
+    "into a list of tuples"
+)
 
 
 class Checker:
@@ -51,6 +58,7 @@ class Checker:
     def __repr__(self) -> str:
         return "<fuselight_check>"
 
+    @named_arguments("fuselight_check", f"{_ARGUMENTS}.")
     def __call__(
         self,
         model: Callable[..., Any],
@@ -83,6 +91,7 @@ class Checker:
         try:
             observed = observe(model, calls, roots=roots, caller=caller, settings=settings)
         except BaseException as error:  # noqa: BLE001 - a setting that torch refuses, or a timeout of the test
+            self._note_stop(error, model, caller)
             raise error.with_traceback(self._shown_trace(error))  # noqa: B904 - the same exception
         compiled = CompileResult(
             CompileCheck(observed.report), observed.outputs, self._label(model), len(self._checks) + 1
@@ -92,6 +101,8 @@ class Checker:
         self._results.append(compiled)
         if observed.error is not None:
             compiled.error = observed.error
+            if isinstance(observed.error, TypeError) and is_list_of_arguments(model, inputs):
+                raise TypeError(f"{observed.error}: a list of inputs is several calls. {_ARGUMENTS}.")
             raise observed.error.with_traceback(self._shown_trace(observed.error))
         expectations.of_marker(self._item).check(compiled, "marker of the test")
         if baselines.is_for_all(self._item.config):
@@ -103,6 +114,17 @@ class Checker:
         __tracebackhide__ = True
         baselines.check_baseline(self._item, compiled)
         return compiled
+
+    def _note_stop(self, error: BaseException, model: Callable[..., Any], caller: Location) -> None:
+        """Keep that a check was stopped, by what is no error of its code."""
+        if isinstance(error, (Exception, pytest.skip.Exception)):
+            return
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        self._checks.append(StoppedCheck(self._label(model), reason, caller.path, caller.line))
+        if isinstance(
+            error, (KeyboardInterrupt, pytest.exit.Exception)
+        ):  # pytest makes no report of the test
+            self._item.config.stash.setdefault(INTERRUPTED, {})[self._item.nodeid] = self._checks
 
     def _start_twice(self, compiled: CompileResult) -> SecondStart:
         __tracebackhide__ = True
@@ -175,10 +197,32 @@ def _call_of(inputs: object) -> ObservedCall:
     return ObservedCall((inputs,))
 
 
+def is_list_of_arguments(model: Callable[..., Any], inputs: object) -> bool:
+    """Whether a list that stands for several calls has the arguments of one: each alone is not enough for a call."""
+    if not isinstance(inputs, list) or any(
+        isinstance(entry, (tuple, Mapping, ObservedCall)) for entry in inputs
+    ):
+        return False
+    plain = without_compile(model)
+    try:
+        signature = inspect.signature(getattr(plain, "forward", plain))
+    except (TypeError, ValueError):
+        return False
+    return not _binds(signature, inputs[:1]) and _binds(signature, inputs)
+
+
+def _binds(signature: inspect.Signature, arguments: Sequence[object]) -> bool:
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return False
+    return True
+
+
 def _caller() -> Location:
-    """The innermost line above this module."""
+    """The innermost line outside of this folder."""
     frame = sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack
-    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == _FOLDER:  # noqa: PTH120 - the same
         frame = frame.f_back
     return Location(frame.f_code.co_filename, frame.f_lineno, function=frame.f_code.co_name)
 

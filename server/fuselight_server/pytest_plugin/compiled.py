@@ -7,29 +7,43 @@ from __future__ import annotations
 
 import io
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import Color, Terminal
 from fuselight_server.cli.formats.findings import print_blocks
 from fuselight_server.commands.compile_checks import causing, is_of_size
+from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 from fuselight_server.pytest_plugin.expectations import Expectation
 from fuselight_server.pytest_plugin.finding_lines import finding_line
+from fuselight_server.pytest_plugin.keywords import named_arguments, unknown_name
 from fuselight_server.pytest_plugin.stashed import Explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
     from fuselight_server.commands.compile_checks import CompileCheck
     from fuselight_server.commands.count_baseline import CountEntry
-    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
     from fuselight_server.pytest_plugin.second_start import SecondStart
 
+T = TypeVar("T")
+S = TypeVar("S", bound="_CheckTuple[Any]")
 _MOST_LINES = 5
 """Findings below a failed comparison: pytest shows eight lines of it."""
 _WIDTH = 100
+_ATTRIBUTES = (
+    "graphs",
+    "breaks",
+    "recompiles",
+    "findings",
+    "forecast",
+    "warm",
+    "outputs",
+    "report",
+    "expect",
+)
 CODES = {
     "graphs": ("GB", "FL1", "FL4"),
     "breaks": ("GB", "FL107", "FL404"),
@@ -71,48 +85,51 @@ class Count(int, Explained):
         return self.compiled.finding_lines(CODES[self.what])
 
 
-class Findings(tuple["Finding", ...], Explained):  # noqa: SLOT001 - a tuple with an attribute has no slots
-    """The findings of a check."""
+class _CheckTuple(tuple[T, ...], Explained):  # noqa: SLOT001 - a tuple with an attribute has no slots
+    """What a check has found, as a tuple that explains itself."""
 
     compiled: CompileResult
 
     @classmethod
-    def of(cls, rows: Iterable[Finding], compiled: CompileResult) -> Findings:
-        """Those of a check."""
-        findings = cls(rows)
-        findings.compiled = compiled
-        return findings
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """The code of each: `("GB0059", "FL201")`."""
-        return tuple(finding.code for finding in self)
-
-    def __repr__(self) -> str:
-        """`2 findings of Net: model.py:8: GB0059 ...`."""
-        listed = f": {'; '.join(map(finding_line, self))}" if self else ""
-        return f"{format_count(len(self), 'finding')} of {self.compiled.label}{listed}"
+    def of(cls: type[S], rows: Iterable[Any], compiled: CompileResult) -> S:  # noqa: PYI019 - typing.Self needs Python 3.11
+        """What this check has found."""
+        values = cls(rows)
+        values.compiled = compiled
+        return values
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[tuple[Any, ...]], tuple[Any, ...]]:
         """Travel between processes as a tuple."""
         return tuple, (tuple(self),)
 
     def explanation(self) -> list[str]:
-        """List them."""
+        """List the findings of the check."""
         return self.compiled.finding_lines()
 
 
-class Changes(tuple["ExpectedChange", ...], Explained):  # noqa: SLOT001 - the same
+class Findings(_CheckTuple[Finding]):
+    """The findings of a check."""
+
+    @property
+    def codes(self) -> Codes:
+        """The code of each: `("GB0059", "FL201")`."""
+        return Codes.of((finding.code for finding in self), self.compiled)
+
+    def __repr__(self) -> str:
+        """`2 findings of Net: model.py:8: GB0059 ...`."""
+        listed = f": {'; '.join(map(finding_line, self))}" if self else ""
+        return f"{format_count(len(self), 'finding')} of {self.compiled.label}{listed}"
+
+
+class Codes(_CheckTuple[str]):
+    """The codes of the findings of a check."""
+
+    def __repr__(self) -> str:
+        """`('GB0059',) of Net`."""
+        return f"{tuple(self)!r} of {self.compiled.label}"
+
+
+class Changes(_CheckTuple[ExpectedChange]):
     """Changes of later calls that compile again, and what each costs."""
-
-    compiled: CompileResult
-
-    @classmethod
-    def of(cls, rows: Iterable[ExpectedChange], compiled: CompileResult) -> Changes:
-        """Those of a check."""
-        changes = cls(rows)
-        changes.compiled = compiled
-        return changes
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -134,10 +151,6 @@ class Changes(tuple["ExpectedChange", ...], Explained):  # noqa: SLOT001 - the s
         verb = "compiles" if len(self) == 1 else "compile"
         listed = f": {'; '.join(change.title for change in self)}" if self else ""
         return f"{format_count(len(self), 'change')} that {verb} {self.compiled.label} again{listed}"
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[tuple[Any, ...]], tuple[Any, ...]]:
-        """Travel between processes as a tuple."""
-        return tuple, (tuple(self),)
 
     def explanation(self) -> list[str]:
         """List them, with what to do."""
@@ -164,6 +177,13 @@ class CompileResult:
         """`<check of Net: 2 graphs, 1 break, 0 recompilations>`."""
         return f"<check of {self.label}: {self.check.counts}>"
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError, with the name that was probably meant."""
+        __tracebackhide__ = True
+        if name.startswith("_") or hasattr(type(self), name):
+            return object.__getattribute__(self, name)  # the property's own error
+        raise AttributeError(unknown_name("a check", name, _ATTRIBUTES))
+
     @property
     def report(self) -> Report:
         """Everything that was recorded (docs/report.md)."""
@@ -189,12 +209,14 @@ class CompileResult:
         """All findings, as `fuselight check` shows them."""
         return Findings.of(self.check.findings, self)
 
-    @cached_property
+    @property
     def forecast(self) -> Changes:
         """The changes of a later call that would compile again. Raises RuntimeError if nothing is known of them."""
+        __tracebackhide__ = True
         if not self.check.has_forecast:
+            reason = "nothing was compiled" if not self.graphs else "the calls change what its guards check"
             raise RuntimeError(
-                f"there is no forecast of {self.label}: nothing was compiled, or it changes what its guards check."
+                f"there is no forecast of {self.label}: {reason}. `findings` lists the reasons."
             )
         return Changes.of((change for change in self.check.changes if change.recompiles), self)
 
@@ -211,6 +233,7 @@ class CompileResult:
         """Whether `warm` is known."""
         return "warm" in vars(self)
 
+    @named_arguments("expect()", "It takes numbers by name. Write `graphs=1, breaks=0`.")
     def expect(
         self, *, graphs: int | None = None, breaks: int | None = None, recompiles: int | None = None
     ) -> CompileResult:

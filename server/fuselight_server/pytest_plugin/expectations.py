@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fuselight_server.pytest_plugin.keywords import unknown_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -45,7 +47,7 @@ class Expectation:
         known = [entry.name for entry in fields(cls)]
         for name, value in values.items():
             if name not in known:
-                raise ValueError(f"{place} has no `{name}`. Use {', '.join(known[:-1])} and {known[-1]}.")
+                raise ValueError(unknown_name(place, name, known))
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
                 raise ValueError(f"{place}: `{name}={value!r}` is not a number of {name}. Write 0 or more.")
         return cls(**values)
@@ -97,6 +99,14 @@ def of_marker(item: pytest.Item) -> Expectation:
             f"@pytest.mark.{_MARKER} expects nothing. Give it numbers, as in `graphs=1, breaks=0`, or set `{_SETTING}`."
         )
     return expectation
+
+
+def check_setting(config: pytest.Config) -> None:
+    """Raise pytest.UsageError if `fuselight_expect` cannot be read, whichever tests run."""
+    try:
+        of_setting(config)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def of_setting(config: pytest.Config) -> Expectation:

@@ -65,7 +65,7 @@ def failed_check(error: BaseException, checks: Sequence[CompileResult]) -> Compi
 def _is_named(check: CompileResult, text: str) -> bool:
     """Whether the text has a number, the findings or the forecast of a check, as their reprs name it."""
     name = re.escape(check.label)
-    return re.search(rf"(\d (\w+) of|<check of|that compiles?) {name}(?![#\w.])", text) is not None
+    return re.search(rf"(\d (\w+) of|\) of|<check of|that compiles?) {name}(?![#\w.])", text) is not None
 
 
 def _codes_of(error: BaseException) -> tuple[str, ...]:

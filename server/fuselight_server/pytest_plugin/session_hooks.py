@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fuselight_server.pytest_plugin.stashed import INTERRUPTED, RECORD
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fuselight_server.pytest_plugin.session_results import SessionResults
 
-RECORD = "fuselight"
-"""The attribute of a test report that has the record of its checks."""
 _STALE = "fuselight_stale"
 _FAILED = (".fuselight", "tests.json")
 _BASELINE = "fuselight-tests.json"
@@ -29,6 +29,7 @@ class SessionHooks:
         self._config = config
         self._reports: list[pytest.TestReport] = []
         self._ran: set[str] = set()
+        self._not_passed: set[str] = set()
         self._gone: set[str] = set()
         """Names that earlier sessions have kept of tests that do not exist any more."""
         self._lines: list[str] = []
@@ -44,6 +45,10 @@ class SessionHooks:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record of a test."""
         self._ran.add(report.nodeid)
+        if report.outcome != "passed":
+            self._not_passed.add(report.nodeid)  # its teardown may fail after its checks were compared
+        elif report.when == "setup":
+            self._not_passed.discard(report.nodeid)  # it is tried again
         if hasattr(report, RECORD):
             self._reports.append(report)
 
@@ -57,7 +62,12 @@ class SessionHooks:
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             output[_STALE] = sorted(self._gone)
-        elif self._reports or self._has_options() or (self._ran and self._has_kept()):
+        elif (
+            self._reports
+            or INTERRUPTED in self._config.stash
+            or self._has_options()
+            or (self._ran and self._has_kept())
+        ):
             self._lines = self._finish().lines(is_full=bool(self._config.getoption("fuselight")))
 
     def _finish(self) -> SessionResults:
@@ -65,8 +75,10 @@ class SessionHooks:
 
         results = SessionResults(self._ran, self._gone)
         for report in self._reports:
-            results.add(report, getattr(report, RECORD))
-        results.finish(self._config)
+            results.add(report.nodeid, report.outcome, getattr(report, RECORD))
+        for test, checks in self._config.stash.get(INTERRUPTED, {}).items():
+            results.add_interrupted(self._config, test, checks)
+        results.finish(self._config, self._not_passed)
         return results
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

@@ -23,11 +23,15 @@ from fuselight_server.commands.sources import shown_path
 from fuselight_server.pytest_plugin import baselines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import pytest
 
+    from fuselight_server.pytest_plugin.stashed import Counted, StoppedCheck
+
 _SCHEMA = 1
+_INTERRUPTED = "interrupted"
+"""The outcome of a test of which pytest makes no report."""
 
 
 @dataclass
@@ -49,38 +53,51 @@ class SessionResults:
     """What earlier sessions have kept of tests that do not exist any more: entries of the baseline, failed tests."""
     tests: dict[str, _TestRecord] = field(default_factory=dict)
     failed: dict[str, FailedCompileTest] = field(default_factory=dict)
-    entries: dict[str, CountEntry] = field(default_factory=dict)
+    entries: dict[str, dict[str, CountEntry]] = field(default_factory=dict)
+    """By test, what it would change in the baseline."""
     notes: list[str] = field(default_factory=list)
 
-    def add(self, report: pytest.TestReport, record: dict[str, Any]) -> None:
-        """Take the record of a test report. Of a test that is tried again, the last try counts."""
-        test = report.nodeid
-        self.tests[test] = _TestRecord(test, report.outcome, record["checks"])
+    def add(self, test: str, outcome: str, record: dict[str, Any]) -> None:
+        """Take the record of a test. Of a test that is tried again, the last try counts."""
+        self.tests[test] = _TestRecord(test, outcome, record["checks"])
         self.failed.pop(test, None)
         if record["failed"] is not None:
             self.failed[test] = decode(FailedCompileTest, record["failed"])
-        if report.outcome == "passed":
-            self.entries.update({key: decode(CountEntry, entry) for key, entry in record["baseline"].items()})
+        self.entries[test] = {key: decode(CountEntry, entry) for key, entry in record["baseline"].items()}
 
-    def finish(self, config: pytest.Config) -> None:
-        """Write what the session leaves."""
-        self._write_baseline(config)
+    def add_interrupted(
+        self, config: pytest.Config, test: str, checks: Sequence[Counted | StoppedCheck]
+    ) -> None:
+        """Take the checks of a test that did not end."""
+        from fuselight_server.pytest_plugin.records import are_listed, record_of  # noqa: PLC0415 - checks ran here
+
+        self.tests[test] = _TestRecord(
+            test, _INTERRUPTED, record_of(test, checks, (), is_listed=are_listed(config))["checks"]
+        )
+
+    def finish(self, config: pytest.Config, not_passed: Collection[str]) -> None:
+        """Write what the session leaves; a test that did not pass leaves the baseline as it is."""
+        passed = [entries for test, entries in self.entries.items() if test not in not_passed]
+        self._write_baseline(config, {key: entry for entries in passed for key, entry in entries.items()})
         self._keep_failed(config)
         self._write_report(config)
 
-    def _write_baseline(self, config: pytest.Config) -> None:
-        if not self.entries and not self.gone:
+    def _write_baseline(self, config: pytest.Config, entries: dict[str, CountEntry]) -> None:
+        if not entries and not self.gone:
             return  # the file is not read where nothing in it is used
         path, is_update = baselines.path_of(config), bool(config.getoption(baselines.UPDATE))
         try:
             known = count_baseline.read(path)
             stale = self.gone & known.keys()
             removed = stale if is_update else set()
-            if self.entries or removed:
-                count_baseline.write(path, self.entries, removed)
-                self.notes.append(_written(path, known, self.entries, removed))
-        except (OSError, CommandError) as error:
+            if entries or removed:
+                count_baseline.write(path, entries, removed)
+                self.notes.append(_written(path, known, entries, removed))
+        except CommandError as error:
             self.notes.append(f"the baseline was not written: {error}")
+            return
+        except OSError as error:
+            self.notes.append(_unwritten("the baseline", path, error))
             return
         if stale - removed:
             count = format_count(len(stale), "entry", "entries")
@@ -119,7 +136,7 @@ class SessionResults:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, f"{json.dumps(data, indent=2)}\n".encode(), mode=0o644)
         except OSError as error:
-            self.notes.append(f"the report {name} was not written: {error}")
+            self.notes.append(_unwritten("the report", path, error))
 
     def lines(self, *, is_full: bool) -> list[str]:
         """The lines of the terminal's section: every check, if `is_full`, and the notes."""
@@ -132,13 +149,19 @@ class SessionResults:
                 yield f"  {check['name']}: {check['summary']}"
                 yield from (f"    {line}" for line in check["lines"])
         checks = [check for record in self.tests.values() for check in record.checks]
-        if not checks:
+        completed = [check for check in checks if check["stopped"] is None]
+        if not completed:
             yield "no check was completed"
             return
-        broken = sum(check["breaks"] > 0 for check in checks)
-        again = sum(check["recompiles"] > 0 for check in checks)
+        broken = sum(check["breaks"] > 0 for check in completed)
+        again = sum(check["recompiles"] > 0 for check in completed)
+        stopped = f", {len(checks) - len(completed):,} stopped" if len(checks) > len(completed) else ""
         counted = f"{format_count(len(checks), 'check')} in {format_count(len(self.tests), 'test')}"
-        yield f"{counted}: {broken} with graph breaks, {again} with recompilations"
+        yield f"{counted}: {broken} with graph breaks, {again} with recompilations{stopped}"
+
+
+def _unwritten(what: str, path: Path, error: OSError) -> str:
+    return f"{what} `{shown_path(str(path))}` was not written: {error.strerror or error}"
 
 
 def _written(
@@ -152,6 +175,8 @@ def _written(
 
 def gone_tests(config: pytest.Config, items: Iterable[pytest.Item]) -> set[str]:
     """What earlier sessions have kept of tests that do not exist any more."""
+    if config.getoption("lf", default=False):
+        items = ()  # pytest does not collect the tests of a file that did not fail
     with contextlib.suppress(CommandError):  # each check says so
         entries = baselines.entries_of(config)
         kept = [failed.test for failed in read_failed(Store.at(config.rootpath))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import pytest
@@ -26,9 +27,25 @@ class Counted(Protocol):
         ...
 
 
-CHECKS: pytest.StashKey[list[Counted]] = pytest.StashKey()
+RECORD = "fuselight"
+"""The attribute of a test report that has the record of its checks."""
+
+
+@dataclass(frozen=True)
+class StoppedCheck:
+    """A check that something other than its code ended: a timeout, Ctrl-C. Nothing is known of its numbers."""
+
+    label: str
+    reason: str
+    path: str
+    line: int
+
+
+CHECKS: pytest.StashKey[list[Counted | StoppedCheck]] = pytest.StashKey()
 """The checks of a test item, in order, until its teardown ends."""
 
+INTERRUPTED: pytest.StashKey[dict[str, list[Counted | StoppedCheck]]] = pytest.StashKey()
+"""In the configuration: the checks of tests by their names, of which pytest makes no report, as Ctrl-C ended them."""
 
 START_VARIABLE = "FUSELIGHT_PYTEST_START"
 """In a test that another one has started for its caches: what it is asked for, as JSON."""

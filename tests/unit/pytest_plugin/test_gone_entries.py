@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from fuselight_server.commands.count_baseline import NAME
+from fuselight_server.commands import count_baseline
+from fuselight_server.commands.count_baseline import NAME, CountEntry
 from fuselight_server.pytest_plugin import session_hooks
-from fuselight_server.pytest_plugin.session_results import gone_entries
+from fuselight_server.pytest_plugin.session_results import gone_entries, gone_tests
 
 KEPT = ("test_a.py::test_one", "test_a.py::test_one#2", "test_a.py::test_old[4]", "test_b.py::test_two")
 
@@ -39,3 +42,18 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
 
 def test_the_light_module_knows_the_name_of_the_baseline() -> None:
     assert session_hooks._BASELINE == NAME
+
+
+def test_a_session_of_the_last_failures_knows_only_files_that_are_gone(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").touch()
+    count_baseline.write(tmp_path / NAME, dict.fromkeys(KEPT, CountEntry(1, 0, 0)))
+    item = SimpleNamespace(nodeid="test_a.py::test_one", get_closest_marker=lambda _: None)
+    for is_last_failed, gone in ((True, {KEPT[3]}), (False, {KEPT[2], KEPT[3]})):
+        config = SimpleNamespace(
+            getoption=lambda name, default=None, value=is_last_failed: value if name == "lf" else default,
+            getini=lambda _: "",
+            rootpath=tmp_path,
+            args=["."],
+            stash=pytest.Stash(),
+        )
+        assert gone_tests(cast("Any", config), [cast("Any", item)]) == gone

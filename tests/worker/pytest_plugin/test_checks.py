@@ -238,6 +238,51 @@ def test_marker_empty(fuselight_check):
     pass
 
 
+def test_unknown_number(fuselight_check):
+    fuselight_check(Smooth(), (X,)).expect(graph=1)
+
+
+def test_number_without_a_name(fuselight_check):
+    fuselight_check(Smooth(), (X,)).expect(1)
+
+
+def test_unknown_setting(fuselight_check):
+    fuselight_check(Smooth(), (X,), dynamics=True)
+
+
+def test_unknown_attribute(fuselight_check):
+    fuselight_check(Smooth(), (X,)).graph_breaks
+
+
+def test_arguments_without_a_tuple(fuselight_check):
+    fuselight_check(torch.add, X, X)
+
+
+def test_arguments_in_a_list(fuselight_check):
+    fuselight_check(lambda x, y: x + y, [X, X])
+
+
+def test_unknown_mode(fuselight_check):
+    fuselight_check(Smooth(), (X,), mode="fastest")
+
+
+def test_unknown_option(fuselight_check):
+    fuselight_check(Smooth(), (X,), options={"max_autotun": True})
+
+
+def test_known_mode(fuselight_check):
+    assert fuselight_check(Smooth(), (X,), mode="max-autotune").graphs == 1
+    assert fuselight_check(Smooth(), (X,), options={"max-autotune": True}).graphs == 1
+
+
+def test_codes(fuselight_check):
+    assert fuselight_check(Chatty(), (X,)).findings.codes == ()
+
+
+def test_no_forecast(fuselight_check):
+    fuselight_check(lambda x: x, (1,)).forecast
+
+
 class TestOld(unittest.TestCase):
     @pytest.fixture(autouse=True)
     def take(self, fuselight_check):
@@ -259,6 +304,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> PytestRun:
     "test",
     [
         "test_numbers",
+        "test_known_mode",
         "test_forms_of_inputs",
         "test_settings",
         "test_others_do_not_count",
@@ -298,7 +344,25 @@ BREAK = "model.py:13: GB0059 graph break: `print` cannot be traced"
             "ValueError: `Chatty` is compiled already, so `dynamic` would have no effect.",
         ),
         ("test_marker_alone", "@pytest.mark.fuselight has no effect"),
-        ("test_marker_typo", "@pytest.mark.fuselight has no `graph`. Use graphs, breaks and recompiles."),
+        ("test_marker_typo", "@pytest.mark.fuselight has no `graph`. Did you mean `graphs`?"),
+        ("test_unknown_number", "TypeError: expect() has no `graph`. Did you mean `graphs`?"),
+        (
+            "test_number_without_a_name",
+            "TypeError: expect(): too many positional arguments. It takes numbers",
+        ),
+        ("test_unknown_setting", "TypeError: fuselight_check has no `dynamics`. Did you mean `dynamic`?"),
+        ("test_unknown_attribute", "AttributeError: a check has no `graph_breaks`. Did you mean `breaks`?"),
+        (
+            "test_arguments_without_a_tuple",
+            "TypeError: fuselight_check: too many positional arguments. It takes",
+        ),
+        ("test_unknown_mode", "ValueError: torch.compile has no mode `fastest`. Its modes are default, "),
+        (
+            "test_unknown_option",
+            "ValueError: torch.compile has no option `max_autotun`. Did you mean `max_autotune`?",
+        ),
+        ("test_codes", BREAK),
+        ("test_no_forecast", "RuntimeError: there is no forecast of <lambda>: nothing was compiled."),
         ("test_marker_empty", "@pytest.mark.fuselight expects nothing."),
     ],
 )
@@ -330,6 +394,19 @@ def test_failure_of_one_check_shows_no_other(ran: PytestRun) -> None:
 def test_all_numbers_that_differ_are_named(ran: PytestRun) -> None:
     assert "2 graphs of Chatty, expected 1; 1 break of Chatty, expected 0" in ran.section("test_expect")
     assert "2 graphs of Chatty, expected 1 (marker of the test)" in ran.section("test_marked_wrong")
+
+
+def test_a_list_that_has_the_arguments_of_one_call_is_explained(ran: PytestRun) -> None:
+    text = ran.section("test_arguments_in_a_list")
+    assert "missing 1 required positional argument: 'y': a list of inputs is several calls." in text
+    assert "put the arguments of one call into a tuple, `(x, y)`" in text
+
+
+@pytest.mark.parametrize("test", ["test_unknown_number", "test_no_forecast", "test_unknown_attribute"])
+def test_an_error_of_a_check_is_shown_at_the_line_of_the_test(ran: PytestRun, test: str) -> None:
+    text = ran.section(test)
+    assert "pytest_plugin" not in text
+    assert "functools.py" not in text
 
 
 def test_an_exception_is_shown_without_the_compiler(ran: PytestRun) -> None:

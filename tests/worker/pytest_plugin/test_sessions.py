@@ -128,3 +128,98 @@ def test_a_session_without_checks(tmp_path: Path, option: str) -> None:
         assert "no check was completed" in ran.section("Fuselight")
     else:
         assert json.loads((tmp_path / "r.json").read_text()) == {"schema": 1, "tests": []}
+
+
+STOPPED = """\
+import pytest
+import torch
+
+
+@torch._dynamo.disable
+def stop(how):
+    how()
+
+
+def stopping(x, how):
+    y = x + 1
+    stop(how)
+    return y
+
+
+def timeout():
+    pytest.fail("Timeout (>1.0s)")
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def half(fuselight_check):
+    return fuselight_check(lambda x: x * 2, (torch.ones(2),))
+
+
+def test_timeout(fuselight_check):
+    half(fuselight_check)
+    fuselight_check(stopping, (torch.ones(2), timeout))
+
+
+@pytest.mark.xfail(strict=True)
+def test_known(fuselight_check):
+    assert half(fuselight_check).graphs == 2
+
+
+@pytest.fixture
+def broken():
+    yield
+    raise OSError("teardown")
+
+
+def test_teardown(fuselight_check, broken):
+    half(fuselight_check)
+
+
+def test_interrupted(fuselight_check):
+    half(fuselight_check)
+    fuselight_check(stopping, (torch.ones(2), interrupt))
+
+
+def test_never(fuselight_check):
+    half(fuselight_check)
+"""
+
+
+def test_what_does_not_end_is_listed_and_only_what_passes_is_kept(tmp_path: Path) -> None:
+    settings = "[pytest]\nfuselight_baseline = new/folder/baseline.json\n"
+    write_files(tmp_path, {"test_stops.py": STOPPED, "pytest.ini": settings})
+    ran = run_pytest(tmp_path, "--fuselight", "--fuselight-report", "report.json")
+    section = ran.section("Fuselight")
+    for name, reason in (("timeout", "Timeout (>1.0s)"), ("interrupted", "KeyboardInterrupt")):
+        first = f"test_stops.py::test_{name}\n  <lambda>: 1 graph, 0 breaks, 0 recompilations\n"
+        assert f"{first}  stopping: stopped: {reason}" in section
+    assert "6 checks in 4 tests: 0 with graph breaks, 0 with recompilations, 2 stopped" in section
+    assert "baseline" not in section  # no test has passed
+    assert not (tmp_path / "new").exists()
+    assert read_failed(Store.at(tmp_path)) == ()  # an expected failure is not shown in the editor
+    outcomes = {
+        test["test"].partition("::test_")[2]: (
+            test["outcome"],
+            [check["stopped"] for check in test["checks"]],
+        )
+        for test in json.loads((tmp_path / "report.json").read_text())["tests"]
+    }
+    assert outcomes == {
+        "timeout": ("failed", [None, "Timeout (>1.0s)"]),
+        "known": ("skipped", [None]),
+        "teardown": ("passed", [None]),
+        "interrupted": ("interrupted", [None, "KeyboardInterrupt"]),
+    }
+    passed = run_pytest(tmp_path, "-k", "never")
+    assert "baseline new/folder/baseline.json: 1 entry added" in passed.section("Fuselight")
+
+
+def test_a_wrong_setting_is_an_error_of_the_session(tmp_path: Path) -> None:
+    settings = "[pytest]\nfuselight_expect = graphs=1 breaks\n"
+    write_files(tmp_path, {"test_plain.py": "def test_it():\n    pass\n", "pytest.ini": settings})
+    ran = run_pytest(tmp_path)
+    assert ran.code == pytest.ExitCode.USAGE_ERROR
+    assert "fuselight_expect: `breaks` is not a name with a number. Write `graphs=1 breaks=0`." in ran.output

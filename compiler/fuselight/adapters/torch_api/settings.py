@@ -190,6 +190,11 @@ def inductor_options() -> dict[str, Any]:
     return {name: value for name, value in copied().items() if name in names}
 
 
+def inductor_modes() -> tuple[str, ...]:
+    """The modes of torch.compile."""
+    return tuple(torch._inductor.list_mode_options())
+
+
 def refused_type(name: str, value: Any) -> str:
     """The type that one of Inductor's options must have, where torch.compile would refuse `value`; else empty."""
     config: Any = importlib.import_module("torch._inductor.config")

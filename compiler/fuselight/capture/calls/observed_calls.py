@@ -7,6 +7,7 @@ are the caller's: nothing of them is changed.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import inspect
 import os
 import time
@@ -20,6 +21,7 @@ import torch
 from fuselight.adapters.environment import environment, versions
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.adapters.torch_api.dynamo.isolation import isolated_compiles
+from fuselight.adapters.torch_api.settings import inductor_modes, inductor_options
 from fuselight.adapters.torch_api.structured_log import without_other_handlers
 from fuselight.capture.calls.calls import compiled_form, module_of
 from fuselight.capture.calls.logged_compiles import logged_compiles
@@ -133,6 +135,28 @@ _COMPILER = tuple(f"{_TORCH}{name}{os.sep}" for name in ("_dynamo", "_inductor",
 _MACHINERY = (inspect.getfile(torch.nn.Module), f"{_TORCH}_utils_internal.py", f"{_TORCH}__init__.py")
 
 
+def _check_unused(settings: Mapping[str, Any]) -> None:
+    """Raise ValueError for a mode or an option that torch.compile would refuse, although nothing is generated."""
+    mode, options = settings.get("mode"), settings.get("options") or {}
+    if mode is not None and options:
+        raise ValueError("torch.compile takes a mode or options, and not both. Leave one of them out.")
+    if mode is not None and mode not in inductor_modes():
+        raise ValueError(f"torch.compile has no mode `{mode}`. Its modes are {', '.join(inductor_modes())}.")
+    known = inductor_options() if options else {}
+    for name in options:
+        attribute = str(name).replace("-", "_")
+        if attribute not in known and attribute not in _BACKEND_OPTIONS:
+            near = difflib.get_close_matches(attribute, known, 1)
+            hint = (
+                f"Did you mean `{near[0]}`?" if near else "`torch._inductor.list_options()` has all of them."
+            )
+            raise ValueError(f"torch.compile has no option `{name}`. {hint}")
+
+
+_BACKEND_OPTIONS = frozenset({"guard_filter_fn", "use_aoti"})
+"""Options that torch.compile takes out before the backend sees them."""
+
+
 @dataclass
 class _Observation:
     """The records of one `observe`."""
@@ -189,6 +213,8 @@ class _Observation:
                 f"`{compiled_name(self.function)}` is compiled already, so {names} would have no effect. "
                 "Pass the object before torch.compile, or leave the settings out."
             )
+        if self.settings.get("backend") is None:
+            _check_unused(self.settings)
         function: Callable[..., Any] = torch.compile(self.function, **self.settings)
         return function
 

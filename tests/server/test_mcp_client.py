@@ -20,6 +20,7 @@ from fuselight_server.agents.catalog import TOOLS
 from fuselight_server.base.unified_diff import apply_diff
 from tests.support.agent_cure import cure, finished
 from tests.support.live_worker import wait_gone
+from tests.support.prepared import prepared_interpreter
 
 mcp = pytest.importorskip("mcp")
 pytestmark = pytest.mark.torch
@@ -53,8 +54,9 @@ PATIENCE = 120.0
 Call = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
-def command(*options: str) -> list[str]:
-    return [sys.executable, "-m", "fuselight_server", "mcp", "--python", sys.executable, *options]
+def command(*options: str, python: str | None = None) -> list[str]:
+    python = python or prepared_interpreter()
+    return [sys.executable, "-m", "fuselight_server", "mcp", "--python", python, *options]
 
 
 def environment() -> dict[str, str]:
@@ -62,12 +64,16 @@ def environment() -> dict[str, str]:
 
 
 def converse(
-    folder: Path, script: Callable[[Any, Call], Awaitable[None]], *options: str, **client: Any
+    folder: Path,
+    script: Callable[[Any, Call], Awaitable[None]],
+    *options: str,
+    python: str | None = None,
+    **client: Any,
 ) -> None:
     """Run a script with the official client, and with a function that calls a tool which succeeds."""
 
     async def run() -> None:
-        program, *arguments = command(*options)
+        program, *arguments = command(*options, python=python)
         server = mcp.StdioServerParameters(command=program, args=arguments, cwd=folder, env=environment())
         async with mcp.Client(server, read_timeout_seconds=PATIENCE, **client) as connected:
 
@@ -138,7 +144,8 @@ def test_a_client_with_a_handshake_gets_a_verified_fix(tmp_path: Path) -> None:
         with pytest.raises(mcp.MCPError, match="did you mean check"):
             await client.call_tool("chek", {})
 
-    converse(tmp_path, script, "--allow-run", mode="legacy")
+    # A worker that has to import torch first: the progress of one that is ready may never show.
+    converse(tmp_path, script, "--allow-run", python=sys.executable, mode="legacy")
 
 
 @pytest.mark.parametrize("end", ["closed stdin", signal.SIGTERM])

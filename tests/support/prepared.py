@@ -1,4 +1,4 @@
-"""Workers and servers whose imports are done: forks of one process (zygote.py) instead of fresh interpreters.
+"""Workers, servers and programs whose imports are done: forks of one process (zygote.py) instead of fresh interpreters.
 
 For tests that are not about the start of a process. Where the variables differ from those of the zygote, and where a
 system has no fork, the process is started as users start it.
@@ -28,15 +28,19 @@ ROOT = Path(__file__).parents[2]
 _STUB = """\
 #!{python} -IS
 import json, os, signal, socket, sys
-if sys.argv[1:] == {arguments!r}:
+given = sys.argv[1:]
+if {condition}:
+    names = [name for name in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + name)]
+    numbers = [number for number in map(int, names) if os.get_inheritable(number)]
+    request = {{"folder": os.getcwd(), "variables": dict(os.environ), "numbers": numbers}}
+    request.update(arguments=given, executable=os.path.abspath(sys.argv[0]))
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect({path!r})
-    request = {{"folder": os.getcwd(), "variables": dict(os.environ)}}
-    socket.send_fds(connection, [json.dumps(request).encode()], [0, 1, 2])
+    socket.send_fds(connection, [json.dumps(request).encode()], numbers)
     answer = connection.recv(64)
     if answer != {unlike!r}:
         null = os.open(os.devnull, os.O_RDWR)
-        for number in (0, 1, 2):
+        for number in numbers:
             os.dup2(null, number)
         signal.signal(signal.SIGTERM, lambda number, _: os.kill(int(answer), number))
         status = int(connection.recv(64) or 1)
@@ -45,9 +49,13 @@ if sys.argv[1:] == {arguments!r}:
                 signal.signal(-status, signal.SIG_DFL)
             os.kill(os.getpid(), -status)
         os._exit(status)
-os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+os.execv({python!r}, [{python!r}, *given])
 """
 """Stands for its fork: it ends as the fork does, and the fork ends with it."""
+_IS_HOST = f"given == {['-X', 'utf8', zygote.LAUNCH]!r}"
+_IS_PROGRAM = (
+    'given[:1] in (["-m"], ["-c"], ["-u"]) or given[:2] == ["-X", "utf8"] or given and given[0][0] != "-"'
+)
 
 
 class Zygote:
@@ -73,15 +81,10 @@ class Zygote:
         self._process.wait()
         self._folder.cleanup()
 
-    def interpreter(self) -> str:
-        """A program that is an interpreter whose host has torch imported."""
+    def interpreter(self, condition: str) -> str:
+        """A program that is an interpreter, and forks where the condition on its arguments holds."""
         stub = Path(self.path).with_name("python")
-        text = _STUB.format(
-            python=sys.executable,
-            arguments=["-X", "utf8", zygote.LAUNCH],
-            path=self.path,
-            unlike=zygote.UNLIKE,
-        )
+        text = _STUB.format(python=sys.executable, condition=condition, path=self.path, unlike=zygote.UNLIKE)
         stub.write_text(text, encoding="utf-8")
         stub.chmod(0o755)
         return str(stub)
@@ -162,7 +165,7 @@ _AT_START = dict(os.environ)
 @functools.cache
 def _zygote(kind: str) -> Zygote | None:
     """The zygote of this process; None where there can be none."""
-    lacks_torch = kind == "host" and importlib.util.find_spec("torch") is None
+    lacks_torch = kind != "server" and importlib.util.find_spec("torch") is None
     if lacks_torch or not sys.platform.startswith("linux"):
         return None
     started = Zygote(kind, variables(_AT_START))
@@ -180,7 +183,16 @@ def forks() -> list[psutil.Process]:
 def prepared_interpreter() -> str:
     """An interpreter for workers that are started with `variables()`."""
     host = _zygote("host")
-    return sys.executable if host is None else host.interpreter()
+    return sys.executable if host is None else host.interpreter(_IS_HOST)
+
+
+def program_interpreter() -> str:
+    """An interpreter whose programs have torch and TorchDynamo imported when they begin.
+
+    For tests about what a program does, whatever it imports. The programs of one such interpreter share a hash seed.
+    """
+    program = _zygote("program")
+    return sys.executable if program is None else program.interpreter(_IS_PROGRAM)
 
 
 def start_server(

@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.prepared import program_interpreter
+
 ROOT = Path(__file__).parents[2]
 PLUGIN = ("-p", "no:fuselight", "-p", "fuselight_server.pytest_plugin")
 """The plugin of this checkout, whether or not the environment knows its entry point."""
@@ -44,8 +46,13 @@ def _is_heading(line: str, title: str) -> bool:
     return line[:1] in {"=", "_"} and line.strip("=_ ") == title
 
 
-def run_pytest(folder: Path, *arguments: str, seconds: float = 280, **environment: str) -> PytestRun:
-    """Run pytest in a folder, without plugins that are not asked for, and without CI's variables."""
+def run_pytest(
+    folder: Path, *arguments: str, seconds: float = 280, fresh: bool = False, **environment: str
+) -> PytestRun:
+    """Run pytest in a folder, without plugins that are not asked for, and without CI's variables.
+
+    Its process has torch imported, unless it is to be `fresh`.
+    """
     variables = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     for name in ("CI", "BUILD_NUMBER"):
         variables.pop(name, None)
@@ -56,7 +63,16 @@ def run_pytest(folder: Path, *arguments: str, seconds: float = 280, **environmen
         **environment,
     }
     ended = subprocess.run(
-        (sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:cacheprovider", "-rA", *arguments),
+        (
+            sys.executable if fresh else program_interpreter(),
+            "-m",
+            "pytest",
+            *PLUGIN,
+            "-p",
+            "no:cacheprovider",
+            "-rA",
+            *arguments,
+        ),
         cwd=folder,
         env=variables,
         stdout=subprocess.PIPE,

@@ -2,24 +2,30 @@
 
 A worker takes 3 seconds of CPU to import torch, and a server more than 1 second. Invariant: a fork has the variables,
 the folder and the descriptors of its request, and the modules of a fresh process after its imports. Where the variables
-differ from those of the zygote, which may decide what is imported, nothing is forked, and the client starts a process.
+differ from those of the zygote in a way that may decide what is imported, nothing is forked, and the client starts a
+process.
 
-zygote.py host|server SOCKET: forks for each connection, until its standard input is closed
+zygote.py host|server|program SOCKET: forks for each connection, until its standard input is closed
 """
 
 import sys
 
 STARTED_WITH = frozenset(sys.modules)
 
-import contextlib  # noqa: E402 - what Python loads at its start is read first
+import atexit  # noqa: E402 - what Python loads at its start is read first
+import contextlib  # noqa: E402
 import gc  # noqa: E402
 import importlib.util  # noqa: E402
+import itertools  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
+import runpy  # noqa: E402
 import selectors  # noqa: E402
 import signal  # noqa: E402
 import socket  # noqa: E402
-from collections.abc import Callable, Mapping  # noqa: E402
+import threading  # noqa: E402
+import types  # noqa: E402
+from collections.abc import Callable, Mapping, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))  # noqa: PTH118, PTH120 - as in launch.py
@@ -27,11 +33,22 @@ LAUNCH = os.path.join(TOP, "compiler", "fuselight", "worker", "launch.py")  # no
 UNLIKE = b"unlike"
 """The answer to a request whose variables differ."""
 _LARGEST = 1 << 20
+_DESCRIPTORS = 64
 _READ_LATER = frozenset({"PYTEST_CURRENT_TEST", "XDG_STATE_HOME"})
 """Variables that decide nothing of what is imported, and differ from test to test."""
+_OBEYED = frozenset({"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED"})
+"""Variables that Python reads at its start, and that a fork obeys."""
+_READ_AT_IMPORT = ("CUDA", "KMP_", "LD_", "MKL_", "OMP_", "PYTHON", "PYTORCH_", "TORCH", "TRITON_")
+"""What variables begin with that may decide how torch is imported."""
+_CACHES = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"})
+"""Of these, those that are read at each compile."""
 
 
-def host() -> Callable[[], int]:
+Serve = Callable[[Sequence[str]], int]
+"""What a fork does, given its arguments, once it has everything else of its request; returns its exit status."""
+
+
+def host() -> Serve:
     """Import what a worker's host does, as `launch.py` does; returns what serves as a host, in a fork."""
     spec = importlib.util.spec_from_file_location("launch", LAUNCH)
     assert spec is not None
@@ -45,31 +62,95 @@ def host() -> Callable[[], int]:
     sys.argv[:] = [LAUNCH]
     warm.warm_up(forks=True)
 
-    def serve() -> int:
+    def serve(_: Sequence[str]) -> int:
         end_with_owner()
         return host.main(STARTED_WITH)
 
     return serve
 
 
-def server() -> Callable[[], int]:
+def server() -> Serve:
     """Import what a language server does; returns what serves as a server, in a fork."""
     from fuselight_server.editor import app  # noqa: PLC0415 - of this kind alone
 
     sys.argv[:] = [app.__file__]
 
-    def serve() -> int:
+    def serve(_: Sequence[str]) -> int:
         app.main()
         return 0
 
     return serve
 
 
+def program() -> Serve:
+    """Import torch with TorchDynamo; returns what runs a program as `python ARGUMENTS` does, in a fork."""
+    import torch._dynamo  # noqa: PLC0415 - of this kind alone
+
+    torch._dynamo.list_backends()  # imports what a first compile does
+
+    def serve(arguments: Sequence[str]) -> int:
+        try:
+            run_program(list(arguments))
+        finally:
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+        return 0
+
+    return serve
+
+
+def obey_variables(before: Mapping[str, str]) -> None:
+    """Do what Python does at its start for its variables, which were `before` in the zygote."""
+    was = _folders(before)
+    sys.path[: len(was)] = _folders(os.environ)
+    sys.path += [folder for folder in was if folder not in sys.path]  # as an editable installation has them
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    if os.environ.get("PYTHONUNBUFFERED"):
+        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+
+
+def _folders(variables: Mapping[str, str]) -> list[str]:
+    named = filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))
+    return [os.path.abspath(folder) for folder in named]  # noqa: PTH100 - as Python does, links kept
+
+
+OPTIONS = {"-X": 2, "-u": 1}
+"""Options of Python that a program may get, with the number of words of each; of `-X`, a zygote is `utf8`."""
+
+
+def run_program(arguments: list[str]) -> None:
+    """Run `-m MODULE`, `-c TEXT` or a file, with the arguments after it, as the main module."""
+    sys.orig_argv[:] = [sys.executable, *arguments]
+    while arguments[0] in OPTIONS:
+        if arguments[0] == "-u":
+            sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+        del arguments[: OPTIONS[arguments[0]]]
+    kind = arguments[0]
+    if kind == "-m":
+        sys.argv[:] = arguments[1:]
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109 - as Python does
+        runpy._run_module_as_main(arguments[1])  # type: ignore[attr-defined]
+        return
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    if kind == "-c":
+        sys.argv[:] = ["-c", *arguments[2:]]
+        sys.path.insert(0, "")
+        code = compile(arguments[1], "<string>", "exec")
+    else:
+        sys.argv[:] = arguments
+        sys.path.insert(0, os.path.dirname(os.path.realpath(kind)))  # noqa: PTH120 - as Python does
+        main.__file__ = kind
+        with open(kind, "rb") as file:  # noqa: PTH123 - Path is imported by what the program imports
+            code = compile(file.read(), kind, "exec")
+    exec(code, main.__dict__)  # noqa: S102 - the purpose
+
+
 class Zygote:
     """The loop: a connection makes one request and lives as long as its fork."""
 
-    def __init__(self, kind: Callable[[], Callable[[], int]], path: str) -> None:
-        self._variables = _comparable(os.environ)  # a host changes some
+    def __init__(self, kind: Callable[[], Serve], path: str) -> None:
+        self._comparable = _SELECTIONS[kind]
+        self._variables = self._comparable(os.environ)  # a host changes some
         self._serve = kind()
         self._connections: dict[int, socket.socket] = {}
         """By the process ID of the fork."""
@@ -96,10 +177,10 @@ class Zygote:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
-        data, descriptors, _, _ = socket.recv_fds(connection, _LARGEST, 3)
+        data, descriptors, _, _ = socket.recv_fds(connection, _LARGEST, _DESCRIPTORS)
         request = json.loads(data)
         pid = 0
-        if _comparable(request["variables"]) == self._variables:
+        if self._comparable(request["variables"]) == self._variables:
             pid = os.fork()
             if pid == 0:
                 self._become(request, descriptors)
@@ -120,15 +201,18 @@ class Zygote:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._selector.close()
             os.setsid()
-            for number, descriptor in enumerate(descriptors):
-                os.dup2(descriptor, number)
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            _move(descriptors, request.get("numbers", (0, 1, 2)))
             os.chdir(request["folder"])
+            before = dict(os.environ)
             os.environ.clear()
             os.environ.update(request["variables"])
-            status = self._serve()
+            obey_variables(before)
+            sys.executable = request.get("executable", sys.executable)
+            status = self._serve(request.get("arguments", ()))
         except SystemExit as leaving:
             status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+            if isinstance(leaving.code, str):
+                sys.stderr.write(f"{leaving.code}\n")
         except BaseException:  # noqa: BLE001 - shown as Python does, which then ends with status 1
             sys.excepthook(*sys.exc_info())
         finally:
@@ -155,15 +239,44 @@ class Zygote:
                 connection.close()
 
 
+def _move(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
+    """Give descriptors the numbers that they have in the client, 0 among them, and close all others."""
+    above = max(*descriptors, *numbers) + 1
+    kept = [os.dup2(descriptor, above + index) for index, descriptor in enumerate(descriptors)]
+    for descriptor, number in zip(kept, numbers, strict=True):
+        os.dup2(descriptor, number)
+    limits = sorted({*numbers, os.sysconf("SC_OPEN_MAX")})
+    for before, number in itertools.pairwise(limits):
+        if before + 1 < number:  # else Python closes everything above
+            os.closerange(before + 1, number)
+
+
 def _comparable(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in variables.items() if name not in _READ_LATER}
+    return {name: value for name, value in variables.items() if name not in _READ_LATER | _OBEYED}
+
+
+def _read_at_import(variables: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(_READ_AT_IMPORT) and name not in _OBEYED | _CACHES
+    }
+
+
+def _read_by_host(variables: Mapping[str, str]) -> dict[str, str]:
+    ours = {name: value for name, value in variables.items() if name.startswith("FUSELIGHT_")}
+    return ours | _read_at_import(variables)
+
+
+_SELECTIONS = {host: _read_by_host, server: _comparable, program: _read_at_import}
+"""The variables that have to be equal, by what the zygote has imported."""
 
 
 if __name__ == "__main__":
     kind, path = sys.argv[1:]
     del sys.path[0]  # the folder of this file
     gc.disable()
-    zygote = Zygote({"host": host, "server": server}[kind], path)
+    zygote = Zygote({"host": host, "server": server, "program": program}[kind], path)
     gc.freeze()
     gc.enable()
     zygote.run()

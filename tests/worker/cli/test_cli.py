@@ -18,6 +18,7 @@ from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import Report
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.lsp_client import ROOT
+from tests.support.prepared import prepared_interpreter
 
 pytestmark = pytest.mark.torch
 
@@ -98,7 +99,7 @@ def project(tmp_path: Path) -> Path:
 
 def test_json_has_the_findings_on_their_lines_in_characters_and_the_exit_code_says_so(project: Path) -> None:
     (project / "model.py").write_bytes(MODEL.encode("latin-1"))
-    done = fuselight("check", "--python", sys.executable, "model.py", "--format", "json", cwd=project)
+    done = fuselight("check", "--python", prepared_interpreter(), "model.py", "--format", "json", cwd=project)
     assert done.returncode == 1, done.stderr
     data = json.loads(done.stdout)
     assert data["problems"] == []
@@ -112,7 +113,7 @@ def test_json_has_the_findings_on_their_lines_in_characters_and_the_exit_code_sa
 
 def test_a_verified_fix_is_written_and_removes_the_finding(project: Path) -> None:
     (project / "model.py").write_text(BRANCH)
-    done = fuselight("fix", "--python", sys.executable, "model.py", "--write", cwd=project)
+    done = fuselight("fix", "--python", prepared_interpreter(), "model.py", "--write", cwd=project)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 -> 1 graph, same results" in done.stdout
     assert "1 fix: 1 written." in done.stdout
@@ -150,7 +151,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     (folder / "pyproject.toml").touch()
     (folder / "model.py").write_text(KERNELS)
     options = ("--device", "h100", "--format", "json", "--source", "--asm", "ptx")
-    done = fuselight("kernels", "model.py", "--python", sys.executable, *options, cwd=folder)
+    done = fuselight("kernels", "model.py", "--python", prepared_interpreter(), *options, cwd=folder)
     assert done.returncode == 0, done.stderr
     target: dict[str, Any] = json.loads(done.stdout)["targets"][0]
     return folder / "model.py", target

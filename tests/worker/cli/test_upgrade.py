@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import run_cli
+from tests.support.prepared import prepared_interpreter
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 
@@ -54,7 +55,7 @@ def test_a_name_that_is_gone_and_results_that_moved_are_regressions(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
 
-    arguments = ("--from", "old", "--to", sys.executable, "--do", "numerics", "--out", "kept")
+    arguments = ("--from", "old", "--to", prepared_interpreter(), "--do", "numerics", "--out", "kept")
     done = run_cli("upgrade", "model.py", *arguments, "--format", "json")
     assert done.exit_code == 1, done.stderr
     data = json.loads(done.stdout)

@@ -28,7 +28,7 @@ def test_a_session_without_checks_imports_nothing_of_ours(tmp_path: Path) -> Non
             ),
         },
     )
-    ran = run_pytest(tmp_path)
+    ran = run_pytest(tmp_path, fresh=True)
     assert "loaded []" in ran.output
     assert ran.summary("test_fails") == "FAILED test_plain.py::test_fails - assert 1 == 2"
 
@@ -42,7 +42,7 @@ def test_without_torch_a_check_says_what_to_do(tmp_path: Path) -> None:
             "conftest.py": "import sys\n\nsys.modules['torch'] = None\n",
         },
     )
-    ran = run_pytest(tmp_path)
+    ran = run_pytest(tmp_path, fresh=True)
     assert "needs torch in the Python that runs the tests. Install torch for" in ran.section(
         "ERROR at setup of test_check"
     )

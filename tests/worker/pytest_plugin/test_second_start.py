@@ -1,4 +1,7 @@
-"""`warm`: pytest starts the test twice, and the second start says what it compiled again."""
+"""`warm`: pytest starts the test twice, and the second start says what it compiled again.
+
+The starts replace the C++ kernels by stubs, so that no compiler runs: keys and records of the caches are the same.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,13 @@ import os
 
 STARTED = "FUSELIGHT_PYTEST_START" in os.environ
 
-
 def test_known(fuselight_check):
     import torch
 
+    if STARTED:
+        from torch._inductor.async_compile import AsyncCompile
+
+        AsyncCompile.cpp_pybinding = lambda *_: lambda *arguments: None
     scale = float(os.getpid())
 
     def scaled(x):
@@ -34,7 +40,7 @@ def test_depends_on_others(request):
 """
 
 
-@pytest.mark.timeout(900)  # three processes, and two of them compile kernels
+@pytest.mark.timeout(900)  # four processes of pytest
 def test_the_second_start_of_a_check(tmp_path: Path) -> None:
     write_files(tmp_path, {"test_model.py": TESTS, "pytest.ini": "[pytest]\n"})
     ran = run_pytest(tmp_path, seconds=850)

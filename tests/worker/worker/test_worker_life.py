@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,28 @@ from fuselight.shared import wire
 from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest, Refused, to_json
 from fuselight.shared.report import Culprit
 from fuselight.shared.worker_launch import launch_path
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.execution.worker_client.client import WorkerState
 from tests.support.live_run import EditedRun, breaks
 from tests.support.live_worker import GOOD, LiveWorker, make_request, replace, wait_gone
+from tests.support.prepared import prepared_interpreter, program_interpreter
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
+    """A worker of this module, whose host starts often."""
+    live = LiveWorker(tmp_path_factory.mktemp("workspace"), Interpreter(prepared_interpreter()))
+    yield live
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
+    live.close()
+
 
 ENDLESS = "import time\nprint('imported')\nwhile True: time.sleep(0.01)\n"
 
 
 def test_idle_cancel_close_and_states(folder: Path) -> None:
     """A host that was idle stops, the next run starts another one, and a close ends that in the middle of a run."""
-    live = LiveWorker(folder, idle_seconds=0.2)
+    live = LiveWorker(folder, Interpreter(prepared_interpreter()), idle_seconds=0.2)
     first = live.do(live.worker.start()).pid
     assert live.do(live.logged(lambda: live.worker.state is WorkerState.STOPPED))
     wait_gone(first)
@@ -162,17 +175,32 @@ def test_unknown_fields_of_a_request_are_ignored_and_a_truncated_one_ends_the_ho
     assert any("inside a message" in message.get("text", "") for message in after)
 
 
-def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
-    """Also each configuration of a benchmark. A process takes five seconds to import torch."""
-    live = LiveWorker(folder, env={**os.environ, "FUSELIGHT_NO_FORK": "1", "PYTHONUNBUFFERED": ""})
+def without_fork(folder: Path, python: str) -> LiveWorker:
+    interpreter = Interpreter(python)
+    variables = {**os.environ, "FUSELIGHT_NO_FORK": "1", "PYTHONUNBUFFERED": ""}
+    live = LiveWorker(folder, interpreter, env=variables)
     assert not live.do(live.worker.start()).forks
-    print_pid = "import os\nprint(os.getpid())\n" + GOOD
-    sleeps = print_pid.replace("os\n", "os, time\n", 1).replace(
+    return live
+
+
+def test_without_fork_a_run_that_does_not_end_is_sampled(folder: Path) -> None:
+    """In processes that are started as users start them: they have the process IDs that the host samples."""
+    live = without_fork(folder, sys.executable)
+    sleeps = "import time\n" + GOOD.replace(
         "return x.sin()", "x = x.sin()\n    time.sleep(100)\n    return x"
     )
-    first = live.analyse(sleeps, seconds=4)
-    (failure,) = first.failures
-    assert (failure.kind, failure.stack[-1].line) == ("timeout", 7)
+    report = live.analyse(sleeps, seconds=4)
+    (failure,) = report.failures
+    assert (failure.kind, failure.stack[-1].line) == ("timeout", 6)
+    assert len(report.compiles) == 1
+    live.close()
+
+
+def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
+    """Also each configuration of a benchmark."""
+    live = without_fork(folder, program_interpreter())
+    print_pid = "import os\nprint(os.getpid())\n" + GOOD
+    first = live.analyse(print_pid)
     assert len(first.compiles) == 1
     plan = MeasurePlan(
         ("backend:eager",), rounds=2, seconds=0.02, device="cpu", profile=False, accuracy=False

@@ -180,7 +180,8 @@ class _Conversion:
             return
         facts.compiles.append(self._compile(compiled, facts.frames.setdefault(frame, len(facts.frames))))
         self._add_generated(compiled, frame)
-        facts.breaks += [self._break(compiled, frame, item) for item in compiled.breaks]
+        for item in compiled.breaks:
+            self._add_break(compiled, frame, item)
         if is_failed(compiled):
             self._add_failed(compiled, frame)
 
@@ -284,6 +285,23 @@ class _Conversion:
             stack=() if fixed is None else self._shown(frame.location for frame in fixed.stack),
         )
 
+    def _add_break(self, compiled: log.LoggedCompile, frame: Frame, logged: log.GraphBreak) -> None:
+        graph_break = self._break(compiled, frame, logged)
+        self._facts.breaks.append(graph_break)
+        if graph_break.rest_from is not None:
+            self._facts.not_compiled.append(
+                NotCompiled(
+                    NotCompiledKind.SKIPPED,
+                    frame.function,
+                    frame.location,
+                    graph_break.reason,
+                    stack=graph_break.stack,
+                    gb_id=graph_break.ids[0],
+                    caller=self._caller(compiled),
+                    rest_from=graph_break.rest_from,
+                )
+            )
+
     def _break(self, compiled: log.LoggedCompile, frame: Frame, graph_break: log.GraphBreak) -> Break:
         cause = graph_break.chain[0]
         metrics, location = compiled.metrics, self._files.location(graph_break.location)
@@ -305,6 +323,7 @@ class _Conversion:
             frame_function=frame.function,
             frame_line=self._first_lines.get(frame, frame.location.line),
             frame_skipped=metrics is not None and metrics.fail_type == UNSUPPORTED,
+            rest_from=traced[0].line if graph_break.ends_function else None,
         )
 
     def _recompile(self, compiled: log.LoggedCompile, frame: Frame, *, is_limited: bool) -> Recompile:
@@ -337,7 +356,7 @@ class _Conversion:
             kind = NotCompiledKind.SKIPPED
             if printed and not compiled.breaks:
                 graph_break = log.GraphBreak(printed[-1].location, error.chain, printed, error.payload)
-                self._facts.breaks.append(self._break(compiled, frame, graph_break))
+                self._add_break(compiled, frame, graph_break)
         elif self._suppresses_errors(compiled):
             kind = NotCompiledKind.COMPILER_ERROR
         else:

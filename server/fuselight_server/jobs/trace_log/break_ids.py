@@ -1,6 +1,6 @@
 """Ids of graph breaks for logs of releases that print none: torch 2.6 and 2.7.
 
-Invariant: a break has an id only if its text is that of torch's registry, or a text of torch 2.6 that says the same.
+Invariant: a break has an id only if its text is that of torch's registry, or a text of torch 2.6 with the same meaning.
 Any other break keeps torch's text, without an id. The registry is younger than these releases: it has the titles of
 torch 2.7, and torch 2.6 prints a sentence of its own in place of a title.
 """

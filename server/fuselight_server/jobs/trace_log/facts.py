@@ -39,6 +39,7 @@ _RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d{1,9})$
 _BROKE_AT = re.compile(r"Graph [Bb]reak in user code at (?P<path>.+):(?P<line>\d{1,9})$", re.MULTILINE)
 _REASON = re.compile(r"^(?:Graph Break )?Reason: ", re.MULTILINE)
 """Torch 2.6 prints the second word alone."""
+_NO_RESUME = "Encountered graph break that we cannot resume from"
 _PRINTED_FRAME = re.compile(
     r'^  File "(?P<path>[^"\n]+)", line (?P<line>\d{1,9}), in (?P<function>[^\n]+)(?:\n    (?P<text>[^\n]+))?',
     re.MULTILINE,
@@ -140,7 +141,8 @@ def read_break(text: str, payload: Payload) -> GraphBreak | None:
     where = Location(match["path"], int(match["line"]))
     if stack and (stack[-1].path, stack[-1].line) == (where.path, where.line):
         where = stack[-1].location
-    return GraphBreak(where, read_registered_reasons(_without_preface(reason)), stack, payload)
+    chain = read_registered_reasons(_without_preface(reason))
+    return GraphBreak(where, chain, stack, payload, ends_function=reason.startswith(_NO_RESUME))
 
 
 def _without_preface(reason: str) -> str:

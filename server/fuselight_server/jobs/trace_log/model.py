@@ -74,6 +74,8 @@ class GraphBreak:
     stack: LogStack
     """The user's stack, as printed."""
     payload: Payload
+    ends_function: bool = False
+    """Whether torch cannot resume the function after it, so that its rest runs in eager mode."""
 
 
 @dataclass(frozen=True, slots=True)

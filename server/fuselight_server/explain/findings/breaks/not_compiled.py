@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import NotCompiledKind as Kind
-from fuselight.shared.report import is_pythons_own
+from fuselight.shared.report import Rung, is_pythons_own, is_user_file
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import format_count
 from fuselight_server.explain.findings.breaks.break_remedies import title_at
@@ -98,11 +98,19 @@ def _is_worth_telling(context: Context, uncompiled_code: NotCompiled) -> bool:
         uncompiled_code.location.path
     ):
         return False  # nobody can act on it, and nobody asked to compile it
-    if uncompiled_code.kind not in {Kind.GENERATOR, Kind.SKIPPED} or context.is_user_file(
-        uncompiled_code.location.path
+    if uncompiled_code.kind not in {Kind.GENERATOR, Kind.SKIPPED} or _is_users(
+        context, uncompiled_code.location.path
     ):
         return True
     return not _called_from_eager(context, uncompiled_code)
+
+
+def _is_users(context: Context, path: str) -> bool:
+    """Whether a file is the user's. That of a trace's target is not if all that the trace names is a library."""
+    inputs = context.report.inputs
+    if inputs is not None and inputs.rung is Rung.TRACE:
+        return is_user_file(path, context.roots)
+    return context.is_user_file(path)
 
 
 def _called_from_eager(context: Context, uncompiled_code: NotCompiled) -> bool:

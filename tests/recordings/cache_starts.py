@@ -69,6 +69,7 @@ def _setting(line: str) -> Edits:
 
 
 _TRAINING = ("with torch.no_grad():\n    net(x)", "net(x).sum().backward()")
+_FORWARD = ("with torch.no_grad():\n    net(x)", "net(x)")
 STARTS: dict[str, Edits] = {
     "base": (),
     "inductor_option": (('"max_fusion_size": 48', '"max_fusion_size": 24'),),
@@ -95,6 +96,8 @@ STARTS: dict[str, Edits] = {
     "dynamo_setting": _setting("torch._dynamo.config.assume_static_by_default = False"),
     "functorch_setting": _setting("torch._functorch.config.treat_parameters_as_free_to_save = False"),
     "gradients": (_TRAINING,),
+    "forward_alone": (_FORWARD,),
+    "forward_alone_again": (_FORWARD,),
     "autocast_around": (("torch.no_grad():", 'torch.no_grad(), torch.autocast("cpu", torch.bfloat16):'),),
     "cuda_graphs": (("options=options", 'mode="reduce-overhead"'),),
     "autocast_unrecorded": (("torch.no_grad():", 'torch.no_grad(), torch.autocast("cpu", torch.float16):'),),

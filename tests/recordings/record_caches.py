@@ -1,6 +1,6 @@
 """Record torch's structured log of each start of `cache_starts.py`, for the tests of the causes of cache misses.
 
-    python tests/recordings/record_caches.py
+    python tests/recordings/record_caches.py [START...]
 
 writes `caches/torch-<version>/NAME.log.gz` and `recording.json` beside itself. Each start is forked from one process
 that has imported torch, after the base start has filled the cache; the C++ kernels are replaced by stubs, so that no
@@ -46,7 +46,7 @@ _PHASES = re.compile(
 _SWITCHES = ("force_disable_caches", "fx_graph_cache")
 
 
-def main() -> None:
+def main(chosen: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ |= {
@@ -69,13 +69,14 @@ def main() -> None:
         logger.setLevel(logging.DEBUG)  # which records the components of AOTAutograd's keys
         logger.propagate = False
         logger.addHandler(logging.NullHandler())
-        for start in cache_starts.STARTS:
+        starts = [start for start in cache_starts.STARTS if not chosen or start in (*chosen, "base")]
+        for start in starts:
             _start(start, folder)
             sys.stdout.write(f"{start}\n")
             sys.stdout.flush()
-        texts = {start: _neutral(_log(folder / start), folder) for start in cache_starts.STARTS}
+        texts = {start: _neutral(_log(folder / start), folder) for start in starts}
         version = ".".join(torch.__version__.split(".")[:2])
-        _write(texts, HERE / "caches" / f"torch-{version}", torch.__version__)
+        _write(texts, HERE / "caches" / f"torch-{version}", torch.__version__, chosen)
 
 
 def _start(name: str, folder: Path) -> None:
@@ -136,12 +137,15 @@ def _neutral(text: str, folder: Path) -> str:
     return text
 
 
-def _write(texts: dict[str, str], out: Path, version: str) -> None:
+def _write(texts: dict[str, str], out: Path, version: str, chosen: list[str]) -> None:
+    """Write the logs; of chosen starts, these alone: the others stay as they are."""
     out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("*.log.gz"):
+    for old in () if chosen else out.glob("*.log.gz"):
         old.unlink()
     common = _common_components(texts.values())
     for name, text in texts.items():
+        if chosen and name not in chosen:
+            continue
         data = "".join(_kept(text, common)).encode("utf-8")
         (out / f"{name}.log.gz").write_bytes(gzip.compress(data, mtime=0))
     about = {
@@ -193,6 +197,8 @@ def _kept_payload(name: str, payload: str, common: set[str]) -> str | None:
         return "".join(f"\t{line.strip()}\n" for line in payload.split("\n") if "os.environ[" in line)
     if name == "chromium_event":
         return _event_payload(payload)
+    if name == "aot_joint_graph":
+        return "\t\n"  # that there is one
     return payload if name in _KINDS else None
 
 
@@ -223,4 +229,4 @@ def _cache_payload(payload: str, common: set[str]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

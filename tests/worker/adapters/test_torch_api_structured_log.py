@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch._logging._internal as logs
+from torch._logging import structured
 
 from fuselight.adapters.torch_api import structured_log
 from fuselight_server.jobs.trace_log import break_ids
@@ -24,7 +25,11 @@ def test_records_go_to_the_folder_and_are_flushed(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(keys, "level", keys.level)
     monkeypatch.setattr(keys, "propagate", keys.propagate)
     monkeypatch.setattr(keys, "handlers", list(keys.handlers))
+    monkeypatch.setattr(structured, "INTERN_TABLE", {"/job/train.py": 6})
     structured_log.record_to(str(tmp_path))
+    assert structured.INTERN_TABLE == {}, (
+        "the number of a path that is in no log would be a file without a name"
+    )
     try:
         torch_log = logging.getLogger("torch.__trace")
         assert handler in torch_log.handlers

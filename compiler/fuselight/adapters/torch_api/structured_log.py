@@ -24,10 +24,19 @@ def record_to(folder: str) -> None:
     log: Any = logging.getLogger("torch.__trace")
     if handler not in log.handlers:  # it removes itself at the first record without a folder
         log.addHandler(handler)
+    forget_names()
     keys = logging.getLogger(KEY_LOGGER)
     keys.setLevel(logging.DEBUG)
     keys.propagate = False
     keys.addHandler(logging.NullHandler())
+
+
+def forget_names() -> None:
+    """Have torch write the path of each file again: its number may be in no log of this process."""
+    structured: Any = importlib.import_module("torch._logging.structured")
+    names = getattr(structured, "INTERN_TABLE", None)
+    if isinstance(names, dict):
+        names.clear()
 
 
 def flush() -> None:

@@ -42,6 +42,8 @@ SHARE = 0.1
 """Of a call's wall time: what takes less is not worth a sentence."""
 NEAR = 0.7
 """Of the device's bandwidth: kernels above it are bound by memory traffic, and nothing but less of it helps."""
+SLOWED = 1.25
+"""Times the time of a call without the profiler: from there on, the text says so."""
 _SLOWER = 3
 """The most lines to list that are slower than in eager mode."""
 
@@ -135,7 +137,8 @@ def _gaps(report: Report, configuration: MeasuredConfiguration, profile: Profile
             place, what = longest(profile, kind, report.roots)
             call = f" ({what})" if what else ""
             share = format_percent(us / profile.wall_us)
-            yield Statement(cause, f"{share} of a call is {text}{call}: {format_time(us)}", place)
+            of = _profiled_call(configuration, profile)
+            yield Statement(cause, f"{share} of {of} is {text}{call}: {format_time(us)}", place)
 
     yield from share_of(Cause.GUARDS, "checking guards", GapKind.GUARDS)
     yield from _launches(configuration, profile)
@@ -158,8 +161,20 @@ def _launches(configuration: MeasuredConfiguration, profile: Profile) -> Iterato
         hint = "; mode='reduce-overhead' replays them as one CUDA graph where possible"
     yield Statement(
         Cause.LAUNCHES,
-        f"{format_percent(us / profile.wall_us)} of a call is launching {format_count(count, 'kernel')}, "
+        f"{format_percent(us / profile.wall_us)} of {_profiled_call(configuration, profile)} is launching "
+        f"{format_count(count, 'kernel')}, "
         f"while the device is idle: {format_time(us)}{hint}",
+    )
+
+
+def _profiled_call(configuration: MeasuredConfiguration, profile: Profile) -> str:
+    """What a share is of: where the profiler slows the call, its host parts are larger than those of a timed call."""
+    timed = configuration.wall
+    if timed is None or profile.wall_us <= SLOWED * timed.median_us:
+        return "a call"
+    return (
+        f"a call under the profiler, which takes {format_time(profile.wall_us)} in place of "
+        f"{format_time(timed.median_us)},"
     )
 
 

@@ -12,7 +12,7 @@ from fuselight_server.jobs.caches.bypasses import bypass_cause
 from fuselight_server.jobs.caches.graph_diff import changed_lines, input_names
 from fuselight_server.jobs.caches.key_diff import key_changes, setting_changes
 from fuselight_server.jobs.caches.model import CacheCause, CauseKind, Cure, Factor, KeyChange
-from fuselight_server.jobs.trace_log.model import CacheName, CacheState
+from fuselight_server.jobs.trace_log.model import CacheName, CacheState, GraphKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.caches.bypasses import ReadLine
     from fuselight_server.jobs.caches.lookups import Lookup, PayloadMemory
     from fuselight_server.jobs.caches.pairing import EarlierStart
-    from fuselight_server.jobs.trace_log.model import ProcessLog
+    from fuselight_server.jobs.trace_log.model import LoggedCompile, ProcessLog
 
 AOT_LOGGER = "torch._functorch._aot_autograd.autograd_cache"
 HOW_TO_RECORD = (
@@ -230,13 +230,32 @@ def _same_key(lookup: Lookup, same: Lookup) -> CacheCause:
         return CacheCause(
             CauseKind.SAME_KEY, f"the starts use different cache folders: {_told(changed)}", changes=changed
         )
+    if lookup.event.cache is CacheName.AOTAUTOGRAD and _waits_for_backward(same.compile):
+        return CacheCause(
+            CauseKind.NO_BACKWARD,
+            "the call was compiled for gradients, and AOTAutograd's cache gets its entry only when the backward has "
+            "been compiled: no backward ran in the earlier start",
+            cure=Cure(
+                "If this call needs no gradients, make it under `torch.no_grad()`. In training, the first backward "
+                "writes the entry."
+            ),
+        )
     return CacheCause(
         CauseKind.SAME_KEY,
-        "the earlier start had the same key, and its entry was no longer in the cache",
+        "the earlier start had the same key, and the cache has no entry of it: it was never written, or was removed",
         cure=Cure(
             "Keep the cache folder (TORCHINDUCTOR_CACHE_DIR) between starts, and share it between machines."
         ),
     )
+
+
+def _waits_for_backward(compiled: LoggedCompile | None) -> bool:
+    """Whether a compile has a backward that was not compiled: torch does that at its first call."""
+    if compiled is None:
+        return False
+    kinds = {graph.kind for graph in compiled.last.graphs}
+    has_backward = any(row.is_backward for attempt in compiled.attempts for row in attempt.metrics)
+    return GraphKind.JOINT in kinds and not has_backward
 
 
 def source_name(name: str) -> str:

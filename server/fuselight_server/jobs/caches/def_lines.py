@@ -1,4 +1,4 @@
-"""The `def` line of a decorated function: torch logs the line of its first decorator.
+"""Where a compiled function is shown: on the `def` line, as torch logs the line of its first decorator, or on its call.
 
 Invariant: where the source cannot be read, or does not show it, the line stays as torch logged it.
 """
@@ -9,15 +9,39 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fuselight_server.jobs.trace_log.libraries import is_library
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight.shared.report import Location
+    from fuselight_server.jobs.trace_log.model import LoggedCompile
 
     ReadLine = Callable[[str, int], str | None]
 
+_WRAPPERS = "/torch/_dynamo/external_utils.py"
 _MOST_LINES = 100
 """Lines that decorators may take."""
+
+
+def shown_place(compiled: LoggedCompile, read_line: ReadLine | None) -> Location | None:
+    """The line of a compiled function; of a library's function, the call of the user's code that led there."""
+    location = compiled.location
+    if location is None or not is_library(location.path):
+        return at_def(location, compiled.function, read_line)
+    calls = (
+        frame.location
+        for frame in reversed(compiled.stack)
+        if not is_library(frame.path) and not frame.path.startswith("<")
+    )
+    return next(calls, location)
+
+
+def shown_function(compiled: LoggedCompile) -> str | None:
+    """The name of a compiled function; None for the one that torch wraps around a library's module."""
+    location = compiled.location
+    is_wrapper = location is not None and location.path.replace("\\", "/").endswith(_WRAPPERS)
+    return None if is_wrapper else compiled.function
 
 
 def at_def(location: Location | None, function: str | None, read_line: ReadLine | None) -> Location | None:

@@ -26,8 +26,15 @@ if TYPE_CHECKING:
 _CODES = {
     CauseKind.KEY_CHANGED: "FL921",
     CauseKind.SAME_KEY: "FL921",
+    CauseKind.NO_BACKWARD: "FL921",
     CauseKind.GUARDS: "FL921",
     CauseKind.BYPASS: "FL922",
+}
+_MISSES = {
+    CauseKind.KEY_CHANGED: "its cache key changed",
+    CauseKind.SAME_KEY: "the cache has no entry for it",
+    CauseKind.NO_BACKWARD: "its cache entry waits for a backward",
+    CauseKind.GUARDS: "the cache has no entry for these sizes",
 }
 _MOST_RELATED = 5
 
@@ -91,7 +98,7 @@ def _finding(
     return Finding(
         code=code,
         severity=severity(code),
-        title=_title(code, first),
+        title=_title(cause.kind, first),
         message="\n\n".join(part for part in paragraphs if part),
         span=Span(where.path, where.line),
         tier=Tier.CAPTURE,
@@ -115,11 +122,11 @@ def cure_text(cause: CacheCause) -> str:
     return f"{cure.text} `fuselight fix --warm` tries it where the file allows." if is_tried else cure.text
 
 
-def _title(code: str, result: CacheResult) -> str:
+def _title(kind: CauseKind, result: CacheResult) -> str:
     function = f"`{result.function}`" if result.function else "a function"
-    if code == "FL922":
+    if _CODES[kind] == "FL922":
         return f"{function} cannot be read from a compile cache"
-    return f"{function} was compiled again: its cache key changed"
+    return f"{function} was compiled again: {_MISSES[kind]}"
 
 
 def _cost(results: Sequence[CacheResult], caches: Sequence[str]) -> list[str]:

@@ -99,6 +99,8 @@ class CauseKind(Enum):
     """The keys differ, and the log does not list their components."""
     SAME_KEY = "same_key"
     """An earlier start had the same key: its entry was not kept, or the two starts use different cache folders."""
+    NO_BACKWARD = "no_backward"
+    """An earlier start had the same key, and compiled no backward: AOTAutograd writes an entry after that."""
     GUARDS = "guards"
     """The key was known, but the guards of the entry did not hold (`guard_miss`)."""
     BYPASS = "bypass"

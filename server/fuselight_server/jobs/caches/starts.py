@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.caches.def_lines import at_def
+from fuselight_server.jobs.caches.def_lines import shown_function, shown_place
 from fuselight_server.jobs.caches.lookups import lookups_of
 from fuselight_server.jobs.caches.losses import Losses
 from fuselight_server.jobs.caches.model import LineStart, StageTime, StartPicture, StartStage
@@ -165,8 +165,8 @@ def _lines(
                 totals[stage] += seconds
         savings = [saved[member] for member in members if member is not None and member in saved]
         yield LineStart(
-            location=None if known is None else at_def(known.location, known.function, read_line),
-            function=None if known is None else known.function,
+            location=None if known is None else shown_place(known, read_line),
+            function=None if known is None else shown_function(known),
             compiles=sum(member is not None for member in members),
             stages=_ordered(totals),
             saved_by_second_start=sum(savings) if savings else None,

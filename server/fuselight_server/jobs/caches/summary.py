@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight_server.jobs.caches.causes import HOW_TO_RECORD, SAME_SOURCE, CauseFinder
-from fuselight_server.jobs.caches.def_lines import at_def
+from fuselight_server.jobs.caches.def_lines import shown_function, shown_place
 from fuselight_server.jobs.caches.lookups import PayloadMemory, lookups_of
 from fuselight_server.jobs.caches.losses import Losses
 from fuselight_server.jobs.caches.metric_results import results_of_metrics
@@ -68,8 +68,8 @@ def _result(lookup: Lookup, finder: CauseFinder, losses: Losses) -> CacheResult:
         compile_id=event.compile_id,
         rank=lookup.process.rank,
         file=lookup.process.file,
-        function=None if compiled is None else compiled.function,
-        location=None if compiled is None else at_def(compiled.location, compiled.function, finder.read_line),
+        function=None if compiled is None else shown_function(compiled),
+        location=None if compiled is None else shown_place(compiled, finder.read_line),
         key=event.key,
         is_remote=event.is_remote,
         count=1,

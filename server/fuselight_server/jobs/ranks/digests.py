@@ -16,11 +16,11 @@ from fuselight_server.jobs.ranks.normalization import (
     comparable_graph,
     comparable_guards,
     comparable_reason,
-    is_library,
     path_tail,
     short_hash,
 )
 from fuselight_server.jobs.trace_log.files import LogError
+from fuselight_server.jobs.trace_log.libraries import is_library
 from fuselight_server.jobs.trace_log.model import AttemptState, CacheState, GraphKind
 from fuselight_server.jobs.trace_log.payloads import read_texts
 

@@ -22,7 +22,7 @@ from fuselight_server.jobs.ranks.graph_difference import (
 from fuselight_server.jobs.ranks.graph_words import GRAPH_KINDS, graph_words
 from fuselight_server.jobs.ranks.guard_words import guard_line, guard_words, quoted_line
 from fuselight_server.jobs.ranks.model import DifferenceKind, RankDifference, RankGroup
-from fuselight_server.jobs.ranks.normalization import comparable_guards, is_library
+from fuselight_server.jobs.ranks.normalization import comparable_guards
 from fuselight_server.jobs.ranks.sides import (
     RankSide,
     groups_with,
@@ -33,6 +33,7 @@ from fuselight_server.jobs.ranks.sides import (
 )
 from fuselight_server.jobs.reports.guard_reasons import GuardOrigins, read_mismatches
 from fuselight_server.jobs.trace_log.files import LogError
+from fuselight_server.jobs.trace_log.libraries import is_library
 from fuselight_server.jobs.trace_log.model import AttemptState
 from fuselight_server.jobs.trace_log.payloads import read_text
 

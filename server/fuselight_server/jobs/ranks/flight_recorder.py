@@ -18,8 +18,8 @@ from fuselight.shared.foreign_files import open_regular
 from fuselight.shared.report import Location
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.model import CollectiveWait
-from fuselight_server.jobs.ranks.normalization import is_library
 from fuselight_server.jobs.ranks.plain_pickle import NotPlainError, load_plain
+from fuselight_server.jobs.trace_log.libraries import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

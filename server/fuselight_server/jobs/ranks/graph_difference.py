@@ -14,9 +14,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
-from fuselight_server.jobs.ranks.normalization import comparable_graph, is_collective, is_library, path_tail
+from fuselight_server.jobs.ranks.normalization import comparable_graph, is_collective, path_tail
 from fuselight_server.jobs.trace_log.facts import function_and_resumption
 from fuselight_server.jobs.trace_log.graphs import lines_of
+from fuselight_server.jobs.trace_log.libraries import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
 from fuselight.shared.torch_texts import in_user_words
-from fuselight_server.jobs.ranks.normalization import is_library
 from fuselight_server.jobs.ranks.sides import short
+from fuselight_server.jobs.trace_log.libraries import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

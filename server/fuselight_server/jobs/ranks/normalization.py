@@ -19,7 +19,6 @@ _TEMPORARY = re.compile(
 _SOURCE_FOLDERS = re.compile(r"(# File: )\S*/(?=[^/\s]+/[^/\s:]+:\d)")
 _COUNTED_NAME = re.compile(r"(?<=_)\d+(?=['\]])")
 _COLLECTIVE = re.compile(r"\b_c10d_functional\w*\.(\w+)|\b(?:_dtensor|c10d)\.(\w+)")
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/|(?:^|/)torch/(?:distributed|_\w+|nn|utils)/")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _ENTRY = re.compile(r"^\[?!?[\d/_]+\]?: ")
 _LEAF = re.compile(r"\+- (?P<kind>[A-Z_]+): (?P<code>.*)$")
@@ -91,8 +90,3 @@ def is_collective(name: str) -> bool:
 def short_hash(text: str) -> str:
     """A key of a text; equal texts have equal keys in every process."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
-
-
-def is_library(path: str) -> bool:
-    """Whether a file is torch's or of another installed package."""
-    return _LIBRARY.search(path.replace("\\", "/")) is not None

@@ -164,6 +164,18 @@ def test_launches_suggest_cuda_graphs_only_on_a_gpu() -> None:
     assert "reduce-overhead" not in text(replace(on_gpu, cudagraphs=True))
 
 
+def test_shares_of_a_call_that_the_profiler_slows_say_so() -> None:
+    shown = profile([ran(0, 20.0, count=9.0)], [gap(GapKind.LAUNCH, 60.0), gap(GapKind.HOST, 20.0)])
+
+    def texts(us: float) -> list[str]:
+        statements = actual_statements(row("eager", 100.0), row("default", us, profile=shown))
+        return [each.text for each in statements if each.cause in {Cause.LAUNCHES, Cause.HOST}]
+
+    assert all(text[3:].startswith(" of a call is ") for text in texts(90.0))
+    slowed = " of a call under the profiler, which takes 100 µs in place of 40 µs, is "
+    assert [slowed in text for text in texts(40.0)] == [True, True]
+
+
 def test_breaks_and_recompilations_are_reported_with_their_line() -> None:
     statements = actual_statements(
         row("eager", 100.0),

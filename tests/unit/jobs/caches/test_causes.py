@@ -9,10 +9,20 @@ from types import ModuleType
 
 import pytest
 
+from fuselight_server.jobs.caches.def_lines import shown_function, shown_place
 from fuselight_server.jobs.caches.findings import cache_findings
 from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CacheSummary, CauseKind
 from fuselight_server.jobs.caches.summary import summarize
-from fuselight_server.jobs.trace_log.model import CacheName, CacheState, LoggedJob
+from fuselight_server.jobs.trace_log.model import (
+    AttemptState,
+    CacheName,
+    CacheState,
+    CompileAttempt,
+    CompileId,
+    LogFrame,
+    LoggedCompile,
+    LoggedJob,
+)
 from fuselight_server.jobs.trace_log.reader import read_jobs
 
 RECORDINGS = Path(__file__).parents[3] / "recordings"
@@ -73,6 +83,7 @@ BYPASSES = {
 """Why AOTAutograd's cache is bypassed, the line with the cause, and what the FX graph cache does where it can."""
 CACHED = {("torch-2.14", "autocast_inside")}
 """What a release caches that others do not."""
+FORWARD = ("forward_alone", "forward_alone_again")
 HITS = ("same", "comment", "renamed", "rank_5")
 
 
@@ -116,7 +127,7 @@ def cause(rows: tuple[CacheResult, ...], cache: CacheName) -> CacheCause:
 
 
 def test_every_recorded_start_is_tested() -> None:
-    others = {"base", "another_folder", "functorch_setting", "autocast_unrecorded"}
+    others = {"base", "another_folder", "functorch_setting", "autocast_unrecorded", *FORWARD}
     assert {*CAUSES, *BYPASSES, *HITS, *others} == set(starts().STARTS)
     for release in RELEASES:
         assert {path.name.removesuffix(".log.gz") for path in release.glob("*.gz")} == set(starts().STARTS)
@@ -195,6 +206,16 @@ def test_another_cache_folder_is_named_where_the_keys_are_equal() -> None:
         assert "TORCHINDUCTOR_CACHE_DIR: /job/cache_base -> /job/cache_another_folder" in actual.text
 
 
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
+def test_an_entry_that_waits_for_a_backward_is_no_changed_key(release: Path) -> None:
+    summary = summarize(job_of(release, "forward_alone_again"), job_of(release, "forward_alone"))
+    assert {row.state for row in summary.results if row.cache is FX} == {CacheState.HIT}
+    actual = cause(summary.results, AOT)
+    assert (actual.kind, "no backward ran" in actual.text) == (CauseKind.NO_BACKWARD, True)
+    (finding,) = cache_findings(summary, inputs="")
+    assert finding.title == "`forward` was compiled again: its cache entry waits for a backward"
+
+
 def test_a_key_whose_components_are_not_recorded_says_how_to_record_them() -> None:
     summary = compared(RELEASES[0], "autocast_unrecorded")
     assert cause(summary.results, FX).text == "the graph that AOTAutograd makes of the same operators changed"
@@ -206,3 +227,24 @@ def test_caches_that_are_switched_off_are_said_to_be() -> None:
     assert disabled.causes[0].kind is CauseKind.DISABLED
     assert disabled.causes[0].text.startswith("`torch._inductor.config.fx_graph_cache = False`")
     assert disabled.lost_seconds
+
+
+def compile_of(frames: list[LogFrame]) -> LoggedCompile:
+    number = CompileId(0, 0)
+    return LoggedCompile(number, (CompileAttempt(number, 0, AttemptState.FINISHED, tuple(frames)),))
+
+
+def test_a_library_s_function_is_shown_on_the_call_that_led_there() -> None:
+    frames = [
+        LogFrame("/job/train.py", 7, "main"),
+        LogFrame("/venv/site-packages/timm/layers.py", 3, "call"),
+        LogFrame("/venv/site-packages/torch/_dynamo/external_utils.py", 68, "inner"),
+    ]
+    wrapped = compile_of(frames)
+    place = shown_place(wrapped, None)
+    assert place is not None
+    assert (place.path, place.line, shown_function(wrapped)) == ("/job/train.py", 7, None)
+    of_timm = compile_of(frames[:2])
+    assert (shown_place(of_timm, None), shown_function(of_timm)) == (place, "call")
+    alone = compile_of(frames[1:2])
+    assert shown_place(alone, None) == frames[1].location, "no other line is known"

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from fuselight.adapters.torch_api import structured_log
 from fuselight.shared.environment_record import RECORD, allowed_variables
 
 _KEY_LOGGER = "torch._functorch._aot_autograd.autograd_cache"
@@ -29,7 +30,7 @@ def record_more() -> None:
 
 def trace_into(folder: str) -> None:
     """Write this process's log into a folder, if torch writes none: for a fork of a process without a log."""
-    from torch._logging import _internal, structured  # noqa: PLC0415 - a fork without torch never comes here
+    from torch._logging import _internal  # noqa: PLC0415 - a fork without torch never comes here
 
     handler = _trace_handler()
     if handler is None or handler.root_dir is not None:
@@ -37,7 +38,7 @@ def trace_into(folder: str) -> None:
     handler.root_dir = folder
     if handler not in _internal.trace_log.handlers:  # torch removes one without a folder
         _internal.trace_log.addHandler(handler)
-    structured.INTERN_TABLE.clear()  # the names behind these numbers are in no log of this process
+    structured_log.forget_names()
 
 
 def record_key_factors(logger: logging.Logger) -> None:

@@ -38,6 +38,11 @@ FIRST_CALL = "#first-call"
 """After the path of a program, in the subject of an answer about its part up to the first call."""
 
 
+def first_call_of(program: str) -> str:
+    """What stands for a program up to its first call: of a path or a URI."""
+    return f"{program}{FIRST_CALL}"
+
+
 @dataclasses.dataclass(frozen=True)
 class ConsentAnswer:
     """An answer: of a folder, of a program, or of a program up to its first call."""
@@ -75,10 +80,9 @@ class ConsentStore:
         """All answers, by subject."""
         return tuple(sorted(self._read().values(), key=lambda kept: kept.subject))
 
-    def answer(self, subject: str) -> str | None:
-        """The answer about a subject; None where the user has not been asked."""
-        kept = self._read().get(subject)
-        return kept.answer if kept is not None else None
+    def entry(self, subject: str) -> ConsentAnswer | None:
+        """The answer about a subject, with its time; None where the user has not been asked."""
+        return self._read().get(subject)
 
     def keep(self, subject: str, answer: str) -> None:
         """Keep an answer in place of the one before. Raises OSError."""

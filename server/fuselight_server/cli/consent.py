@@ -1,6 +1,7 @@
 """`fuselight consent`: the kept answers to the questions before an editor runs code: list, take back, give one.
 
-Invariant: an answer is given for a folder that the user names. Answers of VS Code, which keeps its own, are not here.
+Invariant: an answer is given for a folder or a program that the user names. Answers of VS Code, which
+keeps its own, are not here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.base.consent_store import FIRST_CALL, ConsentStore
+from fuselight_server.base.consent_store import FIRST_CALL, ConsentStore, first_call_of
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import standard_output
 
@@ -39,10 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     choice.add_argument(
         "--allow",
-        metavar="DIR",
+        metavar="PATH",
         action="append",
         type=Path,
-        help="let editors run code of a folder, for those that show no questions of a server; repeatable",
+        help="let editors run the code of a folder, or a whole program (a .py file), without a question; repeatable",
     )
     choice.add_argument("--forget-all", action="store_true", help="forget every answer")
 
@@ -62,12 +63,17 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def _allow(store: ConsentStore, folder: Path, terminal: Terminal) -> None:
-    absolute = os.path.abspath(folder.expanduser())  # noqa: PTH100 - as editors name it: links are kept
-    if not os.path.isdir(absolute):  # noqa: PTH112 - the same
-        raise CommandError(f"`{folder}` is no folder. Name the folder that your editor has open.")
-    store.keep(absolute, "run")
-    terminal.print(f"allowed: code of {absolute} runs on each save, in editors that ask this store")
+def _allow(store: ConsentStore, path: Path, terminal: Terminal) -> None:
+    absolute = os.path.abspath(path.expanduser())  # noqa: PTH100 - as editors name it: links are kept
+    is_program = os.path.isfile(absolute)  # noqa: PTH113 - the same
+    if not is_program and not os.path.isdir(absolute):  # noqa: PTH112 - the same
+        raise CommandError(
+            f"`{path}` does not exist. Name the folder that your editor has open, or a program in it."
+        )
+    for subject in (absolute, first_call_of(absolute)) if is_program else (absolute,):
+        store.keep(subject, "run")
+    what = "the program" if is_program else "code of"
+    terminal.print(f"allowed: {what} {absolute} runs on each save, in editors other than VS Code")
 
 
 def _forget(store: ConsentStore, path: Path) -> Sequence[ConsentAnswer]:

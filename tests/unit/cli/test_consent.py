@@ -49,7 +49,7 @@ def test_an_unknown_path_is_an_error_that_says_what_to_do(
     store.keep("/somewhere", "run")
     assert run_command(["consent", "--forget", "nowhere"]) == 2
     assert "no answer about `nowhere` is kept. `fuselight consent` lists" in capsys.readouterr().err
-    assert store.answer("/somewhere") == "run"
+    assert [(kept.subject, kept.answer) for kept in store.answers()] == [("/somewhere", "run")]
 
 
 def test_all_are_forgotten(store: ConsentStore, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,8 +63,18 @@ def test_a_folder_is_allowed_for_editors_that_cannot_ask(
     store: ConsentStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command(["consent", "--allow", str(tmp_path / "nowhere")]) == 2
-    assert "is no folder. Name the folder that your editor has open." in capsys.readouterr().err
+    assert "does not exist. Name the folder that your editor has open, or a program in it." in capsys.readouterr().err
     assert store.answers() == ()
     assert run_command(["consent", "--allow", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith(f"allowed: code of {tmp_path} runs on each save")
-    assert store.answer(str(tmp_path)) == "run"
+    assert [(kept.subject, kept.answer) for kept in store.answers()] == [(str(tmp_path), "run")]
+
+
+def test_a_program_is_allowed_with_its_part_up_to_the_first_call(
+    store: ConsentStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "train.py"
+    program.touch()
+    assert run_command(["consent", "--allow", str(program)]) == 0
+    assert capsys.readouterr().out.startswith(f"allowed: the program {program} runs on each save")
+    assert [kept.subject for kept in store.answers()] == [str(program), f"{program}#first-call"]

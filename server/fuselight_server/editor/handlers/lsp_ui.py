@@ -6,23 +6,22 @@ Invariant: what is shown is read from the state at that moment, and is sent agai
 from __future__ import annotations
 
 import asyncio
-import shlex
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fuselight_server.base.consent_store import ConsentStore
+from fuselight_server.base.consent_store import first_call_of
 from fuselight_server.editor.handlers.diagnostics import path_is_file, publish
+from fuselight_server.editor.handlers.kept_consent import KeptConsent
 from fuselight_server.editor.handlers.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS, without_links
 from fuselight_server.editor.handlers.status import ProgressBars, TimedRunNotifications, statuses
-from fuselight_server.editor.session.consent import LATER, NEVER
-from fuselight_server.editor.session.ui import agents_of, first_call_of
+from fuselight_server.editor.session.ui import agents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import ConfirmRun, ConsentAnswer, FileChanged, FolderStatus
+    from fuselight_server.editor.messages.answers import ConfirmRun, FileChanged, FolderStatus
     from fuselight_server.editor.session.state import Document, Folder
     from fuselight_server.editor.session.ui import Question
     from fuselight_server.execution.runs.keys import Key
@@ -43,9 +42,7 @@ class LspUi:
         """The diagnostics that each file was sent last."""
         self.progress = ProgressBars()
         self.benches = TimedRunNotifications()
-        self._answers = ConsentStore()
-        self._cannot_ask: set[str] = set()
-        """Folders for which the client could not ask."""
+        self._consent = KeptConsent(server, self)
         self._statuses: dict[str | None, FolderStatus] = {}
         self._lens_timer: asyncio.TimerHandle | None = None
         self._status_due = False
@@ -180,44 +177,9 @@ class LspUi:
             answer = await self._server.protocol.send_request_async(CONFIRM_RUN, params)
             chosen = answer.get("answer") if isinstance(answer, dict) else getattr(answer, "answer", None)
             return str(chosen)
-        return await self._kept_answer(question)
-
-    async def _kept_answer(self, question: Question) -> str:
-        """The answer that the user has given before, else the one that the user gives now, which is kept."""
-        kept = await asyncio.to_thread(self._answers.answer, question.subject)
-        # A user who asks for a run where runs are off may have changed their mind; an agent has none.
-        asks_again = question.explicit and not question.is_for_agents and kept == NEVER
-        if kept in question.answers.values() and not asks_again:
-            return str(kept)
-        try:
-            title = await self.offer(f"{question.message} {question.detail}", question.answers)
-        except Exception:
-            self._say_how_to_allow(question)
-            raise
-        answer: ConsentAnswer = question.answers.get(title or "", LATER)
-        try:
-            await asyncio.to_thread(self._answers.keep, question.subject, answer)
-        except OSError as error:
-            reason = error.strerror or error
-            self._server.state.log(f"the answer is not kept: {self._answers.path}: {reason}")
-        return answer
-
-    def _say_how_to_allow(self, question: Question) -> None:
-        """Say once for each folder how to let code run where the client shows no questions."""
-        folder = question.folder.path
-        if folder not in self._cannot_ask:
-            self._cannot_ask.add(folder)
-            self.say(
-                "This editor shows no questions of a language server, so that no code runs. "
-                f"To let code of this folder run, run `fuselight consent --allow {shlex.quote(folder)}`.",
-                error=False,
-            )
+        return await self._consent.answer(question)
 
     def forget_answers(self, folder: Folder) -> None:
         """Forget the answers about a folder and its programs that are kept here."""
-        if self._server.state.client.confirm_run:
-            return
-        try:
-            self._answers.forget(folder.path)
-        except OSError as error:
-            self.say(f"{self._answers.path} could not be changed: {error.strerror or error}", error=True)
+        if not self._server.state.client.confirm_run:
+            self._consent.forget(folder)

@@ -10,7 +10,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from fuselight_server.editor.session.ui import Question, first_call_of
+from fuselight_server.base.consent_store import first_call_of
+from fuselight_server.editor.session.ui import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -130,12 +131,13 @@ class Consent:
         if is_waiting:
             del self._pending[subject]
         if answer is not None:
-            self._accept(question, answer)
+            self.accept(question, answer)
             for request in pending.requests.values() if is_waiting else ():
                 request()
         self._ui.runs_changed()
 
-    def _accept(self, question: Question, answer: str) -> None:
+    def accept(self, question: Question, answer: str) -> None:
+        """Let an answer hold from now on."""
         self._state.log(f"runs of {question.subject}: {answer}")
         if question.program is None:
             question.folder.consent = answer

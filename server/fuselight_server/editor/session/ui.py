@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from fuselight_server.base.consent_store import FIRST_CALL
+from fuselight_server.base.consent_store import first_call_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 def agents_of(folder: str) -> str:
     """What stands for the runs of agents in a folder: of a path or a URI."""
     return f"{folder}/#agents"
-
-
-def first_call_of(program: str) -> str:
-    """What stands for a program up to its first call: of a path or a URI."""
-    return f"{program}{FIRST_CALL}"
 
 
 @dataclass(frozen=True)

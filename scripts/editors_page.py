@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 PAGE = ROOT / "docs" / "editors.md"
 BEGIN, END = "<!-- table: written by scripts/editors_page.py -->", "<!-- end of table -->"
-ORDER = ("neovim", "helix", "zed", "eglot", "coc", "vim-lsp")
+ORDER = ("neovim", "helix", "zed", "eglot", "coc", "vim-lsp", "ale")
+
+TRIED = {"neovim": "in `make test`", "eglot": "by hand, 1.9", "ale": "by hand"}
 
 
 def _choice(is_so: bool, yes: str, no: str) -> str:  # noqa: FBT001 - it chooses a word
@@ -40,6 +42,7 @@ ROWS: dict[str, Callable[[ClientFeatures, RecordedClient], str]] = {
         can.lens_refresh, "at once", "at the next request" if can.lenses else "no lenses"
     ),
     "shapes as inlay hints": lambda _can, client: _choice(client.has("textDocument.inlayHint"), "yes", "no"),
+    "hovers": lambda can, _client: _choice(can.markdown, "Markdown", "plain text"),
     "choosing a fix": lambda can, _client: _choice(
         can.resolves_actions, "fills in its edit", "runs a command"
     ),
@@ -56,9 +59,7 @@ ROWS: dict[str, Callable[[ClientFeatures, RecordedClient], str]] = {
     "settings": lambda can, _client: _choice(can.configuration, "asked for", "at the start"),
     "files that others write": lambda can, _client: _choice(can.watch, "reported", "looked at every 2 s"),
     "columns": lambda _can, client: _encoding(client),
-    "tried": lambda _can, client: _choice(
-        client.name == "neovim", "in `make test`", "its `initialize` alone"
-    ),
+    "tried": lambda _can, client: TRIED.get(client.name, "not tried: its `initialize` alone"),
 }
 
 

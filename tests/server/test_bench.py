@@ -121,7 +121,7 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     client.notified("fuselight/measuredChanged", lambda params: params["uri"] == uri, since=since)
     assert page_of(client, uri)["stale"]
     moved = by_line(client, uri)
-    assert r"\(before your edit\)" in hover(client, uri, SUM + 1)
+    assert "(before your edit)" in hover(client, uri, SUM + 1)
     assert any(text.endswith("(before your edit)") for text in moved[TARGET])
     since = client.mark()
     client.edit(uri, (EXP, 0), (EXP + 1, 0), "")

@@ -68,7 +68,7 @@ def test_a_trace_shows_its_findings_on_lines_until_it_is_closed(client: Client, 
     until_findings(client, uri, {BREAK: ("Fuselight job graph_break", title)})
     at = {"textDocument": {"uri": uri}, "position": {"line": BREAK, "character": 10}}
     hover = client.request("textDocument/hover", at)["contents"]["value"]
-    assert "job graph\\_break" in hover
+    assert "job graph_break" in hover
     assert "GB0059" in hover
     assert "job graph_break: 2 compiles, 2 graphs, 1 break" in client.lenses(uri)
 

@@ -63,7 +63,10 @@ def test_a_folder_is_allowed_for_editors_that_cannot_ask(
     store: ConsentStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command(["consent", "--allow", str(tmp_path / "nowhere")]) == 2
-    assert "does not exist. Name the folder that your editor has open, or a program in it." in capsys.readouterr().err
+    assert (
+        "does not exist. Name the folder that your editor has open, or a program in it."
+        in capsys.readouterr().err
+    )
     assert store.answers() == ()
     assert run_command(["consent", "--allow", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith(f"allowed: code of {tmp_path} runs on each save")

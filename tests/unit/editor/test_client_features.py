@@ -49,6 +49,15 @@ def test_experimental_capabilities_of_others_ask_for_nothing(experimental: objec
     assert features({"experimental": experimental}).notifications == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("formats", "markdown"),
+    [(None, True), (["markdown"], True), (["markdown", "plaintext"], True), (["plaintext"], False)],
+)
+def test_a_hover_has_the_format_that_the_client_prefers(formats: list[str] | None, markdown: bool) -> None:  # noqa: FBT001
+    hover: dict[str, Any] = {} if formats is None else {"contentFormat": formats}
+    assert features({"textDocument": {"hover": hover}}).markdown is markdown
+
+
 ACTIONS: dict[str, Any] = {"resolveSupport": {"properties": ["edit", "command"]}, "dataSupport": True}
 
 

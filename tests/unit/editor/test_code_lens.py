@@ -203,16 +203,16 @@ async def test_a_forecast_is_shown_until_an_edit() -> None:
     (hover,) = forecasts(snapshot, STEP + 1)
     head, _, change, advice, _, note = hover.split("\n")
     assert head == "`step` recompiles if:"
-    assert change.startswith("- the batch changes \\(x.size\\(0\\): 6 → 5\\): one more compile")
+    assert change.startswith("- the batch changes (x.size(0): 6 → 5): one more compile")
     assert "model.py:11" in change
-    assert advice.strip().startswith("advice: Before the first call: torch.\\_dynamo.mark\\_dynamic")
+    assert advice.strip().startswith("advice: Before the first call: torch.`_dynamo`.mark_dynamic")
     assert "**Verify Forecast**" in note
     (result,) = snapshot.captures.values()
     batch, *_ = result.expected_changes
     result.tried[batch] = ("verified: Compile with dynamic=True (1 → 0 compiles, same results)",)
     (tried,) = forecasts(snapshot, STEP + 1)
     assert [line.strip() for line in tried.split("\n")][3:] == [
-        "verified: Compile with dynamic=True \\(1 → 0 compiles, same results\\)"
+        "verified: Compile with dynamic=True (1 → 0 compiles, same results)"
     ], "no advice where something is verified"
     assert forecasts(snapshot, STEP) == []
     document = state.at(FILE)

@@ -116,7 +116,7 @@ def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
     torchs = "For a logging function (e.g. `print`), set the list. Another sentence."
     hinted = dataclasses.replace(finding, hints=("Take it out.", torchs), torch_hints=1)
     shown = explain(ShownFinding(hinted, edited=False))
-    assert "`print`\\), set the list." in shown, "no sentence ends after e.g."
+    assert "`print`), set the list." in shown, "no sentence ends after e.g."
     assert "Another sentence" not in shown
 
 

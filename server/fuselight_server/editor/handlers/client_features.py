@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from fuselight_server.editor.handlers.protocol import NOTIFICATIONS, PREFIX
@@ -15,9 +16,7 @@ from fuselight_server.editor.presenters.lens import SHOW_KERNEL
 from fuselight_server.editor.session.client_features import ClientFeatures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lsprotocol import types
+    from collections.abc import Mapping, Sequence
 
 _RESOLVED = frozenset({"edit", "command"})
 """What choosing a fix fills in: its edit, or the command that goes on with its verification."""
@@ -44,6 +43,7 @@ def client_features(capabilities: types.ClientCapabilities, options: Mapping[str
         resolves_actions=can(f"{action}.data_support") and set(properties) >= _RESOLVED,
         actions=can(action),
         action_literals=can(f"{action}.code_action_literal_support"),
+        markdown=_prefers_markdown(get_capability(capabilities, "text_document.hover.content_format")),
         applies_edits=can("workspace.apply_edit"),
         document_changes=can("workspace.workspace_edit.document_changes"),
         change_annotations=can("workspace.workspace_edit.change_annotation_support"),
@@ -59,6 +59,11 @@ def client_features(capabilities: types.ClientCapabilities, options: Mapping[str
         notifications=_notifications(options.get("notifications"))
         | _notifications(_experimental(capabilities.experimental)),
     )
+
+
+def _prefers_markdown(formats: Sequence[types.MarkupKind | str] | None) -> bool:
+    """Whether Markdown is the first format of hovers; a client that names none gets it, too."""
+    return not formats or formats[0] == types.MarkupKind.Markdown
 
 
 def _names(value: object) -> frozenset[str]:

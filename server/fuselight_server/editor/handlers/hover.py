@@ -36,7 +36,7 @@ from fuselight_server.editor.presenters.lens import (
     shows_estimates,
     tuning_summary,
 )
-from fuselight_server.editor.presenters.markdown import code_span, name_cell, plain
+from fuselight_server.editor.presenters.markdown import code_span, content, name_cell, plain
 from fuselight_server.editor.presenters.traced_values import values_at
 from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.captures import CaptureResult
@@ -92,7 +92,7 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
         return None
     value = "\n\n---\n\n".join(parts)
     place = convert.range_(values.span, server.view) if values.span is not None and not findings else None
-    return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=value), range=place)
+    return types.Hover(contents=content(value, server.state.client), range=place)
 
 
 def targets(snapshot: Snapshot, line: int) -> list[str]:

@@ -16,6 +16,7 @@ from lsprotocol import types
 from fuselight.shared.report import FactKind
 from fuselight.shared.report.visible import visible
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.markdown import content
 from fuselight_server.editor.presenters.traced_values import fact_text, source_line
 from fuselight_server.editor.results.captures import captured_files, knowing
 from fuselight_server.explain.findings.common.fact_words import FactWords, holds_tensor
@@ -59,6 +60,7 @@ class _Hints:
     def __init__(self, server: Server, document: Document, *, with_calls: bool) -> None:
         self._document = document
         self._encoding = server.encoding
+        self._client = server.state.client
         self._with_calls = with_calls
         self._words: dict[int, FactWords] = {}
 
@@ -148,9 +150,7 @@ class _Hints:
             ),
             label=visible(label),
             kind=types.InlayHintKind.Type,
-            tooltip=types.MarkupContent(
-                kind=types.MarkupKind.Markdown, value="\n\n---\n\n".join(dict.fromkeys(lines))
-            ),
+            tooltip=content("\n\n---\n\n".join(dict.fromkeys(lines)), self._client),
             padding_left=not label.startswith(":"),
         )
 

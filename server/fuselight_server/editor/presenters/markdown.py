@@ -8,12 +8,37 @@ own texts use.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
 
+if TYPE_CHECKING:
+    from fuselight_server.editor.session.client_features import ClientFeatures
+
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
-_LISTED = re.compile(r"^(\s*\d+)\.", re.MULTILINE)
+_ACTIVE = re.compile(
+    r"""
+    (?P<name>(?<!\w)(?:_\w*|\w*_)(?!\w))  # `__main__`: underscores at the edge of a name are emphasis
+  | \\(?=[!-/:-@\[-`{-~\n]|\Z)            # an escape
+  | `                                     # code
+  | (?<![ \t])\*|\*(?![ \t])              # emphasis
+  | \](?=[(\[:]|\Z)                       # a link, or the definition of one
+  | !(?=\Z)                               # an image, with what follows the text
+  | <(?=[A-Za-z/!?])                      # HTML, an address
+  | \|                                    # a column
+  | (?<=\S)~|~(?!\d)                      # struck out; `~41` after a space ends nothing
+  | &(?=\#?\w+;)                          # an entity
+    """,
+    re.VERBOSE,
+)
+"""What acts within a line. Other marks get no backslash, as some editors show it."""
+_BRACKET = re.compile(r"(`+)[^`]+\1|\\.|[\[\]]")
+"""Code, an escape, or a bracket that would end the text of a link."""
+_LINE_START = re.compile(r"^([ \t]*)([#>+\-=*:])", re.MULTILINE)
+"""A mark that acts only at the start of a line: a heading, a quote, an item, a rule."""
+_LISTED = re.compile(r"^(\s*\d+)([.)])", re.MULTILINE)
 _RUN = re.compile(r"`+")
 _LINE_END = re.compile(r"\r\n?")
 """Besides a line feed, what Markdown takes for the end of a line."""
@@ -21,6 +46,19 @@ _NAME = 40
 """Letters of a kernel's name in a hover."""
 _TAIL = 12
 """Of these, from its end: a number there distinguishes kernels."""
+_MARKUP = re.compile(
+    r"""
+    ^(?P<fence>`{3,})\w*\n(?P<block>.*?)\n(?P=fence)$        # a block of code
+  | (?P<ticks>`+)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)          # code in a line
+  | \\(?P<escaped>[!-/:-@\[-`{-~])
+  | \[(?P<link>(?:\\.|`[^`]*`|[^\[\]\\])*)\]\(<[^>]*>\)
+  | ^\|?(?:\ *:?-{3,}:?\ *\|)+(?:\ *:?-{3,}:?)?\n            # the line below the head of a table
+  | (?<!\s)\*+|\*+(?!\s)                                      # emphasis
+  | \ +$                                                     # what breaks a line
+    """,
+    re.VERBOSE | re.MULTILINE | re.DOTALL,
+)
+"""The markup that the server writes, for `as_text`."""
 
 
 def plain(text: str) -> str:
@@ -56,7 +94,28 @@ def code_block(text: str, language: str) -> str:
 
 def link(text: str, address: str | None) -> str:
     """Link `text` to `address`, if there is one."""
-    return f"[{plain(text)}](<{address}>)" if address else plain(text)
+    return f"[{_BRACKET.sub(_inactive_bracket, plain(text))}](<{address}>)" if address else plain(text)
+
+
+def content(markdown: str, client: ClientFeatures) -> types.MarkupContent:
+    """What a hover or a tooltip contains, in the format that the client shows."""
+    if client.markdown:
+        return types.MarkupContent(types.MarkupKind.Markdown, markdown)
+    return types.MarkupContent(types.MarkupKind.PlainText, as_text(markdown))
+
+
+def as_text(markdown: str) -> str:
+    """Return Markdown that this server wrote as plain text, for a client that shows no Markdown."""
+    return _MARKUP.sub(_unmarked, markdown)
+
+
+def _unmarked(match: re.Match[str]) -> str:
+    if match["link"] is not None:
+        return as_text(match["link"])
+    code = match["code"]
+    if code is not None:
+        return str(code[1:-1] if code.startswith(" ") and code.endswith(" ") and code.strip() else code)
+    return match["block"] or match["escaped"] or ""
 
 
 def _shown(text: str) -> str:
@@ -68,5 +127,14 @@ def _longest_run(text: str) -> int:
 
 
 def _escape(text: str) -> str:
-    text = _MARKS.sub(r"\\\1", text)
-    return _LISTED.sub(r"\1\\.", text).replace("\n", "  \n")
+    text = _ACTIVE.sub(_inactive, text)
+    text = _LINE_START.sub(r"\1\\\2", text)
+    return _LISTED.sub(r"\1\\\2", text).replace("\n", "  \n")
+
+
+def _inactive_bracket(match: re.Match[str]) -> str:
+    return f"\\{match[0]}" if match[0] in "[]" else match[0]
+
+
+def _inactive(match: re.Match[str]) -> str:
+    return code_span(match["name"]) if match["name"] else f"\\{match[0]}"

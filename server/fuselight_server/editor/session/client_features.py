@@ -32,6 +32,8 @@ class ClientFeatures:
     """Whether it shows code actions; in another client no text refers to them."""
     action_literals: bool = True
     """Whether it takes code actions; a client that does not takes commands alone."""
+    markdown: bool = True
+    """Whether its hovers show Markdown."""
     applies_edits: bool = True
     """Whether the server can have it apply an edit."""
     document_changes: bool = False

@@ -27,15 +27,15 @@ class Window(RecordedUi):
     def __init__(self) -> None:
         super().__init__()
         self.button: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self.said: list[str] = []
-        self.told = asyncio.Event()
+        self.texts: list[str] = []
+        self.shown_text = asyncio.Event()
 
     async def offer(self, text: str, actions: tuple[str, ...]) -> str | None:  # noqa: ARG002
         return await self.button
 
     def say(self, text: str, *, error: bool) -> None:  # noqa: ARG002
-        self.said.append(text)
-        self.told.set()
+        self.texts.append(text)
+        self.shown_text.set()
 
 
 class OpenQuestion:
@@ -108,9 +108,9 @@ async def test_a_question_without_an_answer_is_explained_once(
 ) -> None:
     monkeypatch.setattr(kept_consent, "SILENT_SECONDS", 0.02)
     asked = OpenQuestion(program=program)
-    await asyncio.wait_for(asked.window.told.wait(), 30)
+    await asyncio.wait_for(asked.window.shown_text.wait(), 30)
     await asyncio.sleep(0.05)
-    (text,) = asked.window.said
+    (text,) = asked.window.texts
     assert f"`{command}`" in text
     asked.store.keep(program or "/w x", "run")
     assert await asked.answer == "run"
@@ -122,7 +122,7 @@ async def test_a_client_without_questions_says_what_to_run() -> None:
     asked.window.button.set_exception(RuntimeError("method not found"))
     with pytest.raises(RuntimeError):
         await asked.answer
-    assert "shows no questions" in asked.window.said[0]
+    assert "shows no questions" in asked.window.texts[0]
 
 
 async def test_a_question_that_is_given_up_closes_its_request() -> None:

@@ -26,25 +26,26 @@ READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("[run](command:x)", r"[run\](command:x)"),
-        ("![x](https://a/b.png)", r"![x\](https://a/b.png)"),
-        ("[x]: command:y", r"[x\]: command:y"),
+        ("[run](command:x)", r"\[run](command:x)"),
+        ("![x](https://a/b.png)", r"!\[x](https://a/b.png)"),
+        ("[x]: command:y", r"\[x]: command:y"),
         ("<img src=x>", r"\<img src=x>"),
         ("1 < 2 and 3 <4", "1 < 2 and 3 <4"),
         ("keep `f(x)` here", "keep `f(x)` here"),
-        ("`a` [b](c) `d`", r"`a` [b\](c) `d`"),
-        ("an ` alone [b](c)", r"an \` alone [b\](c)"),
+        ("`a` [b](c) `d`", r"`a` \[b](c) `d`"),
+        ("an ` alone [b](c)", r"an \` alone \[b](c)"),
         ("``a` [b](command:c) `d``", r"\`\`a` [b](command:c) `d\`\`"),
-        (r"a\`b`[c](d)", r"a\\`b`[c\](d)"),
+        (r"a\`b`[c](d)", r"a\\`b`\[c](d)"),
         ("1. one\n# two", "1\\. one  \n\\# two"),
         ("a\r\n1) one\r# two", "a  \n1\\) one  \n\\# two"),
         ("a\n===", "a  \n\\==="),
-        ("data-dependent (e.g. f32[4, 16]): x_y + 2*n", r"data-dependent (e.g. f32[4, 16]): x_y + 2\*n"),
+        ("data-dependent (e.g. f32[4, 16]): x_y + 2*n", r"data-dependent (e.g. `f32[4, 16]`): x_y + 2\*n"),
         ("__main__; a._hidden, x_", "`__main__`; a.`_hidden`, `x_`"),
+        ("f(x: list[dict[str, int]])[0], a.b[1](2)", r"f(x: `list[dict[str, int]]`)\[0], `a.b[1]`(2)"),
         ("~41 µs of ~50 µs, x~y~", r"~41 µs of ~50 µs, x\~y\~"),
         ("a & b &lt; c", r"a & b \&lt; c"),
         ("look here!", r"look here\!"),
-        ("`a\r![x](https://a/b.png)`", "\\`a  \n![x\\](https://a/b.png)\\`"),
+        ("`a\r![x](https://a/b.png)`", "\\`a  \n!\\[x](https://a/b.png)\\`"),
     ],
 )
 def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
@@ -74,6 +75,7 @@ def tokens(markdown: str) -> list[Token]:
 
 @given(st.text(alphabet=ACTIVE + "ab1. \n\r/"))
 @example("~1 (~2 b~)")
+@example("\\1_")
 @example("a\n--|--\nb|c")
 def test_text_never_acts_as_markup(text: str) -> None:
     """A reader of CommonMark, with tables and struck out text, sees lines of text and of code."""
@@ -111,7 +113,7 @@ def test_a_fence_is_longer_than_what_it_holds(text: str) -> None:
 
 def test_a_link_without_an_address_is_its_text() -> None:
     assert link("FL101", "file:///a b.md") == "[FL101](<file:///a b.md>)"
-    assert link("[x](y)", None) == r"[x\](y)"
+    assert link("[x](y)", None) == r"\[x](y)"
 
 
 @given(st.text(alphabet=ACTIVE + "ab1. \n/"))

@@ -168,7 +168,7 @@ class Editor:
         ]
 
 
-SOURCE = "*capture: Net; directive on line 9: Net()(f32[4, 8])*"
+SOURCE = "*capture: Net; directive on line 9: Net()(`f32[4, 8]`)*"
 
 
 def test_a_hover_says_what_the_smallest_expression_was() -> None:

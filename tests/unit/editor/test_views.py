@@ -243,6 +243,19 @@ async def test_pages_that_were_not_built_are_named(
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("line", [0, 9], ids=["a line of no target", "a line of a target that has not run"])
+async def test_a_line_shows_the_graphs_of_the_file(editor: Editor, line: int) -> None:
+    editor.state.accept(capture_result_of(Key(editor.path, "f"), 1, report(), ()))
+    await editor.command(GRAPHS, line=line)
+    assert carried(editor.page())["title"] == "f"
+    assert (editor.messages, editor.asked) == ([], [])
+    editor.state.accept(capture_result_of(Key(editor.path, "Net"), 1, report(), ()))
+    await editor.command(GRAPHS, line=0)
+    assert editor.asked == [("f", "Net")]
+    assert carried(editor.page())["title"] == "Net", "the chosen one"
+
+
+@pytest.mark.asyncio
 async def test_graphs_have_their_own_style(editor: Editor) -> None:
     editor.state.accept(capture_result_of(Key(editor.path, "f"), 1, report(), ()))
     await editor.command(GRAPHS, target="f")

@@ -1,7 +1,7 @@
 """Questions before code runs, for clients that keep no answers: put once, and kept in the user's own store.
 
 Invariant: an answer that another window or `fuselight consent` stores while a question is open counts as its answer.
-A client that cannot show a question, or does not answer it, is told how to answer in a terminal, once for each subject.
+Where the client cannot show a question, or does not answer it, a message says once how to answer in a terminal.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ from fuselight_server.explain.benchmarks.exports import NotBuiltError, standalon
 from fuselight_server.explain.kernels.documents import SOURCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.answers import KernelEntry, OpenedJobs
@@ -88,43 +88,79 @@ _GRAPHS = _PageKind("Graphs", "graphs", "Run")
 
 async def show_benchmark(server: Server, options: dict[str, Any]) -> None:
     """Show the page of a target's last benchmark, or say how it stands."""
-    subject = _subject(server, options, _BENCHMARK)
-    if subject is not None:
-        params = MeasuredParams(server.uri_of(subject.path), subject.target)
-        await _show_page(server, subject, _BENCHMARK, await bench.measured(server, params))
+
+    async def page(subject: _Subject) -> Any:
+        return await bench.measured(server, MeasuredParams(server.uri_of(subject.path), subject.target))
+
+    await _show_page(server, options, _BENCHMARK, page)
 
 
 async def show_tuning(server: Server, options: dict[str, Any]) -> None:
     """Show the page of a target's last search, or say how it stands."""
-    subject = _subject(server, options, _TUNING)
-    if subject is not None:
-        params = TunedParams(server.uri_of(subject.path), subject.target)
-        await _show_page(server, subject, _TUNING, await tune.tuned(server, params))
+
+    async def page(subject: _Subject) -> Any:
+        return await tune.tuned(server, TunedParams(server.uri_of(subject.path), subject.target))
+
+    await _show_page(server, options, _TUNING, page)
 
 
 async def show_graphs(server: Server, options: dict[str, Any]) -> None:
     """Show the graphs of a target."""
-    subject = _subject(server, options, _GRAPHS)
-    if subject is not None:
-        params = GraphsParams(server.uri_of(subject.path), subject.target)
-        await _show_page(server, subject, _GRAPHS, graphs.graphs(server, params))
+
+    async def page(subject: _Subject) -> Any:
+        return graphs.graphs(server, GraphsParams(server.uri_of(subject.path), subject.target))
+
+    await _show_page(server, options, _GRAPHS, page)
 
 
-def _subject(server: Server, options: dict[str, Any], kind: _PageKind) -> _Subject | None:
-    """The target that a command names, or that holds its line; says what to do where there is none."""
+async def _show_page(
+    server: Server,
+    options: dict[str, Any],
+    kind: _PageKind,
+    page_of: Callable[[_Subject], Awaitable[Any]],
+) -> None:
+    """Show the page of the target that a command names or points at; where it has no data, say what to do.
+
+    A line whose own target has no page shows the one of the file that has, such as the `__main__` block's.
+    """
     try:
         reading, name = asked_target(server, path_in(options), options, kind.lens)
     except NoTargetError as error:
-        server.ui.say(str(error), error=False)
-        return None
-    return _Subject(reading.path, name)
-
-
-async def _show_page(server: Server, subject: _Subject, kind: _PageKind, page: Any) -> None:
-    """Show a page that has data; of one that has none, say what to do."""
-    if not page.found:
-        server.ui.say(page.message, error=False)
+        message = str(error)
+    else:
+        subject = _Subject(reading.path, name)
+        page = await page_of(subject)
+        if page.found:
+            await _show_found(server, subject, kind, page)
+            return
+        message = page.message
+    pages = {} if isinstance(options.get("target"), str) else await _pages(server, options, page_of)
+    if not pages:
+        server.ui.say(message, error=False)
         return
+    first, *others = pages
+    chosen = await server.ui.offer("Which target?", tuple(pages)[:_MOST_ASKED]) if others else first
+    if chosen in pages:
+        await _show_found(server, pages[chosen][0], kind, pages[chosen][1])
+
+
+async def _pages(
+    server: Server, options: dict[str, Any], page_of: Callable[[_Subject], Awaitable[Any]]
+) -> dict[str, tuple[_Subject, Any]]:
+    """The pages of a file that have data, by the names of their targets."""
+    path = path_in(options)
+    reading = server.analysis.targets.reading(path) if path is not None and server.state.trusted else None
+    if reading is None:
+        return {}
+    main = [""] if reading.main_line is not None else []
+    names = dict.fromkeys((*(target.name for target in reading.targets), *main))
+    subjects = [_Subject(reading.path, name) for name in names]
+    pages = {subject.target or MAIN: (subject, await page_of(subject)) for subject in subjects}
+    return {name: (subject, page) for name, (subject, page) in pages.items() if page.found}
+
+
+async def _show_found(server: Server, subject: _Subject, kind: _PageKind, page: Any) -> None:
+    """Write and show a page that has data."""
     file = os.path.basename(subject.path)  # noqa: PTH119 - paths stay text
     name = view_name(kind.title.lower(), file, subject.target or MAIN, of=subject.path)
     title = f"{kind.title}: {page.title}"
@@ -145,7 +181,11 @@ async def show_job(server: Server, options: dict[str, Any]) -> None:
         return
     page = await jobs.page(server, job, against if isinstance(against, str) else None)
     folder = next((Path(folder.path) for folder in server.state.folders.values() if folder.uri), None)
-    if folder is not None:
+    if folder is None:
+        server.ui.say(
+            "No page: open a folder in the editor, so that the page of the job has a place.", error=False
+        )
+    else:
         name = view_name("job", job.opened.name, of=job.source)
         await _write_and_show(
             server, Store.at(folder), name, lambda: standalone_page(page, f"Job: {page.title}", "job")

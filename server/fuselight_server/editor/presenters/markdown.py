@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _ACTIVE = re.compile(
     r"""
-    (?P<name>(?<!\w)(?:_\w*|\w*_)(?!\w))  # `__main__`: underscores at the edge of a name are emphasis
-  | \\(?=[!-/:-@\[-`{-~\n]|\Z)            # an escape
+    (?P<name>
+      (?<!\w)\w[\w.]*(?:\[(?:[^\[\]\n`|]|\[[^\[\]\n`|]*\])*\])+  # `f32[2, 8]`: a link to some readers
+    | (?<!\w)(?:_\w*|\w*_)(?!\w)         # `__main__`: underscores at the edge of a name are emphasis
+    )
+  | \\                                    # an escape
   | `                                     # code
   | (?<![ \t])\*|\*(?![ \t])              # emphasis
-  | \](?=[(\[:]|\Z)                       # a link, or the definition of one
+  | \[                                    # a link
   | !(?=\Z)                               # an image, with what follows the text
   | <(?=[A-Za-z/!?])                      # HTML, an address
   | \|                                    # a column

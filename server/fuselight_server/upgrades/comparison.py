@@ -155,7 +155,9 @@ def _notes(before: SideReports, after: SideReports, versions: tuple[Versions, Ve
             yield f"kernels were not compared: with torch {version.torch} their generation failed: {why}"
     for report in after.outputs:
         if report.outputs is not None and report.outputs.refused:
-            yield f"results of {report.target.name or '__main__'} were not compared: {report.outputs.refused}"
+            results = "some results" if report.outputs.calls else "results"
+            name = report.target.name or "__main__"
+            yield f"{results} of {name} were not compared: {report.outputs.refused}"
     wanted = [
         side.kernels for side in (before, after) if side.kernels is not None and not side.kernels.failures
     ]

@@ -6,12 +6,15 @@ no C++ compiler runs.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
+import torch
 
 from fuselight.shared.protocol import OutputsRequest
 from fuselight.shared.report import ReleaseOutputs, Report
+from fuselight.worker.verify import release_outputs
 from tests.support.live_worker import LiveWorker
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -96,6 +99,92 @@ def test_other_shapes_are_refused(live: LiveWorker, tmp_path: Path) -> None:
     )
 
 
+KEPT = """\
+import torch
+net = torch.nn.Linear(8, 8, bias=False)
+# fuselight: net(f32[8, 8])
+# fuselight: net(f32[4, 8])
+net = torch.compile(net)
+"""
+
+
+def test_a_module_that_the_file_keeps_is_not_left_in_float64(live: LiveWorker, tmp_path: Path) -> None:
+    first, compared = sides(live, KEPT, KEPT, tmp_path)
+    assert not first.failures
+    assert compared.refused == ""
+    assert [(call.is_eager_equal, call.is_compiled_equal) for call in compared.calls] == [(True, True)] * 2
+
+
+def test_objects_that_differ_from_each_other_get_the_same_values(live: LiveWorker, tmp_path: Path) -> None:
+    source = NET.replace("torch.randn(8, 8)", "torch.full((8, 8), float(time.perf_counter_ns() % 1000003))")
+    first, compared = sides(live, f"import time\n{source}", f"import time\n{source}", tmp_path)
+    assert not first.failures
+    (call,) = compared.calls
+    assert (call.is_eager_equal, call.eager.passed) == (True, True)
+    assert call.compiled_before is not None
+    assert call.compiled_before.passed
+
+
+def test_other_random_numbers_are_no_difference(live: LiveWorker, tmp_path: Path) -> None:
+    source = PRODUCT.replace("mm(x, x)", "mm(x, torch.rand_like(x))")
+    other = source.replace("    return", "    torch.rand(3)\n    return")
+    _, compared = sides(live, source, other, tmp_path)
+    (call,) = compared.calls
+    assert (call.is_eager_equal, call.eager.passed) == (False, None)
+    assert "may draw others from the same seed" in call.eager.why
+    assert call.float64 is not None
+    assert call.float64.passed is None
+
+
+def test_calls_that_are_not_compared_are_counted_or_have_a_reason(live: LiveWorker, tmp_path: Path) -> None:
+    calls = "".join(f"# fuselight: f(f32[{size}, 8])\n" for size in range(2, 9))
+    many = f"import torch\n{calls}def f(x):\n    return x.t() @ x\n"
+    _, compared = sides(live, many, many, tmp_path)
+    assert [call.notes for call in compared.calls] == [(), (), (), ("3 further calls were not compared",)]
+    failing = many.replace("    return", "    assert len(x) != 3\n    return")
+    for number, (texts, reason) in enumerate(
+        {
+            (many, failing): "the call fails without torch.compile with the later version",
+            (failing, many): "the call fails without torch.compile with the earlier version",
+            (failing, failing): "the call fails without torch.compile with both versions",
+        }.items()
+    ):
+        (tmp_path / str(number + 2)).mkdir()
+        _, compared = sides(live, *texts, tmp_path / str(number + 2))
+        assert (len(compared.calls), compared.refused) == (1, reason)
+
+
+def test_what_cannot_be_kept_has_the_reason_of_the_earlier_side(live: LiveWorker, tmp_path: Path) -> None:
+    source = NET.replace("torch.randn(8, 8)", "torch.randn(8, 8, device='meta')")
+    _, compared = sides(live, source, source, tmp_path)
+    assert compared.refused.startswith("with the earlier version, the inputs and parameters cannot be kept: ")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"),
+    [
+        (torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan]), True),
+        (
+            torch.tensor([math.nan]),
+            torch.tensor([0xFFFFFFFF - (1 << 32)], dtype=torch.int32).view(torch.float32),
+            True,
+        ),
+        (torch.tensor([0.0]), torch.tensor([-0.0]), False),
+        (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), False),
+        (torch.tensor([1 + 2j]), torch.tensor([1 - 2j]).conj(), True),
+        (torch.tensor([complex(0, 1)]), torch.tensor([complex(-0.0, 1)]), False),
+        (torch.ones(2, dtype=torch.float8_e4m3fn), torch.ones(2, dtype=torch.float8_e4m3fn), True),
+        (torch.ones(2, dtype=torch.float8_e4m3fn), torch.zeros(2, dtype=torch.float8_e4m3fn), False),
+        (torch.tensor([1]) == 1, torch.tensor([1]) == 1, True),
+        (torch.ones(4, 4).t(), torch.ones(4, 4), True),
+        (torch.ones(0), torch.ones(0), True),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), False),
+    ],
+)
+def test_bits_are_compared(first: torch.Tensor, second: torch.Tensor, equal: bool) -> None:  # noqa: FBT001 - a parameter
+    assert release_outputs._bits_equal(first, second) is equal
+
+
 def test_a_side_without_results_is_refused(live: LiveWorker, tmp_path: Path) -> None:
     request = live.request(PRODUCT).of_kind(OutputsRequest, folder=str(tmp_path))
     report = live.report(request)
@@ -109,6 +198,7 @@ def test_deprecations_of_torch_stand_on_the_users_line(live: LiveWorker, tmp_pat
         "import warnings\n"
         "warnings.warn('torch.old is deprecated', FutureWarning)\n"
         "warnings.warn('mylib.old is deprecated', FutureWarning)\n"
+        "warnings.warn_explicit('hidden.old is deprecated', DeprecationWarning, 'lib.py', 1, 'lib')\n"
         "def f(x):\n",
     )
     request = live.request(noisy).of_kind(OutputsRequest, folder=str(tmp_path), records=True)
@@ -121,3 +211,4 @@ def test_deprecations_of_torch_stand_on_the_users_line(live: LiveWorker, tmp_pat
         4,
     )
     assert "mylib.old is deprecated" in report.output.stderr
+    assert "hidden.old" not in report.output.stderr

@@ -1,7 +1,7 @@
 """The reference for all configurations: the same call in float64, and eager with another seed.
 
 Invariant: there is a reference only if the whole call runs in float64, otherwise a reason. The modules are changed in
-place, so this process makes no further call of the target afterwards.
+place: whoever makes a further call of the target in this process restores them (`restoration`).
 """
 
 from __future__ import annotations
@@ -99,6 +99,28 @@ def doubled(prepared: Prepared) -> Prepared:
             if tensor.is_complex():
                 tensor.data = tensor.data.to(torch.complex128)
     return with_inputs(prepared, _double)
+
+
+def restoration(prepared: Prepared) -> Callable[[], None]:
+    """A function that gives the modules of a call the parameters and buffers that they have now."""
+    modules = [submodule for _, module in modules_of(prepared) for submodule in module.modules()]
+    parameters = {
+        id(parameter): (parameter, parameter.data, parameter.grad)
+        for module in modules
+        for parameter in module.parameters(recurse=False)
+    }
+    buffers = [(module, *named) for module in modules for named in module.named_buffers(recurse=False)]
+
+    def restore() -> None:
+        for parameter, data, _ in parameters.values():
+            parameter.grad = None  # its dtype is that of the data
+            parameter.data = data
+        for parameter, _, grad in parameters.values():
+            parameter.grad = grad
+        for module, name, buffer in buffers:
+            setattr(module, name, buffer)
+
+    return restore
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:

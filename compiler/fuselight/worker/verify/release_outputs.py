@@ -29,7 +29,7 @@ from fuselight.capture.calls.random_fill import quick_random
 from fuselight.capture.calls.rungs import Answered, Silent
 from fuselight.capture.calls.tensors import SEED, set_seeds
 from fuselight.measure.accuracy import RANDOM, results, rules
-from fuselight.measure.accuracy.reference import float64_results, varies
+from fuselight.measure.accuracy.reference import float64_results, restoration, varies
 from fuselight.measure.accuracy.results import CallResults, held_tensors, of_call
 from fuselight.shared.inputs import UserCallError
 from fuselight.shared.protocol import OutputsRequest
@@ -43,9 +43,10 @@ from fuselight.shared.report import (
     ReleaseOutputs,
     is_user_file,
 )
+from fuselight.shared.report.failure import first_line
 from fuselight.worker.child import child, run_failures
 from fuselight.worker.child.request_results import ComparedOutputs
-from fuselight.worker.child.state import RunState
+from fuselight.worker.child.state import RunState, put
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.verify.further_calls import eager_mode
 
@@ -53,10 +54,14 @@ _MOST_CALLS = 4
 _MOST_ELEMENTS = 1 << 27
 """Of all values that are kept for the later side: half a GiB of float32."""
 _MOST_DEPRECATIONS = 50
+_HIDDEN = (DeprecationWarning, PendingDeprecationWarning)
 _DEPRECATED = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 _WORDS = re.compile(r"\bdeprecat|\bwill be removed\b|\bwill change\b", re.IGNORECASE)
 _TORCH = re.compile(r"\btorch\b|[/\\]torch[/\\]")
 
+_REFUSED = "refused"
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_DRAWS = "the target draws random numbers, and another version of torch may draw others from the same seed"
 _OTHER_VALUES = "inputs or parameters start with other values: the later version got those of the earlier one"
 EAGER, COMPILED, FLOAT64, VALUES = "eager", "compiled", "float64", "values"
 
@@ -98,12 +103,12 @@ class CompareOutputs:
         result = ComparedOutputs(ReleaseOutputs())
         state.result = result
         try:
-            for index in range(min(len(answered.calls), _MOST_CALLS)):
-                call = _ReleaseCallRun(
-                    state, request, index, _Builder(climb, index, [answered] if not index else [])
-                )
-                state.calls.append(Call(index, call.text, answered.calls[index].location))
+            for index, planned in enumerate(answered.calls[:_MOST_CALLS]):
+                builder = _Builder(climb, index, [answered] if not index else [])
+                call = _ReleaseCallRun(state, request, index, planned.text, builder)
+                state.calls.append(Call(index, planned.text, planned.location))
                 self._make(call, result)
+            _note_further(result, len(answered.calls) - _MOST_CALLS)
         except OtherValuesError as why:
             result.outputs = replace(result.outputs, refused=str(why))
         finally:
@@ -112,7 +117,11 @@ class CompareOutputs:
     @staticmethod
     def _make(call: _ReleaseCallRun, result: ComparedOutputs) -> None:
         if call.request.records:
-            call.record()
+            try:
+                call.record()
+            except OtherValuesError as why:
+                call.refuse(str(why))
+                raise
         else:
             result.outputs = replace(result.outputs, calls=(*result.outputs.calls, call.compare()))
 
@@ -126,7 +135,8 @@ class CompareOutputs:
             text = " ".join(str(message).split())
             is_of_torch = bool(_TORCH.search(text) or _TORCH.search(filename))
             if not is_of_torch or not (issubclass(category, _DEPRECATED) or _WORDS.search(text)):
-                shown(message, category, filename, lineno, *rest, **named)
+                if not issubclass(category, _HIDDEN):  # Python shows them only because they are listened to
+                    shown(message, category, filename, lineno, *rest, **named)
                 return
             users = [place for place in traceback.extract_stack() if is_user_file(place.filename, roots)]
             places = run_failures.stack_of(users[-1:], roots)
@@ -139,6 +149,15 @@ class CompareOutputs:
         warnings.showwarning = hear
 
 
+def _note_further(result: ComparedOutputs, number: int) -> None:
+    """Say on the last call that further ones were not compared."""
+    calls = result.outputs.calls
+    if number > 0 and calls:
+        text = f"{number:,} further call{'s were' if number > 1 else ' was'} not compared"
+        last = replace(calls[-1], notes=(*calls[-1].notes, text))
+        result.outputs = replace(result.outputs, calls=(*calls[:-1], last))
+
+
 @dataclass
 class _Builder:
     """Builds the object of one call again and again."""
@@ -148,15 +167,14 @@ class _Builder:
     available: list[Answered]
     """The first answer of the ladder, until it is used."""
 
-    @property
-    def text(self) -> str:
-        """The call, in the notation of a directive."""
-        return (self.available[0] if self.available else self._answer()).calls[self.index].text
-
     def build(self) -> Prepared:
         """A fresh object, with the parameters of the seed. Raises what the user's code raises."""
         set_seeds(SEED)
-        answered = self.available.pop() if self.available else self.climb()
+        answered = self.available.pop() if self.available else self._answer()
+        if self.index >= len(answered.calls):
+            raise OtherValuesError(
+                f"the inputs cannot be made again: there are only {len(answered.calls)} calls"
+            )
         planned = answered.calls[self.index]
         if planned.fake:
             raise OtherValuesError("the directive asks for fake tensors, which have no values")
@@ -168,10 +186,9 @@ class _Builder:
 
     def _answer(self) -> Answered:
         try:
-            self.available.append(self.climb())
+            return self.climb()
         except Silent as why:
             raise OtherValuesError(f"the inputs cannot be made again: {why}") from None
-        return self.available[0]
 
 
 @dataclass
@@ -181,46 +198,56 @@ class _ReleaseCallRun:
     state: RunState
     request: OutputsRequest
     index: int
+    text: str
+    """The call, in the notation of a directive."""
     builder: _Builder
     notes: dict[str, None] = field(default_factory=dict)
     varying: str = ""
+    is_training: bool = False
     _kept: dict[str, torch.Tensor] | None = None
-    """The values of the earlier side."""
+    """The values of the first object of the earlier side, which each later object gets."""
 
-    @property
-    def text(self) -> str:
-        """The call, in the notation of a directive."""
-        return self.builder.text
+    def refuse(self, why: str) -> None:
+        """Leave the reason in the folder, for the later side."""
+        put(self._path(_REFUSED), why.encode("utf-8", "replace"))
 
     def record(self) -> None:
-        """Leave the values and the results in the folder."""
+        """Leave the values and the results in the folder. Raises OtherValuesError."""
         held = dict(held_tensors(self._built()))
         total = sum(tensor.numel() for tensor in held.values())
         if total > _MOST_ELEMENTS:
             raise OtherValuesError(
                 f"the inputs and parameters have {total:,} elements; up to {_MOST_ELEMENTS:,} are compared"
             )
-        torch.save(
-            {name: tensor.detach().to("cpu", copy=True) for name, tensor in held.items()}, self._path(VALUES)
-        )
+        for name, tensor in held.items():
+            if type(tensor) not in _PLAIN:
+                raise OtherValuesError(
+                    f"{name} is a {type(tensor).__name__}: only plain tensors have values to hand on"
+                )
+        try:
+            self._kept = {name: tensor.detach().to("cpu", copy=True) for name, tensor in held.items()}
+            torch.save(self._kept, self._path(VALUES))
+        except RuntimeError as error:  # a meta tensor
+            raise OtherValuesError(f"the inputs and parameters cannot be kept: {first_line(error)}") from None
         self._save(EAGER, self._eager())
-        double, _ = float64_results(self._built)
-        self._save(FLOAT64, double)
         self._save(COMPILED, self._compiled())
+        double, _ = self._float64()
+        self._save(FLOAT64, double)
 
     def compare(self) -> ReleaseCall:
         """Make the call with the earlier side's values, and compare the results. Raises OtherValuesError."""
-        if not os.path.exists(self._path(VALUES)):
-            raise OtherValuesError("there are no results of the earlier version of torch")
-        self._kept = torch.load(self._path(VALUES), map_location="cpu", weights_only=True)
-        self.varying = varies(self._built)
-        before = {mode: self._load(mode) for mode in (EAGER, COMPILED, FLOAT64)}
-        eager, (double, why) = self._eager(), float64_results(self._built)
-        compiled = self._compiled()
-        after = {EAGER: eager, COMPILED: compiled, FLOAT64: double}
+        before = self._earlier()
+        eager = self._eager()
         old_eager = before[EAGER]
         if old_eager is None or eager is None:
-            raise OtherValuesError("the call fails without torch.compile")
+            failing = (
+                "both versions" if old_eager is eager else f"the {'earlier' if eager else 'later'} version"
+            )
+            raise OtherValuesError(f"the call fails without torch.compile with {failing}")
+        compiled = self._compiled()
+        self.varying = self._variation()
+        double, why = self._float64()
+        after = {EAGER: eager, COMPILED: compiled, FLOAT64: double}
         old_compiled = before[COMPILED]
         is_same_code = None
         if compiled is not None and old_compiled is not None:
@@ -228,7 +255,7 @@ class _ReleaseCallRun:
         return ReleaseCall(
             call=self.index,
             text=self.text,
-            eager=self._judged(eager, old_eager, before[FLOAT64], why),
+            eager=self._judged_eager(eager, old_eager, before[FLOAT64], why),
             is_eager_equal=_is_equal(eager, old_eager),
             float64=self._judged_exactly(double, before[FLOAT64]),
             compiled_before=self._judged_compiled(before),
@@ -240,30 +267,61 @@ class _ReleaseCallRun:
             notes=tuple(self.notes),
         )
 
+    def _earlier(self) -> dict[str, CallResults | None]:
+        """The results of the earlier side, and its values for this one. Raises OtherValuesError."""
+        with contextlib.suppress(OSError), open(self._path(_REFUSED), encoding="utf-8") as file:
+            raise OtherValuesError(f"with the earlier version, {file.read()}")
+        if not os.path.exists(self._path(VALUES)):
+            raise OtherValuesError("there are no results of the earlier version of torch")
+        try:
+            self._kept = torch.load(self._path(VALUES), map_location="cpu", weights_only=True)
+            return {mode: self._load(mode) for mode in (EAGER, COMPILED, FLOAT64)}
+        except Exception as error:  # noqa: BLE001 - torch raises many kinds for what it does not know
+            why = f"{type(error).__name__}: {first_line(error)}"
+            raise OtherValuesError(f"the results of the earlier version cannot be read: {why}") from None
+
+    def _variation(self) -> str:
+        """Why the results vary, as `varies` has it. Raises OtherValuesError."""
+        try:
+            return varies(self._built)
+        except OtherValuesError:
+            raise
+        except Exception as error:  # noqa: BLE001 - user code may raise anything
+            why = f"{type(error).__name__}: {first_line(error)}"
+            raise OtherValuesError(f"the call fails when it is repeated: {why}") from None
+
     def _built(self) -> Prepared:
-        """A fresh object; on the later side with the values of the earlier one. Raises OtherValuesError."""
+        """A fresh object, with the values of the first one of the earlier side. Raises OtherValuesError."""
         prepared = self.builder.build()
+        self.is_training = prepared.options.train
         if self._kept is None:
             return prepared
         held = dict(held_tensors(prepared))
         only = sorted(set(held) ^ set(self._kept))
         if only:
-            raise OtherValuesError(f"only one of the versions has {', '.join(only[:3])}")
+            raise OtherValuesError(f"only one of the {self._sides} has {', '.join(only[:3])}")
         for name, tensor in held.items():
             self._set(name, tensor, self._kept[name])
         return prepared
 
     def _set(self, name: str, tensor: torch.Tensor, kept: torch.Tensor) -> None:
         if tensor.shape != kept.shape or tensor.dtype != kept.dtype:
-            raise OtherValuesError(
-                f"{name} is {kept.dtype}{list(kept.shape)} with the earlier version and {tensor.dtype}"
-                f"{list(tensor.shape)} with the later one"
-            )
+            old, new = (f"{value.dtype}{list(value.shape)}" for value in (kept, tensor))
+            if self.request.records:
+                raise OtherValuesError(f"{name} is {old} in one object and {new} in the next one")
+            raise OtherValuesError(f"{name} is {old} with the earlier version and {new} with the later one")
         if _bits_equal(tensor.detach().cpu(), kept):
             return
         self.notes[_OTHER_VALUES] = None
-        with torch.no_grad():
-            tensor.copy_(kept)
+        try:
+            with torch.no_grad():
+                tensor.copy_(kept)
+        except RuntimeError as error:  # elements that share memory, or a tensor of inference mode
+            raise OtherValuesError(f"{name} cannot get the earlier values: {first_line(error)}") from None
+
+    @property
+    def _sides(self) -> str:
+        return "objects" if self.request.records else "versions"
 
     def _eager(self) -> CallResults | None:
         with self.state.step("call", f"{self.text} (eager)"), eager_mode():
@@ -274,6 +332,21 @@ class _ReleaseCallRun:
         prepared = self._built()
         with self.state.step("call", f"{self.text} (compiled)"):
             return self._result(prepared, self.state.compiled_form(prepared))
+
+    def _float64(self) -> tuple[CallResults | None, str]:
+        """The results in float64. Modules that the file keeps are as before afterwards: the next call has them, too."""
+        restore: list[Callable[[], None]] = []
+
+        def build() -> Prepared:
+            prepared = self._built()
+            restore.append(restoration(prepared))
+            return prepared
+
+        try:
+            return float64_results(build)
+        finally:
+            for each in restore:
+                each()
 
     def _result(self, prepared: Prepared, function: Callable[..., Any]) -> CallResults | None:
         """The results of a call; a failure is one of the run."""
@@ -287,14 +360,22 @@ class _ReleaseCallRun:
     def _judged(
         self, given: CallResults, expected: CallResults, double: CallResults | None, why: str = ""
     ) -> Accuracy:
-        training = self.builder.build().options.train
         if self.varying and self.varying != RANDOM:
-            return rules.varying(self.varying, training=training)
-        return rules.judge(given, expected, double, training=training, no_float64=why)
+            return rules.varying(self.varying, training=self.is_training)
+        return rules.judge(given, expected, double, training=self.is_training, no_float64=why)
+
+    def _judged_eager(
+        self, given: CallResults, expected: CallResults, double: CallResults | None, why: str = ""
+    ) -> Accuracy:
+        """Compare results of both versions."""
+        verdict = self._judged(given, expected, double, why)
+        if verdict.passed is False and self.varying == RANDOM:
+            return rules.not_compared(_DRAWS)
+        return verdict
 
     def _judged_exactly(self, given: CallResults | None, expected: CallResults | None) -> Accuracy | None:
         """Compare results in float64, where rounding is far below any tolerance."""
-        return None if given is None or expected is None else self._judged(given, expected, expected)
+        return None if given is None or expected is None else self._judged_eager(given, expected, expected)
 
     def _judged_compiled(self, side: Mapping[str, CallResults | None]) -> Accuracy | None:
         eager, compiled = side[EAGER], side[COMPILED]
@@ -338,13 +419,32 @@ def _is_equal(given: CallResults, expected: CallResults) -> bool:
 
 
 def _bits_equal(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether all elements are equal; NaN is equal to NaN."""
+    """Whether all elements have the same bits; NaN is equal to NaN. Zeros of other signs are not equal."""
     if tensor.shape != other.shape or tensor.dtype != other.dtype:
         return False
     if tensor.layout is not torch.strided or tensor.is_quantized:
         return False
-    same = (tensor == other) | ((tensor != tensor) & (other != other))  # noqa: PLR0124 - NaN
+    if torch.equal(_bytes(tensor), _bytes(other)):
+        return True
+    if not tensor.is_floating_point() and not tensor.is_complex():
+        return False
+    try:
+        ours, theirs = _wide(tensor), _wide(other)
+    except RuntimeError:  # a dtype that torch only stores
+        return False
+    same = (ours == theirs) & (ours.signbit() == theirs.signbit()) | (ours.isnan() & theirs.isnan())
     return bool(same.all())
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values as numbers that torch compares: not each narrow type can be compared."""
+    if tensor.is_complex():
+        return torch.view_as_real(tensor.resolve_conj().to(torch.complex128))
+    return tensor.double()
 
 
 def _error(given: CallResults | None, double: CallResults | None) -> float | None:

@@ -9,26 +9,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
+from fuselight_server.base.formatting import format_time
 from fuselight_server.explain.findings import findings, findings_of_kernels
 from fuselight_server.jobs.comparison.findings import IdentifiedFinding, pair_findings
-from fuselight_server.jobs.comparison.model import FindingChange, FindingState
+from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingChange, FindingState
 from fuselight_server.jobs.comparison.sides import functions_of_lines
 from fuselight_server.upgrades.failures import is_undecided, with_advice
 from fuselight_server.upgrades.functions import compare_functions
 from fuselight_server.upgrades.lines import compare_lines, compared_device
 from fuselight_server.upgrades.model import TargetComparison, TargetState, is_failure
 from fuselight_server.upgrades.numerics import compared_calls
-from fuselight_server.upgrades.own_findings import deprecation_findings, kernel_findings, result_findings
+from fuselight_server.upgrades.own_findings import (
+    deprecation_findings,
+    kernel_findings,
+    result_findings,
+    time_findings,
+)
 from fuselight_server.upgrades.paths import common_path
 from fuselight_server.upgrades.times import compare_times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from fuselight.shared.report import Versions
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings import Thresholds
     from fuselight_server.upgrades.model import ComparedRuns, SideReports
+    from fuselight_server.upgrades.times import TimeDifference
 
 
 def compare_target(
@@ -55,9 +62,11 @@ def compare_target(
         (compared if is_compared else left).append(change)
     has_both = state is TargetState.COMPARED
     functions = compare_functions(before, after) if has_both else ()
+    times = compare_times(before.measured, after.measured, read_line)
     own = (
         *result_findings(after, versions),
         *kernel_findings(functions, after.kernels or after.capture, versions),
+        *time_findings(times, after, versions),
         *deprecation_findings(before, after, versions),
     )
     return TargetComparison(
@@ -69,12 +78,12 @@ def compare_target(
         functions=functions,
         own=tuple(without_ignored(own)),
         calls=tuple(call for _, call in compared_calls(after.outputs)),
-        times=compare_times(before.measured, after.measured, read_line),
+        times=times,
         is_undecided=any(map(_says_nothing, left))
         or (state is TargetState.NEITHER and any(is_undecided(change.finding) for change in changes)),
         lines=compare_lines(before, after, packages) if has_both else (),
         device=compared_device(before, after) if has_both else None,
-        notes=tuple(_notes(before, after, versions)),
+        notes=(*_notes(before, after, versions), *_equal_times(times)),
     )
 
 
@@ -146,6 +155,17 @@ def _explained(change: FindingChange, versions: tuple[Versions, Versions]) -> Fi
         return change
     finding = with_advice(change.finding, *versions)
     return FindingChange(change.state, finding, change.before, change.function, change.text)
+
+
+def _equal_times(times: Sequence[TimeDifference]) -> Iterator[str]:
+    """Which measured calls take as long with both versions."""
+    equal = [
+        f"{time.configuration} {format_time(time.before_us)} -> {format_time(time.after_us)}"
+        for time in times
+        if time.place is None and time.verdict is ChangeVerdict.SAME
+    ]
+    if equal:
+        yield f"measured calls without a difference beyond their spreads and 5%: {', '.join(equal)}"
 
 
 def _notes(before: SideReports, after: SideReports, versions: tuple[Versions, Versions]) -> Iterator[str]:

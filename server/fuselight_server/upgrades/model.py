@@ -128,7 +128,7 @@ class TargetComparison:
     functions: tuple[FunctionChange, ...] = ()
     lines: tuple[KernelLineChange, ...] = ()
     own: tuple[Finding, ...] = ()
-    """FL931 to FL933: differences that are findings of neither side."""
+    """FL931 to FL934: differences that are findings of neither side."""
     calls: tuple[ReleaseCall, ...] = ()
     """The results of calls with both releases."""
     times: tuple[TimeDifference, ...] = ()

@@ -1,15 +1,16 @@
-"""Differences between two releases as findings of their own: FL931 to FL933, for SARIF and annotations.
+"""Differences between two releases as findings of their own: FL931 to FL934, for SARIF and annotations.
 
 Invariant: each stands on a line of the user's source, and says with which release it was seen.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Span
-from fuselight_server.base.formatting import format_count
+from fuselight_server.base.formatting import format_count, format_time
 from fuselight_server.explain.findings.common.catalogue import CATALOGUE, link
 from fuselight_server.jobs.comparison.model import ChangeVerdict, FunctionChange
 from fuselight_server.upgrades.numerics import compared_calls, error_text, result_change, result_text
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Deprecation, ReleaseCall, Report, Versions
     from fuselight_server.upgrades.model import SideReports
+    from fuselight_server.upgrades.times import TimeDifference
 
-RESULTS, KERNELS, DEPRECATED = "FL931", "FL932", "FL933"
+RESULTS, KERNELS, DEPRECATED, SLOWER = "FL931", "FL932", "FL933", "FL934"
+_MOST_LINES = 5
+"""Lines that take longer, in the message of a slower call."""
 
 
 def result_findings(after: SideReports, versions: tuple[Versions, Versions]) -> Iterator[Finding]:
@@ -62,6 +66,42 @@ def kernel_findings(
             message="The graphs have as many operators as before, so Inductor fuses less of them.",
             subject=name,
         )
+
+
+def time_findings(
+    times: Sequence[TimeDifference], after: SideReports, versions: tuple[Versions, Versions]
+) -> Iterator[Finding]:
+    """FL934: measured calls that take longer, on the line of the target."""
+    for report in after.measured:
+        of_target = [time for time in times if time.target == report.target.name]
+        lines = [time for time in of_target if time.place is not None and (time.part or 0) > 0]
+        lines.sort(key=lambda time: time.before_us - time.after_us)
+        for time in of_target:
+            if time.verdict is ChangeVerdict.REGRESSION:
+                yield _finding(
+                    SLOWER,
+                    report,
+                    Span(report.target.path, report.target.line),
+                    title=f"{time.configuration} calls take {format_time(time.after_us)} with torch "
+                    f"{versions[1].torch}, {format_time(time.before_us)} with {versions[0].torch} ({time.change})",
+                    message=_slower_lines(lines),
+                    subject=time.configuration,
+                )
+
+
+def _slower_lines(lines: Sequence[TimeDifference]) -> str:
+    """The lines of the profile that take longer, those that lost most first."""
+    rows = [
+        f"- {Path(time.place.path).name}:{time.place.line}: {format_time(time.before_us)} -> "
+        f"{format_time(time.after_us)}"
+        for time in lines[:_MOST_LINES]
+        if time.place is not None
+    ]
+    return (
+        "\n".join(["Lines that take longer:", *rows])
+        if rows
+        else "No line of the profile takes longer by itself."
+    )
 
 
 def deprecations(before: SideReports, after: SideReports) -> tuple[tuple[Report, Deprecation], ...]:

@@ -112,7 +112,9 @@ def _result_rows(
 def _time_rows(
     target: TargetComparison, verdict: ChangeVerdict, show_path: Callable[[str], str]
 ) -> Iterator[str]:
-    """Measured times; within the spreads there is no difference."""
+    """Measured times. Calls that take longer are findings (FL934); within the spreads there is no difference."""
+    if verdict is ChangeVerdict.REGRESSION:
+        return
     times = [time for time in target.times if time.verdict is verdict is not ChangeVerdict.SAME]
     for time in times[:MOST_ROWS]:
         what = time.configuration if time.place is None else f"{show_path(time.place.path)}:{time.place.line}"

@@ -48,6 +48,20 @@ def test_a_time_counts_from_five_percent_on_and_beyond_both_spreads(
     assert time.verdict is verdict
     assert list(target.regressions()) == [RegressionKind.TIMES] * (verdict is ChangeVerdict.REGRESSION)
     assert target.is_same == (verdict is ChangeVerdict.SAME)
+    assert [finding.code for finding in target.own] == ["FL934"] * (verdict is ChangeVerdict.REGRESSION)
+    assert not list(target_rows(target, ChangeVerdict.REGRESSION, str))  # the finding is shown in its place
+    equal = f"measured calls without a difference beyond their spreads and 5%: default 100 µs -> {us:.0f} µs"
+    assert target.notes == ((equal,) if verdict is ChangeVerdict.SAME else ())
+
+
+def test_a_slower_call_is_a_finding_that_names_the_lines() -> None:
+    facts: dict[str, Any] = {"generated": (graph(kernel(21)),)}
+    sides = [benchmark(row("default", us, profile=profile([ran(0, us)]), **facts)) for us in (100.0, 150.0)]
+    (finding,) = compare(*sides).own
+    torch = report().versions.torch
+    assert finding.title == f"default calls take 150 µs with torch {torch}, 100 µs with {torch} (+50%)"
+    assert finding.message == "Lines that take longer:\n- model.py:21: 100 µs -> 150 µs"
+    assert finding.span.line == sides[1].target.line
 
 
 def profiled(us: float) -> Report:

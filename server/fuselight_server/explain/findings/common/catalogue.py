@@ -89,6 +89,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL931", _WARNING, "results change with another version of torch"),
         CodeInfo("FL932", _WARNING, "more kernels with another version of torch"),
         CodeInfo("FL933", _INFO, "another version of torch warns of this line"),
+        CodeInfo("FL934", _WARNING, "slower with another version of torch"),
     )
 }
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.server.conftest import Start
     from tests.support.lsp_client import Client
 
-WRONG = "There is no device 'h1000'. Nearest: h100-sxm"
+WRONG = "There is no device `h1000`. Nearest: h100-sxm"
 
 
 def test_each_folder_has_its_device_and_a_change_is_shown(connect: Start, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ test("the target device is shown and chosen, and a wrong name offers the nearest
 
   await test.step("a wrong name offers the nearest", async () => {
     await configure({ "fuselight.device": "h1000" }, ({ timeout }) =>
-      view.notified("There is no device 'h1000'. Nearest: h100-sxm", timeout),
+      view.notified("There is no device `h1000`. Nearest: h100-sxm", timeout),
     );
     await expect(view.status(/Fuselight target device, auto/)).toBeVisible();
     await view.screenshot("wrong-device");

@@ -51,7 +51,7 @@ def test_valid_settings_are_used() -> None:
         ({"devices": 3}, "fuselight.devices "),
         (
             {"devices": {"mine": {"like": "h10"}}},
-            "fuselight.devices.mine.like: There is no device 'h10'. Nearest: ",
+            "fuselight.devices.mine.like: There is no device `h10`. Nearest: ",
         ),
         (
             {"devices": {"mine": {"bandwidthGbs": 3}}},

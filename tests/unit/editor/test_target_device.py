@@ -51,7 +51,7 @@ def test_a_wrong_name_falls_back_to_auto_and_lists_the_nearest_names() -> None:
     assert chosen.device is None
     assert chosen.status()["key"] == "auto"
     assert chosen.problem is not None
-    assert chosen.problem.startswith("There is no device 'h1000'. Nearest: h100-sxm, ")
+    assert chosen.problem.startswith("There is no device `h1000`. Nearest: h100-sxm, ")
     assert chosen.problem.endswith(
         "Until fuselight.device is changed, kernels are for the GPU that is there, else h100-sxm."
     )

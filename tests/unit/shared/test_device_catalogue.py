@@ -159,7 +159,7 @@ def test_a_device_in_settings_needs_no_base() -> None:
         ("-", {"like": "h100"}, "'-' cannot be the name"),
         ("x", 3, "x should be an object"),
         ("x", {}, "x needs backend, arch, multiprocessors, bandwidthGbs, or like"),
-        ("x", {"like": "h10"}, "x.like: There is no device 'h10'. Nearest: h100-sxm"),
+        ("x", {"like": "h10"}, "x.like: There is no device `h10`. Nearest: h100-sxm"),
         ("x", {"like": 3}, "x.like should be the name"),
         ("x", {"like": "h100", "bandwith": 3}, "x.bandwith is not known; is it bandwidthGbs?"),
         ("x", {"like": "h100", "bandwidthGbs": "fast"}, "x.bandwidthGbs should be a number above 0"),

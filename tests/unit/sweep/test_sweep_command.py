@@ -249,7 +249,7 @@ BAD = {
         "--device",
         "h100",
     ],
-    "There is no device 'abacus'": ["sweep", "models", "--device", "abacus"],
+    "There is no device `abacus`": ["sweep", "models", "--device", "abacus"],
 }
 
 

@@ -46,9 +46,9 @@ class UnknownDevice(ValueError):  # noqa: N818 - what was asked for, not what we
         self.name = name
         self.near = near
         super().__init__(
-            f"There is no device {name!r}. Nearest: {', '.join(near)}."
+            f"There is no device `{name}`. Nearest: {', '.join(near)}."
             if near
-            else f"There is no device {name!r}. Known: {', '.join(device.key for device in DEVICES)}."
+            else f"There is no device `{name}`. Known: {', '.join(device.key for device in DEVICES)}."
         )
 
 

@@ -16,7 +16,7 @@ def defines_a_class(x):
 
 
 # fuselight: raises(f32[4])
-# error: [FL501] "it passes f32[4]; the code raises ValueError: one dimension is too few"
+# error: [FL501] "the call passes f32[4], and the code raises ValueError: one dimension is too few"
 def raises(x):
     if x.dim() == 1:
         raise ValueError("one dimension is too few")

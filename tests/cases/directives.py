@@ -20,7 +20,7 @@ def unknown_dtype(x):
 
 
 # fuselight: unknown_name(f32[HEIGHT])
-# error: [FL501] "the file has no name HEIGHT"
+# error: [FL501] "the file has no name `HEIGHT`"
 #                             ^^^^^^
 def unknown_name(x):
     return x + 1

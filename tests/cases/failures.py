@@ -10,7 +10,7 @@ from torch import nn
 
 
 # fuselight: shapes_do_not_fit(f32[4], f32[3])
-# error: [FL501] "it passes f32[4] and f32[3]; add raises RuntimeError"
+# error: [FL501] "the call passes f32[4] and f32[3], and `add` raises RuntimeError"
 def shapes_do_not_fit(x, y):
     return x + y
 
@@ -75,7 +75,7 @@ def no_such_mode(x):  # warning(2.11): [FL101] "`no_such_mode` is not compiled: 
 
 
 # fuselight: finds_no_such_row(i64[4] % 1000)
-# error: [FL501] "it passes i64[4]; embedding needs numbers from 0 to 1"
+# error: [FL501] "the call passes i64[4], but `embedding` needs numbers from 0 to 1"
 @torch.compile
 def finds_no_such_row(i):
     table = torch.ones(2, 4)

@@ -23,11 +23,11 @@ class Stem(nn.Module):
 
 
 # fuselight: Backbone(Sizes())(f32[2, 8])
-# error: [FL501] "it passes f32[2, 8]; conv2d needs 4 dimensions"
+# error: [FL501] "the call passes f32[2, 8], but `conv2d` needs 4 dimensions"
 # fuselight: Backbone(Sizes())(f32[2, 5, 16, 16])
-# error: [FL501] "it passes f32[2, 5, 16, 16]; conv2d needs 3 channels in dimension 1"
+# error: [FL501] "the call passes f32[2, 5, 16, 16], but `conv2d` needs 3 channels in dimension 1"
 # fuselight: Backbone(7)(f32[2, 3, 16, 16])
-# error: [FL501] "it passes 7 for `sizes`, which has no attribute `width`"
+# error: [FL501] "the call passes 7 for `sizes`, which has no attribute `width`"
 class Backbone(nn.Module):
     def __init__(self, sizes):
         super().__init__()
@@ -38,9 +38,9 @@ class Backbone(nn.Module):
 
 
 # fuselight: Words(20)(f32[2, 8])
-# error: [FL501] "it passes f32[2, 8]; embedding needs whole numbers, such as i64"
+# error: [FL501] "the call passes f32[2, 8], but `embedding` needs whole numbers, such as i64"
 # fuselight: Words(20)(i64[2, 8] % 5000)
-# error: [FL501] "it passes i64[2, 8]; embedding needs numbers from 0 to 19"
+# error: [FL501] "the call passes i64[2, 8], but `embedding` needs numbers from 0 to 19"
 class Words(nn.Module):
     def __init__(self, kinds):
         super().__init__()
@@ -51,7 +51,7 @@ class Words(nn.Module):
 
 
 # fuselight: Series()(f32[4])
-# error: [FL501] "it passes f32[4]; LSTM raises ValueError"
+# error: [FL501] "the call passes f32[4], and `LSTM` raises ValueError"
 class Series(nn.Module):
     def __init__(self):
         super().__init__()
@@ -62,21 +62,21 @@ class Series(nn.Module):
 
 
 # fuselight: unpacks(f32[4, 4])
-# error: [FL501] "it passes f32[4, 4]; the code raises ValueError: not enough values to unpack (expected 4, got 2)"
+# error: [FL501] "the call passes f32[4, 4], and the code raises ValueError: not enough values to unpack (expected 4, got 2)"
 def unpacks(pictures):
     count, channels, height, width = pictures.shape
     return pictures.reshape(count, channels * height * width)
 
 
 # fuselight: too_long(f32[2, 300])
-# error: [FL501] "it passes f32[2, 300]; the code raises AssertionError: 300 steps, of 128"
+# error: [FL501] "the call passes f32[2, 300], and the code raises AssertionError: 300 steps, of 128"
 def too_long(steps):
     assert steps.shape[1] <= 128, f"{steps.shape[1]} steps, of 128"
     return steps * 2
 
 
 # fuselight: flattened(f32[2, 3, 4], f32[5, 8])
-# error: [FL501] "it passes f32[2, 3, 4] and f32[5, 8], here f32[2, 12]; linear needs 8 in the last dimension"
+# error: [FL501] "the call passes f32[2, 3, 4] and f32[5, 8] (f32[2, 12] here), but `linear` needs 8 in the last dimension"
 def flattened(x, weight):
     return F.linear(x.flatten(1), weight)
 

@@ -40,8 +40,8 @@ class EagerAttempt:
     error: Exception | None
     """None: the call works."""
     refusal: str = ""
-    """Why the directive does not fit what it calls, as `it passes f32[2, 8]; conv2d needs 4 dimensions`; empty where
-    the fault may lie elsewhere."""
+    """Why the directive does not fit what it calls, as ``the call passes f32[2, 8], but `conv2d` needs 4 dimensions``;
+    empty where the fault may lie elsewhere."""
 
 
 def attempt(prepared: Prepared) -> EagerAttempt:
@@ -73,7 +73,9 @@ def unfit_argument(error: BaseException, given: Iterable[Any] | None = None) -> 
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         name = next((name for name in names if frame.f_locals.get(name) is value and name != "self"), None)
         if name is not None:
-            return f"it passes {describe_value(value)} for `{name}`, which has no attribute `{error.name}`"
+            return (
+                f"the call passes {describe_value(value)} for `{name}`, which has no attribute `{error.name}`"
+            )
     return ""
 
 
@@ -101,10 +103,10 @@ class _Operator:
 
     @property
     def passed(self) -> str:
-        """`it passes f32[2, 8]`, and what has become of that."""
+        """`the call passes f32[2, 8]`, and what has become of that."""
         texts = list(dict.fromkeys(map(describe_value, self.sources)))
         now = describe_value(self.given)
-        return f"it passes {' and '.join(texts)}" + (f", here {now}" if now not in texts else "")
+        return f"the call passes {' and '.join(texts)}" + (f" ({now} here)" if now not in texts else "")
 
 
 class _Watch(TorchFunctionMode):
@@ -149,7 +151,7 @@ class _Watch(TorchFunctionMode):
             return (
                 ""
                 if operator.fits(error) or _is_of_user_code(error)
-                else f"{operator.passed}; {_need(operator, error)}"
+                else f"{operator.passed}, {_need(operator, error)}"
             )
         module = self._module_that_raised(error)
         if module:
@@ -159,7 +161,7 @@ class _Watch(TorchFunctionMode):
         if last is None or not reads or not isinstance(error, _CHECKS):
             return ""
         words = first_line(error)
-        return f"{last.passed}; the code raises {type(error).__name__}{f': {words}' if words else ''}"
+        return f"{last.passed}, and the code raises {type(error).__name__}{f': {words}' if words else ''}"
 
     def _module_that_raised(self, error: Exception) -> str:
         """As `refusal`, where a module of torch checks its input in Python, as LSTM does."""
@@ -175,7 +177,7 @@ class _Watch(TorchFunctionMode):
         owner = values.get("self")
         name = type(owner).__name__ if isinstance(owner, torch.nn.Module) else frames[-1].f_code.co_name
         operator = _Operator(type(owner), (), {}, given, self._sources[id(given)])
-        return f"{operator.passed}; {name} raises {type(error).__name__}: {first_line(error)}"
+        return f"{operator.passed}, and `{name}` raises {type(error).__name__}: {first_line(error)}"
 
 
 def _is_of_user_code(error: BaseException) -> bool:
@@ -188,8 +190,8 @@ def _need(operator: _Operator, error: BaseException) -> str:
     """What an operator needs instead of what it got: from its weight where that says it, else in its own words."""
     needs = _needs_of_weight(operator, error)
     if needs:
-        return f"{operator.name} needs {needs}"
-    return f"{operator.name} raises {type(error).__name__}: {first_line(error)}"
+        return f"but `{operator.name}` needs {needs}"
+    return f"and `{operator.name}` raises {type(error).__name__}: {first_line(error)}"
 
 
 def _needs_of_weight(operator: _Operator, error: BaseException) -> str:

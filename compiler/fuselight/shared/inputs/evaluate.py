@@ -147,7 +147,7 @@ class Evaluator:
         if node.id in DTYPES:
             message = f"needs a shape, as {node.id}[4, 8]; {node.id}[] is a tensor without dimensions"
             raise self.directive.error(f"{node.id} {message}", node)
-        raise self.directive.error(f"the file has no name {node.id}", node)
+        raise self.directive.error(f"the file has no name `{node.id}`", node)
 
     def _tensor(self, node: ast.expr, bound: int | None) -> Any:
         index = cast("ast.Subscript", node).slice

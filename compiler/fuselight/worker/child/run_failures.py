@@ -33,7 +33,7 @@ INTERNAL = 70
 OUT_OF_MEMORY = 71
 """Exit status of a child that had no memory to build the target (`EX_OSERR`)."""
 
-_CORRECT_DIRECTIVE = "correct the directive: it does not fit what it calls"
+_CORRECT_DIRECTIVE = "correct the inputs in the directive, or the code that refuses them"
 _REFUSED_BY_OPERATOR = "TorchRuntimeError"
 """Type of the exception by which torch.compile reports that an operator refused fake tensors."""
 
@@ -176,8 +176,7 @@ def directive_failure(fault: DirectiveFault, *, call: int | None) -> Failure:
         Culprit.USER,
         "inputs",
         fault.message,
-        "correct the directive: a call in Python's notation, with tensors as `f32[4, 8]`; the page of FL501 leads to "
-        "all that may stand in one",
+        "correct the directive: write a Python call, with tensors as `f32[4, 8]` (docs/inputs.md lists the notation)",
         stack=(fault.location,),
         call=call,
         phase="build",
@@ -247,7 +246,7 @@ def build_failure(error: UserCallError, planned: PlannedCall, request: RunReques
         kind="inputs",
         culprit=Culprit.USER,
         message=f"{type(cause).__name__}: {first_line(cause)}",
-        next_step="correct the directive: this call does not fit what it calls",
+        next_step="correct the arguments of this call in the directive",
         stack=(span,),
         directive_line=line,
     )

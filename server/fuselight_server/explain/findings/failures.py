@@ -69,7 +69,7 @@ _NEXT = {
     "FL407": "Run the same call under python -X faulthandler to see the native stack",
     "FL408": "Remove sys.exit and os._exit from the code that the target runs",
     "FL409": "Run it again; if it happens again, use 'Fuselight: Report a Problem'",
-    "FL501": "Correct the directive: a Python call, with tensors written as `f32[4, 8]`",
+    "FL501": "Correct the directive: write a Python call, with tensors as `f32[4, 8]`",
     "FL502": "Write an example call above it, as a `# fuselight:` comment",
     "FL504": "Choose an interpreter that has torch 2.6 or newer",
 }

@@ -9,17 +9,22 @@ import argparse
 from typing import TYPE_CHECKING
 
 from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
+from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.kernels import generate
 from fuselight_server.commands.notebook_cells import check_in_cells
+from fuselight_server.commands.notebook_lines import NamedLine
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Device
 
 ASSEMBLIES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
+_NUMBERS = (2, 4)
+"""In a pair of lines: with and without their cells."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,21 +48,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--why",
-        metavar="LINE:LINE",
+        metavar="LINE:LINE|CELL:LINE:CELL:LINE",
         action="append",
         type=_pair_of_lines,
-        help="show whether two lines are fused, and why not; repeatable",
+        help="show whether two lines are fused, and why not; in a notebook, LINE is of the target's cell; repeatable",
     )
 
 
 def execute(options: argparse.Namespace) -> int:
     """Generate the kernels and print them; returns the exit code."""
+    pairs = tuple(options.why or ())
+    other = next((path for path in options.paths if not str(path).endswith(SUFFIX)), None)
+    if other is not None and any(line.cell is not None for pair in pairs for line in pair):
+        raise CommandError(f"--why names cells, and `{other}` is no notebook. Write LINE:LINE")
     resources = options.resources or options.asm is not None
     is_sass = options.asm == "sass"
     outcome = complete(options, generate, device=options.device, resources=resources, disassemble=is_sass)
     from fuselight_server.cli.formats.kernels import Details, as_json, print_kernels  # noqa: PLC0415 - not for --help
 
-    pairs = tuple(options.why or ())
     details = Details(source=options.source, graphs=options.graphs, asm=options.asm, pairs=pairs)
     terminal = standard_output(options.color)
     outcome = check_in_cells(outcome)
@@ -78,8 +86,14 @@ def _device(name: str) -> Device | None:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _pair_of_lines(text: str) -> tuple[int, int]:
-    first, _, second = text.partition(":")
-    if not (first.isdecimal() and second.isdecimal()):
-        raise argparse.ArgumentTypeError(f"`{text}` is not LINE:LINE, such as 12:13")
-    return int(first), int(second)
+def _pair_of_lines(text: str) -> tuple[NamedLine, NamedLine]:
+    parts = text.split(":")
+    if not all(map(str.isdecimal, parts)) or len(parts) not in _NUMBERS:
+        raise argparse.ArgumentTypeError(
+            f"`{text}` is not LINE:LINE, such as 12:13, nor CELL:LINE:CELL:LINE, such as 2:1:2:3"
+        )
+    numbers = list(map(int, parts))
+    if len(numbers) == _NUMBERS[0]:
+        return NamedLine(numbers[0]), NamedLine(numbers[1])
+    cell, line, other_cell, other_line = numbers
+    return NamedLine(line, cell), NamedLine(other_line, other_cell)

@@ -39,11 +39,11 @@ def execute(options: Namespace) -> int:
     outcome = complete(options, read_operators, operator_set)
     from fuselight_server.cli.formats.ops import as_json, print_operators  # noqa: PLC0415 - not for --help
 
-    terminal = standard_output(options.color)
+    terminal, shown = standard_output(options.color), check_in_cells(outcome)
     if options.format == "json":
-        terminal.write_data(as_json(outcome, options.opset) + "\n")
+        terminal.write_data(as_json(shown, options.opset) + "\n")
     else:
-        print_operators(check_in_cells(outcome), terminal, options.opset)
+        print_operators(shown, terminal, options.opset)
         report_problems(outcome, "analyze", is_empty=not outcome.reports)
     return exit_code(outcome)
 

@@ -156,7 +156,7 @@ def _print(outcome: TuningOutcome, options: argparse.Namespace) -> None:
 
     terminal = standard_output(options.color)
     if options.format == "text":
-        formats.print_searches(outcome.searches, terminal)
+        formats.print_searches(outcome.checked, outcome.searches, terminal)
     else:
         render = {"json": formats.as_json, "html": formats.as_html}[options.format]
         terminal.write_data(render(outcome.checked, outcome.searches))

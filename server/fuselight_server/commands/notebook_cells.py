@@ -14,6 +14,7 @@ from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import SUFFIX, NotebookError, read_cells
 from fuselight.shared.report import Branch, Fact, FileFacts
 from fuselight_server.base.files import split_text
+from fuselight_server.base.finding import SourceLine
 from fuselight_server.commands.notebook_lines import cell_line, cell_path
 from fuselight_server.commands.renamed_lines import renamed
 from fuselight_server.commands.sources import SourceFiles
@@ -21,7 +22,7 @@ from fuselight_server.source.notebooks.module import NotebookModule, module_of_t
 from fuselight_server.source.notebooks.words import in_cells
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Report
+    from fuselight.shared.report import Failure, Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.fix import Attempt, FixOutcome
     from fuselight_server.commands.forecast import Trials
@@ -37,9 +38,15 @@ _DIRECTIVE = re.compile(r"\bthe directive on line \d+")
 """What a message says of the inputs, in words of ours."""
 
 
+def cell_names(outcome: CheckOutcome) -> CellNames:
+    """The names of the lines of the notebooks that were read; none of them has a name where there is no notebook."""
+    texts = {path: outcome.sources.text_or_none(path) for path in _notebooks(outcome)}
+    return CellNames({path: module_of_text(text) for path, text in texts.items() if text is not None})
+
+
 def check_in_cells(outcome: CheckOutcome) -> CheckOutcome:
     """The outcome with the lines of cells; itself where no notebook was read."""
-    names = _names_of(outcome)
+    names = cell_names(outcome)
     if not names.modules:
         return outcome
     targets = {_key(report): _key(names.report(report)) for report in outcome.reports}
@@ -60,7 +67,7 @@ def forecast_in_cells(outcome: CheckOutcome, trials: Trials) -> tuple[CheckOutco
     shown = check_in_cells(outcome)
     if shown is outcome:
         return outcome, trials
-    names = _names_of(outcome)
+    names = cell_names(outcome)
     targets = {
         _key(report): _key(other) for report, other in zip(outcome.reports, shown.reports, strict=True)
     }
@@ -70,19 +77,14 @@ def forecast_in_cells(outcome: CheckOutcome, trials: Trials) -> tuple[CheckOutco
     }
 
 
-def _names_of(outcome: CheckOutcome) -> _CellNames:
-    texts = {path: outcome.sources.text_or_none(path) for path in _notebooks(outcome)}
-    return _CellNames({path: module_of_text(text) for path, text in texts.items() if text is not None})
-
-
 def fix_in_cells(outcome: FixOutcome) -> FixOutcome:
     """The outcome of a fix with the lines of cells."""
     before = {path: module_of_text(text) for path, text in outcome.before.items() if path.endswith(SUFFIX)}
     if not before:
         return outcome
     names, last = (
-        _CellNames(before),
-        _CellNames({path: module_of_text(outcome.texts.get(path, outcome.before[path])) for path in before}),
+        CellNames(before),
+        CellNames({path: module_of_text(outcome.texts.get(path, outcome.before[path])) for path in before}),
     )
     return dataclasses.replace(
         outcome,
@@ -93,6 +95,10 @@ def fix_in_cells(outcome: FixOutcome) -> FixOutcome:
             for refusal in outcome.refusals
         ),
     )
+
+
+def _base(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def _key(report: Report) -> tuple[str, str]:
@@ -106,7 +112,7 @@ def _notebooks(outcome: CheckOutcome) -> Iterable[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _CellNames:
+class CellNames:
     """The names of the lines of some notebooks."""
 
     modules: Mapping[str, NotebookModule]
@@ -115,13 +121,27 @@ class _CellNames:
         """The name of a cell, and the line in it, both 1-based; None for a line of no cell."""
         return cell_line(path, self.modules[path], line) if path in self.modules else None
 
+    def place(self, at: SourceLine) -> SourceLine:
+        """A line by its cell; itself where it is in none."""
+        other = self.line(at.path, at.line)
+        return SourceLine(*other) if other is not None else at
+
     def report(self, report: Report) -> Report:
-        """A report with the lines of cells."""
+        """A report with the lines of cells, also where its failures name those of directives."""
         files: dict[str, FileFacts] = {}
         for path, facts in report.facts.files.items():
             files |= self._facts(path, facts) if path in self.modules else {path: facts}
         other = renamed(report, self.line)
-        return dataclasses.replace(other, facts=dataclasses.replace(other.facts, files=files))
+        failures = tuple(self._failure(failure, report.target.path) for failure in other.failures)
+        traced = dataclasses.replace(other.facts, files=files)
+        return dataclasses.replace(other, facts=traced, failures=failures)
+
+    def _failure(self, failure: Failure, path: str) -> Failure:
+        module = self.modules.get(path)
+        if module is None:
+            return failure
+        message = _DIRECTIVE.sub(lambda mention: in_cells(mention[0], _base(path), module), failure.message)
+        return dataclasses.replace(failure, message=message)
 
     def _facts(self, path: str, facts: FileFacts) -> dict[str, FileFacts]:
         """The facts of a notebook, by its cells."""
@@ -137,7 +157,7 @@ class _CellNames:
         other = renamed(finding, self.line)
         if module is None:
             return other
-        name = finding.span.path.replace("\\", "/").rpartition("/")[2]
+        name = _base(finding.span.path)
 
         def words(text: str) -> str:
             return in_cells(text, name, module)

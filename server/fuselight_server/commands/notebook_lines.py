@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import SUFFIX, NotebookError
+from fuselight_server.base.finding import SourceLine
 from fuselight_server.commands.sources import read_text
 from fuselight_server.source.notebooks.file_edits import file_lines
 from fuselight_server.source.notebooks.module import NotebookModule, module_of_text
@@ -19,9 +21,32 @@ if TYPE_CHECKING:
 _CELL = re.compile(rf"(?P<file>.+{re.escape(SUFFIX)}):cell (?P<number>\d+)$")
 
 
+@dataclass(frozen=True)
+class NamedLine:
+    """A line as a user names it: of the target's file, or of its cell in a notebook, unless the cell is named, too."""
+
+    line: int
+    cell: int | None = None
+
+    def place(self, path: str) -> SourceLine:
+        """The line, for a target in the file or the cell `path`."""
+        return SourceLine(path if self.cell is None else path_of_cell(cell_of(path)[0], self.cell), self.line)
+
+
 def cell_path(path: str, cell: ModuleCell) -> str:
     """Name a cell as if it were a file."""
-    return f"{path}:cell {cell.number}"
+    return path_of_cell(path, cell.number)
+
+
+def path_of_cell(path: str, number: int) -> str:
+    """Name the cell with this number as if it were a file."""
+    return f"{path}:cell {number}"
+
+
+def in_words(line: SourceLine) -> str:
+    """`cell 3, line 2`, or `line 2` of a file that is no notebook."""
+    number = cell_of(line.path)[1]
+    return f"cell {number}, line {line.line}" if number is not None else f"line {line.line}"
 
 
 def cell_line(path: str, module: NotebookModule, line: int) -> tuple[str, int] | None:

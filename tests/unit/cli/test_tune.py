@@ -35,6 +35,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.tune import print_searches
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.tune import TargetSearch
 from fuselight_server.explain.benchmarks import exports
 from fuselight_server.explain.searches.decisions import WrittenDecision
@@ -372,7 +373,7 @@ def test_a_search_that_knows_nothing_yet_says_so(model: Path, monkeypatch: pytes
 
 def test_the_text_fits_a_terminal_without_unicode() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    print_searches([TargetSearch(search(), WrittenDecision("/t.json"))], Terminal(out))
+    print_searches(CheckOutcome(), [TargetSearch(search(), WrittenDecision("/t.json"))], Terminal(out))
     out.seek(0)
     assert "1.60x over default" in out.read()
 
@@ -380,6 +381,8 @@ def test_the_text_fits_a_terminal_without_unicode() -> None:
 def test_a_fix_that_the_result_needs_is_named() -> None:
     out = io.StringIO()
     report = search(of={"result": result(fixes=("Use torch.where",))})
-    print_searches([TargetSearch(report, WrittenDecision("/t.json", "read-only"))], Terminal(out))
+    print_searches(
+        CheckOutcome(), [TargetSearch(report, WrittenDecision("/t.json", "read-only"))], Terminal(out)
+    )
     assert "apply this fix first, with `fuselight fix --write`: Use torch.where" in out.getvalue()
     assert tuned().seconds == 95.0

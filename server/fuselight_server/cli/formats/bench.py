@@ -25,6 +25,8 @@ from fuselight_server.cli.formats.text_parts import (
     print_measured_heading,
     print_notes,
 )
+from fuselight_server.commands.notebook_cells import cell_names, check_in_cells
+from fuselight_server.commands.notebook_lines import cell_of
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.benchmarks import exports, words
 from fuselight_server.explain.benchmarks.history_diff import changes_in_words, compare, label, on_page
@@ -34,6 +36,7 @@ from fuselight_server.explain.benchmarks.timing_stats import clock_of, has_times
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fuselight_server.base.finding import Finding
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
     from fuselight_server.explain.benchmarks.page_types import (
@@ -70,7 +73,12 @@ _BAR = 20
 
 def _page_of(benchmark: TargetBenchmark, outcome: CheckOutcome) -> MeasuredPage:
     """The page of a benchmark, and what changed since the one that it is compared with."""
-    view = View(uri_of=lambda path: Path(path).as_uri(), read_line=outcome.sources.line, shown=shown_path)
+    view = View(
+        uri_of=lambda path: Path(cell_of(path)[0]).as_uri(),
+        read_line=check_in_cells(outcome).sources.line,
+        shown=shown_path,
+        now=cell_names(outcome).place,
+    )
     comparison = None
     if benchmark.before is not None and benchmark.run is not None:
         comparison = on_page(compare(benchmark.before, benchmark.run), view)
@@ -79,21 +87,24 @@ def _page_of(benchmark: TargetBenchmark, outcome: CheckOutcome) -> MeasuredPage:
 
 def as_json(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:
     """All targets, each with its page, what --against takes, and its findings."""
+    sources = check_in_cells(outcome).sources
     targets = [
         {
             "path": benchmark.report.target.path,
             "name": benchmark.report.target.name or "__main__",
             "page": encode(_page_of(benchmark, outcome)),
-            "findings": [
-                finding_as_json(each, outcome.sources) for each in outcome.of_measured(benchmark.report)
-            ],
-            "failures": encode(benchmark.report.failures),
+            "findings": [finding_as_json(each, sources) for each in _findings_of(benchmark, outcome)],
+            "failures": encode(cell_names(outcome).report(benchmark.report).failures),
             "run": encode(benchmark.run) if benchmark.run is not None else None,
         }
         for benchmark in benchmarks
     ]
     problems = encode(outcome.problems)
     return json.dumps({"schema": exports.SCHEMA, "targets": targets, "problems": problems}, indent=1) + "\n"
+
+
+def _findings_of(benchmark: TargetBenchmark, outcome: CheckOutcome) -> tuple[Finding, ...]:
+    return check_in_cells(outcome).of_measured(cell_names(outcome).report(benchmark.report))
 
 
 def as_csv(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:
@@ -125,7 +136,8 @@ def _print_target(benchmark: TargetBenchmark, outcome: CheckOutcome, terminal: T
     if measured is not None and has_times(measured):
         clock = words.CLOCK[clock_of(measured)]
         where = f"{measured_page.work} on {words.device(measured.machine)}, timed by {clock}"
-    failed = print_measured_heading(report, where, measured_page.inputs, terminal)
+    in_cells = cell_names(outcome).report(report)
+    failed = print_measured_heading(in_cells, where, measured_page.inputs, terminal)
     if measured is None:
         terminal.print()
         return
@@ -135,9 +147,9 @@ def _print_target(benchmark: TargetBenchmark, outcome: CheckOutcome, terminal: T
     shown = shown_of(measured)
     if shown is not None:
         _print_profile(shown.name, measured_page.profiles[shown.name], terminal)
-    for finding in outcome.of_measured(report):
+    for finding in _findings_of(benchmark, outcome):
         terminal.print(finding_line(finding))
-    _print_comparison(benchmark, terminal)
+    _print_comparison(benchmark, outcome, terminal)
     print_notes(measured_page.notes, failed, terminal)
     print_machine(measured_page.machine, terminal)
 
@@ -305,11 +317,11 @@ def _part_text(part: WallPart) -> str:
     return f"{part.label}{what}" + (f"  {_place_text(part.place)}" if part.place else "")
 
 
-def _print_comparison(benchmark: TargetBenchmark, terminal: Terminal) -> None:
+def _print_comparison(benchmark: TargetBenchmark, outcome: CheckOutcome, terminal: Terminal) -> None:
     if benchmark.before is None or benchmark.run is None:
         return
     comparison = compare(benchmark.before, benchmark.run)
-    changes = changes_in_words(comparison, benchmark.run)
+    changes = changes_in_words(comparison, benchmark.run, cell_names(outcome).place)
     terminal.print((f"\nagainst {label(benchmark.before.past)}", "bold"))
     for text in comparison.differs:
         terminal.print(f"  differs between the runs: {text}")

@@ -24,6 +24,7 @@ from fuselight_server.base.formatting import (
 )
 from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.cli.formats.text_parts import finding_line, print_heading, print_problems, shown_line
+from fuselight_server.commands.notebook_lines import cell_of, in_words
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.kernels.fusion import sentence, why
 from fuselight_server.explain.kernels.shares import costs_by_line, fold, place_of
@@ -37,6 +38,7 @@ from fuselight_server.explain.kernels.summary import (
 if TYPE_CHECKING:
     from fuselight.shared.report import GeneratedGraph, Report
     from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.notebook_lines import NamedLine
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.explain.kernels.shares import Folded
 
@@ -51,7 +53,7 @@ class Details:
     """AOTAutograd's: joint, forward and backward."""
     asm: str | None = None
     """What each Triton kernel is compiled to: the name of a listing."""
-    pairs: tuple[tuple[int, int], ...] = ()
+    pairs: tuple[tuple[NamedLine, NamedLine], ...] = ()
     """Lines of which is shown whether they are fused, and why not."""
 
 
@@ -159,13 +161,15 @@ def _kernel_json(folded: Folded, report: Report, details: Details) -> dict[str, 
 def _why_json(report: Report, details: Details) -> list[dict[str, Any]]:
     out = []
     for first, second in details.pairs:
-        fusion = why(report, SourceLine(report.target.path, first), SourceLine(report.target.path, second))
+        ends = first.place(report.target.path), second.place(report.target.path)
+        fusion = why(report, *ends)
         reasons = [
             {"words": words, "reason": reason, "count": count} for words, reason, count in fusion.reasons
         ]
         out.append(
             {
-                "lines": [first, second],
+                "lines": [first.line, second.line],
+                **_cells_json(ends),
                 "verdict": fusion.verdict,
                 "kernels": fusion.kernels,
                 "reasons": reasons,
@@ -174,13 +178,20 @@ def _why_json(report: Report, details: Details) -> list[dict[str, Any]]:
     return out
 
 
+def _cells_json(ends: tuple[SourceLine, SourceLine]) -> dict[str, list[int]]:
+    """The cells of two lines of a notebook."""
+    cells = [cell for end in ends if (cell := cell_of(end.path)[1]) is not None]
+    return {"cells": cells} if cells else {}
+
+
 def print_kernels(outcome: CheckOutcome, terminal: Terminal, details: Details = NO_DETAILS) -> None:
     """Print every target."""
     for report in outcome.reports:
         _print_target(report, outcome, terminal, details)
         for first, second in details.pairs:
-            ends = SourceLine(report.target.path, first), SourceLine(report.target.path, second)
-            terminal.print(sentence(why(report, *ends), *ends))
+            ends = first.place(report.target.path), second.place(report.target.path)
+            name = in_words if cell_of(report.target.path)[1] is not None else None
+            terminal.print(sentence(why(report, *ends), *ends, name=name))
 
 
 def _print_target(report: Report, outcome: CheckOutcome, terminal: Terminal, details: Details) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight_server.base.formatting import format_count
+from fuselight_server.cli.formats.finding_parts import file_and_line
 from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line
 from fuselight_server.explain.kernels.operators import LEVELS, counts, lacks, operators_at, short
 from fuselight_server.explain.kernels.shares import place_of
@@ -43,9 +44,8 @@ def as_json(outcome: CheckOutcome, opset: str | None) -> str:
 
 def _target(report: Report) -> dict[str, Any]:
     return {
-        "path": report.target.path,
+        **file_and_line(report.target.path, report.target.line),
         "name": report.target.name or "__main__",
-        "line": report.target.line,
         "torch": report.versions.torch,
         "counts": {level: dict(counted.most_common()) for level, counted in counts(report).items()},
         "lacking": [

@@ -13,6 +13,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.report import TuneOutcome
 from fuselight_server.base.formatting import format_ratio, format_spread, format_time
 from fuselight_server.cli.formats.text_parts import print_machine, print_measured_heading, print_notes
+from fuselight_server.commands.notebook_cells import cell_names
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.benchmarks import exports, words
 from fuselight_server.explain.searches.page import Surroundings, page
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.notebook_cells import CellNames
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.tune import TargetSearch
     from fuselight_server.explain.searches.page_types import CandidateRow, KnobRow, TunedPage
@@ -54,7 +56,7 @@ def as_json(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> str:
             "result": encode(search.report.tuned.result)
             if search.report.tuned is not None and search.report.tuned.result is not None
             else None,
-            "failures": encode(search.report.failures),
+            "failures": encode(cell_names(outcome).report(search.report).failures),
         }
         for search in searches
     ]
@@ -73,20 +75,20 @@ def as_html(_outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> str:
     return ""
 
 
-def print_searches(searches: Sequence[TargetSearch], terminal: Terminal) -> None:
+def print_searches(outcome: CheckOutcome, searches: Sequence[TargetSearch], terminal: Terminal) -> None:
     """Print every target."""
     for search in searches:
-        _print_target(search, terminal)
+        _print_target(search, cell_names(outcome), terminal)
 
 
-def _print_target(search: TargetSearch, terminal: Terminal) -> None:
+def _print_target(search: TargetSearch, names: CellNames, terminal: Terminal) -> None:
     report, tuned_page = search.report, _page_of(search)
     tuned = report.tuned
     where = ""
     if tuned is not None:
         on = f" on {words.device(tuned.machine)}" if words.has_device(tuned.machine) else ""
         where = f"{tuned_page.work}{on}"
-    failed = print_measured_heading(report, where, tuned_page.inputs, terminal)
+    failed = print_measured_heading(names.report(report), where, tuned_page.inputs, terminal)
     if tuned is None:
         terminal.print()
         return

@@ -260,21 +260,31 @@ def _in_place(was: Timed, now: Timed, old: tuple[int, int], new: tuple[int, int]
     return len(shifts) == 1 and shifts <= around
 
 
-def changes_in_words(comparison: Comparison, after: BenchmarkRun) -> tuple[str, ...]:
-    """Say what changed: `default: +12%, 4.1 ms -> 4.6 ms`, then lines, as `+12%, line 42: 1 ms -> 1.1 ms`."""
+def changes_in_words(
+    comparison: Comparison,
+    after: BenchmarkRun,
+    now: Callable[[SourceLine], SourceLine] = lambda place: place,
+) -> tuple[str, ...]:
+    """Say what changed: `default: +12%, 4.1 ms -> 4.6 ms`, then lines, as `+12%, line 42: 1 ms -> 1.1 ms`.
+
+    `now`: how a line of now is called. A line of then that has other names now is quoted.
+    """
     out = []
     for name, pair in comparison.configurations:
         if pair.change is not None:
             out.append(f"{name}: {format_change(pair.change)}, {pair}")
     reference = SourceLine(after.report.target.path, 0)
     for line in comparison.lines:
-        where = format_line_ranges([line.place], reference=reference)
+        where = format_line_ranges([now(line.place)], reference=reference)
         if line.change is not None:
             out.append(f"{format_change(line.change)}, {where}: {line}")
         elif line.before is None:
             out.append(f"new, {where}: {line}")
         elif line.after is None:
-            out.append(f"gone, {where} of then: {line}")
+            is_numbered = now(line.place) == line.place
+            text = (comparison.before.line(line.place.path, line.place.line) or "").strip()
+            at = f"{where} of then" if is_numbered or not text else f"`{text}`"
+            out.append(f"gone, {at}: {line}")
     return tuple(out)
 
 

@@ -14,6 +14,8 @@ from fuselight_server.base.finding import SourceLine
 from fuselight_server.explain.kernels.shares import place_of, shares
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fuselight.shared.report import Report
 
 _WORDS = {
@@ -102,16 +104,33 @@ def plain(reason: str) -> str:
     return next((words for start, words in _WORDS.items() if reason.startswith(start)), reason)
 
 
-def sentence(fusion: Fusion, first: SourceLine, second: SourceLine) -> str:
-    """The answer in a sentence or two."""
+def sentence(
+    fusion: Fusion,
+    first: SourceLine,
+    second: SourceLine,
+    *,
+    name: Callable[[SourceLine], str] | None = None,
+) -> str:
+    """The answer in a sentence or two. `name`: what a line is called where a number is not enough, as in notebooks."""
     reasons = "; ".join(dict.fromkeys(words for words, _, _ in fusion.reasons))
-    missing = " and ".join(str(place.line) for place in fusion.without)
-    none = f"line {missing} has" if len(fusion.without) == 1 else f"lines {missing} have"
     answer = {
         "fused": f"are fused in {', '.join(fusion.kernels)}.",
         "refused": f"are not fused: {reasons}.",
         "apart": "are in different graphs: what lies between them, as a graph break, keeps them apart.",
-        "no kernel": f"cannot be compared: {none} no part in any kernel.",
+        "no kernel": f"cannot be compared: {_named(fusion.without, name)} no part in any kernel.",
         "not considered": "are not fused, and Inductor did not consider it: they share no data in one step.",
     }
-    return f"Lines {first.line} and {second.line} {answer[fusion.verdict]}"
+    pair = (
+        f"Lines {first.line} and {second.line}"
+        if name is None
+        else f"{name(first)} and {name(second)}".capitalize()
+    )
+    return f"{pair} {answer[fusion.verdict]}"
+
+
+def _named(places: tuple[SourceLine, ...], name: Callable[[SourceLine], str] | None) -> str:
+    """`line 3 has`, `lines 3 and 5 have`, `cell 2, line 3 has`."""
+    verb = "has" if len(places) == 1 else "have"
+    if name is not None:
+        return f"{' and '.join(map(name, places))} {verb}"
+    return f"line{'' if len(places) == 1 else 's'} {' and '.join(str(place.line) for place in places)} {verb}"

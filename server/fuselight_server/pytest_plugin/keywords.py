@@ -25,7 +25,7 @@ def unknown_name(place: str, name: str, known: Iterable[str]) -> str:
 
 
 def _meant(name: str, known: list[str]) -> str | None:
-    """The known name that is like this one, or like the last of its words: `breaks` for `graph_breaks`."""
+    """The known name that is like this one, or like a word in it: `breaks` for `graph_breaks`."""
     words = name.lower().split("_")
     for text, cutoff in (
         (name.lower(), 0.8),

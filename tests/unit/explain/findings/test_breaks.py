@@ -74,6 +74,16 @@ def test_a_break_in_a_library_shows_on_the_line_that_led_there() -> None:
     assert "inside a library, at layers.py:400" in finding.message
 
 
+@pytest.mark.parametrize("path", ["<string>", "<ipython-input-3-ad13>", "<attrs generated init Net>"])
+def test_code_without_a_file_is_no_library(path: str) -> None:
+    inside = at(4, (0, 9), path=path, function="made")
+    breaks = (broken(FORWARD, inside), broken(inside, compile_id="1/0", above=(FORWARD,)))
+    (finding,) = findings(report(breaks=breaks))
+    assert (finding.span.path, finding.span.line) == (FILE, 30)
+    assert f"in code without a file, at {path}:4" in finding.message
+    assert "library" not in finding.message
+
+
 SOURCES = {
     "    y = model.layers[0].generate(x, n=2)": ((8, 40), "generate"),
     "    y = attend(x)": ((8, 17), "attend"),

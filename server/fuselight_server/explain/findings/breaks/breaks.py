@@ -19,6 +19,7 @@ from fuselight_server.base.finding import Related, Severity, Span
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.breaks.break_costs import break_costs
 from fuselight_server.explain.findings.breaks.break_remedies import BreakWords, break_words
+from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
 from fuselight_server.explain.findings.common.context import is_machinery, span_of, trail
 from fuselight_server.explain.findings.common.text import (
@@ -102,7 +103,8 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     if broke is not None and not context.is_user_file(broke.path):
         cause = _shared_cause(context, graph_break, broke, (*words.hints, *graph_break.hints))
     if broke is not None and home is not None and not context.is_user_file(broke.path):
-        inside = f"The break is inside a library, at {place(broke)}; this call led there."
+        where = "in code without a file" if is_without_file(broke.path) else "inside a library"
+        inside = f"The break is {where}, at {place(broke)}; this call led there."
         span = _called_name(context, home)
     return context.finding(
         code,

@@ -87,6 +87,12 @@ _OUTSIDE = (
         "library's"
     ),
 )
+_OUTSIDE_OF_NO_FILE = (
+    (
+        "Make this call outside the compiled code and pass in its result: the code that breaks the graph is in no "
+        "file that could be changed"
+    ),
+)
 _VALIDATION = (
     "Create the distribution with validate_args=False, which removes the check of the arguments",
     "Or create it outside the compiled code",
@@ -130,14 +136,23 @@ def _names(path: str, paths: list[str], texts: str) -> bool:
 
 def outside_hints(gb_id: str | None, broke: Location, torchs: tuple[str, ...] = ()) -> tuple[str, ...]:
     """What to do about a break in a library that nothing more is known of. `torchs`: the hints of torch that fit."""
-    return instead_of_branch(broke) if gb_id in BRANCH_IDS else (*_OUTSIDE, *torchs)
+    return instead_of_branch(broke) if gb_id in BRANCH_IDS else (*_outside(broke), *torchs)
 
 
 def instead_of_branch(broke: Location) -> tuple[str, ...]:
     """What to call in the place of a library's function that branches on data."""
     path = _posix(broke.path)
     hints = (hints for folder, name, hints in _CALLS if folder in path and name in (broke.function or ""))
-    return next(hints, _OUTSIDE)
+    return next(hints, _outside(broke))
+
+
+def is_without_file(path: str) -> bool:
+    """Whether code was made from a text, as by `exec` or at a prompt: `<string>`, `<ipython-input-3-...>`."""
+    return path.startswith("<") and path.endswith(">")
+
+
+def _outside(broke: Location) -> tuple[str, ...]:
+    return _OUTSIDE_OF_NO_FILE if is_without_file(broke.path) else _OUTSIDE
 
 
 def _posix(path: str) -> str:

@@ -30,10 +30,11 @@ from fuselight.shared.report import (
     Verification,
 )
 from fuselight_server.agents.catalog import TOOLS
-from fuselight_server.agents.tools import patches, traces
+from fuselight_server.agents.tools import patches, timed, traces
 from fuselight_server.base.unified_diff import apply_diff
 from fuselight_server.commands.fix import Attempt, FixOutcome, FixStatus
 from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.tune import TuningOutcome
 from fuselight_server.commands.warm import WarmState
 from fuselight_server.explain.benchmarks.planning import history_of
 from fuselight_server.explain.findings import findings
@@ -433,6 +434,11 @@ def test_a_search_says_what_it_decided_and_where_it_is_written(
         assert target["gain_over_default"] > 1
 
     talk(lambda: toolbox_of(project), script)
+
+
+def test_a_search_that_was_canceled_early_has_nothing() -> None:
+    text = timed._tuned(TuningOutcome(is_stopped=True), []).text
+    assert text == "The search was canceled: it had measured nothing."
 
 
 def test_a_forecast_lists_what_compiles_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

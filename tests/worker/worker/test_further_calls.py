@@ -21,7 +21,7 @@ from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Aspect, CaseFamily, Verification
 from fuselight.worker.child.request_results import VerifiedCalls
 from fuselight.worker.live.call_records import CallRecord
-from fuselight.worker.verify import verification_cases
+from fuselight.worker.verify import further_calls, verification_cases
 from fuselight.worker.verify.further_calls import CaseCall, FurtherCalls, ModuleModes
 from fuselight.worker.verify.verification import VerifyCalls
 from fuselight.worker.verify.verification_cases import Case, cases_of
@@ -485,6 +485,26 @@ def test_the_modes_of_modules_are_restored() -> None:
     assert [parameter.requires_grad for parameter in module.parameters()] == [True, True, True, False]
     assert [module.training for module in module.modules()] == [True, False, True]
     module(torch.ones(3, 2)).sum().backward()
+
+
+def test_a_case_of_which_the_compiled_call_alone_is_late_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = SimpleNamespace(raised="")
+    monkeypatch.setattr(FurtherCalls, "_call", lambda *_given, **_named: record)
+    monkeypatch.setattr(FurtherCalls, "_add", lambda *_given, **_named: None)
+    monkeypatch.setattr(further_calls, "load_record", lambda _path: record)
+    (tmp_path / "further.json").write_text(json.dumps({"0": (True, 0.1)}), encoding="utf-8")
+    state: Any = None
+    result = VerifiedCalls()
+    request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0, records=False, settings=False)
+    streams: Any = None
+    calls = FurtherCalls(state, result, request, lambda: None, {}, streams, [])  # type: ignore[arg-type, return-value]
+    first, second = (Case(name, CaseFamily.SIZE) for name in ("a", "b"))
+    planned = [CaseCall(case, compiled=compiled) for case in (first, second) for compiled in (False, True)]
+    monkeypatch.setattr(calls, "_planned", lambda: planned)
+    calls.make()
+    assert result.so_far.not_reached == ("a, compiled", "b")
 
 
 def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(

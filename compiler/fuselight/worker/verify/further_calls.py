@@ -230,8 +230,7 @@ class FurtherCalls:
         done = {int(index): RecordedCase(*value) for index, value in self._read(self._done).items()}
         eager = {id(call.case): index for index, call in enumerate(calls) if not call.compiled}
         refused: dict[str, None] = {}
-        late: dict[str, None] = {}
-        names = [call.case.name for call in calls]
+        late: list[CaseCall] = []
         for index, call in enumerate(calls):
             case, compiled = call.case, call.compiled
             known = done.get(index)
@@ -239,11 +238,12 @@ class FurtherCalls:
             exception = before.raised if compiled and before is not None else ""
             if known is None or self._is_late():
                 if not call.needs_exception or exception not in {"", _WRAPPED}:
-                    late[case.name] = None
+                    late.append(call)
                 continue
             if compiled and not known.is_made:  # the old text refuses it in eager mode, and did not make it
                 continue
-            self._note(refused, (*late, *names[index:]))  # for a report of a run that ends in this call
+            following = [later for later in calls[index:] if not later.needs_exception]
+            self._note(refused, (*late, *following))  # for a report of a run that ends in this call
             try:
                 with deadline(max(self._least, _SLOWER * known.seconds)):
                     record = self._call(case, compiled=compiled, is_first=bool(exception))
@@ -284,9 +284,16 @@ class FurtherCalls:
                 comparisons[near.place] = replace(comparisons[near.place], differences=near.differences)
                 self.result.verification = replace(so_far, comparisons=tuple(comparisons))
 
-    def _note(self, refused: Iterable[str], late: Iterable[str]) -> None:
-        late = tuple(dict.fromkeys(late))
-        self.result.verification = replace(self.result.so_far, not_accepted=tuple(refused), not_reached=late)
+    def _note(self, refused: Iterable[str], late: Sequence[CaseCall]) -> None:
+        """Note what was not compared: a case, or its compiled call alone."""
+        eager = {id(call.case) for call in late if not call.compiled}
+        names = (
+            f"{call.case.name}, compiled" if call.compiled and id(call.case) not in eager else call.case.name
+            for call in late
+        )
+        self.result.verification = replace(
+            self.result.so_far, not_accepted=tuple(refused), not_reached=tuple(dict.fromkeys(names))
+        )
 
     def _read(self, name: str) -> dict[str, Any]:
         """What an earlier run wrote; empty if it wrote nothing."""

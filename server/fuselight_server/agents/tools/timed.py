@@ -216,11 +216,9 @@ def _tuned(outcome: TuningOutcome, notices: list[str]) -> ToolAnswer:
         "notices": notices,
     }
     lines = [line for row in rows for line in _search_lines(row)]
-    stopped = (
-        ["The search was canceled: what it has is the best so far, not confirmed."]
-        if outcome.is_stopped
-        else []
-    )
+    has_any = any(row["candidates"] for row in rows)
+    what = "what it has is the best so far, not confirmed" if has_any else "it had measured nothing"
+    stopped = [f"The search was canceled: {what}."] if outcome.is_stopped else []
     return ToolAnswer("\n".join([*lines, *stopped, *data["problems"]]) or "Nothing was searched.", data)
 
 

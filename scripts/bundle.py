@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 
 from node_tools import CACHE, ROOT, Unavailable, npm_ci
+from packaged_pages import extension_patterns, write_pages
 
 PYTHONS = ("3.14", "3.13", "3.12", "3.11", "3.10")
 TARGETS = {
@@ -34,7 +35,7 @@ UV = "uv==0.13.8"
 # Only libcst's command line and its code generator read YAML; tests and sources of extensions are not run.
 _LEFT_OUT = ("yaml", "_yaml", "yaml_ft", "_yaml_ft", "libcst/tests", "libcst/_nodes/tests", "libcst/codegen")
 
-# The folders and files that `.vscodeignore` chooses from.
+# The folders and files that `.vscodeignore` chooses from; `packaged_pages.py` copies those of docs/.
 _TRAVELS = (
     ".vscodeignore",
     "LICENSE",
@@ -42,21 +43,12 @@ _TRAVELS = (
     "bundled/launch.py",
     "bundled/libs",
     "compiler/fuselight",
-    "docs/bench.md",
-    "docs/ranks.md",
-    "docs/tuning.md",
-    "docs/devices.md",
-    "docs/findings",
-    "docs/images",
-    "docs/inputs.md",
-    "docs/kernels.md",
-    "docs/measuring.md",
-    "docs/operators.md",
     "extension/dist",
     "extension/grammars",
     "extension/media",
     "package.json",
     "server/fuselight_server",
+    "skills",
 )
 
 
@@ -137,8 +129,9 @@ def _stage(stage: Path) -> None:
         elif source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
-        elif name != "docs/images":  # pictures are made by the editor tests, which need the package first
+        else:
             raise Unavailable(f"{name} is missing, and the extension is not packaged without it")
+    write_pages(ROOT, stage, extension_patterns(ROOT))
     readme = stage / "README.md"
     readme.write_text(_without_repository(readme.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { amongOffered, targetIn, titleOf } from "../src/graphs/target.ts";
 import type { GraphArrow, GraphBox, GraphPicture } from "../src/messages/page_types.ts";
 import { blocksOf, classOf, labels, layOut, linesOf } from "../webview/graphs/layout.ts";
-import { lineOf, type Row, spokenOf, step, tagOf, treeOf } from "../webview/graphs/words.ts";
+import { lineOf, pictureLabel, type Row, spokenOf, step, tagOf, treeOf } from "../webview/graphs/words.ts";
 
 const uri = "file:///w/model.py";
 const range = { start: { line: 1, character: 4 }, end: { line: 1, character: 9 } };
@@ -245,5 +245,17 @@ describe("The style sheet", () => {
   it("dashes the lines to code that runs in eager mode", () => {
     const rule = new RegExp(`\\.line\\.${classOf("runs in eager")} \\{\\s*stroke-dasharray: \\d`);
     assert.match(sheet, rule);
+  });
+
+  it("shows places as links only where a click opens them", () => {
+    const links = [...sheet.matchAll(/^([^{}\n]+) \{\n([^}]*)\}/gm)].filter(([, , rule]) =>
+      /text-decoration: underline/.test(rule ?? ""),
+    );
+    const places = links
+      .map(([, selector]) => selector ?? "")
+      .filter((selector) => selector.includes(".place"));
+    assert.deepEqual(places, [".opens .place"]);
+    assert.match(pictureLabel("Net", true), /Enter goes to the line\.$/);
+    assert.doesNotMatch(pictureLabel("Net", false), /Enter/);
   });
 });

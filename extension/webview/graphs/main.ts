@@ -8,7 +8,7 @@
 import type { DrawGraphs, GraphTarget, ViewMessage, ViewState } from "../../src/messages/graphs";
 import type { GraphPicture, GraphPlace } from "../../src/messages/page_types";
 import { button, element } from "../page/dom";
-import { acquireHost } from "../page/host";
+import { acquireHost, type Host } from "../page/host";
 import { createPictureView } from "./picture_view";
 import { createTreeView } from "./tree_view";
 
@@ -21,10 +21,15 @@ let mode: ViewState["mode"] =
   (document.body.classList.contains("vscode-using-screen-reader") ? "tree" : "picture");
 let isFirst = true;
 
-function open(place: GraphPlace): void {
-  if (place.uri !== null && place.range !== null) {
-    host?.postMessage({ type: "open", uri: place.uri, range: place.range });
-  }
+const open = host === null ? null : openIn(host);
+document.body.classList.toggle("opens", open !== null);
+
+function openIn(editor: Host<ViewMessage, ViewState>) {
+  return ({ uri, range }: GraphPlace): void => {
+    if (uri !== null && range !== null) {
+      editor.postMessage({ type: "open", uri, range });
+    }
+  };
 }
 
 const percent = element("span", { class: "percent" });

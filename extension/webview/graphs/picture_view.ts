@@ -16,7 +16,7 @@ import {
   layOut,
   linesOf,
 } from "./layout";
-import { type Step, spokenOf, step, tagOf } from "./words";
+import { pictureLabel, type Step, spokenOf, step, tagOf } from "./words";
 
 const steps: Readonly<Record<string, Step>> = {
   ArrowDown: "follow",
@@ -30,7 +30,10 @@ const [smallest, largest] = [0.1, 4];
 const wheelStep = 1.1;
 const readable = 0.7;
 
-export function createPictureView(open: (place: GraphPlace) => void, zoomed: (zoom: number) => void) {
+export function createPictureView(
+  open: ((place: GraphPlace) => void) | null,
+  zoomed: (zoom: number) => void,
+) {
   const canvas = element("div", { class: "canvas" });
   const paper = element("div", { class: "paper" }, canvas);
   const root = element("div", { class: "picture", role: "group" }, paper);
@@ -43,10 +46,7 @@ export function createPictureView(open: (place: GraphPlace) => void, zoomed: (zo
   function draw(picture: GraphPicture): void {
     const hadFocus = root.contains(document.activeElement);
     shown = picture;
-    root.setAttribute(
-      "aria-label",
-      `Picture of the graphs of ${picture.title}. Down and up follow arrows, right and left go through all boxes, Enter goes to the line.`,
-    );
+    root.setAttribute("aria-label", pictureLabel(picture.title, open !== null));
     boxes = new Map(picture.boxes.map((box) => [box.id, boxOf(box, picture)]));
     const blocks = blocksOf(picture.boxes);
     const groups = new Map(blocks.map((block) => [block.id, groupOf(block)]));
@@ -84,7 +84,7 @@ export function createPictureView(open: (place: GraphPlace) => void, zoomed: (zo
       "div",
       {
         class: `box ${box.kind}${box.again ? " again" : ""}`,
-        role: "button",
+        role: open === null ? "group" : "button",
         tabindex: -1,
         "data-id": box.id,
       },
@@ -97,7 +97,7 @@ export function createPictureView(open: (place: GraphPlace) => void, zoomed: (zo
     made.setAttribute("aria-label", spokenOf(box, picture));
     made.addEventListener("click", () => {
       select(box.id);
-      open(box);
+      open?.(box);
     });
     made.addEventListener("focus", () => select(box.id));
     return made;
@@ -163,7 +163,7 @@ export function createPictureView(open: (place: GraphPlace) => void, zoomed: (zo
     } else if (event.key === "Enter" || event.key === " ") {
       const box = shown?.boxes.find(({ id }) => id === selected);
       if (box !== undefined) {
-        open(box);
+        open?.(box);
         event.preventDefault();
       }
     }

@@ -8,7 +8,7 @@ import type { GraphPicture, GraphPlace } from "../../src/messages/page_types";
 import { element } from "../page/dom";
 import { type Row, treeOf } from "./words";
 
-export function createTreeView(open: (place: GraphPlace) => void) {
+export function createTreeView(open: ((place: GraphPlace) => void) | null) {
   const root = element("ul", { class: "tree", role: "tree" });
   const opened = new Set<string>();
   let rows = new Map<string, Row>();
@@ -58,7 +58,7 @@ export function createTreeView(open: (place: GraphPlace) => void) {
       event.stopPropagation();
       select(row.id);
       focus();
-      if (event.target === twisty || (row.place === null && row.leadsTo === null)) {
+      if (event.target === twisty || ((row.place === null || open === null) && row.leadsTo === null)) {
         toggle(row.id, !opened.has(row.id));
       } else {
         enter(row);
@@ -92,7 +92,7 @@ export function createTreeView(open: (place: GraphPlace) => void) {
     if (row.leadsTo !== null) {
       move(row.leadsTo);
     } else if (row.place !== null) {
-      open(row.place);
+      open?.(row.place);
     }
   }
 

@@ -46,6 +46,12 @@ export function lineOf(box: GraphBox): string {
   return `${tagOf(box)}: ${box.title}${where}`;
 }
 
+/** What a screen reader says of the picture: a page that stands alone `opens` no lines. */
+export function pictureLabel(title: string, opens: boolean): string {
+  const enter = opens ? ", Enter goes to the line" : "";
+  return `Picture of the graphs of ${title}. Down and up follow arrows, right and left go through all boxes${enter}.`;
+}
+
 /** The complete text of a box, for screen readers. */
 export function spokenOf(box: GraphBox, picture: GraphPicture): string {
   const leads = picture.arrows.filter((arrow) => arrow.start === box.id).length;

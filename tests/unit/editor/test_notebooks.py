@@ -167,6 +167,19 @@ def test_our_own_messages_name_lines_next_to_a_uri() -> None:
     assert translate.outgoing(changed) == [changed]
 
 
+def test_a_request_about_a_notebook_that_was_closed_meanwhile_has_no_answer() -> None:
+    books = OpenNotebooks()
+    books.add(notebook("a = 1", "b = 2"))
+    translate = CellMessages(books)
+    translate.incoming(
+        {"id": 5, "method": "textDocument/hover", "params": {"textDocument": {"uri": "cell:1"}}}
+    )
+    books.remove(URI)
+    assert translate.is_active, "the answer is still to come"
+    assert translate.outgoing({"id": 5, "result": {"range": span(3)}}) == [{"id": 5, "result": None}]
+    assert not translate.is_active
+
+
 def test_diagnostics_are_sent_to_their_cells_once_and_end_with_the_cell() -> None:
     book = notebook("a = 1", "b = 2\nc = 3")
     books = OpenNotebooks()

@@ -89,18 +89,28 @@ class EffectReader:
 
     def effect(self, statement: ast.stmt) -> str | None:
         """What a statement does, in words that follow its subject; None if nothing is known of it."""
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            self._note_import(statement)
-            return None
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            effect = self._in(ast.Module(statement.body, []), is_loop=False)
-            if effect is not None:
-                self._functions[statement.name] = effect
+            self._note_function(statement)
             return None
         if isinstance(statement, ast.ClassDef):
             return None
+        for node in _imports_in(statement):
+            self._note_import(node)
         self._note_trainers(statement)
         return self._in(statement, is_loop=False)
+
+    def _note_function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Keep what a function does, with what it imports for itself."""
+        outside = dict(self._modules)
+        body = ast.Module(function.body, [])
+        for node in _imports_in(body):
+            self._note_import(node)
+        effect = self._in(body, is_loop=False)
+        self._modules = outside
+        if effect is not None:
+            self._functions[function.name] = effect
+        else:
+            self._functions.pop(function.name, None)
 
     def _note_import(self, statement: ast.Import | ast.ImportFrom) -> None:
         if isinstance(statement, ast.ImportFrom):
@@ -154,6 +164,15 @@ class EffectReader:
         if not isinstance(node, ast.Name):
             return ""
         return ".".join([self._modules.get(node.id, node.id), *reversed(names)])
+
+
+def _imports_in(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """What a statement imports where it stands: also in `try` and `if`, not in functions and classes inside it."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (*_SCOPES, ast.ClassDef, ast.expr)):
+            yield from _imports_in(child)
 
 
 def _by_name(name: str) -> str | None:

@@ -58,7 +58,7 @@ class CellMessages:
     @property
     def is_active(self) -> bool:
         """Whether any message may be about a notebook."""
-        return bool(self._notebooks or self._published)
+        return bool(self._notebooks or self._published or self._asked)
 
     # From the client
 
@@ -140,10 +140,12 @@ class CellMessages:
     def _publish(self, params: Json) -> Iterator[Json]:
         """The diagnostics of a notebook as those of its cells, where they differ from what the client has."""
         uri = params["uri"]
-        self._diagnostics[uri] = params
         notebook = self._notebooks.get(uri)
         by_cell: dict[str, list[Json]] = {}
-        if notebook is not None:
+        if notebook is None:
+            self._diagnostics.pop(uri, None)
+        else:
+            self._diagnostics[uri] = params
             by_cell = {cell.id: [] for cell in notebook.module.cells}
             for diagnostic in params["diagnostics"]:
                 place = notebook.module.place(diagnostic["range"]["start"]["line"] + 1)

@@ -120,8 +120,10 @@ class Priority:
 def priorities(context: Context) -> tuple[Priority, ...]:
     """The lines of a report that are worth a fix, the first one first."""
     known = any(record.graph is not None and record.graph.operators for record in context.report.compiles)
-    target = context.report.target.name or "__main__"
-    return tuple(Priority(cost, _gain(cost, "" if known else target)) for cost in ranked(line_costs(context)))
+    ran = context.report.target
+    # A program, or a cell of a notebook, runs in eager mode by itself: what was to be compiled are its functions.
+    target = "" if known or ran.kind == "main" else ran.name or "__main__"
+    return tuple(Priority(cost, _gain(cost, target)) for cost in ranked(line_costs(context)))
 
 
 EagerTimes = Mapping[tuple[str, int], float]

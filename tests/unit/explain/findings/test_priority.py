@@ -20,6 +20,7 @@ from fuselight.shared.report import (
     Outcome,
     Recompile,
     Report,
+    TargetRef,
 )
 from fuselight_server.base.finding import Severity
 from fuselight_server.cli.formats.json import as_json
@@ -113,6 +114,8 @@ def test_a_break_that_leaves_the_whole_target_eager() -> None:
     assert words(given) == [first, "Fix model.py:50 first: the graph of helper ends here"]
     named = "Fix model.py:38 first: all of Net.forward runs eagerly because of it"
     assert words(dataclasses.replace(given, compiles=TWO_GRAPHS))[0] == named, "other functions have graphs"
+    cell = TargetRef("cell [18]", "cell [18]", 1, "main")
+    assert words(dataclasses.replace(given, target=cell))[0] == named, "a cell runs in eager mode by itself"
 
 
 def test_a_break_that_splits_a_function_and_carries_a_value() -> None:

@@ -39,16 +39,34 @@ def run_line(text: str, backend: str | None, shell: Any, cells: KernelCells) -> 
     expression = tree.body[0].value
     if not isinstance(expression, ast.Call):
         return _evaluate(expression, path, names), []
-    function = _evaluate(expression.func, path, names)
-    compiled, remarks = _compiled(function, ast.unparse(expression.func), backend)
+    call = _call_of_user(expression, path, names)
+    function = _evaluate(call.func, path, names)
+    compiled, remarks = _compiled(function, ast.unparse(call.func), backend)
     # In the notebook's own names, so that what the arguments assign stays, and their functions see later changes.
     hidden = f"_fuselight_callee_{id(compiled)}"
-    expression.func = ast.copy_location(ast.Name(hidden, ast.Load()), expression.func)
+    call.func = ast.copy_location(ast.Name(hidden, ast.Load()), call.func)
     names[hidden] = compiled
     try:
         return _evaluate(expression, path, names), remarks
     finally:
         names.pop(hidden, None)
+
+
+def _call_of_user(call: ast.Call, path: str, names: dict[str, Any]) -> ast.Call:
+    """The call to compile: in `net(x).sum()` that of `net`, as the other one is a method of a tensor."""
+    torch: Any = sys.modules.get("torch")
+    outer = call.func
+    if torch is None or not isinstance(outer, ast.Attribute) or not hasattr(torch.Tensor, outer.attr):
+        return call
+    inner = outer.value
+    while isinstance(inner, (ast.Attribute, ast.Subscript)):
+        inner = inner.value
+    if not isinstance(inner, ast.Call):
+        return call
+    if not isinstance(inner.func, ast.Name):  # to evaluate it could run code twice
+        return _call_of_user(inner, path, names)
+    function = _evaluate(inner.func, path, names)
+    return inner if isinstance(function, (FunctionType, torch.nn.Module)) else call
 
 
 def _statement(text: str) -> str:

@@ -214,6 +214,22 @@ def test_the_line_form_compiles_what_is_not_compiled(kernel: NotebookKernel) -> 
     assert "TypeError" in failing.error
 
 
+def test_the_line_form_compiles_the_module_whose_result_a_method_takes(kernel: NotebookKernel) -> None:
+    kernel.run("plain = nn.Linear(6, 2)\ndef halves(x): return x.chunk(2)")
+    shown = kernel.run("%fuselight plain(torch.ones(3, 6)).relu().shape")
+    assert shown.result == "torch.Size([3, 2])"
+    assert "compiled nothing here" in shown.report  # an attribute is no call
+    called = kernel.run("%fuselight plain(torch.ones(3, 6)).relu().sum().item() > -1e9")
+    assert "compiled nothing here" in called.report  # nor is a comparison
+    summed = kernel.run("%fuselight plain(torch.ones(3, 6)).relu().numel()")
+    assert summed.result == "6"
+    assert "`plain` is not compiled in this notebook: it was compiled for this call" in summed.report
+    assert "1 graph, 0 breaks" in summed.report
+    indexed = kernel.run("%fuselight halves(torch.ones(4))[0].tolist()")
+    assert indexed.result == "[1.0, 1.0]"
+    assert "`halves` is not compiled in this notebook" in indexed.report
+
+
 def test_magics_work_inside_each_other(kernel: NotebookKernel) -> None:
     inner = kernel.run(
         "%%fuselight\n%%time\n@torch.compile(backend='eager')\ndef inner(x): return x + 1\ninner(torch.ones(2));"

@@ -125,7 +125,7 @@ def read_arguments(declared: Sequence[Argument], given: dict[str, Any]) -> dict[
         if name not in names:
             known = ", ".join(f"`{name}`" for name in names)
             raise ArgumentError(
-                f"there is no argument `{name}`{suggestion(name, names)}. The arguments are {known}"
+                f"there is no argument `{name}`{suggestion(name, names) or '.'} The arguments are {known}"
             )
     values: dict[str, Any] = {}
     for argument in declared:

@@ -45,7 +45,7 @@ class AgentToolbox:
         if tool is None:
             known = ", ".join(f"`{name}`" for name in _TOOLS)
             raise UnknownToolError(
-                f"there is no tool `{name}`{suggestion(name, _TOOLS)}. The tools are {known}"
+                f"there is no tool `{name}`{suggestion(name, _TOOLS) or '.'} The tools are {known}"
             )
         try:
             answer = await tool.run(self._session, read_arguments(tool.arguments, arguments), caller)

@@ -155,7 +155,7 @@ def test_arguments_get_their_defaults() -> None:
         ({"paths": [], "count": True}, "`count` is not a whole number"),
         ({"paths": [], "count": 1.5}, "`count` is not a whole number"),
         ({"paths": [], "mode": "slow"}, "none of `fast`, `exact`"),
-        ({"paths": [], "al": True}, "no argument `al`; did you mean all?"),
+        ({"paths": [], "al": True}, "no argument `al`; did you mean all? The arguments are"),
         ({"paths": [], "all": "yes"}, "`all` is not true or false"),
     ],
 )

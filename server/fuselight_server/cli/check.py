@@ -105,6 +105,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.facts and options.format not in _FACT_FORMATS:
         raise CommandError(f"--facts needs --format {' or '.join(_FACT_FORMATS)}, not {options.format}")
     changed = _changed_lines(options)
+    if options.sarif is not None:
+        _prepare_sarif(options.sarif)
     if options.write_baseline is None and options.baseline is None:
         outcome, starts = _analyzed(options)
     else:
@@ -126,11 +128,11 @@ def execute(options: argparse.Namespace) -> int:
             outcome.findings = new
     if changed is not None:
         outcome.show_only(changed)
-    if options.sarif is not None:
-        _write_sarif(outcome, options.sarif)
     _print(outcome, options, starts)
     if outcome.answers is not None:
         outcome.answers.save()
+    if options.sarif is not None:
+        _write_sarif(outcome, options.sarif)
     return max(outcome.exit_code, starts.exit_code if starts is not None and starts.targets else 0)
 
 
@@ -220,6 +222,17 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutco
         text = formats[options.format](outcome)
     if text:
         terminal.write_data(text + "\n")
+
+
+def _prepare_sarif(path: Path) -> None:
+    """Make the folder of the file; an error comes before the models run, not after. Raises CommandError."""
+    place = Path(os.path.realpath(path))
+    if place.is_dir():
+        raise CommandError(f"`{path}` cannot be written: it is a folder. Name a file in it.")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"`{path}` cannot be written: {error.strerror or error}.") from None
 
 
 def _write_sarif(outcome: CheckOutcome, path: Path) -> None:

@@ -290,6 +290,29 @@ def test_a_wrong_argument_is_named_with_a_suggestion(arguments: tuple[str, ...],
     assert expected in done.stderr
 
 
+def test_a_file_of_sarif_is_made_with_its_folder_or_refused_before_a_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[Any] = []
+    (project / "model.py").write_text(MODEL)
+
+    def answer(request: Any) -> Report:
+        runs.append(request)
+        return report()
+
+    serve(monkeypatch, answer)
+    for wrong, reason in ((".", "it is a folder. Name a file in it."), ("model.py/x.sarif", "exists")):
+        done = run_cli("check", "model.py", "--sarif", wrong)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert f"`{wrong}` cannot be written: " in done.stderr
+        assert reason in done.stderr
+    assert runs == []
+    done = run_cli("check", "model.py", "--sarif", "out/new/x.sarif")
+    assert done.exit_code == 0
+    assert json.loads((project / "out" / "new" / "x.sarif").read_text())["runs"]
+    assert len(runs) == 1
+
+
 ESCAPE = "\x1b[2J"
 
 

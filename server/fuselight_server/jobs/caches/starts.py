@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fuselight_server.jobs.caches.def_lines import shown_function, shown_place
 from fuselight_server.jobs.caches.lookups import lookups_of
@@ -124,17 +124,27 @@ def _picture(process: ProcessLog, started: float | None, read_line: ReadLine | N
 def _times_by_compile(process: ProcessLog) -> dict[CompileId | None, _Times]:
     """Seconds of each stage, each phase without the phases inside of it."""
     times: dict[CompileId | None, _Times] = defaultdict(lambda: defaultdict(float))
-    stack: list[tuple[TimelinePhase, StartStage, float]] = []
+    stack: list[_OpenPhase] = []
     for phase in process.phases:
         del stack[phase.depth :]
         around = stack[-1] if stack else None
-        stage = stage_of(phase.name) or (around[1] if around else StartStage.OTHER)
+        # The C++ compiler's phases name no compile: they are of the one that waits for them.
+        compile_id = phase.compile_id or (around.compile_id if around else None)
+        stage = stage_of(phase.name) or (around.stage if around else StartStage.OTHER)
         seconds = _seconds(phase, process)
-        times[phase.compile_id][stage] += seconds
+        times[compile_id][stage] += seconds
         if around is not None:
-            times[around[0].compile_id][around[1]] -= min(seconds, _seconds(around[0], process))
-        stack.append((phase, stage, seconds))
+            times[around.compile_id][around.stage] -= min(seconds, around.seconds)
+        stack.append(_OpenPhase(compile_id, stage, seconds))
     return times
+
+
+class _OpenPhase(NamedTuple):
+    """A phase that may have others inside of it."""
+
+    compile_id: CompileId | None
+    stage: StartStage
+    seconds: float
 
 
 def _seconds(phase: TimelinePhase, process: ProcessLog) -> float:

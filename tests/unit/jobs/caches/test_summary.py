@@ -12,6 +12,7 @@ from fuselight_server.jobs.caches.starts import stage_of, start_pictures
 from fuselight_server.jobs.caches.summary import summarize
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState, LoggedJob
 from fuselight_server.jobs.trace_log.reader import read_jobs
+from tests.support.trace_logs import event, record
 
 RECORDINGS = Path(__file__).parents[3] / "recordings" / "jobs" / "torch-2.13"
 
@@ -117,3 +118,19 @@ def test_imports_are_part_of_a_start_whose_beginning_is_known() -> None:
 )
 def test_stages_of_phases(phase: str, stage: StartStage | None) -> None:
     assert stage_of(phase) is stage
+
+
+def test_the_c_compilers_time_is_of_the_compile_that_waits_for_it(tmp_path: Path) -> None:
+    """Its phases name no compile: a second start would else save more of a function than the function took."""
+    names = (("dynamo", "0/0/0"), ("async_compile.wait", "0/0/0"), ("compile_file", ""), ("compile_file", ""))
+    begun = [event(name, "B", number, at=at) for number, (name, at) in enumerate(names)]
+    ended = [event(name, "E", 10 - number, at=at) for number, (name, at) in enumerate(names)]
+    metrics = {"co_name": "f", "co_filename": "/job/a.py", "co_firstlineno": 3}
+    log = tmp_path / "dedicated_log_torch_trace_1.log"
+    log.write_bytes(b"".join((*begun, *reversed(ended), record("compilation_metrics", metrics))))
+    (job,) = read_jobs([str(log)])
+    (picture,) = start_pictures(job)
+    (line,) = picture.lines
+    assert (line.function, line.compiles) == ("f", 1)
+    assert line.seconds == pytest.approx(10.0)
+    assert {part.stage: part.seconds for part in line.stages}[StartStage.COMPILING] == pytest.approx(8.0)

@@ -53,7 +53,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
       state(state, detail) {
         hasStatus = false;
         board.clear(state, detail);
-        void jobs.changed([]);
+        void jobs.changed({ jobs: [], followed: [] });
       },
       connect(client) {
         client.onNotification(statusNotification, (status) => show(status));
@@ -63,7 +63,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
         });
         client.onNotification(measuredChangedNotification, (of) => void benchmarks.changed(of));
         client.onNotification(tunedChangedNotification, (of) => void tunings.changed(of));
-        client.onNotification(jobsChangedNotification, ({ jobs: open }) => void jobs.changed(open));
+        client.onNotification(jobsChangedNotification, (open) => void jobs.changed(open));
         client.onNotification(ShowMessageNotification.type, sayOfServer);
         client.onRequest(ShowMessageRequest.type, askForServer);
         client.onRequest(confirmRunRequest, (question) => consent.ask(question));

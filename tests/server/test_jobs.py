@@ -281,14 +281,27 @@ def test_a_job_that_grows_is_followed_until_it_is_stopped(client: Client, source
     log.write_bytes(whole[: whole.index(b"\n") + 1])
     params = {"paths": [logs.as_uri()], "source": [], "follow": True}
     since = client.mark()
+    log.unlink()
     asked = client.ask("fuselight/openJob", params)
     client.notified(
         "$/progress", lambda params: params["value"].get("title") == "Following a job", since=since
     )
+
+    def followed(words: str) -> None:
+        client.notified(
+            "fuselight/jobsChanged",
+            lambda params: any(words in job["words"] for job in params["followed"]),
+            since=since,
+        )
+
+    followed("waiting for the first log")
+    log.write_bytes(whole[: whole.index(b"\n") + 1])
     with log.open("ab") as stream:
         stream.write(whole[whole.index(b"\n") + 1 :])
     title = "graph break: `print` cannot be traced"
     until_findings(client, uri, {BREAK: ("Fuselight job growing", title)})
+    followed("1 finding in 1 process")
     client.command("fuselight.server.stopFollowing", {})
+    client.notified("fuselight/jobsChanged", lambda params: params["followed"] == [], since=since)
     (entry,) = client.answer(asked)["result"]["jobs"]
     assert (entry["name"], entry["partial"], entry["summary"]) == ("growing", False, "1 finding in 1 process")

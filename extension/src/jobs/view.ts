@@ -11,10 +11,11 @@ import { fieldsOf } from "../messages/fields";
 import type { JobShown } from "../messages/job";
 import type { JobPage } from "../messages/page_types";
 import { closeJobRequest, jobRequest, openJobRequest, serverCommand } from "../messages/protocol";
-import type { JobEntry, OpenedJobs } from "../messages/server_types";
+import type { JobEntry, JobsChanged, OpenedJobs } from "../messages/server_types";
 import type { Lifecycle } from "../server/lifecycle";
 import { createWebviewHost, goToPlace, type Page } from "../webviews/host";
 import { inform, warn } from "../workbench/say";
+import { createFollowedItem } from "./followed";
 import { emptyPage, jobMessageIn, jobShownIn, jobTitleOf } from "./target";
 
 type ShownPage = Page<JobShown, JobPage>;
@@ -28,6 +29,7 @@ export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifec
   let listed: readonly JobEntry[] = [];
   /** The URI of the logs that are followed, until their job has a page. */
   let awaited = "";
+  const followed = createFollowedItem();
   const host = createWebviewHost<JobShown, JobPage>(context.extensionUri, {
     viewType: "fuselight.job",
     asset: "job",
@@ -198,8 +200,12 @@ export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifec
       const job = await chooseJob("Close which job?");
       await (job === undefined ? inform("No job is open.") : closeJob(job.id));
     },
-    /** The open jobs changed. */
-    async changed(jobs: readonly JobEntry[]): Promise<void> {
+    /** The open jobs changed, or what was read of those that are followed. */
+    async changed({ jobs, followed: growing }: JobsChanged): Promise<void> {
+      followed.show(growing);
+      if (jobs.length === 0 && listed.length === 0) {
+        return;
+      }
       listed = jobs;
       void vscode.commands.executeCommand("setContext", "fuselight.hasJob", jobs.length > 0);
       await host.redraw(() => true);
@@ -209,7 +215,7 @@ export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifec
         await showJob(first);
       }
     },
-    dispose: () => host.dispose(),
+    dispose: () => vscode.Disposable.from(host, followed).dispose(),
   };
 }
 

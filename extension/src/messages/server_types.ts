@@ -338,9 +338,18 @@ export interface JobEntry {
   readonly partial: boolean;
 }
 
-/** The open jobs. */
+/** Logs that are read on while they grow. */
+export interface FollowedJob {
+  /** Of the log or folder. */
+  readonly name: string;
+  /** What was read so far: `12 compiles, 3 findings in 2 processes`. */
+  readonly words: string;
+}
+
+/** The open jobs, and those that are followed. */
 export interface JobsChanged {
   readonly jobs: readonly JobEntry[];
+  readonly followed: readonly FollowedJob[];
 }
 
 /** What came of opening logs. */

@@ -218,7 +218,7 @@ class _Opening:
         self._stops = stops
         self._check_source()
         self._chosen = dict(kept_choices(self._request.source[0]))
-        logs = find_logs(self._request.paths)
+        logs = self._find_logs()
         if len(logs.files) >= MANY_RANKS and not self._request.is_followed:
             return self._read_many(logs)
         reader = JobReader(
@@ -243,6 +243,19 @@ class _Opening:
             partial.has_news |= bool(step.finished) or self._request.is_followed
             report()
         return self._compose(reader.jobs(), is_partial=False)
+
+    def _find_logs(self) -> FoundLogs:
+        """The logs; of a job that is followed, which writes none before its first compile, once there are some."""
+        folders = [path for path in self._request.paths if path.is_dir()]
+        while True:
+            try:
+                return find_logs(self._request.paths)
+            except LogError:
+                if not self._request.is_followed or len(folders) < len(self._request.paths):
+                    raise
+                self._show_soon("waiting for the first log: torch writes it at the first compile")
+                if not self._wait():
+                    raise
 
     def _read_many(self, logs: FoundLogs) -> tuple[OpenedJob, ...]:
         """Read a job of many ranks: all of them are compared, and those that differ become Reports."""

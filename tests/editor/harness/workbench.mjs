@@ -202,6 +202,23 @@ export function workbench(page) {
         await expect(input).toHaveCount(0, { timeout: 2000 });
       }).toPass();
     },
+    /** Drops a folder on the view, as a file manager does: a drag of the mouse cannot begin outside of the page. */
+    async dropOnReport(folder) {
+      const view = page.locator(".pane", { hasText: "Report" }).locator(".pane-body");
+      await view.evaluate(
+        (body, uri) => {
+          const { x, y, width, height } = body.getBoundingClientRect();
+          const [clientX, clientY] = [x + width / 2, y + height / 2];
+          const dataTransfer = new DataTransfer();
+          dataTransfer.setData("text/uri-list", uri);
+          for (const type of ["dragenter", "dragover", "drop"]) {
+            const event = { bubbles: true, cancelable: true, composed: true, dataTransfer, clientX, clientY };
+            document.elementFromPoint(clientX, clientY).dispatchEvent(new DragEvent(type, event));
+          }
+        },
+        `vscode-remote://${new URL(page.url()).host}${folder}`,
+      );
+    },
     async widenSideBar(pixels) {
       const edge = await page.locator(".part.sidebar").boundingBox();
       await page.mouse.move(edge.x + edge.width, 300);

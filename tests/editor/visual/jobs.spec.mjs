@@ -120,18 +120,62 @@ test("a job that ran elsewhere, from its logs to its lines and back", async ({ s
     const begun = records.indexOf("\nV", records.length / 3) + 1; // whole records
     const log = path.join(folder, "runs", "live", recorded.replace(".gz", ""));
     fs.mkdirSync(path.dirname(log));
-    fs.writeFileSync(log, records.subarray(0, begun));
     await view.commandThatAsks("Fuselight: Follow a Job That Still Runs");
     await view.chooseFolder(path.dirname(log));
+    await expect(view.status(/Following live: waiting for the first log/)).toBeVisible();
+    await view.screenshot("job-followed");
+    fs.writeFileSync(log, records.subarray(0, begun));
     const whole = view.lens("job live: 2 compiles, 2 graphs, 1 break");
     await expect(view.lens(/job live: /).first()).toBeVisible();
+    await expect(view.status(/Following live: \d compiles?, \d findings? in 1 process/)).toBeVisible();
     await expect(whole).toHaveCount(0);
     fs.appendFileSync(log, records.subarray(begun));
     await expect(whole).toBeVisible();
-    await view.command("Fuselight: Stop Following the Job");
+    await view.status(/Following live: /).click();
+    await expect(view.status(/Following live: /)).toHaveCount(0);
     await expect(job.getByRole("heading", { name: "Job live" })).toBeVisible();
     await expect(whole).toBeVisible();
     await view.screenshot("job-stopped");
+  });
+
+  await test.step("a folder that is dropped on the report is opened", async () => {
+    await view.command("Focus on Report View");
+    await expect(view.report.filter({ hasText: /^job live/ })).toBeVisible();
+    await view.dropOnReport(path.join(folder, "runs", "monday"));
+    await expect(job.getByRole("heading", { name: "Job monday" })).toBeVisible();
+    await expect(view.lens(/job monday: /).first()).toBeVisible();
+    await view.screenshot("job-dropped");
+  });
+
+  await test.step("where two files may be that of the job, it asks once, and remembers the answer", async () => {
+    await view.commandThatAsks("Fuselight: Close the Job");
+    await view.choose("Close which job?", "live");
+    await view.command("Fuselight: Close the Job");
+    await view.command("View: Close All Editors");
+    await view.command("View: Show Explorer");
+    fs.mkdirSync(path.join(folder, "copy"));
+    fs.writeFileSync(path.join(folder, "copy", "train.py"), program);
+    await view.commandThatAsks("Fuselight: Open a Trace of a Job");
+    await view.chooseFolder(path.join(folder, "runs", "monday"));
+    await view.notified("Which local file is");
+    await view.screenshot("job-question");
+    await view.answer("copy/train.py");
+    await expect(job.getByRole("heading", { name: "Job monday" })).toBeVisible();
+    const answers = path.join(folder, ".fuselight", "job-files.json");
+    await view.onDisk(answers, "copy/train.py");
+    for (const again of [false, true]) {
+      if (again) {
+        await view.command("Fuselight: Close the Job");
+        await view.command("View: Close All Editors");
+        await view.commandThatAsks("Fuselight: Open a Trace of a Job");
+        await view.chooseFolder(path.join(folder, "runs", "monday"));
+      }
+      await job
+        .getByRole("button", { name: /^Go to copy\/train\.py:/ })
+        .first()
+        .click();
+      await expect(view.lens(/job monday: /).first()).toBeVisible();
+    }
   });
 });
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import JobEntry, JobsChanged, OpenedJobs
+    from fuselight_server.editor.messages.answers import FollowedJob, JobEntry, JobsChanged, OpenedJobs
     from fuselight_server.editor.messages.params import CloseJobParams, JobParams, OpenJobParams
     from fuselight_server.editor.presenters.job_page_types import JobPage
     from fuselight_server.editor.results.jobs import JobResult
+    from fuselight_server.editor.session.jobs import Opening
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
 
 NONE_OF_THESE = "None of these"
@@ -100,11 +101,17 @@ def _described(job: JobResult) -> JobEntry:
     }
 
 
+def _followed(opening: Opening) -> FollowedJob:
+    name = PurePath(convert.path(opening.source) or opening.source).name
+    return {"name": visible(name), "words": visible(opening.words)}
+
+
 def _chooser(server: Server) -> Any:
     async def choose(file: AmbiguousFile) -> str | None:
         """Ask which local file a file of the job is; None: none of them."""
         names = {_shown_path(server, path): path for path in file.candidates[:_MOST_ASKED]}
-        answer = await server.ui.offer(f"Which file is `{file.path}` of the job?", (*names, NONE_OF_THESE))
+        question = f"Which local file is `{file.path}` of the job?"
+        answer = await server.ui.offer(question, (*names, NONE_OF_THESE))
         return names.get(answer or "")
 
     return choose
@@ -161,7 +168,7 @@ class JobProgress:
         self._server = server
         self._shown: dict[str, tuple[str, str]] = {}
         """Token and words by the URI of the log or folder."""
-        self._listed: list[JobEntry] = []
+        self._listed: JobsChanged = {"jobs": [], "followed": []}
 
     def update(self) -> None:
         """Begin, move on and end what the client shows."""
@@ -196,11 +203,14 @@ class JobProgress:
         await created
 
     def _list(self) -> None:
-        jobs = [_described(job) for job in self._server.state.jobs.values()]
-        if jobs != self._listed:
-            self._listed = jobs
-            changed: JobsChanged = {"jobs": jobs}
-            self._server.announce(JOBS_CHANGED, changed)
+        openings = self._server.analysis.jobs.openings.values()
+        listed: JobsChanged = {
+            "jobs": [_described(job) for job in self._server.state.jobs.values()],
+            "followed": [_followed(opening) for opening in openings if opening.is_followed],
+        }
+        if listed != self._listed:
+            self._listed = listed
+            self._server.announce(JOBS_CHANGED, listed)
 
     def cancel(self, token: str | int) -> bool:
         """Cancel the opening that a token belongs to; False where it is none."""

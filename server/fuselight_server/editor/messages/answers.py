@@ -292,10 +292,20 @@ class JobEntry(TypedDict):
     partial: bool
 
 
+class FollowedJob(TypedDict):
+    """Logs that are read on while they grow."""
+
+    name: str
+    """Of the log or folder."""
+    words: str
+    """What was read so far: `12 compiles, 3 findings in 2 processes`."""
+
+
 class JobsChanged(TypedDict):
-    """The open jobs."""
+    """The open jobs, and those that are followed."""
 
     jobs: list[JobEntry]
+    followed: list[FollowedJob]
 
 
 class OpenedJobs(TypedDict):

@@ -92,12 +92,18 @@ class JobSession:
             nonlocal is_shown
             if self.openings.get(source) is opening:
                 is_shown = True
+                if is_followed:
+                    opening.words = read_so_far(opened)
                 self._accept(source, opened)
+
+        def show(words: str) -> None:
+            if not (is_followed and is_shown):  # what was read says more than which log is read
+                self._moved(opening, words)
 
         try:
             opened = await open_jobs(
                 OpenRequest(paths, folders, is_followed=is_followed),
-                _Throttled(lambda words: self._moved(opening, words)),
+                _Throttled(show),
                 opening.token,
                 choose=choose,
                 on_partial=show_part,
@@ -175,3 +181,11 @@ def summary_of(opened: OpenedJob) -> str:
     """`12 findings in 8 processes`."""
     findings = format_count(len(opened.findings), "finding")
     return f"{findings} in {format_count(len(opened.processes), 'process', 'processes')}"
+
+
+def read_so_far(opened: tuple[OpenedJob, ...]) -> str:
+    """`12 compiles, 3 findings in 2 processes`: of all jobs of the logs that are followed."""
+    processes = [process for job in opened for process in job.processes]
+    compiles = format_count(sum(len(process.log.compiles) for process in processes), "compile")
+    findings = format_count(sum(len(job.findings) for job in opened), "finding")
+    return f"{compiles}, {findings} in {format_count(len(processes), 'process', 'processes')}"

@@ -158,11 +158,14 @@ export async function deactivate(): Promise<void> {
 }
 
 async function begin({ context, lifecycle, log }: Parts): Promise<void> {
+  const listen = async () => {
+    const changed = () => void lifecycle.reconcile("another interpreter selected");
+    context.subscriptions.push(...(await onInterpreterSelected(changed, log)));
+  };
   if (vscode.workspace.isTrusted) {
-    // First of all: activating the Python extension may itself select an interpreter.
-    context.subscriptions.push(
-      ...(await onInterpreterSelected(() => void lifecycle.reconcile("another interpreter selected"), log)),
-    );
+    await listen(); // first of all: activating the Python extension may itself select an interpreter
+  } else {
+    context.subscriptions.push(vscode.workspace.onDidGrantWorkspaceTrust(() => void listen()));
   }
   await lifecycle.reconcile("start");
 }

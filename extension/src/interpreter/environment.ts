@@ -8,7 +8,9 @@ import { execFile } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { textOf } from "../workbench/say";
 import { readPath } from "../workbench/settings";
+import { within } from "../workbench/within";
 import { offeredIn, pythonInFolder, windows } from "./offered";
 import {
   type Candidate,
@@ -23,6 +25,8 @@ import {
 } from "./resolve";
 
 const probeMilliseconds = 5000;
+/** A Python extension that looks for environments may take long, or never answer: the server starts without it. */
+const extensionMilliseconds = 10_000;
 
 /** The part of `ms-python.python`'s interface that is used. */
 interface PythonExtension {
@@ -82,7 +86,10 @@ export async function onInterpreterSelected(
   changed: () => void,
   log: vscode.LogOutputChannel,
 ): Promise<readonly vscode.Disposable[]> {
-  const [environments, python] = [await environmentsExtension(log), await pythonExtension(log)];
+  const [environments, python] = await Promise.all([
+    asked("The Python Environments extension", environmentsExtension(log), log),
+    asked("The Python extension", pythonExtension(log), log),
+  ]);
   return [
     ...(environments ? [environments.onDidChangeEnvironment(changed)] : []),
     ...(python?.environments ? [python.environments.onDidChangeActiveEnvironmentPath(changed)] : []),
@@ -93,7 +100,10 @@ async function lookInFolder(
   folder: vscode.WorkspaceFolder | undefined,
   log: vscode.LogOutputChannel,
 ): Promise<readonly Candidate[]> {
-  const selected = [await fromEnvironmentsExtension(folder, log), await fromPythonExtension(folder, log)];
+  const selected = await Promise.all([
+    asked("The Python Environments extension", fromEnvironmentsExtension(folder, log), log),
+    asked("The Python extension", fromPythonExtension(folder, log), log),
+  ]);
   const setting = readPath("defaultInterpreterPath", folder, "python");
   const found: Candidate[] = selected.flatMap((one) => (one ? [one] : []));
   if (setting !== "" && setting !== "python") {
@@ -112,6 +122,20 @@ async function lookInFolder(
 export async function problemAt(executable: string): Promise<string | null> {
   const found = await probe({ executable, args: [] });
   return found.ok ? null : found.problem;
+}
+
+/** The answer of another extension; null where it fails or takes too long, which the log says. */
+async function asked<T>(
+  who: string,
+  answer: Promise<T | null>,
+  log: vscode.LogOutputChannel,
+): Promise<T | null> {
+  try {
+    return await within(extensionMilliseconds, answer);
+  } catch (error) {
+    log.warn(`${who} named no interpreter: ${textOf(error)}`);
+    return null;
+  }
 }
 
 async function fromEnvironmentsExtension(

@@ -18,8 +18,9 @@ import { changedFolders, type Resolution, resolve, serverStep } from "../interpr
 import { readSettings } from "../interpreter/settings";
 import { interpreterChangedNotification, lookAgainRequest, trustNotification } from "../messages/protocol";
 import type { FolderState } from "../messages/server_types";
-import { warn } from "../workbench/say";
+import { textOf, warn } from "../workbench/say";
 import { type ClientParts, createClient, hasBundledLibraries } from "./client";
+import { isLostConnection } from "./lost_connection";
 
 const stopMilliseconds = 5000;
 
@@ -45,6 +46,7 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
         savedMeanwhile.add(document);
       }
     }),
+    vscode.workspace.onDidCloseTextDocument((document) => savedMeanwhile.delete(document)),
   );
 
   async function reportSaves(running: LanguageClient): Promise<void> {
@@ -58,8 +60,8 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
 
   function enqueue(step: () => Promise<void>): Promise<void> {
     queue = queue.then(step, step).catch((error: unknown) => {
-      log.error(String(error));
-      hooks.state("failed", String(error));
+      log.error(textOf(error));
+      hooks.state("failed", textOf(error));
     });
     return queue;
   }
@@ -77,8 +79,15 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
     const started = createClient(server, { ...parts, resolution: () => resolution });
     started.onDidChangeState(({ oldState, newState }) => {
       log.info(`language server: ${State[oldState]} -> ${State[newState]}`);
-      if (newState === State.Stopped && client === started) {
+      if (client !== started) {
+        return;
+      }
+      if (newState === State.Stopped) {
         hooks.state("failed", "The language server stopped. The log has the reason.");
+      } else if (newState === State.Running) {
+        // After a crash, the client starts the server by itself.
+        const ready = started.start(); // the start that is in progress: documents are opened at its end
+        void ready.then(() => reportSaves(started)).catch((error: unknown) => log.warn(textOf(error)));
       }
     });
     hooks.connect(started);
@@ -86,8 +95,8 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
     try {
       await started.start();
     } catch (error) {
-      client = null;
-      throw new Error(`The language server did not start: ${String(error)}`);
+      await stop(); // frees what the client registered
+      throw new Error(`The language server did not start: ${textOf(error)}`);
     }
     await reportSaves(started);
   }
@@ -95,18 +104,26 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
   async function stop(): Promise<void> {
     const stopping = client;
     client = null;
-    if (stopping?.needsStop()) {
-      await stopping.stop(stopMilliseconds);
+    try {
+      if (stopping?.needsStop()) {
+        await stopping.stop(stopMilliseconds);
+      }
+      await stopping?.dispose();
+    } catch (error) {
+      // A server that hangs does not answer. The client ends its process, and the next one may start.
+      log.warn(`the language server did not stop in order: ${textOf(error)}`);
     }
-    await stopping?.dispose();
   }
+
+  /** Whether the server runs or is about to; a client that has given up stays stopped. */
+  const isAlive = () => client?.state === State.Running || client?.state === State.Starting;
 
   async function apply(cause: string): Promise<void> {
     const trust = vscode.workspace.isTrusted;
     const settings = readSettings();
     const bundled = hasBundledLibraries(context);
     const next = resolve(settings, await look(settings, { trust, bundled, log }), trust);
-    const step = serverStep(resolution, next);
+    const step = serverStep(isAlive() ? resolution : null, next);
     const changed = changedFolders(resolution, next);
     // A kept server is still the old choice; only the interpreters of folders are new.
     resolution = step === "keep" ? { ...next, server: resolution?.server ?? null } : next;
@@ -114,8 +131,8 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
       const chosen = folder.choice?.interpreter.executable ?? "no interpreter";
       log.info(`${cause}: ${folder.uri || "files outside any folder"}: ${chosen} (${folder.why})`);
     }
-    if (step === "restart") {
-      await stop();
+    if (step !== "keep") {
+      await stop(); // also a client whose server is gone
     }
     if (step !== "keep") {
       await start();
@@ -157,7 +174,14 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
     warnNotRunning,
     /** Sends a request; null while the server does not run. */
     async request<P, R>(type: RequestType<P, R, void>, params: P): Promise<R | null> {
-      return (await runningClient()?.sendRequest<R>(type.method, params)) ?? null;
+      try {
+        return (await runningClient()?.sendRequest<R>(type.method, params)) ?? null;
+      } catch (error) {
+        if (isLostConnection(error)) {
+          return null; // the server ended before its answer
+        }
+        throw error;
+      }
     },
     /** A range of the server's; null without one, and while the server does not run. */
     toRange: (range: Range | null) =>

@@ -1,0 +1,43 @@
+/** VS Code as the owner of the language client sees it: a trusted window without a folder. */
+
+type Listener<T> = (event: T) => void;
+
+export class Emitter<T> {
+  private readonly listeners = new Set<Listener<T>>();
+  readonly event = (listener: Listener<T>) => {
+    this.listeners.add(listener);
+    return { dispose: () => this.listeners.delete(listener) };
+  };
+  fire(event: T): void {
+    for (const listener of [...this.listeners]) {
+      listener(event);
+    }
+  }
+}
+
+export const saved = new Emitter<object>();
+export const closed = new Emitter<object>();
+
+/** What the Python extension answers. */
+export const pythonExtension: { activate: () => Promise<unknown> } = {
+  activate: () => Promise.resolve(null),
+};
+
+export const workspace = {
+  isTrusted: true,
+  workspaceFolders: undefined,
+  onDidSaveTextDocument: saved.event,
+  onDidCloseTextDocument: closed.event,
+  getConfiguration: () => ({ get: (_name: string, fallback?: unknown) => fallback }),
+};
+export const window = {
+  showWarningMessage: () => Promise.resolve(undefined),
+  showInformationMessage: () => Promise.resolve(undefined),
+  showErrorMessage: () => Promise.resolve(undefined),
+};
+export const extensions = { getExtension: () => pythonExtension };
+export const commands = {};
+export const ConfigurationTarget = { Global: 1, Workspace: 2, WorkspaceFolder: 3 };
+export class CodeAction {}
+export const env = { language: "en" };
+export const Uri = { parse: (text: string) => ({ toString: () => text }) };

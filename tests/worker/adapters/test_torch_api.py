@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import logging
 import os
 import shutil
 import sys
@@ -150,6 +151,19 @@ def test_a_capture_does_not_profile_guards(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delattr(module, "profile_guard_manager")
     with settings.without_guard_profile():
         assert not hasattr(module, "profile_guard_manager")
+
+
+def test_metrics_have_the_settings_where_a_trace_records_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def settings_of(*handlers: logging.Handler) -> tuple[object, object]:
+        monkeypatch.setattr(torch._logging._internal.trace_log, "handlers", list(handlers))
+        torch._dynamo.reset()
+        with dynamo.capture_only():
+            torch.compile(lambda x: x + 1)(torch.ones(2))
+        metrics = torch._dynamo.utils.get_compilation_metrics()[-1]
+        return metrics.dynamo_config, metrics.inductor_config
+
+    assert settings_of() == (None, None)
+    assert all(json.loads(str(text)) for text in settings_of(logging.NullHandler()))
 
 
 def test_the_registry_of_graph_breaks_is_the_installed_torchs() -> None:

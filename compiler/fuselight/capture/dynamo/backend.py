@@ -143,6 +143,7 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
         targets.replaced_compile(compile_, optimize),
         targets.heard_precompile(heard),
         settings.without_guard_profile(),
+        settings.without_configuration_logs(),
     ):
         yield calls
 

@@ -40,6 +40,17 @@ sys.exit(3)
 """
 
 
+COUNTS_CHILDREN = """
+import subprocess, sys
+from fuselight.worker.processes import process
+answers = [process.has_children()]
+with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE):
+    answers.append(process.has_children())
+answers.append(process.has_children())
+print(*answers)
+"""
+
+
 def state_of(pid: int) -> str | None:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -126,3 +137,10 @@ def test_a_timer_ends_a_process_whose_owner_is_gone() -> None:
         owner.kill()
         owner.wait()
         wait_gone(watched)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="has no waitid")
+def test_a_process_without_children_knows_that() -> None:
+    command = [sys.executable, "-c", COUNTS_CHILDREN]
+    answers = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert answers.split() == ["False", "True", "False"]

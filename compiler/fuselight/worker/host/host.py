@@ -400,6 +400,8 @@ class Host:
 
     def _kill_orphans(self) -> None:
         """Kill processes that a run left outside of its process group, such as daemons."""
+        if not process.has_children():
+            return
         known = {*self._preload.pids(), *(running.pid for running in self._runs.values())}
         if self._spare is not None:
             known.add(self._spare[0].pid)

@@ -138,8 +138,8 @@ class RunningChild:
     """While its position is requested: the size that its stack dumps had before, in bytes."""
     dumped: int = 0
     """The size of its stack dumps at the last check, in bytes."""
-    measured: float = 0.0
-    """When the memory of its whole tree was last measured."""
+    measured: float = field(default_factory=time.monotonic)
+    """When the memory of its whole tree was last measured: at first it has none."""
     requests: int | None = None
     """The host's end of the pipe on which a live run is asked."""
     is_ready: bool = False

@@ -122,6 +122,17 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def has_children() -> bool:
+    """Whether this process has any child, without a look at all processes of the machine."""
+    if sys.platform == "darwin":  # has no waitid
+        return True
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def children_of(pid: int) -> tuple[int, ...]:
     """List the direct children of `pid`; empty where there is no /proc."""
     return tuple(child for child, parent in _parents().items() if parent == pid)

@@ -17,7 +17,7 @@ from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.attribute_uses import OwnedAttribute, other_texts
 from fuselight_server.fixes.syntax.parameter_uses import is_operand
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
-from fuselight_server.fixes.syntax.site import descendants, dotted
+from fuselight_server.fixes.syntax.site import children_of, descendants, dotted
 from fuselight_server.fixes.syntax.tensor_values import short_code
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _is_statement(node: cst.CSTNode) -> bool:
 
 
 def _contains(outer: cst.CSTNode, node: cst.CSTNode) -> bool:
-    return outer is node or any(_contains(child, node) for child in outer.children)
+    return outer is node or any(_contains(child, node) for child in children_of(outer))
 
 
 def _is_read(site: Site, node: cst.CSTNode, target: cst.CSTNode) -> bool:

@@ -16,7 +16,7 @@ from fuselight_server.fixes.syntax.purity import is_elementwise, is_pure
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.row_modules import is_row_wise, is_row_wise_module
 from fuselight_server.fixes.syntax.selections import changes_in_place
-from fuselight_server.fixes.syntax.site import descendants, dotted
+from fuselight_server.fixes.syntax.site import children_of, descendants, dotted
 from fuselight_server.fixes.syntax.tensor_values import short_code, value_of
 from fuselight_server.fixes.syntax.traced_names import is_float, is_tensor
 
@@ -255,7 +255,7 @@ def _without_mask(
         elif isinstance(node, (cst.Tuple, cst.List)):
             return None
         else:
-            waiting += node.children
+            waiting += children_of(node)
     for masked in sorted(subscripts, key=lambda subscript: -site.range_of(subscript)[0]):
         first, last = site.range_of(masked)
         text = f"{text[: first - start]}{site.operand(masked.value)}{text[last - start :]}"

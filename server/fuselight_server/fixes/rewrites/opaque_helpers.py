@@ -24,7 +24,7 @@ from fuselight_server.fixes.rewrites.new_arrays import (
 )
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
-from fuselight_server.fixes.syntax.site import descendants, dotted
+from fuselight_server.fixes.syntax.site import children_of, descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +115,7 @@ def _own(function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
         yield node
         waiting += [
             child
-            for child in node.children
+            for child in children_of(node)
             if not isinstance(child, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
         ]
 

@@ -38,6 +38,8 @@ _LONGEST = 400_000
 """Characters of a chunk that is parsed: LibCST takes a second for 100,000."""
 _KEPT = 4
 """Files, and chunks, that stay parsed."""
+_KEPT_NODES = 1 << 14
+"""Nodes whose children are kept: those of some large functions."""
 _UNCOMMON_ENDS = re.compile(r"\r(?!\n)|[\f\v\x1c-\x1e\x85\u2028\u2029]")
 """Line ends on which an editor, Python and LibCST do not agree."""
 _IMPORT = re.compile(rb"^(?:import|from)\s", re.MULTILINE)
@@ -509,13 +511,19 @@ def _binds(chunk: Chunk, name: str) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=_KEPT_NODES)
+def children_of(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    """The nodes directly below a node, which LibCST finds by a visit of the whole node each time."""
+    return tuple(node.children)
+
+
 def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield a node and all nodes below it."""
     waiting = [node]
     while waiting:
         descendant = waiting.pop()
         yield descendant
-        waiting += descendant.children
+        waiting += children_of(descendant)
 
 
 def dotted(node: cst.BaseExpression) -> str:
@@ -544,7 +552,7 @@ def parsed_source(source: str) -> _Parsed:
     waiting: list[cst.CSTNode] = [wrapper.module]
     while waiting:
         node = waiting.pop()
-        for child in node.children:
+        for child in children_of(node):
             parents[child] = node
             waiting.append(child)
     return wrapper.module, wrapper.resolve(PositionProvider), parents

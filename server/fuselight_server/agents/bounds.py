@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 LONGEST_TEXT = 24_000
 """Characters of one text of an answer, as a diff or a kernel's source."""
+_LONGEST_LINE = 300
 OFFSET = Argument("offset", "integer", "Skip this many items of the list", default=0, least=0)
 
 
@@ -47,6 +48,11 @@ class ListPart(Generic[T]):
 def part_of(items: Sequence[T], offset: int, limit: int) -> ListPart[T]:
     """The part of a list that a call asks for."""
     return ListPart(tuple(items[offset : offset + limit]), offset, len(items))
+
+
+def short_line(line: str) -> str:
+    """A line of source for an excerpt: one of data may have megabytes."""
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}... ({len(line):,} characters)"
 
 
 def bounded_text(text: str, most: int = LONGEST_TEXT) -> tuple[str, str]:

@@ -329,6 +329,19 @@ def test_a_finding_is_explained_with_the_code_around_it(
     talk(lambda: toolbox_of(project), script)
 
 
+def test_long_lines_around_a_finding_are_cut(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = TEXT.replace("    return", f"    text = '{'x' * 100_000}'\n    return")
+    (project / "model.py").write_text(text)
+    AnsweringWorker(lambda _request: scale(project / "model.py", text)).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        _, explained = await ask(client, "explain", path="model.py", line=6)
+        assert "xxx... (100,013 characters)" in explained
+        assert len(explained) < 5_000
+
+    talk(lambda: toolbox_of(project), script)
+
+
 def test_a_code_is_explained_without_a_run(project: Path) -> None:
     async def script(client: MemoryClient) -> None:
         data, _ = await ask(client, "explain", code="fl201")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
-from fuselight_server.agents.bounds import bounded_text
+from fuselight_server.agents.bounds import bounded_text, short_line
 from fuselight_server.agents.finding_data import FINDING_SCHEMA, evidence
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.base.finding import rank
@@ -125,7 +125,7 @@ def _details(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
             "path": shown_path(item.span.path),
             "line": item.span.line,
             "message": item.message,
-            "source": (sources.line(item.span.path, item.span.line) or "").strip(),
+            "source": short_line((sources.line(item.span.path, item.span.line) or "").strip()),
         }
         for item in finding.related[:_MOST_RELATED]
     ]
@@ -148,7 +148,7 @@ def _excerpt(finding: Finding, sources: SourceFiles) -> Iterator[str]:
     for number in range(max(first - _AROUND, 1), last + _AROUND + 1):
         line = sources.line(finding.span.path, number)
         if line is not None:
-            yield f"{'>' if first <= number <= last else ' '}{number:>5} {line}"
+            yield f"{'>' if first <= number <= last else ' '}{number:>5} {short_line(line)}"
 
 
 def _lines(row: dict[str, Any]) -> Iterator[str]:

@@ -34,6 +34,7 @@ from fuselight_server.agents.tools import patches, timed, traces
 from fuselight_server.base.unified_diff import apply_diff
 from fuselight_server.commands.fix import Attempt, FixOutcome, FixStatus
 from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.sources import read_text
 from fuselight_server.commands.tune import TuningOutcome
 from fuselight_server.commands.warm import WarmState
 from fuselight_server.explain.benchmarks.planning import history_of
@@ -325,6 +326,27 @@ def test_a_finding_is_explained_with_the_code_around_it(
         assert message == "there is no such finding. `model.py` has findings on line 6."
         assert "no such finding" in await client.refusal("explain", path="model.py", line=6, code="FL201")
         assert "name a `path`" in await client.refusal("explain")
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_findings_of_a_notebook_are_in_its_cells(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project / "n.ipynb"
+    sources = ["import torch\n", TEXT.partition("import torch\n")[2].strip()]
+    cells = [{"cell_type": "code", "source": source} for source in sources]
+    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+    text = read_text(path)
+    assert isinstance(text, str)
+    AnsweringWorker(lambda _request: scale(path, text)).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, _ = await ask(client, "check", paths=["n.ipynb"])
+        assert [(finding["path"], finding["line"]) for finding in data["findings"]] == [("n.ipynb:cell 2", 4)]
+        for place in ({"path": "n.ipynb:cell 2", "line": 4}, {"path": "n.ipynb"}):
+            _, explained = await ask(client, "explain", **place)
+            assert ">    4     print(x)" in explained
+        assert "no such finding" in await client.refusal("explain", path="n.ipynb:cell 2", line=1)
+        assert "has no findings" in await client.refusal("explain", path="n.ipynb:cell 1")
 
     talk(lambda: toolbox_of(project), script)
 

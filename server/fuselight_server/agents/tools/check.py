@@ -28,6 +28,7 @@ from fuselight_server.base.finding import Severity, rank
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.check import analyze
 from fuselight_server.commands.finding_rows import finding_data, finding_lines, problem_texts
+from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.static_targets import list_targets
 from fuselight_server.explain.findings.priority import advice
@@ -78,7 +79,7 @@ async def _check(session: AgentSession, arguments: dict[str, Any], caller: Calle
         outcome = await analyze(options, show, token, uses_kept=arguments["uses_earlier_checks"])
         if outcome.answers is not None:
             outcome.answers.save()
-        return _checked(outcome, arguments, notices)
+        return _checked(check_in_cells(outcome), arguments, notices)
 
     return await session.works.do("check", work, arguments["wait_seconds"], caller)
 

@@ -14,6 +14,8 @@ from fuselight_server.base.formatting import format_lines
 from fuselight_server.commands.check import analyze
 from fuselight_server.commands.codes import code_page
 from fuselight_server.commands.finding_rows import finding_data, problem_texts
+from fuselight_server.commands.notebook_cells import check_in_cells
+from fuselight_server.commands.notebook_lines import cell_of, path_of_cell
 from fuselight_server.commands.sources import shown_path
 
 if TYPE_CHECKING:
@@ -39,7 +41,9 @@ async def _explain(session: AgentSession, arguments: dict[str, Any], caller: Cal
         if code is None:
             raise ArgumentError("name a `path` and a `line`, or a `code` alone")
         return _explained_code(code)
-    path = session.existing(arguments["path"])
+    file, cell = cell_of(arguments["path"])
+    path = session.existing(file)
+    named = str(path) if cell is None else path_of_cell(str(path), cell)
     await session.permit([path], caller)
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
@@ -48,7 +52,7 @@ async def _explain(session: AgentSession, arguments: dict[str, Any], caller: Cal
         outcome = await analyze(options, show, token, uses_kept=True)
         if outcome.answers is not None:
             outcome.answers.save()
-        return _explained(outcome, str(path), line, code, notices)
+        return _explained(check_in_cells(outcome), named, line, code, notices)
 
     return await session.works.do("explain", work, arguments["wait_seconds"], caller)
 
@@ -103,7 +107,7 @@ def _explained(
 def _places(finding: Finding, path: str) -> list[Span]:
     """Where a finding is in a file: its own place and those with the same cause."""
     spans = (finding.span, *(other.span for other in finding.also_at))
-    return [span for span in spans if span.path == path]
+    return [span for span in spans if path in {span.path, cell_of(span.path)[0]}]
 
 
 def _is_on(span: Span, line: int) -> bool:
@@ -175,7 +179,9 @@ EXPLAIN = Tool(
     "on, and its page. Name the `path` and `line` of the finding; or a `code` alone, which runs nothing and gives the "
     "page of that code.",
     (
-        Argument("path", "string", "The file of the finding"),
+        Argument(
+            "path", "string", "The file of the finding; of a notebook also its cell, as `train.ipynb:cell 3`"
+        ),
         Argument("line", "integer", "The line of the finding, 1-based", least=1),
         Argument("code", "string", "The code of the finding, as `GB0059` or `FL201`"),
         TARGETS,

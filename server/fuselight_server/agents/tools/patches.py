@@ -13,6 +13,7 @@ from fuselight_server.agents.verdict_schema import VERDICT_SCHEMA
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.unified_diff import DiffError, apply_diff
 from fuselight_server.commands.finding_rows import problem_texts
+from fuselight_server.commands.notebook_cells import fix_in_cells
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.commands.verdict_rows import verdict_lines, verify_data
 from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, VerdictKind, verify
@@ -45,7 +46,7 @@ async def _fix_candidates(session: AgentSession, arguments: dict[str, Any], call
             codes=arguments["codes"],
             changes_behavior=arguments["allow_behavior_changes"],
         )
-        return _candidates(outcome, [*notices, *_unmatched(outcome, arguments["codes"])])
+        return _candidates(fix_in_cells(outcome), [*notices, *_unmatched(outcome, arguments["codes"])])
 
     return await session.works.do("fix_candidates", work, arguments["wait_seconds"], caller)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
@@ -22,6 +23,7 @@ from fuselight_server.base.formatting import (
 from fuselight_server.commands.finding_rows import finding_data, problem_texts
 from fuselight_server.commands.forecast import forecast
 from fuselight_server.commands.kernels import generate
+from fuselight_server.commands.notebook_cells import forecast_in_cells
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecasts import (
@@ -58,6 +60,9 @@ async def _forecast(session: AgentSession, arguments: dict[str, Any], caller: Ca
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         options = session.options(paths, arguments["targets"])
         outcome = await forecast(options, show, token, tries_changes=arguments["verify"])
+        reports = dataclasses.replace(outcome.checked, reports=list(outcome.reports))
+        shown, trials = forecast_in_cells(reports, outcome.trials)
+        outcome = dataclasses.replace(outcome, checked=shown, reports=tuple(shown.reports), trials=trials)
         return _forecasts(outcome, is_full=arguments["all"])
 
     return await session.works.do("forecast", work, arguments["wait_seconds"], caller)

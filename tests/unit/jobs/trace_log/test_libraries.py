@@ -10,13 +10,13 @@ from fuselight_server.jobs.trace_log.libraries import is_library
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/home/me/venv/lib/python3.12/site-packages/einops/layers.py", True),
+        ("/project/venv/lib/python3.12/site-packages/einops/layers.py", True),
         ("C:\\env\\Lib\\site-packages\\timm\\models\\vit.py", True),
         ("/src/pytorch/torch/_dynamo/external_utils.py", True),
         ("/src/fuselight/compiler/fuselight/capture/calls/observed_calls.py", True),
         ("/src/fuselight/server/fuselight_server/pytest_plugin/checker.py", True),
-        ("/home/me/torch/train.py", False),
-        ("/home/me/fuselight/train.py", False),
+        ("/project/torch/train.py", False),
+        ("/project/fuselight/train.py", False),
         ("tests/test_net.py", False),
     ],
 )

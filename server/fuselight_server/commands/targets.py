@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
+from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.notebooks.run_selection import without_broken_cells
 from fuselight.shared.protocol import Answer
 from fuselight.shared.report import Culprit, Failure, Problem
 from fuselight_server.base.cancellation import CancelToken
@@ -361,10 +363,13 @@ def texts_of(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, str]:
 def readings_of(
     texts: dict[str, str], names: Iterable[str] = (), stop: Callable[[], bool] = lambda: False
 ) -> dict[str, Reading]:
-    """What static reading knows of each text; `stop` ends it early."""
+    """What static reading knows of each text; `stop` ends it early. Of a notebook, the cells that parse are read."""
     from fuselight_server.source.document import read_sources  # noqa: PLC0415 - while the worker starts
 
-    return read_sources(texts, names, stop)
+    parsed = {
+        path: without_broken_cells(text) if path.endswith(SUFFIX) else text for path, text in texts.items()
+    }
+    return read_sources(parsed, names, stop)
 
 
 def planned_jobs(

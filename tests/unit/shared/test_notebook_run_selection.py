@@ -7,12 +7,14 @@ import ast
 import pytest
 
 from fuselight.shared.notebooks.cells import Cell
+from fuselight.shared.notebooks.commands import MARKER
 from fuselight.shared.notebooks.module_text import module_text, python_of_cell, split_module
 from fuselight.shared.notebooks.run_selection import (
     RunSelection,
     broken_cells,
     parse_cells,
     select_statements,
+    without_broken_cells,
 )
 
 TORCH = "import torch\nfrom torch import nn\nimport matplotlib.pyplot as plt"
@@ -193,3 +195,16 @@ def test_joined_cells_without_markers_are_one_cell() -> None:
     assert [type(node).__name__ for node in selection.tree.body] == ["Import", "FunctionDef"]
     assert selection.tree.body[1].lineno == 4
     assert list(split_module("")) == []
+
+
+def test_a_module_without_its_broken_cells_keeps_its_lines() -> None:
+    text = text_of("a = (1", "\ndef f(x):\n    return x", "for", "b = 2")
+    kept = without_broken_cells(text)
+    assert kept.count("\n") == text.count("\n")
+    assert [line for line in kept.split("\n") if line and line != MARKER] == [
+        "def f(x):",
+        "    return x",
+        "b = 2",
+    ]
+    assert kept.split("\n")[4] == "def f(x):"
+    assert without_broken_cells(kept) == kept

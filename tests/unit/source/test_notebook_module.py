@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fuselight.shared.notebooks.cells import Cell, NotebookError
+from fuselight.shared.notebooks.module_text import module_of_notebook
 from fuselight_server.base.files import disk_lines, disk_text, read_python
+from fuselight_server.commands.targets import readings_of
 from fuselight_server.source.document import read_source
 from fuselight_server.source.notebooks.module import module_of, parse_notebook, read_notebook
 
@@ -95,10 +97,23 @@ def test_cells_that_are_no_part_of_the_program_have_notes() -> None:
 def test_empty_notebooks_and_other_languages() -> None:
     assert parse_notebook('{"cells": []}').text == ""
     assert parse_notebook('{"cells": []}').place(1) is None
-    with pytest.raises(NotebookError, match="its code is `julia`, not Python"):
-        parse_notebook(
-            '{"metadata": {"language_info": {"name": "Julia"}}, "cells": [{"cell_type": "code", "source": ""}]}'
-        )
+    julia = (
+        '{"metadata": {"language_info": {"name": "Julia"}}, "cells": [{"cell_type": "code", "source": ""}]}'
+    )
+    for read in (parse_notebook, module_of_notebook):
+        with pytest.raises(NotebookError, match="its code is `julia`, not Python"):
+            read(julia)
+
+
+def test_targets_are_found_between_cells_that_do_not_parse() -> None:
+    broken = module_of_notebook(
+        notebook("def lost(:\n  x", "# fuselight: kept(f32[2])\ndef kept(x): return x", "for")
+    )
+    readings = readings_of({"n.ipynb": broken, "n.py": broken})
+    assert readings["n.ipynb"].syntax_error is None
+    (target,) = readings["n.ipynb"].targets
+    assert (target.name, target.def_line) == ("kept", 6)
+    assert readings["n.py"].syntax_error is not None
 
 
 def test_the_text_of_a_notebook_file_is_its_module(tmp_path: Path) -> None:

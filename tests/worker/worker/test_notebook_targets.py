@@ -65,6 +65,15 @@ def test_an_exception_of_a_cell_is_on_its_line(live: LiveWorker) -> None:
     assert "ZeroDivisionError" in failure.message
 
 
+def test_inputs_that_a_lower_cell_defines_are_refused_with_the_reason(live: LiveWorker) -> None:
+    target = (
+        "# fuselight: Net()(rows)\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x"
+    )
+    report = analyzed(live, "import torch", target, "rows = torch.ones(2)")
+    (failure,) = report.failures
+    assert failure.message == "what runs of the cells up to this one defines no `rows`"
+
+
 def test_a_damaged_notebook_is_refused_with_the_reason(live: LiveWorker) -> None:
     path = live.folder / "broken.ipynb"
     path.write_text('{"cells": [', encoding="utf-8")

@@ -31,6 +31,7 @@ from fuselight.shared.inputs import (
     parse_directive,
     split_options,
 )
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.protocol import DirectiveLine, InputsPlan, Target
 from fuselight.shared.report import Location, Note, Rung
 
@@ -132,7 +133,7 @@ class Ladder:
             return make_tensor(spec, options.device)
 
         names = {"torch": torch, **self.names}  # for torch.nn.Parameter in recorded calls
-        evaluator = Evaluator(directive, names, tensor)
+        evaluator = Evaluator(directive, names, tensor, missing=_missing_words(self.target.path))
         try:
             if directive.callee_key not in objects:
                 objects[directive.callee_key] = evaluator.value(directive.callee)
@@ -239,6 +240,12 @@ class Ladder:
             return getattr(_instance(kind, because) if inspect.isclass(kind) else kind, method)
         target_object = resolve(target, names)
         return _instance(target_object, because) if inspect.isclass(target_object) else target_object
+
+
+def _missing_words(path: str) -> str:
+    """What is said before a name of a directive that does not exist: a cell below may define it."""
+    is_notebook = path.endswith(SUFFIX)
+    return "what runs of the cells up to this one defines no" if is_notebook else "the file has no name"
 
 
 def _asks_for_fake(directive: Directive) -> bool:

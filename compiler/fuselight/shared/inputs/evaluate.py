@@ -51,11 +51,18 @@ class Evaluator:
     """Evaluates nodes of one directive in the namespace `names`, making tensors with `make_tensor`."""
 
     def __init__(
-        self, directive: Directive, names: Mapping[str, Any], make_tensor: Callable[[TensorSpec], Any]
+        self,
+        directive: Directive,
+        names: Mapping[str, Any],
+        make_tensor: Callable[[TensorSpec], Any],
+        *,
+        missing: str = "the file has no name",
     ) -> None:
+        """`missing`: what is said before a name that `names` does not have."""
         self.directive = directive
         self.names = names
         self.make_tensor = make_tensor
+        self.missing = missing
 
     def value(self, node: ast.expr) -> Any:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of node
         """Make the object that `node` stands for. Raises DirectiveError or UserCallError."""
@@ -147,7 +154,7 @@ class Evaluator:
         if node.id in DTYPES:
             message = f"needs a shape, as {node.id}[4, 8]; {node.id}[] is a tensor without dimensions"
             raise self.directive.error(f"{node.id} {message}", node)
-        raise self.directive.error(f"the file has no name `{node.id}`", node)
+        raise self.directive.error(f"{self.missing} `{node.id}`", node)
 
     def _tensor(self, node: ast.expr, bound: int | None) -> Any:
         index = cast("ast.Subscript", node).slice

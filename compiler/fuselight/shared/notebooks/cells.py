@@ -53,6 +53,14 @@ def read_cells(data: str | bytes) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
+def read_python_cells(data: str | bytes) -> tuple[Cell, ...]:
+    """As `read_cells`. Raises NotebookError, too, where no cell has Python."""
+    cells = read_cells(data)
+    if cells and all(cell.language != PYTHON for cell in cells):
+        raise NotebookError(f"its code is `{cells[0].language}`, not Python")
+    return cells
+
+
 def _parsed(data: str | bytes) -> dict[str, Any]:
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data.removeprefix("\ufeff")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from fuselight.shared.notebooks.cells import PYTHON, Cell, read_cells
+from fuselight.shared.notebooks.cells import PYTHON, Cell, read_python_cells
 from fuselight.shared.notebooks.commands import MARKER, PythonCell, python_of
 
 
@@ -34,7 +34,7 @@ def cell_text(cell: PythonCell) -> str:
 
 def module_of_notebook(data: str | bytes) -> str:
     """Return the cells of a notebook file as one module. Raises NotebookError."""
-    return module_text(map(python_of_cell, read_cells(data)))
+    return module_text(map(python_of_cell, read_python_cells(data)))
 
 
 def split_module(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -98,6 +98,14 @@ def broken_cells(text: str) -> tuple[LeftOut, ...]:
     return tuple(cell for cell in cells if isinstance(cell, LeftOut))
 
 
+def without_broken_cells(text: str) -> str:
+    """Return a module with empty lines in the place of its cells that do not parse, which no run has."""
+    lines = text.split("\n")
+    for cell in broken_cells(text):
+        lines[cell.line - 1 : cell.end_line] = [""] * (cell.end_line - cell.line + 1)
+    return "\n".join(lines)
+
+
 def _parsed(lines: list[str], first: int) -> ast.Module | LeftOut:
     """The statements of a cell on the lines of the module."""
     code = "\n".join(lines)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
-from fuselight.shared.notebooks.cells import PYTHON, NotebookError, read_cells
+from fuselight.shared.notebooks.cells import read_python_cells
 from fuselight.shared.notebooks.commands import PythonCell
 from fuselight.shared.notebooks.module_text import module_text, python_of_cell, split_module
 from fuselight.shared.notebooks.run_selection import broken_cells
@@ -142,10 +142,7 @@ def module_of_text(text: str) -> NotebookModule:
 
 def parse_notebook(data: str | bytes) -> NotebookModule:
     """Return the module of the content of a notebook file. Raises NotebookError, which says what is wrong with it."""
-    cells = read_cells(data)
-    if cells and all(cell.language != PYTHON for cell in cells):
-        raise NotebookError(f"its code is `{cells[0].language}`, not Python")
-    return module_of(cells)
+    return module_of(read_python_cells(data))
 
 
 def read_notebook(path: str) -> NotebookModule:

@@ -3,9 +3,9 @@
 The package itself is tested first, with every Python of this machine.
 
 Usage: `run.py PYTHON [--picture NAME]... [--results FOLDER] [--only KIND[:NAME]]...`, where PYTHON has torch, KIND is
-`package`, `host` or `visual`, and NAME a label of the extension host (`.vscode-test.mjs`) or a file of visual tests.
-Each suite writes its results to `editor-<suite>.xml` in `artifacts/junit` or FOLDER, and `editor.failed` there lists
-what failed as values of `--only`.
+`package`, `host` or `visual`, and NAME a label of the extension host (`.vscode-test.mjs`) or the beginning of the name
+of a file of visual tests. Each suite writes its results to `editor-<suite>.xml` in `artifacts/junit` or FOLDER, and
+`editor.failed` there lists what failed as values of `--only`.
 Invariant: the exit code is 0 only if every test passed; a machine that cannot have an editor or a browser ends with 3
 and one line that says why.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -83,7 +84,7 @@ def run_editor_tests(
     commands = {
         "package": [*pytest, "--junitxml", str(results / "editor-package.xml")],
         "host": [str(tools / f"vscode-test{suffix}"), *(f"--label={name}" for name in names["host"])],
-        "visual": [str(tools / f"playwright{suffix}"), "test", *names["visual"]],
+        "visual": [str(tools / f"playwright{suffix}"), "test", *map(spec_pattern, names["visual"])],
     }
     codes = {
         kind: subprocess.run(
@@ -98,6 +99,11 @@ def run_editor_tests(
     )
     # The exit code of a runner may be its number of failures: 3 failures are not LEFT_OUT.
     return int(bool(failed))
+
+
+def spec_pattern(name: str) -> str:
+    """What Playwright, which looks for it in whole paths, finds in files of visual tests whose names begin so."""
+    return rf"[/\\]{re.escape(name)}[^/\\]*$"
 
 
 def failed_parts(kind: str, results: Path) -> list[str]:

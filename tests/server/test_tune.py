@@ -35,9 +35,38 @@ QUICK = {"budget": 3, "candidates": ["default+max_fusion_size=32"], "fixes": Fal
 """Time for `default` alone, a decision as any other: candidates race in tests/worker and in the visual test."""
 
 
+BUDGETS = (3, 10, 40, 200)
+"""Seconds: the first that suffices for `default` on this machine is the budget of the search."""
+
+
 def page_of(client: Client, uri: str, **more: Any) -> Json:
     request: Json = client.request("fuselight/tuned", {"uri": uri, "target": "f", **more})
     return request
+
+
+def set_budget(client: Client, seconds: int) -> None:
+    client.settings = settings(tune=QUICK | {"budget": seconds}, run="manual")
+    since = client.mark()
+    client.notify("workspace/didChangeConfiguration", {"settings": {}})
+    client.wait(
+        lambda message: message.get("method") == "workspace/configuration", "the question", since=since
+    )
+    client.request("fuselight/reportTree", {"uri": None})  # the server has read the answer before
+
+
+def searched(client: Client, uri: str, searches: int) -> Json:
+    """The page after a search, the number `searches` of this client."""
+    since = client.mark()
+    started = client.command("fuselight.server.tune", {"uri": uri, "line": BODY})
+    assert started == {"started": True, "target": "f", "message": "f"}
+    client.notified("fuselight/status", lambda status: status["running"] == ["f (tuning)"], since=since)
+    client.notified(
+        "$/progress",
+        lambda params: str(params["value"].get("message")).startswith("Tuning f: "),
+        since=since,
+    )
+    client.idle(searches, deadline=280)
+    return page_of(client, uri)
 
 
 def test_a_search_decides_and_its_decision_is_written(connect: Start, tmp_path: Path) -> None:
@@ -48,16 +77,15 @@ def test_a_search_decides_and_its_decision_is_written(connect: Start, tmp_path: 
     client.until(lambda: by_line(client, uri) != {}, "lenses")
     assert by_line(client, uri) == {TARGET: ["Run", "Kernels", "Benchmark", "Tune", "inputs from line 4"]}
     assert page_of(client, uri)["message"] == "Press Tune above f to find its fastest configuration."
-    started = client.command("fuselight.server.tune", {"uri": uri, "line": BODY})
-    assert started == {"started": True, "target": "f", "message": "f"}
-    client.notified("fuselight/status", lambda status: status["running"] == ["f (tuning)"])
-    client.notified("$/progress", lambda params: str(params["value"].get("message")).startswith("Tuning f: "))
-    client.idle(1, deadline=280)
-    page = page_of(client, uri)
+    for searches, budget in enumerate(BUDGETS, 1):
+        set_budget(client, budget)
+        page = searched(client, uri, searches)
+        rows = {candidate["name"]: candidate for candidate in page["candidates"]}
+        if rows.get("default", {}).get("us"):
+            break
     assert (page["found"], page["running"], page["stale"], page["partial"]) == (True, False, False, False), (
         page
     )
-    rows = {candidate["name"]: candidate for candidate in page["candidates"]}
     assert rows["eager"]["us"] > 0
     assert rows["default"]["us"] > 0
     assert rows["default"]["outcome"] == "baseline"

@@ -63,7 +63,9 @@ class FixCommand:
         return run_cli("fix", "model.py", *options)
 
     def statuses(self, *options: str) -> list[tuple[str, str]]:
-        data = json.loads(self.run("--format", "json", *options).stdout)
+        result = self.run("--format", "json", *options)
+        assert result.stdout, result.stderr
+        data = json.loads(result.stdout)
         return [(fix["status"], fix["why"]) for fix in data["fixes"]]
 
 

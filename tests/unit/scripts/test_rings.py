@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,27 @@ def test_only_the_failed_files_run_again(load: Any, tmp_path: Path) -> None:
     assert run.part("visual:devices.spec.mjs") == ("visual", "devices.spec.mjs")
     with pytest.raises(run.argparse.ArgumentTypeError, match="no kind `visuals`"):
         run.part("visuals")
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "is_selected"),
+    [
+        ("jobs", "/work/jobs/visual/jobs.spec.mjs", True),
+        ("jobs", "/work/jobs/visual/tuning.spec.mjs", False),
+        ("bench_page.spec.mjs", "/checkout/visual/bench_page.spec.mjs", True),
+        ("bench_page.spec.mjs", r"C:\checkout\visual\bench_page.spec.mjs", True),
+        ("page", "/checkout/visual/bench_page.spec.mjs", False),
+        ("a.b", "/checkout/visual/axb.spec.mjs", False),
+    ],
+)
+def test_a_visual_test_is_selected_by_the_name_of_its_file(
+    load: Any,
+    name: str,
+    path: str,
+    is_selected: bool,  # noqa: FBT001 - a row
+) -> None:
+    pattern = load("tests/editor/run.py").spec_pattern(name)
+    assert bool(re.search(pattern, path)) is is_selected
 
 
 def test_files_start_in_the_order_of_the_last_run(

@@ -112,3 +112,10 @@ def test_50000_lines_with_only_a_backslash_are_read_quickly(text: str) -> None:
     reading = read_source("m.py", text)
     assert time.monotonic() - started < 10  # 37 s and more where each line is read once for each before it
     assert [target.name for target in reading.targets] == (["f"] if "def" in text else [])
+
+
+@pytest.mark.timeout(60)
+def test_63_comments_with_windows_line_ends_are_read() -> None:
+    """One less than are blanked: a pattern that can match each line in two ways tries 2 to the power of 63 matches."""
+    text = "# a comment\r\n" * 63 + "# fuselight: f(f32[2])\r\ndef f(x):\r\n    return x\r\n"
+    assert [target.name for target in read_source("m.py", text).targets if target.directives] == ["f"]

@@ -175,7 +175,9 @@ def test_the_user_is_asked_once_before_code_runs(record: Record) -> None:
 
 
 def test_the_answer_outlasts_the_server(record: Record, world: World) -> None:
-    assert world.answers.answer(str(world.project)) == "run"
+    entry = world.answers.entry(str(world.project))
+    assert entry is not None
+    assert entry.answer == "run"
     before = record["questions_before_restart"]
     assert record["questions"][before:] == []
     assert any("graph" in lens["title"] for lens in record["lenses_after_restart"])

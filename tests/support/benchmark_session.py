@@ -13,6 +13,7 @@ from fuselight.shared.protocol import Answer, Progress, Refused, RunRequest
 from fuselight.shared.report import Culprit, Failure, Report, Tier, data_key
 from fuselight_server.base.settings import Interpreter, Settings
 from fuselight_server.editor.handlers import bench
+from fuselight_server.editor.messages.answers import StartAnswer
 from fuselight_server.editor.messages.params import MeasuredParams
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.session.analysis import Analysis
@@ -115,7 +116,7 @@ class BenchmarkSession:
     def uri_of(self, path: str) -> str:
         return convert.uri(path)
 
-    def command(self, **arguments: Any) -> dict[str, Any]:
+    def command(self, **arguments: Any) -> StartAnswer:
         return bench.start(self, {"uri": self.uri, **arguments})  # type: ignore[arg-type]  # the parts of a server that it reads
 
     def edit(self) -> None:

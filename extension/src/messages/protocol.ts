@@ -10,7 +10,7 @@ import type {
   AttachmentAddress,
   CloseJobParams,
   ConfirmRun,
-  ConsentAnswer,
+  ConsentChoice,
   Exported,
   FileChanged,
   FixPreview,
@@ -40,7 +40,7 @@ import type {
 
 /** What the user answers to `ConfirmRun`. */
 export interface ConfirmAnswer {
-  readonly answer: ConsentAnswer;
+  readonly answer: ConsentChoice;
 }
 
 /** What the extension sends to the server at the start. */

@@ -8,7 +8,7 @@
 export type FolderState = "untrusted" | "idle" | "starting" | "running" | "failed" | "noInterpreter";
 
 /** `run`: also on each save; `command`: when the user asks for it; `later`: ask again. */
-export type ConsentAnswer = "run" | "command" | "never" | "later";
+export type ConsentChoice = "run" | "command" | "never" | "later";
 
 /** Which file's reports; null for all. */
 export interface ReportTreeParams {
@@ -167,7 +167,7 @@ export interface TargetChanged {
 /** A button of a question. */
 export interface OfferedAnswer {
   readonly title: string;
-  readonly answer: ConsentAnswer;
+  readonly answer: ConsentChoice;
 }
 
 /** A question before code runs: about a folder, or about the `__main__` block of a program. */

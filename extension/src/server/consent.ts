@@ -7,20 +7,20 @@
 
 import type * as vscode from "vscode";
 import type { ConfirmAnswer } from "../messages/protocol";
-import type { ConfirmRun, ConsentAnswer } from "../messages/server_types";
+import type { ConfirmRun, ConsentChoice } from "../messages/server_types";
 import { askInDialog, inform } from "../workbench/say";
 
 const stateKey = "fuselight.consent";
 
-type Remembered = Readonly<Record<string, Exclude<ConsentAnswer, "later">>>;
+type Remembered = Readonly<Record<string, Exclude<ConsentChoice, "later">>>;
 
 export type Consent = ReturnType<typeof createConsent>;
 
 export function createConsent(state: vscode.Memento) {
   const answers = () => state.get<Remembered>(stateKey, {});
-  const of = (subject: string): ConsentAnswer | null => answers()[subject] ?? null;
+  const of = (subject: string): ConsentChoice | null => answers()[subject] ?? null;
 
-  async function put(subject: string, answer: ConsentAnswer): Promise<void> {
+  async function put(subject: string, answer: ConsentChoice): Promise<void> {
     await state.update(stateKey, { ...answers(), [subject]: answer });
   }
 
@@ -30,7 +30,7 @@ export function createConsent(state: vscode.Memento) {
       await put(folder, answer);
       return;
     }
-    const isOther = ([subject]: [string, ConsentAnswer]) =>
+    const isOther = ([subject]: [string, ConsentChoice]) =>
       subject !== folder && !subject.startsWith(`${folder}/`);
     await state.update(stateKey, Object.fromEntries(Object.entries(answers()).filter(isOther)));
   }

@@ -57,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Generate the kernels and print them; returns the exit code."""
-    pairs = tuple(options.why or ())
+    named: list[tuple[NamedLine, NamedLine]] = options.why or []
+    pairs = tuple(named)
     other = next((path for path in options.paths if not str(path).endswith(SUFFIX)), None)
     if other is not None and any(line.cell is not None for pair in pairs for line in pair):
         raise CommandError(f"--why names cells, and `{other}` is no notebook. Write LINE:LINE")

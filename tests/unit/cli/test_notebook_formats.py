@@ -114,8 +114,8 @@ def test_a_search_that_failed_names_the_cell_of_the_directive(notebook: str) -> 
 
 def test_lines_of_kernels_are_asked_for_by_their_cells(notebook: str) -> None:
     generated = (graph(kernel(FIRST, SECOND)),)
-    made = in_notebook(report(roots=(str(Path(notebook).parent),), generated=generated), notebook)
-    outcome = check_in_cells(CheckOutcome(reports=[made]))
+    recorded = in_notebook(report(roots=(str(Path(notebook).parent),), generated=generated), notebook)
+    outcome = check_in_cells(CheckOutcome(reports=[recorded]))
     pairs = (
         (NamedLine(2), NamedLine(3)),  # of the target's cell
         (NamedLine(2, cell=2), NamedLine(1, cell=3)),
@@ -143,8 +143,8 @@ def test_cells_of_a_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_operators_have_their_cell_in_json(notebook: str) -> None:
     stack = (Location(notebook, FIRST),)
     path = OperatorPath("torch.sin", Phase.INFERENCE, stack, aten=("aten.sin.default",))
-    made = in_notebook(report(operators=(path,)), notebook)
-    (target,) = json.loads(ops.as_json(check_in_cells(CheckOutcome(reports=[made])), None))["targets"]
+    recorded = in_notebook(report(operators=(path,)), notebook)
+    (target,) = json.loads(ops.as_json(check_in_cells(CheckOutcome(reports=[recorded])), None))["targets"]
     assert (target["path"], target["cell"], target["line"]) == (notebook, 2, 1)
     assert target["paths"][0]["stack"] == [[f"{notebook}:cell 2", 2]]
 

@@ -12,13 +12,14 @@ import pytest
 from fuselight_server.base.consent_store import ConsentStore
 from fuselight_server.editor.handlers import kept_consent
 from fuselight_server.editor.handlers.kept_consent import KeptConsent
+from fuselight_server.editor.messages.answers import ConsentChoice
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.editor.session.ui import Question
 from tests.support.recorded_ui import RecordedUi
 
 pytestmark = pytest.mark.asyncio
 
-ANSWERS = {"Run": "run", "Not in This Folder": "never", "Later": "later"}
+ANSWERS: dict[str, ConsentChoice] = {"Run": "run", "Not in This Folder": "never", "Later": "later"}
 
 
 class Window(RecordedUi):

@@ -106,6 +106,7 @@ def test_refused_fusions_are_reported_for_moved_lines() -> None:
     }
     assert entries["Not fused (1)"]["description"] == "lines 5, 10"
     skip = entries["Not replayed as CUDA graphs (1)"]
+    assert skip["range"] is not None
     assert skip["range"]["start"]["line"] + 1 == 13
 
 

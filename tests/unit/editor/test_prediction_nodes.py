@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -24,9 +24,7 @@ async def predicted(workspace: LiveWorkspace) -> list[tuple[str, list[tuple[str,
     )
     params = ReportTreeParams(convert.uri(workspace.path("model.py")))
     (target,) = (await report_tree(cast("Server", server), params))["nodes"]
-    groups: list[dict[str, Any]] = [
-        child for child in target["children"] if child["contextValue"] == "predicted"
-    ]
+    groups = [child for child in target["children"] if child["contextValue"] == "predicted"]
     return [
         (
             f"{group['label']}: {group['description']}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -26,6 +25,7 @@ from fuselight.shared.report import (
     Tier,
 )
 from fuselight_server.editor.handlers.report_tree import target_node
+from fuselight_server.editor.messages.answers import ReportNode
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import capture_result_of, read_capture
 from fuselight_server.editor.results.kernels import kernel_result_of
@@ -39,7 +39,7 @@ from tests.support.reports import FILE, LIBRARY, at, broken, report
 VIEW = convert.Client("utf-8", lambda _path, _line: "    return x", convert.uri)
 
 
-def tree(of: Report) -> dict[str, Any]:
+def tree(of: Report) -> ReportNode:
     return target_node(capture_result_of(Key(FILE, "Net"), 1, of, findings(of)), VIEW)
 
 
@@ -47,7 +47,12 @@ def labels(of: Report) -> list[str]:
     return [child["label"] for child in tree(of)["children"]]
 
 
-def every(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def first_line(node: ReportNode) -> int:
+    assert node["range"] is not None
+    return node["range"]["start"]["line"]
+
+
+def every(node: ReportNode) -> Iterator[ReportNode]:
     yield node
     for child in node["children"]:
         yield from every(child)
@@ -104,7 +109,7 @@ def test_a_break_in_a_library_is_one_node_over_the_lines_that_lead_there() -> No
     entries = tree(report(breaks=tuple(broken(at(line), inside) for line in (23, 21, 22, 21))))
     (node,) = [node for node in every(entries) if node["contextValue"] == "break"]
     assert node["description"] == "model.py:21, 2 more places, 4 times"
-    assert [(child["label"], child["range"]["start"]["line"]) for child in node["children"]] == [
+    assert [(child["label"], first_line(child)) for child in node["children"]] == [
         ("model.py:21", 20),
         ("model.py:22", 21),
         ("model.py:23", 22),
@@ -167,7 +172,7 @@ def test_a_forecast_lists_what_recompiles_with_its_line_and_then_what_does_not()
     change, others = group["children"]
     assert change["label"] == "the batch changes (x.size(0): 6 → 5)"
     assert change["description"] == "one more compile, then usually any size of 2 or more, model.py:21"
-    assert change["range"]["start"]["line"] == 20
+    assert first_line(change) == 20
     assert "The compiled code holds while x.size(0) == 6." in change["tooltip"]
     assert "Advice: Before the first call: torch._dynamo.mark_dynamic(x, 0)" in change["tooltip"]
     assert (others["label"], others["children"][0]["range"]) == ("Needs no compile (1)", None)

@@ -21,13 +21,14 @@ from fuselight_server.editor.handlers import tune
 from fuselight_server.editor.handlers.code_lens import TargetLenses
 from fuselight_server.editor.handlers.hover import targets
 from fuselight_server.editor.handlers.status import TimedRunNotifications, describe
+from fuselight_server.editor.messages.answers import MessageRange, StartAnswer
 from fuselight_server.editor.messages.params import TunedParams
 from fuselight_server.editor.session.stored_results import StoredResults
 from fuselight_server.editor.session.tunings import tune_plan_of
 from tests.support.benchmark_session import TEXT, BenchmarkSession
 from tests.support.tuned import search, undecided
 
-PLACE = {"start": {"line": 3, "character": 0}, "end": {"line": 3, "character": 1}}
+PLACE: MessageRange = {"start": {"line": 3, "character": 0}, "end": {"line": 3, "character": 1}}
 BEST = "best so far CUDA graphs and coordinate descent 1.60×"
 
 
@@ -38,7 +39,7 @@ class Session(BenchmarkSession):
         super().__init__(folder)
         self.key = tune.SEARCHES.key(self.path, "f")
 
-    def command(self, **arguments: Any) -> dict[str, Any]:
+    def command(self, **arguments: Any) -> StartAnswer:
         return tune.start(self, {"uri": self.uri, "target": "f", **arguments})  # type: ignore[arg-type]  # the parts of a server that it reads
 
     def spawn(self, work: Any, _what: str) -> None:

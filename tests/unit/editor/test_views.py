@@ -17,6 +17,7 @@ from lsprotocol import types
 from fuselight.shared.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier
 from fuselight_server.editor.handlers import views
 from fuselight_server.editor.handlers.report_tree import target_node
+from fuselight_server.editor.messages.answers import ReportNode
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.report_page import report_page
 from fuselight_server.editor.results.captures import capture_result_of
@@ -301,7 +302,7 @@ def test_a_report_as_a_page_has_each_node_and_no_markup_of_its_own() -> None:
     node = target_node(capture_result_of(Key(FILE, "Net"), 1, shown, findings(shown)), view)
     page = report_page("Net", [node])
 
-    def labels(of: dict[str, Any]) -> list[str]:
+    def labels(of: ReportNode) -> list[str]:
         return [of["label"], *(label for child in of["children"] for label in labels(child))]
 
     for label in labels(node):

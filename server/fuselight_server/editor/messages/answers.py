@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 
 FolderState = Literal["untrusted", "idle", "starting", "running", "failed", "noInterpreter"]
 """What a folder's runs do."""
-ConsentAnswer = Literal["run", "command", "never", "later"]
+ConsentChoice = Literal["run", "command", "never", "later"]
 """`run`: also on each save; `command`: when the user asks for it; `later`: ask again."""
 
 
@@ -92,7 +92,7 @@ class OfferedAnswer(TypedDict):
     """A button of a question."""
 
     title: str
-    answer: ConsentAnswer
+    answer: ConsentChoice
 
 
 class ConfirmRun(TypedDict):

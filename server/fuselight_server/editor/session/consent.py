@@ -16,7 +16,7 @@ from fuselight_server.editor.session.ui import Question
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from fuselight_server.editor.messages.answers import ConsentAnswer
+    from fuselight_server.editor.messages.answers import ConsentChoice
     from fuselight_server.editor.session.notebook_steps import NotebookSteps
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.editor.session.ui import Ui
@@ -183,7 +183,7 @@ def program_question(
     """Ask whether the program in `path` may run: the file of the targets, or another one that calls them."""
     names = [key.name for key in keys if key.name]
     why = f" to get the inputs of {', '.join(dict.fromkeys(names))}" if names else ""
-    on_save: dict[str, ConsentAnswer] = {"Run on Each Save": RUN} if folder.settings.run == "save" else {}
+    on_save: dict[str, ConsentChoice] = {"Run on Each Save": RUN} if folder.settings.run == "save" else {}
     if path != keys[0].path:
         return Question(
             folder,

@@ -13,7 +13,7 @@ from fuselight_server.base.consent_store import first_call_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight_server.editor.messages.answers import ConsentAnswer
+    from fuselight_server.editor.messages.answers import ConsentChoice
     from fuselight_server.editor.session.state import Folder
 
 
@@ -29,7 +29,7 @@ class Question:
     folder: Folder
     message: str
     detail: str
-    answers: dict[str, ConsentAnswer]
+    answers: dict[str, ConsentChoice]
     program: str | None = None
     """The file whose program would run; None for a question about the folder."""
     is_part: bool = False

@@ -120,6 +120,13 @@ def test_the_package_has_the_pages_and_the_licenses_of_bundled_packages(extensio
         assert words in licenses
 
 
+def test_the_package_has_the_skills_that_its_manifest_names(extension: Path) -> None:
+    manifest = json.loads((extension / "package.json").read_text(encoding="utf-8"))
+    skills = [skill["path"] for skill in manifest["contributes"]["chatSkills"]]
+    assert skills
+    assert [path for path in skills if not (extension / path).is_file()] == []
+
+
 def test_the_extension_page_has_no_picture_and_no_link_into_the_repository(extension: Path) -> None:
     text = (extension / "readme.md").read_text(encoding="utf-8")
     assert "torch.compile" in text
@@ -133,6 +140,6 @@ def test_the_extension_page_has_no_picture_and_no_link_into_the_repository(exten
 def test_the_package_has_no_other_files(extension: Path) -> None:
     present = {file.relative_to(extension).parts[0] for file in extension.rglob("*") if file.is_file()}
     assert present == {
-        "LICENSE.txt", "bundled", "compiler", "docs", "extension", "package.json", "readme.md", "server",
+        "LICENSE.txt", "bundled", "compiler", "docs", "extension", "package.json", "readme.md", "server", "skills",
     }  # fmt: skip
     assert not [file for file in extension.rglob("*") if file.suffix in {".pyc", ".map", ".vsix"}]

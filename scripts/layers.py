@@ -399,7 +399,7 @@ EXTENSION_ROOMS = (
     ),
     _room(
         f"{_X}.workbench",
-        "VS Code behind names of ours: messages to the user, settings, the log of LSP messages",
+        "VS Code behind names of ours: messages to the user, settings, notebooks of cells, the log of LSP messages",
         libraries="node vscode vscode-languageclient",
     ),
     _room(
@@ -424,7 +424,7 @@ EXTENSION_ROOMS = (
     _room(
         f"{_X}.cursor",
         "the file, folder, lines, target and finding that the user means; a generated kernel stands for its source",
-        "messages server",
+        "messages workbench server",
         "vscode",
     ),
     _room(

@@ -9,7 +9,7 @@ import { after, beforeEach, describe, it } from "node:test";
 import { isLostConnection } from "../src/server/lost_connection.ts";
 import { within } from "../src/workbench/within.ts";
 import { behavior, clients, State } from "./fakes/languageclient.ts";
-import { closed, pythonExtension, saved } from "./fakes/vscode.ts";
+import { cell, closed, pythonExtension, saved } from "./fakes/vscode.ts";
 
 const fakes: Record<string, string> = {
   vscode: "./fakes/vscode.ts",
@@ -47,14 +47,20 @@ const log: string[] = [];
 const states: string[] = [];
 const write = (text: string) => void log.push(text);
 
-function lifecycle() {
+/** The folders that the user was asked about, and those of runs. */
+const asked: string[] = [];
+const runs: (string | null)[] = [];
+
+function lifecycle(mayStart = true) {
   const context = {
     subscriptions: [],
     asAbsolutePath: (name: string) => join(folder, name),
     extensionPath: folder,
     globalStorageUri: { fsPath: folder },
   };
-  const parts = { context, log: { info: write, warn: write, error: write } };
+  const consent = { mayStart: (of: string) => Promise.resolve(asked.push(of) > 0 && mayStart) };
+  const beforeRun = (of: string | null) => Promise.resolve(void runs.push(of));
+  const parts = { context, log: { info: write, warn: write, error: write }, consent, beforeRun };
   return createLifecycle(parts as never, {
     connect: () => undefined,
     state: (state) => void states.push(state),
@@ -66,7 +72,7 @@ const last = () => clients.at(-1) ?? assert.fail("no client");
 describe("The owner of the language client", { skip: process.platform === "win32" }, () => {
   beforeEach(() => {
     process.env["PATH"] = folder;
-    log.length = states.length = clients.length = 0;
+    log.length = states.length = clients.length = asked.length = runs.length = 0;
     behavior.start = behavior.stop = () => Promise.resolve();
     pythonExtension.activate = () => Promise.resolve(null);
   });
@@ -130,6 +136,19 @@ describe("The owner of the language client", { skip: process.platform === "win32
     last().answer = () => Promise.reject(Object.assign(new Error("wrong"), { code: -32603 }));
     await assert.rejects(owner.request(type, {}), /wrong/);
   });
+
+  for (const uri of [cell, "file:///work/model.py"]) {
+    it(`asks about the folder before a run of ${uri}`, async () => {
+      for (const mayStart of [false, true]) {
+        await lifecycle(mayStart).reconcile("start");
+        const { executeCommand } = last().options.middleware;
+        const answer = await executeCommand("fuselight.server.run", [{ uri }], () => "ran");
+        assert.equal(answer, mayStart ? "ran" : undefined);
+      }
+      assert.deepEqual(asked, ["file:///work", "file:///work"]);
+      assert.deepEqual(runs, ["file:///work"]);
+    });
+  }
 
   it("starts without a Python extension that fails", async () => {
     const owner = lifecycle();

@@ -6,6 +6,7 @@
 
 import * as vscode from "vscode";
 import type { KernelDocumentParams } from "../messages/server_types";
+import { notebookOf } from "../workbench/notebook";
 import { idOf, kernelScheme, partsOf } from "./kernel_uri";
 
 /** The URI of a generated text; `name` is shown on its tab. */
@@ -33,11 +34,4 @@ export function nameOf(id: KernelDocumentParams): string {
 export function sourceOf(uri: vscode.Uri): vscode.Uri {
   const id = kernelOf(uri);
   return id === null ? (notebookOf(uri) ?? uri) : vscode.Uri.parse(id.uri);
-}
-
-/** The open notebook that has a cell; null for any other URI. */
-function notebookOf(uri: vscode.Uri): vscode.Uri | null {
-  const has = (notebook: vscode.NotebookDocument) =>
-    notebook.getCells().some(({ document }) => document.uri.toString() === uri.toString());
-  return vscode.workspace.notebookDocuments.find(has)?.uri ?? null;
 }

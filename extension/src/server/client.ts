@@ -22,6 +22,7 @@ import {
   type ResolvedInterpreter,
   serverCommand,
 } from "../messages/protocol";
+import { notebookOf } from "../workbench/notebook";
 import { section, wholeSection } from "../workbench/settings";
 import type { Consent } from "./consent";
 import { withPageLinks } from "./page_links";
@@ -135,10 +136,13 @@ export function hasBundledLibraries(context: vscode.ExtensionContext): boolean {
   return fs.existsSync(context.asAbsolutePath("bundled/libs"));
 }
 
-/** The workspace folder of a file. */
-function folderAt(uri: unknown): string | null {
-  const folder = typeof uri === "string" ? vscode.workspace.getWorkspaceFolder(vscode.Uri.parse(uri)) : null;
-  return folder?.uri.toString() ?? null;
+/** The workspace folder of a file, or of the notebook of a cell. */
+function folderAt(text: unknown): string | null {
+  if (typeof text !== "string") {
+    return null;
+  }
+  const uri = vscode.Uri.parse(text);
+  return vscode.workspace.getWorkspaceFolder(notebookOf(uri) ?? uri)?.uri.toString() ?? null;
 }
 
 function withInterpreter(answer: unknown, scope: string | undefined, resolution: Resolution | null): unknown {

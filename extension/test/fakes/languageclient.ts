@@ -5,6 +5,13 @@ import { Emitter } from "./vscode.ts";
 export const State = { Stopped: 1, Running: 2, Starting: 3, StartFailed: 4 } as const;
 type State = (typeof State)[keyof typeof State];
 
+/** What the extension changes of the library's behavior. */
+interface Options {
+  readonly middleware: {
+    executeCommand(name: string, args: unknown[], next: (name: string) => unknown): Promise<unknown>;
+  };
+}
+
 export const clients: LanguageClient[] = [];
 /** What the next servers do when they are started and stopped. */
 export const behavior = { start: () => Promise.resolve(), stop: () => Promise.resolve() };
@@ -18,7 +25,10 @@ export class LanguageClient {
   private readonly changed = new Emitter<{ oldState: State; newState: State }>();
   readonly onDidChangeState = this.changed.event;
 
-  constructor() {
+  readonly options: Options;
+
+  constructor(_id: string, _name: string, _server: unknown, options: Options) {
+    this.options = options;
     clients.push(this);
   }
   /** The state changes as after a crash and the start that the library makes then. */

@@ -15,6 +15,8 @@ export class Emitter<T> {
   }
 }
 
+export const Uri = { parse: (text: string) => ({ toString: () => text }) };
+
 export const saved = new Emitter<object>();
 export const closed = new Emitter<object>();
 
@@ -23,8 +25,15 @@ export const pythonExtension: { activate: () => Promise<unknown> } = {
   activate: () => Promise.resolve(null),
 };
 
+const notebook = "file:///work/steps.ipynb";
+/** A cell of an open notebook of the folder `file:///work`. */
+export const cell = "vscode-notebook-cell:/work/steps.ipynb#W0";
+
 export const workspace = {
   isTrusted: true,
+  notebookDocuments: [{ uri: Uri.parse(notebook), getCells: () => [{ document: { uri: Uri.parse(cell) } }] }],
+  getWorkspaceFolder: (uri: { toString(): string }) =>
+    uri.toString().startsWith("file:///work/") ? { uri: Uri.parse("file:///work") } : undefined,
   workspaceFolders: undefined,
   onDidSaveTextDocument: saved.event,
   onDidCloseTextDocument: closed.event,
@@ -40,4 +49,3 @@ export const commands = {};
 export const ConfigurationTarget = { Global: 1, Workspace: 2, WorkspaceFolder: 3 };
 export class CodeAction {}
 export const env = { language: "en" };
-export const Uri = { parse: (text: string) => ({ toString: () => text }) };

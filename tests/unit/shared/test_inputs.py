@@ -84,7 +84,7 @@ def test_stars_spread() -> None:
         ("f(f32[-1])", "-1", "whole number"),
         ("f(f32[1.5])", "1.5", "whole number"),
         ("f(f32[1:2])", "1:2", "not slices"),
-        ("f('é', Q)", "Q", "no name Q"),
+        ("f('é', Q)", "Q", "no name `Q`"),
         ("f(f32)", "f32", "needs a shape"),
         ("f(f32[n])", "n", "not 'three'"),
         ("f(**n)", "n", "takes a dict"),

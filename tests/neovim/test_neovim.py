@@ -188,6 +188,7 @@ def test_a_finding_is_on_its_line_with_a_hover(record: Record) -> None:
     assert "Use torch.where" in record["hover"]["value"]
     assert "f32[4, 8]" in record["hover"]["value"]
     assert record["hover"]["kind"] == "markdown"
+    assert "\\" not in record["hover"]["value"], "Neovim shows what escapes a mark"
 
 
 def test_every_lens_runs_a_command_that_the_server_has(record: Record) -> None:

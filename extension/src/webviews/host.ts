@@ -127,7 +127,8 @@ export function createWebviewHost<Shown extends Subject, Content>(
     /** Draws the visible pages for which `wanted` holds. */
     async redraw(wanted: (page: Page<Shown, Content>) => boolean): Promise<void> {
       const drawn = [...pages].filter((page) => page.panel.visible && wanted(page));
-      await Promise.all(drawn.map((page) => page.draw()));
+      // A page whose request fails keeps its content; the server shows a message.
+      await Promise.allSettled(drawn.map((page) => page.draw()));
     },
     dispose() {
       serializer.dispose();

@@ -170,7 +170,8 @@ def _launches(configuration: MeasuredConfiguration, profile: Profile) -> Iterato
 def _profiled_call(configuration: MeasuredConfiguration, profile: Profile) -> str:
     """What a share is of: where the profiler slows the call, its host parts are larger than those of a timed call."""
     timed = configuration.wall
-    if timed is None or profile.wall_us <= SLOWED * timed.median_us:
+    is_slowed = timed is not None and profile.wall_us > SLOWED * timed.median_us  # not for an unknown time
+    if timed is None or not is_slowed:
         return "a call"
     return (
         f"a call under the profiler, which takes {format_time(profile.wall_us)} in place of "

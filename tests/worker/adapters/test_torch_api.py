@@ -155,7 +155,8 @@ def test_a_capture_does_not_profile_guards(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_metrics_have_the_settings_where_a_trace_records_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def settings_of(*handlers: logging.Handler) -> tuple[object, object]:
-        monkeypatch.setattr(torch._logging._internal.trace_log, "handlers", list(handlers))
+        logs: Any = importlib.import_module("torch._logging._internal")
+        monkeypatch.setattr(logs.trace_log, "handlers", list(handlers))
         torch._dynamo.reset()
         with dynamo.capture_only():
             torch.compile(lambda x: x + 1)(torch.ones(2))

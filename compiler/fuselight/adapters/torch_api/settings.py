@@ -147,9 +147,10 @@ def without_configuration_logs() -> Iterator[None]:
 
     To copy and format the hundreds of settings takes 5 ms for each frame.
     """
+    logs: Any = importlib.import_module("torch._logging._internal")
 
     def when_traced(real: Callable[[], str | None]) -> str | None:
-        return real() if torch._logging._internal.trace_log.handlers else None
+        return real() if logs.trace_log.handlers else None
 
     with contextlib.ExitStack() as stack:
         for name in _CONFIGURATION_LOGS:

@@ -34,6 +34,11 @@ VERDICT_SCHEMA = {
             "description": "Which calls were compared",
         },
         "not_compared": {"type": "array", "items": {"type": "string"}},
+        "lines_not_run": {
+            "type": "array",
+            "description": "Changed lines that no compared call ran",
+            "items": {"type": "string"},
+        },
         "notes": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["target", "verdict", "why"],

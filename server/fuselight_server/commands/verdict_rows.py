@@ -63,6 +63,9 @@ def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
         "inputs": [call.text for call in report.inputs.calls[:5]] if report.inputs is not None else [],
         "compared": _cut(verdict.tried, _MOST_CASES),
         "not_compared": _not_compared(verdict),
+        "lines_not_run": _cut(
+            (f"{shown_path(line.path)}:{line.line}" for line in verdict.not_run), _MOST_FINDINGS
+        ),
         "notes": list(verdict.notes),
         "torch": report.versions.torch or "",
     }

@@ -24,6 +24,7 @@ from fuselight.shared.report import (
     Difference,
     Failure,
     Inputs,
+    LinesRun,
     Report,
     Rung,
     TargetRef,
@@ -215,6 +216,25 @@ def test_a_whole_new_text_is_verified_as_its_diff_is(project: Path, monkeypatch:
     talk(lambda: toolbox_of(project), script)
     texts = {request.overlays.get(str(project / "model.py")) for request in worker.requests}
     assert texts >= {QUIET, TEXT}
+
+
+def test_changed_lines_that_no_call_ran_are_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = QUIET.replace("x * 2", "x * 3")
+    path = str(project / "model.py")
+    ran = dataclasses.replace(compared(), lines_run=(LinesRun(path, (6,)),))
+    unrun = dataclasses.replace(compared(), lines_run=(LinesRun(path, ()),))
+    verifying(project, unrun).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "verify_patch", path="model.py", new_text=changed)
+        assert (data["verdict"], data["targets"][0]["lines_not_run"]) == ("same", ["model.py:6"])
+        assert data["why"] == "same results, but no call ran line 6 of the new text"
+        assert data["why"] in text
+        verifying(project, unrun, ran).put_in_place(monkeypatch)
+        data, _ = await ask(client, "verify_patch", path="model.py", new_text=changed)
+        assert (data["why"], data["targets"][0]["lines_not_run"]) == ("same results", [])
+
+    talk(lambda: toolbox_of(project), script)
 
 
 def test_a_patch_that_drops_a_call_is_not_proven(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

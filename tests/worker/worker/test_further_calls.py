@@ -497,7 +497,9 @@ def test_a_case_of_which_the_compiled_call_alone_is_late_says_so(
     (tmp_path / "further.json").write_text(json.dumps({"0": (True, 0.1)}), encoding="utf-8")
     state: Any = None
     result = VerifiedCalls()
-    request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0, records=False, settings=False)
+    request: Any = SimpleNamespace(
+        folder=str(tmp_path), seconds=60.0, records=False, settings=False, overlays={}
+    )
     streams: Any = None
     calls = FurtherCalls(state, result, request, lambda: None, {}, streams, [])  # type: ignore[arg-type, return-value]
     first, second = (Case(name, CaseFamily.SIZE) for name in ("a", "b"))
@@ -520,7 +522,9 @@ def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(
     (tmp_path / "further.json").write_text(json.dumps(done), encoding="utf-8")
     state: Any = None
     result = VerifiedCalls()
-    request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0, records=False, settings=False)
+    request: Any = SimpleNamespace(
+        folder=str(tmp_path), seconds=60.0, records=False, settings=False, overlays={}
+    )
     streams: Any = None
     calls = FurtherCalls(state, result, request, lambda: None, {}, streams, [])  # type: ignore[arg-type, return-value]
     monkeypatch.setattr(
@@ -538,7 +542,7 @@ def test_a_compiled_call_alone_may_round_as_far_as_compiling_moves_the_old_text(
 
     state: Any = None
     result = VerifiedCalls()
-    request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0)
+    request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0, records=False, overlays={})
     calls = FurtherCalls(state, result, request, lambda: None, {}, None, [])  # type: ignore[arg-type, return-value]
     case = Case("a", CaseFamily.SIZE)
     eager, compiled, new = record(1.0, 2.0), record(1.00001, 2.0), record(1.0, 2.00001)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,30 @@ def test_a_wrong_shape_rule_is_seen_by_inductor_alone(compared: Compared, *, ind
         (comparison.compiled, two.aspect) for comparison in comparisons for two in comparison.differences
     }
     assert differences == ({(True, Aspect.EXCEPTION)} if inductor else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "edit", "name", "expected"),
+    [
+        (OLD.replace("x.sum() > 0", "x.dim() == 1"), ("x * 2", "2 * x"), "f", {4, 5, 8}),
+        (TRAINED, ("self.calls += 1", "self.calls += 2"), "Net", {5, 6, 7, 8, 11, 12, 13}),
+    ],
+)
+def test_lines_that_a_call_runs_are_known(
+    compared: Compared, text: str, edit: tuple[str, str], name: str, expected: set[int]
+) -> None:
+    """Of a module those of its creation, too; of branches those that a call takes."""
+    new = text.replace(*edit)
+    assert compared.verification(text, new, name).lines_run == (), "no file is said to be changed"
+    folder, _ = compared.recorded[text, name, False]
+    request = compared.live.request(new, name, seconds=60.0).of_kind(
+        VerifyRequest, folder=str(folder), records=False, automatic=True
+    )
+    request = replace(request, overlays={request.target.path: new})
+    verification = compared.live.report(request).verification
+    assert verification is not None
+    (run,) = verification.lines_run
+    assert (run.path, set(run.lines)) == (request.target.path, expected)
 
 
 def test_rounding_is_named_and_is_no_real_difference(compared: Compared) -> None:

@@ -100,6 +100,7 @@ from fuselight.shared.report.verification import Aspect as Aspect
 from fuselight.shared.report.verification import CallComparison as CallComparison
 from fuselight.shared.report.verification import CaseFamily as CaseFamily
 from fuselight.shared.report.verification import Difference as Difference
+from fuselight.shared.report.verification import LinesRun as LinesRun
 from fuselight.shared.report.verification import Verification as Verification
 from fuselight.shared.report.world import Collective as Collective
 from fuselight.shared.report.world import CollectiveMismatch as CollectiveMismatch

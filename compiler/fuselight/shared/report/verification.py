@@ -94,6 +94,15 @@ class CallComparison:
 
 
 @dataclass(frozen=True)
+class LinesRun:
+    """What ran of a changed file."""
+
+    path: str
+    lines: tuple[int, ...]
+    """1-based, sorted."""
+
+
+@dataclass(frozen=True)
 class Verification:
     """All comparisons of one changed text."""
 
@@ -106,3 +115,5 @@ class Verification:
     """Further calls that raise an exception before the change and raise it after it, too."""
     not_reached: tuple[str, ...] = ()
     """Further calls for which there was no time."""
+    lines_run: tuple[LinesRun, ...] = ()
+    """Of each changed file, the lines that ran in eager mode to build the new text and to call it; empty: not known."""

@@ -29,6 +29,7 @@ from fuselight.shared.inputs import UserCallError
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Aspect, CallComparison, CaseFamily, Difference, Verification
 from fuselight.shared.report.failure import first_line
+from fuselight.worker.child.line_watch import LineWatch
 from fuselight.worker.child.request_results import VerifiedCalls
 from fuselight.worker.child.state import RunState, put
 from fuselight.worker.child.target_run import Climb
@@ -107,6 +108,11 @@ class NothingToCompareError(Exception):
     """The calls cannot be compared; the message says why."""
 
 
+def uses_gpu() -> bool:
+    """Whether this process has used a GPU: the engine's threads of its backward are no threads of Python."""
+    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
 @contextlib.contextmanager
 def eager_mode() -> Iterator[None]:
     """Compile nothing. `torch.cond` compiles even in eager mode, and without that loses gradients of closures."""
@@ -137,11 +143,14 @@ class FurtherCalls:
     streams: tuple[RecordingStream, RecordingStream]
     available: list[Answered]
     """The first answer of the ladder, until it is used."""
+    _lines: LineWatch = field(init=False)
+    """What runs of the changed files."""
     _end: float = field(init=False)
     _printed_varies: bool = field(init=False)
     _near: list[NearRounding] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._lines = LineWatch(() if self.request.records else self.request.overlays)
         self._end = _perf_counter() + self.request.seconds
         self._printed_varies = bool(self._read(ABOUT).get("printed_varies"))
 
@@ -292,7 +301,10 @@ class FurtherCalls:
             for call in late
         )
         self.result.verification = replace(
-            self.result.so_far, not_accepted=tuple(refused), not_reached=tuple(dict.fromkeys(names))
+            self.result.so_far,
+            not_accepted=tuple(refused),
+            not_reached=tuple(dict.fromkeys(names)),
+            lines_run=self._lines.lines_run,
         )
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -395,7 +407,10 @@ class FurtherCalls:
 
         `is_first`: compiled as if nothing was compiled before.
         """
-        with contextlib.nullcontext() if compiled else eager_mode(), contextlib.ExitStack() as restoring:
+        with contextlib.ExitStack() as restoring:
+            if not compiled:
+                restoring.enter_context(eager_mode())
+                restoring.enter_context(self._lines.watching(has_threads=uses_gpu()))
             prepared = self._prepared()
             restoring.callback(ModuleModes(prepared).restore)
             try:

@@ -33,6 +33,7 @@ from fuselight.shared.protocol import RunRequest, VerifyRequest
 from fuselight.shared.report import Aspect, Call, CallComparison, Difference, Verification
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.child import child, run_failures
+from fuselight.worker.child.line_watch import LineWatch
 from fuselight.worker.child.request_results import VerifiedCalls
 from fuselight.worker.child.selections import SelectionWatch
 from fuselight.worker.child.state import RunState, keep, put
@@ -52,6 +53,7 @@ from fuselight.worker.verify.further_calls import (
     FurtherCalls,
     NothingToCompareError,
     eager_mode,
+    uses_gpu,
 )
 
 _SPECIAL = {"NaN": math.nan, "infinity": math.inf, "negative infinity": -math.inf}
@@ -133,6 +135,8 @@ class _Calls:
     notes: dict[str, None] = field(default_factory=dict)
     printed_varies: bool = False
     selections: SelectionWatch = field(init=False)
+    lines: LineWatch = field(init=False)
+    """What runs of the changed files."""
     """The branches that became a torch.where."""
     _checksums: dict[int, tuple[float, ...]] = field(default_factory=dict)
     """Of the recorded inputs, by call: to see whether another seed gives other values."""
@@ -141,6 +145,7 @@ class _Calls:
 
     def __post_init__(self) -> None:
         self.selections = SelectionWatch(self.request.target.path, self.request.overlays)
+        self.lines = LineWatch(() if self.request.records else self.request.overlays)
         for module in self.names.values():
             if isinstance(module, torch.nn.Module):
                 state = module.state_dict(keep_vars=True)
@@ -226,6 +231,7 @@ class _Calls:
                 for index, record in self._round(draw, compiled=compiled):
                     self._add(draw, index, record, compiled=compiled)
             self.notes.update(dict.fromkeys(self.selections.notes()))
+            self.result.verification = replace(self.result.so_far, lines_run=self.lines.lines_run)
 
     def _add(self, draw: Draw, index: int, record: CallRecord, *, compiled: bool) -> None:
         """Compare a call with that of the old text in eager mode.
@@ -245,7 +251,7 @@ class _Calls:
         before = self.result.so_far
         entry = () if differences is None else (CallComparison(index, draw.name, compiled, differences),)
         notes = tuple(dict.fromkeys((*before.notes, *self.notes)))
-        self.result.verification = Verification((*before.comparisons, *entry), notes=notes)
+        self.result.verification = replace(before, comparisons=(*before.comparisons, *entry), notes=notes)
 
     def _as_compiled(
         self, new: CallRecord, eager: CallRecord, compiled: CallRecord
@@ -300,7 +306,12 @@ class _Calls:
             for index, planned in enumerate(answered.calls):
                 if planned.fake:
                     raise NothingToCompareError("the directive asks for fake tensors, which have no values")
-                yield index, self._one_call(draw, index, planned, compiled=compiled)
+                watched = (
+                    contextlib.nullcontext() if compiled else self.lines.watching(has_threads=uses_gpu())
+                )
+                with watched:
+                    record = self._one_call(draw, index, planned, compiled=compiled)
+                yield index, record
         if compiled and draw is _RECORDED:
             self.result.recorded_calls = self.state.recorder.parts()
             keep(self.state)

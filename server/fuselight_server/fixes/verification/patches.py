@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Verification
 from fuselight_server.base.files import split_text
+from fuselight_server.base.formatting import format_line_ranges
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.verification.unrun_lines import lines_not_run
 from fuselight_server.fixes.verification.verdict import (
     EAGER_TOO,
     VerdictKind,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
+    from fuselight_server.base.finding import Finding, SourceLine
     from fuselight_server.fixes.verification.case_policy import CaseException
     from fuselight_server.fixes.verification.fixer import Fixer, FixTarget
 
@@ -88,6 +90,8 @@ class PatchVerdict:
     """Further calls that the target refuses with an exception, before and after."""
     not_reached: tuple[str, ...] = ()
     """Further calls for which there was no time."""
+    not_run: tuple[SourceLine, ...] = ()
+    """Changed lines of the new text that no compared call ran."""
 
 
 def patch_of(texts: Mapping[str, str], old: Mapping[str, str], allowed: Collection[AllowedChange]) -> Remedy:
@@ -132,11 +136,30 @@ async def verify_patch(
         exceptions=first.exceptions,
         tried=_compared(new),
     )
-    return await _with_further(fixer, target, remedy, verdict) if has_further_calls else verdict
+    if not has_further_calls:
+        return _with_unrun(fixer, remedy, verdict, (new,))
+    complete, further = await _with_further(fixer, target, remedy, verdict)
+    return _with_unrun(fixer, remedy, complete, (new, further))
 
 
-async def _with_further(fixer: Fixer, target: FixTarget, remedy: Remedy, first: PatchVerdict) -> PatchVerdict:
-    """The verdict with the further calls of the target."""
+def _with_unrun(
+    fixer: Fixer, remedy: Remedy, verdict: PatchVerdict, reports: tuple[Report, ...]
+) -> PatchVerdict:
+    """The verdict with the changed lines that ran in no call: equal results say nothing about them."""
+    old = {path: fixer.text(path) or "" for path in remedy.texts}
+    verifications = [report.verification for report in reports if report.verification is not None]
+    not_run = lines_not_run(old, remedy.texts, verifications)
+    if not not_run or verdict.kind is not VerdictKind.SAME:
+        return verdict
+    places = format_line_ranges(not_run, not_run[0])
+    words = f"{verdict.words}, but no call ran {places} of the new text"
+    return dataclasses.replace(verdict, words=words, not_run=not_run)
+
+
+async def _with_further(
+    fixer: Fixer, target: FixTarget, remedy: Remedy, first: PatchVerdict
+) -> tuple[PatchVerdict, Report]:
+    """The verdict with the further calls of the target, and their report."""
     report = await fixer.further(target, remedy)
     cases = judge_cases(remedy, report)
     verification = report.verification or Verification()
@@ -151,14 +174,14 @@ async def _with_further(fixer: Fixer, target: FixTarget, remedy: Remedy, first: 
     if not cases.passed:
         kind = kind_of(remedy, report)
         kind = VerdictKind.DIFFERS if kind is VerdictKind.SAME else kind
-        return dataclasses.replace(verdict, kind=kind, words=cases.words, fix_class=None)
+        return dataclasses.replace(verdict, kind=kind, words=cases.words, fix_class=None), report
     exceptions = tuple(dict.fromkeys((*first.exceptions, *cases.exceptions)))
     earned = _earned(remedy, report, rounds=cases.rounds, is_excepted=bool(exceptions))
     classes = {first.fix_class, earned}
     fix_class = next((known for known in reversed(FixClass) if known in classes), None)
-    return dataclasses.replace(
-        verdict, exceptions=exceptions, fix_class=fix_class, words=_words(remedy, fix_class, exceptions)
-    )
+    words = _words(remedy, fix_class, exceptions)
+    passed = dataclasses.replace(verdict, exceptions=exceptions, fix_class=fix_class, words=words)
+    return passed, report
 
 
 async def _unknown(fixer: Fixer, target: FixTarget, before: Report, remedy: Remedy, why: str) -> PatchVerdict:

@@ -137,7 +137,7 @@ describe("The owner of the language client", { skip: process.platform === "win32
     await assert.rejects(owner.request(type, {}), /wrong/);
   });
 
-  for (const uri of [cell, "file:///work/model.py"]) {
+  for (const uri of [cell, "file:///project/model.py"]) {
     it(`asks about the folder before a run of ${uri}`, async () => {
       for (const mayStart of [false, true]) {
         await lifecycle(mayStart).reconcile("start");

@@ -95,8 +95,8 @@ def test_only_the_failed_files_run_again(load: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "path", "is_selected"),
     [
-        ("jobs", "/work/jobs/visual/jobs.spec.mjs", True),
-        ("jobs", "/work/jobs/visual/tuning.spec.mjs", False),
+        ("jobs", "/project/jobs/visual/jobs.spec.mjs", True),
+        ("jobs", "/project/jobs/visual/tuning.spec.mjs", False),
         ("bench_page.spec.mjs", "/checkout/visual/bench_page.spec.mjs", True),
         ("bench_page.spec.mjs", r"C:\checkout\visual\bench_page.spec.mjs", True),
         ("page", "/checkout/visual/bench_page.spec.mjs", False),

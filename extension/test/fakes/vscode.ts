@@ -25,15 +25,15 @@ export const pythonExtension: { activate: () => Promise<unknown> } = {
   activate: () => Promise.resolve(null),
 };
 
-const notebook = "file:///work/steps.ipynb";
+const notebook = "file:///project/steps.ipynb";
 /** A cell of an open notebook of the folder `file:///work`. */
-export const cell = "vscode-notebook-cell:/work/steps.ipynb#W0";
+export const cell = "vscode-notebook-cell:/project/steps.ipynb#W0";
 
 export const workspace = {
   isTrusted: true,
   notebookDocuments: [{ uri: Uri.parse(notebook), getCells: () => [{ document: { uri: Uri.parse(cell) } }] }],
   getWorkspaceFolder: (uri: { toString(): string }) =>
-    uri.toString().startsWith("file:///work/") ? { uri: Uri.parse("file:///work") } : undefined,
+    uri.toString().startsWith("file:///project/") ? { uri: Uri.parse("file:///work") } : undefined,
   workspaceFolders: undefined,
   onDidSaveTextDocument: saved.event,
   onDidCloseTextDocument: closed.event,

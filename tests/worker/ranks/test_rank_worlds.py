@@ -269,3 +269,66 @@ def test_a_canceled_run_leaves_no_process(live: LiveWorker, the_next_run_works: 
 
     with pytest.raises(asyncio.CancelledError):
         live.do(canceled())
+
+
+VALUES = """\
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+
+def summed(x):
+    dist.all_reduce(x)
+    return x / dist.get_world_size()
+
+
+def gathered(x):
+    parts = [torch.empty_like(x) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, x)
+    if len(parts) == 2 and parts[0].shape[0] == 3:
+        x = x + 1
+    return x + 1 if torch.stack(parts).mean() > 5 else x  # on
+
+
+@torch.compile(backend="eager")
+def step(x):
+    y = functional.all_reduce(x.sum(), "sum", dist.group.WORLD)
+    if y > 3:  # on
+        return x + 1
+    return x - 1
+
+
+def main():
+    dist.init_process_group("gloo")
+    x = torch.ones(3)
+    step(gathered(x))
+    mean = summed(x.clone()).mean()
+    while mean.item() < 0.5:  # on
+        mean += 1
+    dist.broadcast(x, src=0)
+    if bool(x.any()):  # on
+        names = [None] * 2
+        dist.all_gather_object(names, {"rank": dist.get_rank()})
+        if names[0]["rank"] != names[1]["rank"]:  # on
+            return
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    total = distribute_tensor(torch.ones(4), mesh, [Shard(0)]).sum().full_tensor()
+    assert total.item() > 1  # on
+    if dist.get_rank() >= 0 and x.dtype == torch.float32:
+        dist.barrier()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_branches_on_values_of_collectives_are_named(live: LiveWorker) -> None:
+    report = run_program(live, VALUES, 2)
+    assert report.failures == ()
+    rows = VALUES.splitlines()
+    named = findings(report, read_line=lambda _path, line: rows[line - 1] if line <= len(rows) else None)
+    depending = [finding.span.line for finding in named if finding.code == "FL917"]
+    assert depending == [number for number, line in enumerate(rows, 1) if "# on" in line]

@@ -13,6 +13,7 @@ from fuselight.shared.report import Tier
 from fuselight_server.explain.findings.breaks.breaks import break_findings
 from fuselight_server.explain.findings.breaks.not_compiled import not_compiled_findings
 from fuselight_server.explain.findings.breaks.unseen import unseen_findings
+from fuselight_server.explain.findings.collective_values import collective_value_findings
 from fuselight_server.explain.findings.common.causes import expand, fold
 from fuselight_server.explain.findings.common.context import Context, Thresholds
 from fuselight_server.explain.findings.common.notes import note_findings
@@ -61,6 +62,7 @@ _FAMILIES = (
     note_findings,
     kernel_findings,
     rank_findings,
+    collective_value_findings,
 )
 _OF_FURTHER_RANKS = (failure_findings, break_findings, not_compiled_findings, recompilation_findings)
 _OF_PREDICTIONS = (failure_findings, break_findings, not_compiled_findings)

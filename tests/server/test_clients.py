@@ -5,6 +5,7 @@ No model runs here: the user says no to the question, which is kept for the next
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING
 
@@ -203,3 +204,34 @@ def test_an_editor_that_shows_no_questions_says_how_to_let_code_run(
     created = "window/workDoneProgress/create"
     client.wait(lambda message: message.get("method") == created, "a run")
     client.command("fuselight.server.cancel", {"uri": uri})
+
+
+def test_an_interpreter_without_torch_is_reported_when_a_file_opens_and_after_each_run(
+    connect: Start, tmp_path: Path, state: ConsentStore
+) -> None:
+    """By a client that shows neither questions nor progress, and that names no interpreter."""
+    folder = project(tmp_path)
+    python = folder / ".venv" / "bin" / "python"
+    (folder / ".venv" / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
+    (folder / ".venv" / "pyvenv.cfg").write_text("include-system-site-packages = false\n")
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    minimal = next(client for client in CLIENTS if client.name == "minimal")
+    recorded = dataclasses.replace(minimal, configuration={}, options=None)
+    state.keep(str(folder), "run")
+    client, _ = start(connect, recorded, folder)
+    client.unknown = frozenset({"window/showMessageRequest"})
+    uri = client.open(folder / "model.py")
+    message = client.notified("window/showMessage")
+    assert message == {
+        "type": SEVERE,
+        "message": f"{python} has no torch; this interpreter comes from the .venv of {folder}, and "
+        "`fuselight.interpreter` sets another. Choose the interpreter that has torch, or install torch in this one.",
+    }
+    for _ in range(2):
+        since = client.mark()
+        client.command("fuselight.server.run", {"uri": uri})
+        message = client.notified("window/showMessage", since=since)
+        assert f"{python} ended before it was ready" in message["message"]
+        assert "`fuselight.interpreter` sets another" in message["message"]

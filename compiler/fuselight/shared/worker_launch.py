@@ -52,6 +52,23 @@ def start_error(executable: str, error: OSError) -> str:
     return f"{executable} cannot be started: {error.strerror or error}"
 
 
+def missing_torch(executable: str) -> Failure:
+    """Describe an interpreter without torch."""
+    return Failure(
+        Culprit.ENVIRONMENT,
+        "no_torch",
+        f"{executable} has no torch",
+        "choose the interpreter that has torch, or install torch in this one",
+    )
+
+
+def start_failure(executable: str, error: OSError) -> Failure:
+    """Describe an interpreter that the system does not start."""
+    return Failure(
+        Culprit.ENVIRONMENT, "interpreter", start_error(executable, error), "choose another interpreter"
+    )
+
+
 def platform_problem(platform: str) -> Failure | None:
     """Say why nothing can run on this system, None where it can: a run needs process groups and signals."""
     if platform != "win32":

@@ -50,7 +50,7 @@ from fuselight_server.editor.handlers.lsp_ui import LspUi
 from fuselight_server.editor.handlers.pipes import BoundedReader
 from fuselight_server.editor.handlers.server import OneLine, Server, register, register_command
 from fuselight_server.editor.session.analysis import Analysis
-from fuselight_server.execution.interpreters import first
+from fuselight_server.execution.interpreters import expand, first
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,7 +215,8 @@ def _worker(worker_key: WorkerKey, settings: Settings, log: Callable[[str], None
 def find_interpreter(folder: Folder) -> Interpreter | None:
     """Look for the interpreter of a folder, for a client that names none."""
     if folder.settings.interpreter:
-        return Interpreter(folder.settings.interpreter, why="fuselight.interpreter")
+        named = expand(folder.settings.interpreter, Path(folder.path), os.environ)
+        return Interpreter(named, why="`fuselight.interpreter`")
     return first(Path(folder.path), os.environ, active_first=False)
 
 

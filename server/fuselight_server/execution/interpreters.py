@@ -1,25 +1,33 @@
 """Which interpreter has the user's torch: the ladder of the command line, and of editors that name none.
 
-Invariant: the choice always comes with its reason, which every message about the interpreter repeats.
+Invariant: the choice always comes with its reason, which every message about the interpreter repeats. No interpreter is
+started here: what is known of one is read from its files.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.shared.worker_launch import missing_torch, start_failure
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.settings import Interpreter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from fuselight.shared.report import Failure
 
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
+_ENVIRONMENT_VARIABLE = re.compile(r"\$\{env:([^}]+)\}")
+_ISOLATED = re.compile(r"^\s*include-system-site-packages\s*=\s*false\s*$", re.MULTILINE | re.IGNORECASE)
+_PACKAGES = ("lib/python3*/site-packages", "lib64/python3*/site-packages", "Lib/site-packages")
 
 
 class NoInterpreterError(CommandError):
@@ -60,6 +68,48 @@ def first(project: Path, environ: Mapping[str, str], *, active_first: bool) -> I
         return Interpreter(sys.executable, why="the torch of the Python that runs fuselight")
     version = shutil.which("python3") or shutil.which("python")
     return Interpreter(version, why="python3 on PATH") if version is not None else None
+
+
+def expand(text: str, folder: Path, environ: Mapping[str, str]) -> str:
+    """The path that a setting names, with what VS Code expands in it; a relative path is one of the folder."""
+    filled = text.strip().replace("${workspaceFolder}", str(folder)).replace("${userHome}", "~")
+    filled = _ENVIRONMENT_VARIABLE.sub(lambda variable: environ.get(variable[1], ""), filled)
+    path = Path(os.path.expanduser(filled))  # noqa: PTH111 - Path.expanduser raises for an unknown user
+    return str(folder / path) if len(path.parts) > 1 else filled
+
+
+def known_problem(executable: str, environ: Mapping[str, str]) -> Failure | None:
+    """Why an interpreter can run nothing, where its files alone show that; None where only a start can tell."""
+    if shutil.which(executable) is None and not Path(executable).exists():
+        return start_failure(executable, OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    environment = Path(executable).parent.parent
+    packages = [folder for pattern in _PACKAGES for folder in environment.glob(pattern)]
+    if not _is_isolated(environment):
+        return None  # torch may be elsewhere
+    on_path = [Path(entry) for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    names = {name for folder in (*packages, *on_path) if folder.is_dir() for name in _names_in(folder)}
+    return missing_torch(executable) if packages and names.isdisjoint({"torch", "elsewhere"}) else None
+
+
+def _is_isolated(environment: Path) -> bool:
+    try:
+        return _ISOLATED.search((environment / "pyvenv.cfg").read_text("utf-8", "replace")) is not None
+    except OSError:
+        return False
+
+
+def _names_in(folder: Path) -> Iterator[str]:
+    """The distributions and packages of a folder, and `elsewhere` where it adds others to the path."""
+    for path in folder.iterdir():
+        yield path.name.partition("-")[0].lower()
+        if path.name in {"sitecustomize.py", "usercustomize.py"} or (path.suffix == ".pth" and _adds(path)):
+            yield "elsewhere"
+
+
+def _adds(path: Path) -> bool:
+    """Whether a `.pth` file adds a folder to the path; the others of its lines run code."""
+    lines = path.read_text("utf-8", "replace").splitlines()
+    return any(line.strip() and not line.startswith(("#", "import ", "import\t")) for line in lines)
 
 
 def python_of(folder: Path) -> str | None:

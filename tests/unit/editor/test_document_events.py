@@ -51,6 +51,7 @@ class Events:
             requests=part("requests"),
             saves=part("saves"),
             unrunnable=part("unrunnable"),
+            environments=part("environments"),
             early=part("early", keep=is_early),
             tasks=part("tasks"),
         )
@@ -112,7 +113,10 @@ def test_a_save_before_the_settings_are_known_runs_nothing() -> None:
 def test_an_opened_document_is_compared_before_stored_results_are_shown() -> None:
     events = Events()
     events.documents.opened(events.document)
-    assert events.order == ["state.open", "on_disk.note", "edits.opened", "stored.show_for", "tasks.start"]
+    assert events.order[:3] == ["state.open", "on_disk.note", "edits.opened"]
+    assert events.order[3:] == [
+        "stored.show_for", "tasks.start", "early.keep", "environments.look", "tasks.start"
+    ]  # fmt: skip
     events.document.runnable = False
     events.calls.clear()
     events.documents.opened(events.document)

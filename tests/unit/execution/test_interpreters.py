@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.execution.interpreters import NoInterpreterError, choose, first
+from fuselight_server.execution.interpreters import NoInterpreterError, choose, expand, first, known_problem
 
 
 def environment_at(folder: Path) -> str:
@@ -69,3 +69,56 @@ def test_the_editors_environment_comes_after_the_folders(tmp_path: Path) -> None
     choice = first(tmp_path, {"VIRTUAL_ENV": str(tmp_path / "active")}, active_first=False)
     assert choice is not None
     assert (choice.executable, choice.why) == (own, f"the .venv of {tmp_path}")
+
+
+def test_the_path_of_a_setting_is_expanded_as_in_vs_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/users/ada")
+    monkeypatch.setenv("USERPROFILE", "/users/ada")
+    assert expand("~/envs/a/bin/python", tmp_path, {}) == str(Path("/users/ada/envs/a/bin/python"))
+    assert expand("${workspaceFolder}/.venv/bin/python", tmp_path, {}) == str(tmp_path / ".venv/bin/python")
+    assert expand(".venv/bin/python", tmp_path, {}) == str(tmp_path / ".venv/bin/python")
+    assert expand("${env:ENV}/bin/python", tmp_path, {"ENV": "/env"}) == str(Path("/env/bin/python"))
+    assert expand("python3.12", tmp_path, {}) == "python3.12", "a program on PATH"
+
+
+class Isolated:
+    """An environment that sees its own packages alone."""
+
+    def __init__(self, folder: Path, *, shared: str = "false") -> None:
+        self.python = environment_at(folder)
+        (folder / "pyvenv.cfg").write_text(f"home = /usr/bin\ninclude-system-site-packages = {shared}\n")
+        self.packages = folder / "lib" / "python3.11" / "site-packages"
+        self.packages.mkdir(parents=True)
+        (self.packages / "_virtualenv.pth").write_text("import _virtualenv")
+
+    def problem(self, **environ: str) -> str | None:
+        failure = known_problem(self.python, environ)
+        return failure.message if failure is not None else None
+
+
+def test_an_environment_without_torch_is_known_by_its_files(tmp_path: Path) -> None:
+    isolated = Isolated(tmp_path / "env")
+    assert isolated.problem() == f"{isolated.python} has no torch"
+    (isolated.packages / "torchvision").mkdir()
+    assert isolated.problem() is not None
+    (isolated.packages / "torch-2.13.0.dist-info").mkdir()
+    assert isolated.problem() is None
+
+
+def test_torch_that_may_be_elsewhere_is_not_missed(tmp_path: Path) -> None:
+    assert Isolated(tmp_path / "shared", shared="true").problem() is None
+    isolated = Isolated(tmp_path / "env")
+    (tmp_path / "path" / "torch").mkdir(parents=True)
+    assert isolated.problem(PYTHONPATH=str(tmp_path)) is not None
+    assert isolated.problem(PYTHONPATH=str(tmp_path / "path")) is None
+    (isolated.packages / "more.pth").write_text("/opt/pytorch\n")
+    assert isolated.problem() is None
+    assert known_problem(environment_at(tmp_path / "conda"), {}) is None
+
+
+def test_an_interpreter_that_is_not_there_is_known_at_once(tmp_path: Path) -> None:
+    failure = known_problem(str(tmp_path / "gone" / "python"), {})
+    assert failure is not None
+    assert failure.message.endswith("gone/python cannot be started: No such file or directory")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fuselight.adapters.environment import versions
 from fuselight.shared.report import Culprit, Failure, Versions
 from fuselight.shared.version import OLDEST_TORCH, release
+from fuselight.shared.worker_launch import missing_torch
 from fuselight.worker.processes import fork_rules
 
 
@@ -96,12 +97,7 @@ def _import_torch() -> str:
 
 def _broken(error: Exception) -> Failure:
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-        return Failure(
-            Culprit.ENVIRONMENT,
-            "no_torch",
-            f"{sys.executable} has no torch",
-            "choose the interpreter that has torch, or install torch in this one",
-        )
+        return missing_torch(sys.executable)
     first = (str(error).splitlines() or [""])[0]
     return Failure(
         Culprit.ENVIRONMENT,

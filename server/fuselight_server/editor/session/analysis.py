@@ -150,6 +150,7 @@ class Analysis:
         environments = EnvironmentNotices(
             self._state,
             self._ui,
+            interpreter=self.workers.interpreter,
             tasks=self.tasks,
             run_again=lambda key: self.requests.request((key,), ASKED),
         )
@@ -180,6 +181,7 @@ class Analysis:
             requests=self.requests,
             saves=self._saves,
             unrunnable=self._unrunnable,
+            environments=environments,
             early=self.early,
             tasks=self.tasks,
         )

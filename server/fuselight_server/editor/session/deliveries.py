@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.protocol import Answer, Refused, RunRequest
 from fuselight.shared.report import Tier
 from fuselight_server.base.files import within
-from fuselight_server.editor.session.triggers import Trigger
+from fuselight_server.editor.session.triggers import ASKED, Trigger
 from fuselight_server.explain.findings.failures import lacks_inputs
 from fuselight_server.explain.searches.words import progress_best
 
@@ -41,7 +41,8 @@ class UnrunnableTargets:
 
     def note(self, job: Job, report: Report) -> None:
         """Take in what a run says of its interpreter; where no run can work, the rest of the queue need not try."""
-        if self._environments.note(self._state.folder_of(job.key.path), job.key, report):
+        folder = self._state.folder_of(job.key.path)
+        if self._environments.note(folder, job.key, report, explicit=job.cause == ASKED.cause):
             self._keys.discard(job.key)
             return
         same = [

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.background import BackgroundTasks
     from fuselight_server.editor.session.deliveries import UnrunnableTargets
     from fuselight_server.editor.session.disk_texts import DiskTexts
+    from fuselight_server.editor.session.environment_notices import EnvironmentNotices
     from fuselight_server.editor.session.fix_session import FixSession
     from fuselight_server.editor.session.live import LivePredictions
     from fuselight_server.editor.session.run_edits import RunEdits
@@ -56,6 +57,7 @@ class DocumentEvents:
         requests: RunRequests,
         saves: SaveRuns,
         unrunnable: UnrunnableTargets,
+        environments: EnvironmentNotices,
         early: PendingUntilConfigured,
         tasks: BackgroundTasks,
     ) -> None:
@@ -63,6 +65,7 @@ class DocumentEvents:
         self._edits, self._stored, self._fixes, self._live = edits, stored, fixes, live
         self._targets, self._program_lines = targets, program_lines
         self._requests, self._saves, self._unrunnable = requests, saves, unrunnable
+        self._environments = environments
         self._early, self._tasks = early, tasks
 
     def opened(self, document: Document) -> None:
@@ -72,6 +75,11 @@ class DocumentEvents:
             self._on_disk.note(document.path)
             self._edits.opened(document.path)
             self._tasks.start(self._stored.show_for(document.path), "reading results of earlier sessions")
+            if not self._early.keep(lambda: self._look_at_interpreter(document)):
+                self._look_at_interpreter(document)
+
+    def _look_at_interpreter(self, document: Document) -> None:
+        self._tasks.start(self._environments.look(document), "looking at the interpreter")
 
     def changed(self, document: Document, version: int, edits: Iterable[Edit]) -> None:
         """Make the edits of an open document's text. Called on the path of each keystroke."""

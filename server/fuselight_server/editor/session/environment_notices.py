@@ -1,21 +1,27 @@
-"""What a run's report says of its interpreter: kept for the status of the folder, and shown where the user can act.
+"""What is known of a folder's interpreter: kept for the status of the folder, and shown where the user can act.
 
-Invariant: each message about one interpreter or one version of torch is shown once.
+Invariant: each message about one interpreter or one version of torch is shown once, and again after each run that the
+user asked for and that the interpreter cannot run.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shlex
 from typing import TYPE_CHECKING
 
 from fuselight.shared.version import untested_torch
+from fuselight_server.editor.session.consent import NEVER
+from fuselight_server.execution.interpreters import known_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight.shared.report import Report
+    from fuselight.shared.report import Failure, Report
+    from fuselight_server.base.settings import Interpreter
     from fuselight_server.editor.session.background import BackgroundTasks
-    from fuselight_server.editor.session.state import Folder, State
+    from fuselight_server.editor.session.state import Document, Folder, State
     from fuselight_server.editor.session.ui import Ui
     from fuselight_server.execution.runs.keys import Key
 
@@ -24,6 +30,15 @@ SELECT_INTERPRETER = "fuselight.selectInterpreter"
 
 _NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter"})
 """Kinds of failure of the interpreter itself."""
+
+_SETTING = "`fuselight.interpreter`"
+
+
+def _has_targets(document: Document) -> bool:
+    """Whether something in a file can be compiled."""
+    return document.runnable and any(
+        target.compiled or target.computes or target.directives for target in document.reading().targets
+    )
 
 
 class EnvironmentNotices:
@@ -34,27 +49,47 @@ class EnvironmentNotices:
         state: State,
         ui: Ui,
         *,
+        interpreter: Callable[[Folder], Interpreter | None],
         tasks: BackgroundTasks,
         run_again: Callable[[Key], None],
     ) -> None:
         """Start with nothing shown. `run_again` runs a target because the user asked for it."""
         self._state = state
         self._ui = ui
+        self._interpreter = interpreter
         self._tasks, self._run_again = tasks, run_again
         self._told_of_triton: set[str] = set()
         """Interpreters for which a message about missing Triton was already shown."""
         self._untested_shown: set[str] = set()
         """Versions of torch for which the message that no test runs on them was already shown."""
 
-    def note(self, folder: Folder, key: Key, report: Report) -> bool:
-        """Keep what a run of `key` says of its interpreter; returns whether runs can work with that at all."""
+    async def look(self, document: Document) -> None:
+        """Report an interpreter that can run nothing, if its files show that, before a file's first run."""
+        await document.source.read()
+        folder = self._state.folder_of(document.path)
+        interpreter = self._interpreter(folder) if self._state.trusted and folder.consent != NEVER else None
+        if (
+            interpreter is None
+            or interpreter.args
+            or folder.problem is not None
+            or not _has_targets(document)
+        ):
+            return
+        environ = {**os.environ, **folder.settings.environment}
+        broken = await asyncio.to_thread(known_problem, interpreter.executable, environ)
+        if broken is not None and folder.problem is None and folder.torch is None:
+            self._show_broken(folder, broken)
+            self._ui.runs_changed()
+
+    def note(self, folder: Folder, key: Key, report: Report, *, explicit: bool = False) -> bool:
+        """Keep what a run of `key` says of its interpreter; returns whether runs can work with that at all.
+
+        `explicit`: whether the user asked for this run.
+        """
         broken = next((failure for failure in report.failures if failure.kind in _NO_RUN_CAN_WORK), None)
         if broken is not None:
-            if folder.problem != broken.message:
-                folder.problem = broken.message
-                # A client that can offer another interpreter says it with the offer.
-                if SELECT_INTERPRETER not in self._state.client.commands:
-                    self._ui.say(f"{broken.message} {broken.next_step}".strip(), error=True)
+            if explicit or folder.problem != broken.message:
+                self._show_broken(folder, broken)
             return False
         folder.problem = None
         folder.torch = report.versions.torch or folder.torch
@@ -63,6 +98,20 @@ class EnvironmentNotices:
         if report.generated and report.versions.triton is None and device and device.backend == "cuda":
             self._tasks.start(self._offer_triton(key, report.versions.executable), "offering Triton")
         return True
+
+    def _show_broken(self, folder: Folder, broken: Failure) -> None:
+        """Say which interpreter can run nothing, who chose it, and what to do."""
+        folder.problem = broken.message
+        # A client that can offer another interpreter says it with the offer.
+        if SELECT_INTERPRETER in self._state.client.commands:
+            return
+        interpreter = self._interpreter(folder)
+        why = interpreter.why if interpreter else ""
+        source = f"; this interpreter comes from {why}" if why else ""
+        if _SETTING not in why:
+            source += f", and {_SETTING} sets another" if source else f"; {_SETTING} sets another interpreter"
+        step = broken.next_step
+        self._ui.say(f"{broken.message}{source}. {step[:1].upper()}{step[1:]}.", error=True)
 
     def _show_untested(self, torch: str) -> None:
         """Say once that the tests do not run on this torch."""

@@ -135,7 +135,7 @@ class RunRequests:
             return
         interpreter = self._workers.interpreter(folder)
         if interpreter is None:
-            self._note_missing_interpreter(folder)
+            self._note_missing_interpreter(folder, explicit=trigger.explicit)
             return
         permitted = self._permissions.permitted(
             AskedRuns(folder, keys, trigger, interpreter.executable),
@@ -151,9 +151,9 @@ class RunRequests:
             make = self._maker(key, folder, generation, plan, automatic=trigger.automatic)
             self._runs.request(Job(key, worker, generation, trigger.cause, make), supersede=trigger.supersede)
 
-    def _note_missing_interpreter(self, folder: Folder) -> None:
-        """Show that nothing can run in a folder: in its status, or once in a message."""
-        if not self._state.client.shows_status and folder.problem != NO_INTERPRETER:
+    def _note_missing_interpreter(self, folder: Folder, *, explicit: bool) -> None:
+        """Show that nothing can run in a folder: in its status, or in a message, once or as the user asks for runs."""
+        if not self._state.client.shows_status and (explicit or folder.problem != NO_INTERPRETER):
             self._ui.say(
                 "No Python interpreter was found: set `fuselight.interpreter` to one that has torch.",
                 error=True,

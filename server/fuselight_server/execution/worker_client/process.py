@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from fuselight.shared.protocol import Hello, ToWorker, to_json
-from fuselight.shared.report import Culprit, Failure
-from fuselight.shared.worker_launch import platform_problem, start_error, worker_command
+from fuselight.shared.report import Failure
+from fuselight.shared.worker_launch import platform_problem, start_failure, worker_command
 from fuselight.shared.worker_protocol import Conversation, hello_problem, message_bytes
 from fuselight_server.base.settings import Interpreter
 
@@ -97,14 +97,7 @@ async def begin(interpreter: Interpreter, *, cwd: str, env: Mapping[str, str]) -
             start_new_session=True,
         )
     except OSError as error:
-        raise WorkerFailed(
-            Failure(
-                Culprit.ENVIRONMENT,
-                "interpreter",
-                start_error(interpreter.executable, error),
-                "choose another interpreter",
-            )
-        ) from error
+        raise WorkerFailed(start_failure(interpreter.executable, error)) from error
     return WorkerProcess(child, [], Conversation(interpreter.executable))
 
 

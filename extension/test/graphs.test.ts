@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { amongOffered, targetIn, titleOf } from "../src/graphs/target.ts";
+import { amongOffered, targetIn, titleOf, viewMessageIn } from "../src/graphs/target.ts";
 import type { GraphArrow, GraphBox, GraphPicture } from "../src/messages/page_types.ts";
 import { blocksOf, classOf, labels, layOut, linesOf } from "../webview/graphs/layout.ts";
 import { lineOf, pictureLabel, type Row, spokenOf, step, tagOf, treeOf } from "../webview/graphs/words.ts";
@@ -46,6 +46,41 @@ const picture = pictureOf(
 );
 const texts = (rows: readonly Row[]): readonly string[] =>
   rows.flatMap((row) => [row.text, ...texts(row.children)]);
+
+describe("A message of the page", () => {
+  it("is one of its kinds, without anything else that was sent", () => {
+    for (const type of ["ready", "run"]) {
+      assert.deepEqual(viewMessageIn({ type, command: "x" }), { type });
+    }
+    assert.deepEqual(viewMessageIn({ type: "choose", target: { uri, target: "Net", label: "Net" } }), {
+      type: "choose",
+      target: { uri, target: "Net" },
+    });
+    for (const place of [uri, "vscode-notebook-cell:/w/note.ipynb#W1sZmlsZQ%3D%3D"]) {
+      assert.deepEqual(viewMessageIn({ type: "open", uri: place, range, selection: 7 }), {
+        type: "open",
+        uri: place,
+        range,
+      });
+    }
+  });
+
+  it("is refused otherwise", () => {
+    const { start } = range;
+    const refused = [
+      ...[null, undefined, 7, "run", {}, { type: "tune" }, { type: 3 }],
+      ...[{ type: "choose" }, { type: "choose", target: { target: "Net" } }],
+      ...[{ type: "open" }, { type: "open", uri }, { type: "open", uri, range: { start } }],
+      { type: "open", uri: "command:workbench.action.quit", range },
+      { type: "open", uri: "https://example.com/model.py", range },
+      { type: "open", uri, range: { start: { line: -1, character: 0 }, end: start } },
+      { type: "open", uri, range: { start: { line: 1.5, character: 0 }, end: start } },
+    ];
+    for (const other of refused) {
+      assert.equal(viewMessageIn(other), null, JSON.stringify(other));
+    }
+  });
+});
 
 describe("The texts of a box", () => {
   it("name its kind, name, count and location", () => {

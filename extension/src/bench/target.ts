@@ -6,6 +6,7 @@
 
 import type { BenchShown, BenchTarget, ExportFormat, PageMessage } from "../messages/bench";
 import { fieldsOf } from "../messages/fields.ts";
+import { fileOf } from "../messages/file_name.ts";
 import type { PagePlace } from "../messages/page_types";
 import type { MeasuredParams } from "../messages/server_types";
 
@@ -36,16 +37,6 @@ export function measuredAt({ uri, target, run, with: other }: BenchShown): Measu
 /** Title of the tab. It names the file, because several files may have a target of that name. */
 export function benchTitleOf({ uri, target }: BenchTarget): string {
   return `Benchmark: ${target || "__main__"} (${fileOf(uri)})`;
-}
-
-/** The name of a file, for people. */
-export function fileOf(uri: string): string {
-  const name = uri.slice(uri.lastIndexOf("/") + 1);
-  try {
-    return decodeURIComponent(name);
-  } catch {
-    return name; // not an escape sequence, though it looks like one
-  }
 }
 
 const formats: ReadonlySet<unknown> = new Set<ExportFormat>(["json", "csv", "html"]);

@@ -1,12 +1,14 @@
 /**
- * Parses the data that names a target: nodes of the report, arguments of commands, the saved state of a page.
+ * Parses the data that names a target (nodes of the report, arguments of commands, the saved state of a page) and the
+ * page's messages.
  *
- * Invariant: nothing of VS Code is imported. Malformed data is no target.
+ * Invariant: nothing of VS Code is imported. Malformed data is no target and no message.
  */
 
 import { fieldsOf } from "../messages/fields.ts";
-import type { GraphTarget } from "../messages/graphs";
-import type { OfferedTarget } from "../messages/page_types";
+import { fileOf } from "../messages/file_name.ts";
+import type { GraphTarget, ViewMessage } from "../messages/graphs";
+import type { LinePosition, LineRange, OfferedTarget } from "../messages/page_types";
 
 /** Null for data that names no file. */
 export function targetIn(value: unknown): GraphTarget | null {
@@ -21,8 +23,46 @@ export function amongOffered(offered: readonly OfferedTarget[], name: string | n
   return offered.find(({ target, label }) => target === name || label === name) ?? only ?? null;
 }
 
+/** A message of the page; null for anything else. */
+export function viewMessageIn(value: unknown): ViewMessage | null {
+  const message = fieldsOf(value);
+  switch (message["type"]) {
+    case "ready":
+    case "run":
+      return { type: message["type"] };
+    case "choose": {
+      const target = targetIn(message["target"]);
+      return target && { type: "choose", target };
+    }
+    case "open": {
+      const range = rangeIn(message["range"]);
+      const { uri } = message;
+      return typeof uri === "string" && isSource.test(uri) && range ? { type: "open", uri, range } : null;
+    }
+    default:
+      return null;
+  }
+}
+
+/** A file, or a cell of a notebook; nothing else is opened. */
+const isSource = /^(?:file|vscode-notebook-cell):/;
+
+function rangeIn(value: unknown): LineRange | null {
+  const { start, end } = fieldsOf(value);
+  const [first, last] = [positionIn(start), positionIn(end)];
+  return first && last && { start: first, end: last };
+}
+
+function positionIn(value: unknown): LinePosition | null {
+  const { line, character } = fieldsOf(value);
+  return isCount(line) && isCount(character) ? { line, character } : null;
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
 /** Title of the tab. */
 export function titleOf({ uri, target }: GraphTarget): string {
-  const file = decodeURIComponent(uri.slice(uri.lastIndexOf("/") + 1));
-  return `Graphs: ${target === null ? file : target || "__main__"}`;
+  return `Graphs: ${target === null ? fileOf(uri) : target || "__main__"}`;
 }

@@ -2,19 +2,20 @@
  * "Show Graphs": a page next to the source with the graphs of a target.
  *
  * Invariant: the server makes the picture. It is asked again when the report changes and when an edit moves lines.
+ * Messages of the page are checked before they are acted on.
  */
 
 import * as vscode from "vscode";
 import { targetAtCursor } from "../cursor/cursor";
 import { sourceOf } from "../cursor/source";
-import type { GraphTarget, ViewMessage } from "../messages/graphs";
+import type { GraphTarget } from "../messages/graphs";
 import type { GraphPicture, OfferedTarget } from "../messages/page_types";
 import { graphsRequest, serverCommand } from "../messages/protocol";
 import type { ReportView } from "../report/view";
 import type { Lifecycle } from "../server/lifecycle";
 import { createWebviewHost, goToSource, isSameFile, type Page } from "../webviews/host";
 import { inform } from "../workbench/say";
-import { amongOffered, targetIn, titleOf } from "./target";
+import { amongOffered, targetIn, titleOf, viewMessageIn } from "./target";
 
 const editPauseMilliseconds = 300;
 const noServer: GraphPicture = {
@@ -39,10 +40,10 @@ export function createGraphView(extension: vscode.Uri, lifecycle: Lifecycle, rep
     restore: targetIn,
     fetch: async (of) => (await lifecycle.request(graphsRequest, of)) ?? noServer,
     async receive(page, value) {
-      const message = value as ViewMessage;
-      switch (message.type) {
+      const message = viewMessageIn(value);
+      switch (message?.type) {
         case "choose":
-          page.shown = { uri: message.target.uri, target: message.target.target };
+          page.shown = message.target;
           return page.draw();
         case "run": {
           const { uri, target } = page.shown;

@@ -4,8 +4,9 @@
  * Invariant: nothing of VS Code is imported. Malformed data is no job and no message.
  */
 
-import { fileOf, placeIn } from "../bench/target.ts";
+import { placeIn } from "../bench/target.ts";
 import { fieldsOf } from "../messages/fields.ts";
+import { fileOf } from "../messages/file_name.ts";
 import type { JobMessage, JobShown } from "../messages/job";
 import type { JobPage } from "../messages/page_types";
 

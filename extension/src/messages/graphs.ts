@@ -4,7 +4,7 @@
  * Invariant: types only, so that the bundle of the page has nothing of VS Code in it.
  */
 
-import type { GraphPicture, LineRange, OfferedTarget } from "./page_types";
+import type { GraphPicture, LineRange } from "./page_types";
 import type { DrawMessage, ReadyMessage } from "./webview";
 
 export interface GraphTarget {
@@ -20,7 +20,7 @@ export type DrawGraphs = DrawMessage<GraphTarget, GraphPicture>;
 export type ViewMessage =
   | ReadyMessage
   | { readonly type: "open"; readonly uri: string; readonly range: LineRange }
-  | { readonly type: "choose"; readonly target: OfferedTarget }
+  | { readonly type: "choose"; readonly target: GraphTarget }
   | { readonly type: "run" };
 
 /** What VS Code keeps of the page across a reload. */

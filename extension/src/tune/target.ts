@@ -4,9 +4,9 @@
  * Invariant: nothing of VS Code is imported. Malformed data is no message.
  */
 
-import { fileOf } from "../bench/target.ts";
 import type { BenchTarget } from "../messages/bench";
 import { fieldsOf } from "../messages/fields.ts";
+import { fileOf } from "../messages/file_name.ts";
 import type { TuneMessage } from "../messages/tune";
 
 const kinds: ReadonlySet<unknown> = new Set<TuneMessage["type"]>([

@@ -1,4 +1,4 @@
-"""Lookups of caches that ended in another state than in the earlier job.
+"""Lookups of caches that ended in another state than in the earlier job, and misses of both jobs with a known cause.
 
 Invariant: lookups are compared for the same cache, the same compiled function and the same compile of it, and their
 number there, never by their position: a hit writes its records in another order than a miss.
@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fuselight_server.jobs.caches.model import CauseKind
 from fuselight_server.jobs.comparison.model import CacheChange
 from fuselight_server.jobs.trace_log.model import CacheState
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.trace_log.model import CacheName
 
 _ORDER = (CacheState.HIT, CacheState.MISS, CacheState.BYPASS, CacheState.SAVED)
+_OF_EARLIER_KEY = frozenset(
+    (CauseKind.KEY_CHANGED, CauseKind.NOT_RECORDED, CauseKind.SAME_KEY, CauseKind.NO_BACKWARD)
+)
+"""Causes of a miss where the earlier job compiled the same: a cold start writes the entry that this one looks for."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +52,17 @@ class _Lookups:
 def compare_caches(
     after: CacheSummary, before: CacheSummary, functions: PairedFunctions
 ) -> tuple[CacheChange, ...]:
-    """The lookups whose state differs: lost hits first, the most expensive first."""
+    """The lookups whose state differs, and those that missed again: lost hits first, the most expensive first."""
     ours = _by_key(after, functions.after)
     theirs = _by_key(before, functions.before)
     changes = [
         change
         for key, lookups in ours.items()
         if key in theirs
-        for change in _changes(key, lookups, theirs[key].counts, functions)
+        for change in (
+            *_changes(key, lookups, theirs[key].counts, functions),
+            *_missed_again(key, lookups, theirs[key].counts, functions),
+        )
     ]
     return tuple(
         sorted(changes, key=lambda change: (_ORDER.index(change.before), -(change.lost_seconds or 0.0)))
@@ -87,6 +95,21 @@ def _changes(
         yield _change(
             key, (old, new), count, [item for item in lookups.results if item.state is new], function
         )
+
+
+def _missed_again(
+    key: _LookupKey, lookups: _Lookups, before: Counter[CacheState], functions: PairedFunctions
+) -> Iterator[CacheChange]:
+    """The misses of both jobs: the entry that the earlier one wrote was not found."""
+    missed = [
+        item
+        for item in lookups.results
+        if item.state is CacheState.MISS and any(cause.kind in _OF_EARLIER_KEY for cause in item.causes)
+    ]
+    count = min(sum(item.count for item in missed), before[CacheState.MISS])
+    if count:
+        function = None if key.function is None else functions.changes[key.function]
+        yield _change(key, (CacheState.MISS, CacheState.MISS), count, missed, function)
 
 
 def _listed(counts: Counter[CacheState]) -> Iterator[CacheState]:

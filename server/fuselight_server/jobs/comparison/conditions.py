@@ -32,6 +32,8 @@ _OF_JOB = frozenset(
 )
 """Factors of a cache key that are those of the whole job, and that no other record has."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_FOLDER_OF_LOGS = "TORCH_TRACE"
+"""A variable that differs for every two jobs, and of which nothing in a job depends."""
 _RECORD = "fuselight_environment"
 """Record of all variables that matter; other records have those that torch prints itself."""
 
@@ -43,7 +45,10 @@ def compare_conditions(
     versions = _versions(after), _versions(before)
     yield from _changes(ConditionKind.VERSION, *versions)
     if _has_environment(after) == _has_environment(before):
-        variables = _variables(after), _variables(before)
+        variables = tuple(
+            {name: value for name, value in _variables(side).items() if name != _FOLDER_OF_LOGS}
+            for side in (after, before)
+        )
         if all(variables) or _has_environment(after):
             yield from _changes(ConditionKind.VARIABLE, *variables, is_absence_known=True)
     yield from _settings(summary, is_same_torch=torch_versions(after) == torch_versions(before))

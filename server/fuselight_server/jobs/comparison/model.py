@@ -188,7 +188,7 @@ class FunctionChange:
 
 @dataclass(frozen=True, slots=True)
 class CacheChange:
-    """Lookups of a cache that ended in another state than in the earlier job."""
+    """Lookups of a cache that ended in another state than in the earlier job, or that missed in both jobs."""
 
     cache: CacheName
     is_remote: bool

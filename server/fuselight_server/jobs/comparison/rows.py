@@ -120,7 +120,11 @@ class _Rows:
         count = f" ({change.count:,} lookups)" if change.count > 1 else ""
         lost = f", lost ~{_seconds(change.lost_seconds)}" if change.lost_seconds else ""
         causes = "; ".join(cause.text.rstrip(".") for cause in change.causes)
-        states = f"{STATE_NAMES[change.before]} -> {STATE_NAMES[change.after]}"
+        states = (
+            "missed in both jobs"
+            if change.before is change.after
+            else f"{STATE_NAMES[change.before]} -> {STATE_NAMES[change.after]}"
+        )
         return f"{name}{where}: {states}{count}{lost}{f': {causes}' if causes else ''}"
 
     def _time_rows(self, verdict: ChangeVerdict) -> Iterator[str]:

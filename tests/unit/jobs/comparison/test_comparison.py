@@ -31,6 +31,7 @@ from tests.support.trace_logs import artifact, record
 
 REGRESSION, IMPROVEMENT, CHANGE, SAME = ChangeVerdict
 PATH = "/job/net.py"
+STARTS = Path(__file__).parents[3] / "recordings" / "caches" / "torch-2.13"
 Compare = Callable[[bytes, bytes], ComparedJobs]
 
 
@@ -239,6 +240,26 @@ def test_a_variable_differs_only_if_both_jobs_recorded_the_environment(opened: C
     logs, other = with_environment(TORCH_LOGS="+dynamo", MY_VARIABLE="mine"), with_environment()
     assert variables(logs, other) == [("TORCH_LOGS", None, "+dynamo")], "no other variable is kept"
     assert variables(logs, broken(7)) == []
+
+
+def test_the_folder_of_the_logs_is_no_difference(opened: Compare) -> None:
+    logs = [
+        artifact("fuselight_environment", json.dumps({"TORCH_TRACE": folder}), at="") + broken(7)
+        for folder in ("today", "yesterday")
+    ]
+    assert opened(*logs).comparison.conditions == ()
+
+
+def test_a_miss_after_a_cold_start_has_its_cause(tmp_path: Path) -> None:
+    def open_recorded(name: str) -> OpenedJob:
+        request = OpenRequest((STARTS / f"{name}.log.gz",), (tmp_path,))
+        (job,) = asyncio.run(open_jobs(request, lambda _text: None, CancelToken()))
+        return job
+
+    comparison = compare_opened(open_recorded("input_size"), open_recorded("base")).comparison
+    rows = [row for row in change_rows(comparison, CHANGE) if " cache of " in row]
+    assert {row.partition(" cache")[0] for row in rows} == {"FX graph", "AOTAutograd"}
+    assert all("missed in both jobs" in row and "input 2 `x`: size 4x8 -> 6x8" in row for row in rows)
 
 
 def test_the_log_that_ends_inside_a_compile_is_named(opened: Compare) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.trace_log.assembly import FileAssembly, MemoryBudget
+from fuselight_server.jobs.trace_log.assembly import FileAssembly
+from fuselight_server.jobs.trace_log.budget import MemoryBudget
 from fuselight_server.jobs.trace_log.files import LogError, LogFile, LogStream, find_logs
 from fuselight_server.jobs.trace_log.grouping import jobs_of
 from fuselight_server.jobs.trace_log.model import LoggedCompile, LoggedJob, LogNote, NoteKind, ProcessLog
@@ -93,7 +94,7 @@ class _OpenLog:
         return tuple(
             FinishedCompile(self.file.path, process.rank, compiled)
             for process in self.assembly.processes
-            for compiled in process.take_finished()
+            for compiled in process.compiles.take_finished()
         )
 
     def logs(self) -> Iterator[ProcessLog]:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from fuselight.shared.environment_record import allowed_variables
 from fuselight_server.jobs.trace_log import assembly, files, payloads, reader
-from fuselight_server.jobs.trace_log.assembly import FileAssembly, MemoryBudget
+from fuselight_server.jobs.trace_log.assembly import FileAssembly
+from fuselight_server.jobs.trace_log.budget import MemoryBudget
 from fuselight_server.jobs.trace_log.files import LogError, find_logs
 from fuselight_server.jobs.trace_log.graphs import lines_of
 from fuselight_server.jobs.trace_log.model import AttemptState, LoggedJob, NoteKind, ProcessLog

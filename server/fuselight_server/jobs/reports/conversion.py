@@ -31,7 +31,6 @@ from fuselight.shared.report import (
     TargetRef,
     Tier,
     Versions,
-    is_pythons_own,
 )
 from fuselight.shared.report.failure import LONGEST
 from fuselight.shared.torch_texts import in_user_words
@@ -45,9 +44,10 @@ from fuselight_server.jobs.reports.errors import (
     read_limit,
 )
 from fuselight_server.jobs.reports.evidence import read_evidence
+from fuselight_server.jobs.reports.frames import JobFrames
 from fuselight_server.jobs.reports.guard_reasons import GuardOrigins, read_mismatches
 from fuselight_server.jobs.reports.kernels import read_generated
-from fuselight_server.jobs.reports.mapping import LocalSources, is_of_job, is_torch_file, map_files
+from fuselight_server.jobs.reports.mapping import LocalSources, is_of_job, map_files
 from fuselight_server.jobs.reports.texts import LogTexts
 from fuselight_server.jobs.trace_log import model as log
 from fuselight_server.jobs.trace_log.facts import read_printed_stack
@@ -56,7 +56,7 @@ from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind
 from fuselight_server.jobs.trace_log.payloads import read_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Mapping
 
     from fuselight.shared.report import Stack
     from fuselight_server.jobs.reports.errors import LoggedError
@@ -72,7 +72,6 @@ _RECORDS_SKIPS = (2, 11)
 class _Facts:
     """The parts of a Report, in order of their records."""
 
-    frames: dict[Frame, int] = field(default_factory=dict)
     compiles: list[Compile] = field(default_factory=list)
     breaks: list[Break] = field(default_factory=list)
     recompiles: list[Recompile] = field(default_factory=list)
@@ -103,8 +102,7 @@ class _Conversion:
         self._files = files
         self._texts = texts
         self._facts = _Facts()
-        self._definitions: dict[tuple[int | None, int | None], Frame] = {}
-        self._first_lines: dict[Frame, int] = {}
+        self._frames = JobFrames(files)
         self._paths = frozenset(files.evidence)
 
     def report(self) -> Report:
@@ -120,7 +118,7 @@ class _Conversion:
             generation=0,
             inputs=Inputs(Rung.TRACE, target.path),
             environment=Environment(variables=dict(self._process.environment)),
-            frames=tuple(facts.frames),
+            frames=self._frames.compiled(),
             compiles=tuple(facts.compiles),
             breaks=tuple(facts.breaks),
             recompiles=tuple(facts.recompiles),
@@ -163,7 +161,7 @@ class _Conversion:
         return next((place.path for place in places if place is not None), self._process.file)
 
     def _add(self, compiled: log.LoggedCompile) -> None:
-        frame = self._frame(compiled)
+        frame = self._frames.frame(compiled)
         if frame is None:
             return
         facts = self._facts
@@ -171,60 +169,19 @@ class _Conversion:
         if compiled.recompile_reasons is not None:
             facts.recompiles.append(self._recompile(compiled, frame, is_limited=limit is not None))
         if limit is not None:
-            caller = self._caller(compiled)
+            caller = self._frames.caller(compiled)
             facts.not_compiled.append(
                 NotCompiled(
                     limit.kind, frame.function, frame.location, limit.reason, gb_id=limit.gb_id, caller=caller
                 )
             )
             return
-        facts.compiles.append(self._compile(compiled, facts.frames.setdefault(frame, len(facts.frames))))
+        facts.compiles.append(self._compile(compiled, self._frames.index(frame)))
         self._add_generated(compiled, frame)
         for item in compiled.breaks:
             self._add_break(compiled, frame, item)
         if is_failed(compiled):
             self._add_failed(compiled, frame)
-
-    def _frame(self, compiled: log.LoggedCompile) -> Frame | None:
-        key = (compiled.id.autograd, compiled.id.frame)
-        if key in self._definitions:
-            return self._definitions[key]
-        metrics, location = compiled.metrics, compiled.location
-        if metrics is not None and metrics.path is not None and metrics.line is not None:
-            location = Location(metrics.path, metrics.line, function=metrics.function)
-        if location is None:
-            return None
-        resumed_at = next(
-            (item.resumed_at for item in compiled.attempts if item.resumed_at is not None), None
-        )
-        frame = self._wrapper(compiled, location) or self._frame_at(location, resumed_at)
-        self._definitions[key] = frame
-        self._first_lines[frame] = location.line
-        return frame
-
-    def _wrapper(self, compiled: log.LoggedCompile, logged: Location) -> Frame | None:
-        """A frame of torch's own, which wraps what was compiled: it stands on the line that called it."""
-        caller = self._caller(compiled)
-        if not caller or not is_torch_file(logged.path):
-            return None
-        return Frame(caller[-1].function or "", caller[-1], wrapper=logged)
-
-    def _frame_at(self, logged: Location, resumed_at: int | None) -> Frame:
-        """A frame; that of code which resumes after a break has the `def` line of the function that broke."""
-        here = self._files.location(logged)
-        name = here.function or ""
-        if resumed_at is not None:
-            broken = next(
-                (frame for frame in reversed(self._facts.frames) if _resumes(frame, here, resumed_at)), None
-            )
-            if broken is not None:
-                return replace(broken, resumes_at=resumed_at)
-        definition = self._files.sources.definition(here.path, here.line, name)
-        if definition is None:
-            return Frame(name, here, resumed_at)
-        return Frame(
-            definition.name, replace(here, line=definition.line), resumed_at, parameters=definition.parameters
-        )
 
     def _compile(self, compiled: log.LoggedCompile, frame: int) -> Compile:
         metrics, guards = compiled.metrics, compiled.last.guards
@@ -250,7 +207,7 @@ class _Conversion:
             ),
             seconds=None if metrics is None else metrics.seconds,
             restarts=() if metrics is None else tuple(item.split("\n", 1)[0] for item in metrics.restarts),
-            caller=self._caller(compiled),
+            caller=self._frames.caller(compiled),
         )
 
     def _graph(self, compiled: log.LoggedCompile) -> Graph | None:
@@ -282,7 +239,7 @@ class _Conversion:
             range=None if created.range is None else created.range.replace("int_oo", "inf"),
             specialized_to=None if fixed is None else fixed.value,
             reason=None if fixed is None else fixed.reason,
-            stack=() if fixed is None else self._shown(frame.location for frame in fixed.stack),
+            stack=() if fixed is None else self._frames.stack(frame.location for frame in fixed.stack),
         )
 
     def _add_break(self, compiled: log.LoggedCompile, frame: Frame, logged: log.GraphBreak) -> None:
@@ -297,19 +254,15 @@ class _Conversion:
                     graph_break.reason,
                     stack=graph_break.stack,
                     gb_id=graph_break.ids[0],
-                    caller=self._caller(compiled),
+                    caller=self._frames.caller(compiled),
                     rest_from=graph_break.rest_from,
                 )
             )
 
     def _break(self, compiled: log.LoggedCompile, frame: Frame, graph_break: log.GraphBreak) -> Break:
         cause = graph_break.chain[0]
-        metrics, location = compiled.metrics, self._files.location(graph_break.location)
-        stack = self._shown(item.location for item in graph_break.stack)
-        above, traced = _split(stack, frame)
-        if not traced or (traced[-1].path, traced[-1].line) != (location.path, location.line):
-            above, traced = (stack, (location,))
-        above = _with_callers(above, self._caller(compiled), stack)
+        metrics = compiled.metrics
+        above, traced = self._frames.of_break(compiled, frame, graph_break)
         return Break(
             compile_id=str(compiled.id),
             ids=tuple(link.gb_id for link in graph_break.chain),
@@ -321,20 +274,20 @@ class _Conversion:
             hints=cause.hints,
             context=cause.context,
             frame_function=frame.function,
-            frame_line=self._first_lines.get(frame, frame.location.line),
+            frame_line=self._frames.first_line(frame),
             frame_skipped=metrics is not None and metrics.fail_type == UNSUPPORTED,
             rest_from=traced[0].line if graph_break.ends_function else None,
         )
 
     def _recompile(self, compiled: log.LoggedCompile, frame: Frame, *, is_limited: bool) -> Recompile:
         reasons = compiled.recompile_reasons or ()
-        origins = GuardOrigins(compiled.symbols, self._paths, self._shown)
+        origins = GuardOrigins(compiled.symbols, self._paths, self._frames.stack)
         return Recompile(
             function=frame.function,
             location=frame.location,
             entries=read_mismatches(reasons, origins),
             compile_id=None if is_limited else str(compiled.id),
-            caller=self._caller(compiled),
+            caller=self._frames.caller(compiled),
             reasons=reasons,
         )
 
@@ -351,7 +304,7 @@ class _Conversion:
         """A compile that failed: torch ran the frame in eager mode, or raised the error to the caller."""
         error = read_error(compiled)
         printed = read_printed_stack(error.user_code)
-        stack = self._shown(item.location for item in printed)
+        stack = self._frames.stack(item.location for item in printed)
         if error.exception == UNSUPPORTED and (compiled.breaks or not error.text or self._may_be_skipped()):
             kind = NotCompiledKind.SKIPPED
             if printed and not compiled.breaks:
@@ -370,7 +323,7 @@ class _Conversion:
                 error.reason.title or "the compile failed",
                 stack=stack,
                 gb_id=error.reason.gb_id,
-                caller=self._caller(compiled),
+                caller=self._frames.caller(compiled),
             )
         )
 
@@ -393,7 +346,7 @@ class _Conversion:
             message=error.message,
             next_step=verdict.next_step,
             exception=error.exception,
-            stack=(*self._caller(compiled), *stack),
+            stack=(*self._frames.caller(compiled), *stack),
             traceback=error.text[-LONGEST:],
             gb_id=error.reason.gb_id,
             is_caught=compiled is not self._process.compiles[-1],
@@ -407,13 +360,6 @@ class _Conversion:
             return read_metrics(metrics).get("config_suppress_errors") is True
         except LogError:
             return False
-
-    def _caller(self, compiled: log.LoggedCompile) -> Stack:
-        return self._shown(frame.location for frame in compiled.stack[:-1])
-
-    def _shown(self, stack: Iterable[Location]) -> Stack:
-        """Frames of the job's code and of installed packages, as the runs of a Report have them: none of torch's."""
-        return tuple(self._files.location(frame) for frame in stack if not _is_hidden(frame.path))
 
     def _problems(self) -> tuple[Problem, ...]:
         process = self._process
@@ -449,14 +395,6 @@ _UNCLEAR_SKIPS = (
 )
 
 
-def _with_callers(above: Stack, caller: Stack, stack: Stack) -> Stack:
-    """The frames above a break, with the callers of the compiled function where torch has left them out."""
-    has_callers = not caller or any(
-        (frame.path, frame.line) == (caller[0].path, caller[0].line) for frame in stack
-    )
-    return above if has_callers else (*caller, *above)
-
-
 def without_wrappers(rows: list[NotCompiled], own: Container[str]) -> list[NotCompiled]:
     """Leave out wrappers of installed packages that are not compiled for what is in the job's function in them.
 
@@ -473,29 +411,3 @@ def without_wrappers(rows: list[NotCompiled], own: Container[str]) -> list[NotCo
 
 def _ends_with(stack: Stack, end: Stack) -> bool:
     return len(stack) > len(end) and stack[-len(end) :] == end
-
-
-def _split(stack: Stack, frame: Frame) -> tuple[Stack, Stack]:
-    """The frames above the compiled function, and its traced frames: those from its last activation on."""
-    name = _last_name(frame.function)
-    for index in range(len(stack) - 1, -1, -1):
-        if stack[index].path == frame.location.path and stack[index].function == name:
-            return stack[:index], stack[index:]
-    return stack[:-1], stack[-1:]
-
-
-def _last_name(function: str) -> str:
-    return function.rpartition(".")[2]
-
-
-def _resumes(frame: Frame, here: Location, line: int) -> bool:
-    """Whether code that resumes on a line can be that of a frame."""
-    is_same = (frame.location.path, _last_name(frame.function)) == (
-        here.path,
-        _last_name(here.function or ""),
-    )
-    return is_same and frame.location.line <= line
-
-
-def _is_hidden(path: str) -> bool:
-    return path.startswith("<") or is_torch_file(path) or is_pythons_own(path)

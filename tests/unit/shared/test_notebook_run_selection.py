@@ -208,3 +208,23 @@ def test_a_module_without_its_broken_cells_keeps_its_lines() -> None:
     ]
     assert kept.split("\n")[4] == "def f(x):"
     assert without_broken_cells(kept) == kept
+
+
+def test_the_target_is_the_same_without_what_changes_nothing_that_it_needs() -> None:
+    selection = select(
+        "import torch\nimport einops\nfrom utils import *\nfrom utils import load",
+        "size = 4\nsettings = {}\nsettings['size'] = size\nrows, columns = load()\nprint(rows)\nrows.label = load()",
+        "extra = 8\nsettings.update(extra=extra)\nfor row in rows:\n    torch.relu(row)",
+        "def net(x):\n    return torch.relu(x) * settings['size']",
+        at="def net",
+    )
+    optional = [ast.unparse(selection.tree.body[row]) for row in sorted(selection.optional)]
+    assert optional == [
+        "import einops",
+        "from utils import load",
+        "rows, columns = load()",
+        "print(rows)",
+        "rows.label = load()",
+        "for row in rows:\n    torch.relu(row)",
+    ]
+    assert select("import torch\nimport einops").optional == frozenset(), "a program runs as a whole"

@@ -21,9 +21,12 @@ CELLS = (
     "width: Missing = 6\nlost = (",
     "import os\nos.remove(__file__)\nfor _ in range(9):\n    loss.backward()\nfiles = !ls\ncount = len(files)",
     "width = await asyncio.sleep(0, 6)",
+    "import einops_missing\nfold = einops_missing.fold\nmean = 1 / 0",
     DEFINITION,
     "raise AssertionError('cells after the target do not run')",
 )
+NO_MODULE = "No module named 'einops_missing'"
+NOT_NEEDED = "the target does not need it"
 
 
 def notebook(*cells: str) -> str:
@@ -56,12 +59,27 @@ def test_a_target_in_a_cell_runs_with_the_cells_above(live: LiveWorker, *, unsav
         ("statement_left_out", "left out of the run: this statement trains", 12),
         ("statement_left_out", "left out of the run: this statement is a command of IPython", 14),
         ("statement_left_out", "left out of the run: this statement needs `files`, which is left out", 15),
+        (
+            "statement_left_out",
+            f"left out of the run: this statement raised ModuleNotFoundError: {NO_MODULE}, and {NOT_NEEDED}",
+            19,
+        ),
+        (
+            "statement_left_out",
+            "left out of the run: this statement needs `einops_missing`, which is left out",
+            20,
+        ),
+        (
+            "statement_left_out",
+            f"left out of the run: this statement raised ZeroDivisionError: division by zero, and {NOT_NEEDED}",
+            21,
+        ),
     ]
 
 
 def test_an_exception_of_a_cell_is_on_its_line(live: LiveWorker) -> None:
-    [failure] = analyzed(live, "import torch", "n = 1\nn / 0", *CELLS).failures
-    assert (failure.stack[-1].path, failure.stack[-1].line) == (str(live.folder / "n.ipynb"), 5)
+    [failure] = analyzed(live, CELLS[0], "width = 6\nwidth / 0", DEFINITION).failures
+    assert (failure.stack[-1].path, failure.stack[-1].line) == (str(live.folder / "n.ipynb"), 8)
     assert "ZeroDivisionError" in failure.message
 
 

@@ -4,7 +4,8 @@ Invariant: for a module of the workspace the text that runs is the overlay's, el
 when the first process of the same measurement read it. No cached
 bytecode is read for them, because a `.pyc` is matched by size and whole second of change: two quick saves of the same
 length would run the older text. `sys.path`, `__name__` and `sys.argv` are as `python file.py` would set them.
-A notebook is the module of its cells, of which only those above the target and its own run (`shared/notebooks/`).
+A notebook is the module of its cells, of which only those above the target and its own run (`shared/notebooks/`). A
+statement of it that fails, and that the target does not need, is noted as left out.
 """
 
 from __future__ import annotations
@@ -28,12 +29,41 @@ from typing import Any
 from fuselight.capture.calls.devices import redirect_devices
 from fuselight.capture.calls.kept_texts import kept_text
 from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.notebooks.effects import bound_names
 from fuselight.shared.notebooks.module_text import module_of_notebook
-from fuselight.shared.notebooks.run_selection import RunSelection, select_statements
+from fuselight.shared.notebooks.run_selection import LeftOut, RunSelection, select_statements
 from fuselight.shared.report import Location, Note, data_key, is_user_file
 
 _NEVER_SHADOWED = frozenset({"torch", "fuselight"})
 """Without the real ones there is no run; the user's file of that name would end theirs, too."""
+
+
+_FAILED = "__fuselight_failed__"
+"""The name by which the module of a notebook calls its `FailedStatements`, while it is imported."""
+
+
+class FailedStatements:
+    """The statements of a notebook that failed, and without which the target is the same."""
+
+    caught = Exception
+
+    def __init__(self, path: str, statements: Sequence[ast.stmt], notes: list[Note]) -> None:
+        self._path, self._statements, self._notes = path, statements, notes
+        self._lost: set[str] = set()
+
+    def __call__(self, row: int) -> None:
+        """Note that the statement with this index raised the exception that is handled now."""
+        error, statement = sys.exc_info()[1], self._statements[row]
+        missing = getattr(error, "name", None) if isinstance(error, NameError) else None
+        if missing in self._lost:
+            reason = f"needs `{missing}`, which is left out"
+        else:
+            message = (str(error).splitlines() or [""])[0]
+            reason = f"raised {type(error).__name__}{': ' if message else ''}{message}, and the target does not need it"
+        self._lost.update(bound_names(statement))
+        self._notes.append(
+            _note_left_out("statement_left_out", f"this statement {reason}", self._path, statement)
+        )
 
 
 @dataclass
@@ -56,6 +86,8 @@ class Sources:
     """Folder of the texts that all processes of a measurement run (`kept_texts`); empty for a process alone."""
     target: tuple[str, int] | None = None
     """The notebook of the target and its line there: the cells after it do not run. None: all cells of a notebook."""
+    failed_statements: FailedStatements | None = None
+    """Of that notebook."""
 
     def text_of(self, path: str, read: Callable[[], bytes]) -> bytes:
         """The text of a workspace file. `read` reads it from the disk, and its exceptions are raised.
@@ -89,7 +121,10 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         if self.path.endswith(SUFFIX):
-            _execute(self.get_code(module.__name__), module.__dict__)
+            code = self.get_code(module.__name__)
+            module.__dict__[_FAILED] = self._sources.failed_statements
+            _execute(code, module.__dict__)
+            module.__dict__.pop(_FAILED, None)
         else:
             super().exec_module(module)
 
@@ -119,16 +154,38 @@ def _compile_notebook(text: str, path: str, sources: Sources) -> types.CodeType:
     sources.notes.extend(_left_out(selection, path))
     if sources.redirect and ("cuda" in text or sources.redirect_numbers):
         sources.notes.extend(redirect_devices(selection.tree, path, numbers=sources.redirect_numbers))
-    code: types.CodeType = compile(selection.tree, path, "exec", selection.flags, dont_inherit=True)
+    body = selection.tree.body
+    if selection.optional:
+        sources.failed_statements = FailedStatements(path, tuple(body), sources.notes)
+        body = [_tolerant(node, row) if row in selection.optional else node for row, node in enumerate(body)]
+    tree = ast.Module(body, [])
+    code: types.CodeType = compile(tree, path, "exec", selection.flags, dont_inherit=True)
     return code
+
+
+def _tolerant(statement: ast.stmt, row: int) -> ast.stmt:
+    """Return a statement whose exceptions are noted."""
+    hook = ast.Name(_FAILED, ast.Load())
+    note = ast.Expr(ast.Call(hook, [ast.Constant(row)], []))
+    handler = ast.ExceptHandler(ast.Attribute(hook, "caught", ast.Load()), None, [note])
+    attempt = ast.copy_location(ast.Try([statement], [handler], [], []), statement)
+    return ast.fix_missing_locations(attempt)
+
+
+def _note_left_out(kind: str, words: str, path: str, node: LeftOut | ast.stmt) -> Note:
+    line, end_line = (
+        (node.line, node.end_line)
+        if isinstance(node, LeftOut)
+        else (node.lineno, node.end_lineno or node.lineno)
+    )
+    return Note(kind, f"left out of the run: {words}", Location(path, line, end_line=end_line))
 
 
 def _left_out(selection: RunSelection, path: str) -> Iterator[Note]:
     for left_out in selection.left_out:
         kind = "cell_left_out" if left_out.is_broken else "statement_left_out"
         subject = "this cell" if left_out.is_broken else "this statement"
-        place = Location(path, left_out.line, end_line=left_out.end_line)
-        yield Note(kind, f"left out of the run: {subject} {left_out.reason}", place)
+        yield _note_left_out(kind, f"{subject} {left_out.reason}", path, left_out)
 
 
 def _execute(code: types.CodeType, names: dict[str, Any]) -> None:

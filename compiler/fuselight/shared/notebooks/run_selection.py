@@ -1,8 +1,8 @@
 """Which statements of a notebook run for a target, and what is left out.
 
 Invariant: only cells above the target and its own run, in their order. A cell that does not parse, and a statement
-with an effect that is known by reading, are left out, with what needs them; every other statement runs as it is.
-Without a target the notebook runs as a program: all that is Python.
+with an effect that is known by reading, are left out, with what needs them; every other statement runs as it is. One
+that the target does not need may fail. Without a target the notebook runs as a program: all that is Python.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import __future__
 import ast
 import re
 import warnings
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from fuselight.shared.notebooks.effects import COMMAND, DOWNLOADS, EffectReader, bound_names, read_names
@@ -19,6 +20,7 @@ from fuselight.shared.notebooks.module_text import split_module
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*fuselight:(?P<words>.*)")
 _DEFINITE = (ast.Assign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 """Statements after which a name has no value from before."""
+_BINDS_ONLY = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -46,6 +48,8 @@ class RunSelection:
     left_out: tuple[LeftOut, ...]
     last_line: int
     """The last line of the cells that were considered."""
+    optional: frozenset[int] = frozenset()
+    """Indices in `tree.body` of the statements without which the target is the same."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,10 @@ def select_statements(text: str, target_line: int | None = None) -> RunSelection
             statements += (_Statement(node, _words_above(lines, node, first)) for node in cell.body)
     statements, flags = _without_future(statements)
     kept, effects = _without_effects(statements, target_line)
+    optional = frozenset(_optional(kept, target_line)) if target_line is not None else frozenset()
     tree = ast.Module([statement.node for statement in kept], [])
     ordered = tuple(sorted((*left_out, *effects), key=lambda item: item.line))
-    return RunSelection(tree, flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, ordered, last_line)
+    return RunSelection(tree, flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, ordered, last_line, optional)
 
 
 def parse_cells(text: str) -> ast.Module:
@@ -151,18 +156,60 @@ def _without_future(statements: list[_Statement]) -> tuple[list[_Statement], int
     return rest, flags
 
 
-def _needed(statements: list[_Statement], target_line: int | None) -> set[int]:
-    """The lines of the statements that give the target's statement its names, directly or not."""
+def _optional(statements: list[_Statement], target_line: int) -> Iterator[int]:
+    """The indices of the statements without which the target is the same, by reading them."""
+    modules = {name for statement in statements for name in _modules_in(statement.node)}
+    needed = _needed(statements, target_line, modules)
+    for row, statement in enumerate(statements):
+        node = statement.node
+        is_star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+        if statement.line not in needed and not is_star:
+            yield row
+
+
+def _modules_in(node: ast.stmt) -> Iterator[str]:
+    """The names of imported modules, which statements that call their functions leave as they are."""
+    if isinstance(node, ast.Import) or (
+        isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "torch"
+    ):
+        yield from bound_names(node)
+
+
+def _binds_only(node: ast.stmt) -> bool:
+    """Whether a statement changes nothing but the names that it binds."""
+    return isinstance(node, _BINDS_ONLY) or (
+        isinstance(node, ast.Assign) and all(map(_is_names, node.targets))
+    )
+
+
+def _is_names(target: ast.expr) -> bool:
+    """Whether what is assigned to is names alone: no attribute and no item of something."""
+    return all(
+        isinstance(node, (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.expr_context))
+        for node in ast.walk(target)
+    )
+
+
+def _needed(
+    statements: list[_Statement], target_line: int | None, modules: Collection[str] | None = None
+) -> set[int]:
+    """The lines of the statements that give the target's statement its names, directly or not.
+
+    `modules`: names that no statement changes; with it, also the lines of what may change the value of another name.
+    """
     lines: set[int] = set()
     names: set[str] = set()
     for statement in reversed(statements):
+        node = statement.node
         is_target = target_line is not None and statement.line <= target_line <= statement.end_line
-        bound = set(bound_names(statement.node))
-        if is_target or not names.isdisjoint(bound):
+        bound = set(bound_names(node))
+        changeable = names.difference(modules) if modules is not None and not _binds_only(node) else ()
+        may_change = not frozenset(changeable).isdisjoint(read_names(node, deep=False))
+        if is_target or may_change or not names.isdisjoint(bound):
             lines.add(statement.line)
-            if isinstance(statement.node, _DEFINITE):
+            if isinstance(node, _DEFINITE):
                 names -= bound
-            names.update(read_names(statement.node, deep=True), _NAME.findall(statement.words))
+            names.update(read_names(node, deep=True), _NAME.findall(statement.words))
     return lines
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fuselight_server.base.cancellation import CancelToken
-from fuselight_server.commands.open import OpenedJob, OpenRequest, open_jobs
+from fuselight_server.commands.open import OpenRequest, open_jobs
+from fuselight_server.commands.opened_job import OpenedJob
 from tests.support.trace_logs import artifact, record
 
 SOURCE = """\

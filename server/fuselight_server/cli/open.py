@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.open import OpenedJob, OpenRequest
+    from fuselight_server.commands.open import OpenRequest
+    from fuselight_server.commands.opened_job import OpenedJob
 
 FORMATS = ("text", "json", "sarif", "github", "html")
 COMPARISON_FORMATS = ("text", "json")
@@ -80,7 +81,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.format == "text":
         return _print_text(request, terminal)
     jobs = _open(request, None)
-    from fuselight_server.commands.open import outcome_of  # noqa: PLC0415 - not for --help
+    from fuselight_server.commands.opened_job import outcome_of  # noqa: PLC0415 - not for --help
 
     terminal.write_data(f"{_formatted(jobs, options.format)}\n")
     return outcome_of(jobs).exit_code
@@ -88,7 +89,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _print_text(request: OpenRequest, terminal: Terminal) -> int:
     from fuselight_server.cli.formats.jobs import FindingStream, print_jobs  # noqa: PLC0415 - one format is printed
-    from fuselight_server.commands.open import outcome_of  # noqa: PLC0415 - not for --help
+    from fuselight_server.commands.opened_job import outcome_of  # noqa: PLC0415 - not for --help
 
     stream = FindingStream(terminal)
     jobs = _open(request, stream)
@@ -143,7 +144,7 @@ def _open(
 
 
 def _formatted(jobs: tuple[OpenedJob, ...], name: str) -> str:
-    from fuselight_server.commands.open import outcome_of  # noqa: PLC0415 - not for --help
+    from fuselight_server.commands.opened_job import outcome_of  # noqa: PLC0415 - not for --help
 
     if name == "json":
         from fuselight_server.cli.formats.jobs import jobs_as_json  # noqa: PLC0415 - one format is printed

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Report
     from fuselight.shared.started_processes import ProcessEnd
-    from fuselight_server.commands.open import OpenedJob
+    from fuselight_server.commands.opened_job import OpenedJob
     from fuselight_server.execution.launched_ranks import LaunchedRank
     from fuselight_server.execution.programs import EndedProgram
 

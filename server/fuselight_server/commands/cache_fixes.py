@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Location, Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.open import OpenedJob
+    from fuselight_server.commands.opened_job import OpenedJob
     from fuselight_server.commands.warm import StartedTarget
     from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
     from fuselight_server.jobs.caches.model import CacheCause, CacheResult

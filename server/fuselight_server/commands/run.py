@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.started_processes import ProcessEnd
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.open import OpenedJob, OpenedProcess
+    from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
     from fuselight_server.jobs.trace_log.model import LoggedCompile
 
 _SIGTERM = getattr(signal, "SIGTERM", 15)

@@ -12,7 +12,8 @@ from fuselight.shared.report import Location, NotCompiled, NotCompiledKind
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands import open as opening
-from fuselight_server.commands.open import OpenedJob, OpenRequest, open_jobs
+from fuselight_server.commands.open import OpenRequest, open_jobs
+from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.jobs.reports.conversion import without_wrappers
 from fuselight_server.jobs.reports.mapping import AmbiguousFile, LineState
 from tests.support.job_logs import REASON, SOURCE, log_of, open_job, project, written

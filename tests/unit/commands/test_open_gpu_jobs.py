@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.commands.open import OpenedJob
+from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.jobs.caches.model import StartStage
 from tests.support.job_logs import open_job
 

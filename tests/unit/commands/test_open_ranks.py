@@ -13,7 +13,8 @@ import pytest
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.jobs import FindingStream, jobs_as_json, print_jobs
-from fuselight_server.commands.open import OpenedJob, OpenRequest, open_jobs
+from fuselight_server.commands.open import OpenRequest, open_jobs
+from fuselight_server.commands.opened_job import OpenedJob
 from tests.support.job_logs import project
 from tests.support.rank_logs import PROGRAMS, SOURCE, unpack
 

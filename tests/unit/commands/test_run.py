@@ -10,7 +10,7 @@ import pytest
 
 from fuselight.shared.started_processes import ProcessEnd
 from fuselight_server.base.cancellation import CancelToken
-from fuselight_server.commands.open import OpenedJob
+from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.commands.run import open_run, process_remarks
 from tests.support.job_logs import SOURCE, log_of, project, written
 from tests.support.trace_logs import record

@@ -10,7 +10,8 @@ import pytest
 
 from fuselight.shared.report import Location
 from fuselight_server.base.cancellation import CancelToken
-from fuselight_server.commands.open import OpenedJob, OpenRequest, open_jobs
+from fuselight_server.commands.open import OpenRequest, open_jobs
+from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.editor.handlers.protocol import written_page
 from fuselight_server.editor.presenters.job_page import page_of
 from fuselight_server.editor.presenters.job_sections import MOST_ROWS, MOST_TIMELINES

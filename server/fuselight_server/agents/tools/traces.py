@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.comparison import ComparedJobs
-    from fuselight_server.commands.open import OpenedJob
+    from fuselight_server.commands.opened_job import OpenedJob
     from fuselight_server.commands.warm import WarmOutcome, WarmTarget
     from fuselight_server.jobs.caches.model import CacheResult, CacheSummary
 

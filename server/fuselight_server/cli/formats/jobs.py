@@ -17,14 +17,14 @@ from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.jobs_caches import print_caches, print_start, start_data, summary_data
 from fuselight_server.cli.formats.json import as_data
 from fuselight_server.cli.formats.ranks import print_ranks
-from fuselight_server.commands.open import outcome_of
+from fuselight_server.commands.opened_job import outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.open import OpenedJob, OpenedProcess
+    from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
 
 _MOST_PROCESSES = 8
 """Processes that are listed in text: a job may have a thousand."""

@@ -18,7 +18,7 @@ from fuselight_server.jobs.comparison.rows import change_rows, condition_row, su
 if TYPE_CHECKING:
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.comparison import ComparedJobs
-    from fuselight_server.commands.open import OpenedJob
+    from fuselight_server.commands.opened_job import OpenedJob
 
 _HEADINGS = {
     ChangeVerdict.REGRESSION: ("Regressions", "bold red"),

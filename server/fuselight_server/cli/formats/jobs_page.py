@@ -14,7 +14,7 @@ from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_count, format_estimate, format_time
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.jobs import heading
-from fuselight_server.commands.open import outcome_of
+from fuselight_server.commands.opened_job import outcome_of
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.benchmarks.exports import html_document
 from fuselight_server.explain.benchmarks.html_parts import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import CompileStep, Location
     from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.open import OpenedJob, OpenedProcess
+    from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
     from fuselight_server.jobs.caches.model import CacheResult
 
 _MOST_LOOKUPS = 2_000

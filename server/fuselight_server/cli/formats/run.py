@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.started_processes import ProcessEnd
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.open import OpenedJob
+    from fuselight_server.commands.opened_job import OpenedJob
 
 
 def print_run(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from fuselight_server.base.finding import Finding
-    from fuselight_server.commands.open import OpenedJob, OpenedProcess
+    from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.jobs.caches.model import CacheSummary
     from fuselight_server.jobs.comparison.model import JobComparison

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fuselight.shared.report import Location
-    from fuselight_server.commands.open import OpenedJob
+    from fuselight_server.commands.opened_job import OpenedJob
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.jobs.caches.model import (
         CacheResult,

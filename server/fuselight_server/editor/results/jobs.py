@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fuselight.shared.report import Location
-    from fuselight_server.commands.open import OpenedJob, OpenedProcess
+    from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.jobs.trace_log.model import LoggedCompile

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fuselight_server.commands.open import ChooseFile, OpenedJob
+    from fuselight_server.commands.open import ChooseFile
+    from fuselight_server.commands.opened_job import OpenedJob
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.session.state import State
 

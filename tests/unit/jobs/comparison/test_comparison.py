@@ -13,7 +13,8 @@ import pytest
 from fuselight.shared.report import Location
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.commands.comparison import ComparedJobs, compare_opened
-from fuselight_server.commands.open import OpenedJob, OpenRequest, open_jobs
+from fuselight_server.commands.open import OpenRequest, open_jobs
+from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.jobs.comparison.generated_code import read_generated
 from fuselight_server.jobs.comparison.model import (
     ChangeVerdict,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fuselight.shared.report import KernelKind, Phase, Report
-from fuselight_server.commands.open import OpenedJob
+from fuselight_server.commands.opened_job import OpenedJob
 from tests.support.job_logs import open_job, project, written
 from tests.support.trace_logs import JOBS, RECORDINGS, record
 

@@ -204,8 +204,18 @@ class JobFiles:
 
 
 def files_in_place(evidence: Mapping[str, SourceEvidence], sources: LocalSources, read_at: float) -> JobFiles:
-    """The files of a job that has just run here, from the source folders: each is at its own path."""
-    return JobFiles({path: path for path in evidence if sources.has(path)}, (), evidence, sources, read_at)
+    """The files of a job that has just run here, from the source folders: each is at its own path.
+
+    A launcher names its script by a relative path: of the files with this end, it is one that the job also names by its
+    whole path, else the one that is nearest to a source folder.
+    """
+    local = {path: path for path in evidence if sources.has(path)}
+    for path, known in evidence.items():
+        if path not in local and not Path(path).is_absolute():
+            found = _candidates(path, known, sources)
+            nearest = sorted(found, key=lambda file: (file not in local, len(_parts(file))))
+            local.update((path, file) for file in nearest[:1])
+    return JobFiles(local, (), evidence, sources, read_at)
 
 
 def map_files(

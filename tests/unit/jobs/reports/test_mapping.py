@@ -13,6 +13,7 @@ from fuselight_server.jobs.reports.mapping import (
     LineState,
     LocalSources,
     SourceEvidence,
+    files_in_place,
     is_of_job,
     map_files,
 )
@@ -152,6 +153,23 @@ def test_locations_and_roots_are_local_where_the_file_is(tmp_path: Path) -> None
     )
     assert files.location(Location("/job/x/gone.py", 5)) == Location("/job/x/gone.py", 5)
     assert files.roots() == (os.path.realpath(tmp_path), "/job/x")
+
+
+def test_a_job_that_ran_here_names_its_script_by_a_relative_path(tmp_path: Path) -> None:
+    folder = written(tmp_path, {"net.py": NET, "old/net.py": NET, "sub/loss.py": NET, "old/sub/loss.py": NET})
+    evidence = {
+        "net.py": SourceEvidence({5: "return x.relu()"}),
+        "sub/loss.py": SourceEvidence(),
+        str(folder / "old" / "sub" / "loss.py"): SourceEvidence(),
+        "/elsewhere/net.py": SourceEvidence(),
+        "<string>": SourceEvidence(),
+    }
+    files = files_in_place(evidence, LocalSources((folder,)), 0.0)
+    assert files.local == {
+        "net.py": str(folder / "net.py"),
+        "sub/loss.py": str(folder / "old" / "sub" / "loss.py"),
+        str(folder / "old" / "sub" / "loss.py"): str(folder / "old" / "sub" / "loss.py"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -72,11 +72,13 @@ def _cache(rows: Sequence[RankRow]) -> str:
     misses = {row.cache_misses for row in rows}
     if hits | misses == {0}:
         return ""
-    return f"caches: {_range(hits)} hits, {_range(misses)} misses"
+    return f"caches: {_range(hits, 'hit')}, {_range(misses, 'miss', 'misses')}"
 
 
-def _range(values: set[int]) -> str:
-    return f"{min(values):,}" if len(values) == 1 else f"{min(values):,} to {max(values):,}"
+def _range(values: set[int], noun: str, plural: str = "") -> str:
+    """`1 hit`, `2 to 3 hits`."""
+    most = format_count(max(values), noun, plural)
+    return most if len(values) == 1 else f"{min(values):,} to {most}"
 
 
 def _seconds(rows: Sequence[RankRow]) -> str:

@@ -13,19 +13,22 @@ from fuselight_server.base.finding import Related
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.explain.findings.common.context import Context, span_of
 from fuselight_server.explain.ranks.rank_differences import world_differences
+from fuselight_server.explain.ranks.recompilation_hints import recompilation_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fuselight.shared.report import EqualRanks, Report
     from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.ranks.rank_differences import WorldDifference
 
 _SAME_CODE = "Take the branch outside of the compiled function, or give all ranks the same shapes"
 _HINTS = {
     "FL911": (_SAME_CODE,),
     "FL912": ("Move the collective out of the branch, or take the branch on a value that all ranks share",),
-    "FL913": (_SAME_CODE,),
 }
+_STAGES = "Or nothing, if these ranks are stages of a pipeline: they compile different code on purpose"
+_POINT_TO_POINT = frozenset({"send", "recv"})
 
 
 def rank_findings(context: Context) -> Iterator[Finding]:
@@ -33,6 +36,8 @@ def rank_findings(context: Context) -> Iterator[Finding]:
     world = context.report.world
     if world is None:
         return
+    kinds = {collective.kind for group in world.groups for collective in group.collectives}
+    has_stages = bool(kinds & _POINT_TO_POINT)
     for difference in world_differences(world, context.roots):
         yield context.finding(
             difference.code,
@@ -41,9 +46,16 @@ def rank_findings(context: Context) -> Iterator[Finding]:
             at=difference.location
             if difference.location is not None and context.is_user_file(difference.location.path)
             else None,
-            hints=_HINTS.get(difference.code, ()),
+            hints=_hints(difference, has_stages=has_stages),
             related=tuple(Related(span_of(place), words) for place, words in difference.related),
         )
+
+
+def _hints(difference: WorldDifference, *, has_stages: bool) -> tuple[str, ...]:
+    if difference.code == "FL913":
+        return recompilation_hints(difference.cause)
+    stages = (_STAGES,) if has_stages and difference.code == "FL911" else ()
+    return (*_HINTS.get(difference.code, ()), *stages)
 
 
 def of_further_ranks(

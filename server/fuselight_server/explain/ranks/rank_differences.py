@@ -9,14 +9,24 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Graph, Outcome, innermost_user_frame
+from fuselight.shared.report import Graph, Outcome, innermost_user_frame, is_user_file
 from fuselight.shared.world_plan import without_addresses
 from fuselight_server.base.rank_words import ranks_in_words
+from fuselight_server.explain.ranks.extra_calls import extra_call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from fuselight.shared.report import Collective, Compile, EqualRanks, Location, World
+    from fuselight.shared.report import (
+        Collective,
+        CollectiveMismatch,
+        Compile,
+        EqualRanks,
+        GuardCause,
+        Location,
+        Recompile,
+        World,
+    )
 
 _MUST_AGREE = (
     "Ranks of a process group must call the same collectives in the same order: the others wait until the job's "
@@ -43,6 +53,8 @@ class WorldDifference:
     related: tuple[tuple[Location, str], ...] = ()
     is_of_collectives: bool = False
     """Whether a graph differs in its collectives."""
+    cause: GuardCause | None = None
+    """Of a recompilation: what changed; None: it is not known."""
 
     @property
     def lines(self) -> set[tuple[str, int]]:
@@ -70,11 +82,12 @@ def _collective_differences(world: World, roots: Sequence[str]) -> Iterator[Worl
         lines = tuple(call and innermost_user_frame(call.stack, roots) for call in mismatch.calls)
         if lines not in seen:
             seen.add(lines)
-            yield _of_collective(dict(zip(mismatch.ranks, mismatch.calls, strict=True)), roots)
+            yield _of_mismatch(world, mismatch, roots)
 
 
-def _of_collective(calls: dict[int, Collective | None], roots: Sequence[str]) -> WorldDifference:
+def _of_mismatch(world: World, mismatch: CollectiveMismatch, roots: Sequence[str]) -> WorldDifference:
     """Say what most ranks call, and what the others do instead."""
+    calls = dict(zip(mismatch.ranks, mismatch.calls, strict=True))
     usual = Counter(map(_signature, calls.values())).most_common()
     common = next((key for key, _ in usual if key), ())
     waiting = [rank for rank, call in calls.items() if _signature(call) == common]
@@ -83,13 +96,22 @@ def _of_collective(calls: dict[int, Collective | None], roots: Sequence[str]) ->
     location = innermost_user_frame(shown.stack, roots) if shown is not None else None
     elsewhere = innermost_user_frame(other.stack, roots) if other is not None else None
     who, others = ranks_in_words(waiting), ranks_in_words(rest)
-    return WorldDifference(
-        code="FL912",
-        title=f"{who} would wait here: {others} {_instead(shown, other, _verb(rest, 'call'))}",
-        text=f"{who[:1].upper()}{who[1:]} {_verb(waiting, 'call')} {_words(shown)} here. {_MUST_AGREE}",
-        location=location or elsewhere,
-        related=() if elsewhere is None else ((elsewhere, f"{others}: {_words(other)}"),),
+    waits = f"{who} would wait here: {others} {_instead(shown, other, _verb(rest, 'call'))}"
+    related = () if elsewhere is None else ((elsewhere, f"{others}: {_words(other)}"),)
+    extra = extra_call(world, mismatch, (waiting[0], rest[0]), roots)
+    if extra is None or location is None:
+        calling = f"{who[:1].upper()}{who[1:]} {_verb(waiting, 'call')} {_words(shown)} here."
+        return WorldDifference("FL912", waits, f"{calling} {_MUST_AGREE}", location or elsewhere, related)
+    some, without = (waiting, rest) if extra.rank == waiting[0] else (rest, waiting)
+    title = (
+        f"{ranks_in_words(some)} {_verb(some, 'call')} {_words(extra.call)} here, and {ranks_in_words(without)} "
+        f"{_verb(without, 'do')} not"
     )
+    text = (
+        f"It meets {_words(extra.met)} of {ranks_in_words(without)}, and each later call meets another one than it "
+        f"should, until two do not fit. {_MUST_AGREE}"
+    )
+    return WorldDifference("FL912", title, text, extra.location, ((location, waits), *related))
 
 
 def _signature(call: Collective | None) -> tuple[object, ...]:
@@ -126,8 +148,9 @@ def _compile_differences(world: World, roots: Sequence[str]) -> Iterator[WorldDi
         if group is usual:
             continue
         broken = _break_difference(group, usual, roots)
+        recompiled = _recompiled_unequally(group, usual)
         # Graphs that end at a break of some ranks differ, too.
-        graphs = _graph_difference(group, usual, roots) if broken is None else None
+        graphs = _graph_difference(group, usual, roots, recompiled) if broken is None else None
         for difference in (broken, graphs, _recompile_difference(group, usual, roots)):
             if difference is not None and (difference.title, difference.location) not in seen:
                 seen.add((difference.title, difference.location))
@@ -141,12 +164,18 @@ def _of_compile(
     *,
     code: str = "FL911",
     is_of_collectives: bool = False,
+    cause: GuardCause | None = None,
 ) -> WorldDifference:
-    return WorldDifference(code, title, _OWN_CODE, location, related, is_of_collectives)
+    return WorldDifference(code, title, _OWN_CODE, location, related, is_of_collectives, cause)
 
 
-def _graph_difference(group: EqualRanks, usual: EqualRanks, roots: Sequence[str]) -> WorldDifference | None:
-    """The first compile of which the graph differs, or that some ranks have alone."""
+def _graph_difference(
+    group: EqualRanks, usual: EqualRanks, roots: Sequence[str], recompiled: Collection[_FunctionKey]
+) -> WorldDifference | None:
+    """The first compile of which the graph differs, or that some ranks have alone.
+
+    `recompiled`: functions that some ranks compile again, which is a difference of its own.
+    """
     of_group, of_usual = _compiles(group), _compiles(usual)
     for key in dict.fromkeys((*of_usual, *of_group)):
         left, right = of_group.get(key), of_usual.get(key)
@@ -154,7 +183,11 @@ def _graph_difference(group: EqualRanks, usual: EqualRanks, roots: Sequence[str]
             some, others = (usual, group) if left is None else (group, usual)
             if others.failures:
                 return None  # they ended early
-            return _of_compile(_only_some(some, others, "compile", f"`{key[0]}`"), key[1])
+            if key[2] and key[:2] in recompiled:
+                continue
+            again = " once more" if key[2] else ""
+            title = _only_some(some, others, "compile", f"`{key[0]}`{again}")
+            return _of_compile(title, _users_line(key[1], left or right, roots))
         difference = _of_graphs(_Side(group.ranks, left), _Side(usual.ranks, right), key, roots)
         if difference is not None:
             return difference
@@ -167,7 +200,14 @@ def _only_some(some: EqualRanks, others: EqualRanks, verb: str, what: str) -> st
     return f"{first}, and {ranks_in_words(others.ranks)} {_verb(others.ranks, 'do')} not"
 
 
+_FunctionKey = tuple[str, "Location"]
 _CompileKey = tuple[str, "Location", int]
+
+
+def _users_line(place: Location, compiled: Compile | Recompile | None, roots: Sequence[str]) -> Location:
+    """A line of a compiled function; for a function of a library, the user's line that called it."""
+    called = None if compiled is None else innermost_user_frame(compiled.caller, roots)
+    return place if called is None or is_user_file(place.path, roots) else called
 
 
 def _compiles(group: EqualRanks) -> dict[_CompileKey, Compile]:
@@ -222,13 +262,13 @@ def _of_graphs(left: _Side, right: _Side, key: _CompileKey, roots: Sequence[str]
         )
         pairs = enumerate(zip(first.graph.targets, second.graph.targets, strict=False))
         at = next((index for index, pair in pairs if pair[0] != pair[1]), len(second.graph.targets))
-        place, further = first.line(at, roots), second.line(at, roots)
-        title = f"the graph of `{key[0]}` differs: {first.operator(at)} here, {second.operator(at)}"
-        related = (
-            () if further in {None, place} or further is None else ((further, ranks_in_words(second.ranks)),)
+        place, further = (
+            side.line(at, roots) or _users_line(key[1], side.compiled, roots) for side in (first, second)
         )
+        title = f"the graph of `{key[0]}` differs: {first.operator(at)} here, {second.operator(at)}"
+        related = () if further == place else ((further, ranks_in_words(second.ranks)),)
         is_of_collectives = any(_COLLECTIVE in side.target(at) for side in (first, second))
-        return _of_compile(title, place or key[1], related, is_of_collectives=is_of_collectives)
+        return _of_compile(title, place, related, is_of_collectives=is_of_collectives)
     inputs, others = without_addresses(left.graph.inputs), without_addresses(right.graph.inputs)
     if inputs == others:
         return None
@@ -240,7 +280,7 @@ def _of_graphs(left: _Side, right: _Side, key: _CompileKey, roots: Sequence[str]
         else ""
     )
     title = f"inputs of the graph of `{key[0]}` differ{words}"
-    return WorldDifference(code="FL915", title=title, text=_OTHER_SIZES, location=key[1])
+    return WorldDifference("FL915", title, _OTHER_SIZES, _users_line(key[1], left.compiled, roots))
 
 
 def _break_difference(group: EqualRanks, usual: EqualRanks, roots: Sequence[str]) -> WorldDifference | None:
@@ -256,8 +296,17 @@ def _break_difference(group: EqualRanks, usual: EqualRanks, roots: Sequence[str]
     return None
 
 
+def _recompiled_unequally(group: EqualRanks, usual: EqualRanks) -> set[_FunctionKey]:
+    """The functions that the ranks compile again a different number of times."""
+    counts, others = (
+        Counter((recompile.function, recompile.location) for recompile in side.recompiles)
+        for side in (group, usual)
+    )
+    return {key for key in {*counts, *others} if counts[key] != others[key]}
+
+
 def _recompile_difference(
-    group: EqualRanks, usual: EqualRanks, _roots: Sequence[str]
+    group: EqualRanks, usual: EqualRanks, roots: Sequence[str]
 ) -> WorldDifference | None:
     """A recompilation of some ranks alone."""
     for some, others in ((group, usual), (usual, group)):
@@ -267,10 +316,12 @@ def _recompile_difference(
         for recompile in some.recompiles:
             known[recompile.function, recompile.location] -= 1
             if known[recompile.function, recompile.location] < 0:
-                reasons = [failure.difference for entry in recompile.entries for failure in entry.failures]
-                why = f" ({reasons[0]})" if reasons else ""
-                what = f"`{recompile.function}` again{why}"
+                failures = [failure for entry in recompile.entries for failure in entry.failures]
+                why = f" ({failures[0].difference})" if failures else ""
                 return _of_compile(
-                    _only_some(some, others, "compile", what), recompile.location, code="FL913"
+                    _only_some(some, others, "compile", f"`{recompile.function}` again{why}"),
+                    _users_line(recompile.location, recompile, roots),
+                    code="FL913",
+                    cause=failures[0].cause if failures else None,
                 )
     return None

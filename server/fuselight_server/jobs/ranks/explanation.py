@@ -40,6 +40,7 @@ from fuselight_server.jobs.trace_log.payloads import read_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from fuselight.shared.report import GuardCause
     from fuselight_server.jobs.ranks.alignment import Divergence
     from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
     from fuselight_server.jobs.ranks.graph_difference import GraphDifference, SourceLines
@@ -95,14 +96,14 @@ class Explainer:
             return self._of_other_reasons(divergence)
         present = divergence.present
         rank = min(present)
-        text, location = self._reason(present[rank], divergence.earlier.get(rank))
+        text, location, cause = self._reason(present[rank], divergence.earlier.get(rank))
         others = others_in_words(divergence.absent)
         message = f"{ranks_in_words(present)} compiled again here: {text} ({others} did not)"
         groups = (
             RankGroup(tuple(sorted(present)), f"compiled again: {text}"),
             RankGroup(tuple(divergence.absent), "did not compile again"),
         )
-        return _difference(divergence, message, location, groups)
+        return _difference(divergence, message, location, groups, cause=cause)
 
     def _of_other_reasons(self, divergence: Divergence) -> RankDifference:
         sides = sides_of(divergence, lambda content: content.reasons)
@@ -112,7 +113,7 @@ class Explainer:
             if side.compiled.reasons is None:
                 parts.append("compiled for the first time")
                 continue
-            text, place = self._reason(side.compiled, divergence.earlier.get(side.ranks[0]))
+            text, place, _ = self._reason(side.compiled, divergence.earlier.get(side.ranks[0]))
             parts.append(f"compiled again: {text}")
             places += [place] if place is not None else []
         message = "; ".join(
@@ -120,8 +121,10 @@ class Explainer:
         )
         return _difference(divergence, message, places[0] if places else None, groups_with(sides, parts))
 
-    def _reason(self, compiled: CompileDigest, earlier: CompileDigest | None) -> tuple[str, Location | None]:
-        """Why a rank compiled again, and the line that made the guard that failed."""
+    def _reason(
+        self, compiled: CompileDigest, earlier: CompileDigest | None
+    ) -> tuple[str, Location | None, GuardCause | None]:
+        """Why a rank compiled again, the line that made the guard that failed, and what changed."""
         home = compiled.location or (None if earlier is None else earlier.location)
         paths = set() if home is None else {home.path}
         paths |= set(self._graph_paths(compiled if compiled.graphs or earlier is None else earlier))
@@ -129,12 +132,12 @@ class Explainer:
             compiled.reasons or (), GuardOrigins(compiled.symbols, paths, _user_frames)
         )
         if not mismatches or not mismatches[0].failures:
-            return "no cache entry fit", home
+            return "no cache entry fit", home, None
         failure = mismatches[0].failures[0]
         if failure.born:
-            return failure.difference, failure.born[-1]
+            return failure.difference, failure.born[-1], failure.cause
         guards = "" if earlier is None else self._text(earlier.guards)
-        return failure.difference, guard_line(guards, failure.source, paths) or home
+        return failure.difference, guard_line(guards, failure.source, paths) or home, failure.cause
 
     def _graph_paths(self, compiled: CompileDigest) -> Iterable[str]:
         for payload in compiled.graphs:
@@ -144,7 +147,7 @@ class Explainer:
         sides = sides_of(divergence, lambda content: content.state is AttemptState.REFUSED)
         refused = next(side for side in sides if _has_state(side, AttemptState.REFUSED))
         others = sorted({*divergence.compiles} - {*refused.ranks})
-        text, location = self._reason(refused.compiled, divergence.earlier.get(refused.ranks[0]))
+        text, location, _ = self._reason(refused.compiled, divergence.earlier.get(refused.ranks[0]))
         message = (
             f"{ranks_in_words(refused.ranks)} reached the recompile limit here: {text} "
             f"({others_in_words(others)} did not)"
@@ -371,12 +374,18 @@ def _difference(
     *,
     is_exact: bool = True,
     related: tuple[tuple[Location, str], ...] = (),
+    cause: GuardCause | None = None,
 ) -> RankDifference:
     present = divergence.present
-    if location is not None and is_library(location.path):
-        caller = next((item.caller for item in present.values() if item.caller is not None), None)
+    if location is None or is_library(location.path):
+        # Of a module of torch's, as `Sequential`, a graph can have no line of the user's.
+        shown = [
+            item for rank, item in sorted(present.items()) if rank in groups[0].ranks
+        ] or present.values()
+        caller = next((item.caller for item in shown if item.caller is not None), None)
         if caller is not None:
-            location, related = caller, ((location, "in the library: this line"), *related)
+            related = related if location is None else ((location, "in the library: this line"), *related)
+            location, is_exact = caller, True
     seconds = [item.seconds for item in present.values() if item.seconds is not None]
     least = 0.0 if divergence.absent else min(seconds, default=0.0)
     return RankDifference(
@@ -390,6 +399,7 @@ def _difference(
         seconds=max(seconds) - least if seconds else None,
         time=min((item.started for item in present.values() if item.started is not None), default=None),
         related=related,
+        cause=cause,
     )
 
 

@@ -12,6 +12,7 @@ from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.explain.findings.common.catalogue import link, severity
 from fuselight_server.explain.findings.common.text import compose, sentence
+from fuselight_server.explain.ranks.recompilation_hints import GUARD_COLLECTIVES, recompilation_hints
 from fuselight_server.jobs.ranks.model import DifferenceKind
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ _CODES = {
 _SHARED_BRANCH = (
     "Take the same branch on all ranks: decide by what all ranks share, not by the rank or its data"
 )
-_GUARD_COLLECTIVES = (
-    "`torch.compiler.set_enable_guard_collectives(True)` makes all ranks compile again together if one has to"
-)
 _HINTS: dict[DifferenceKind, tuple[str, ...]] = {
     DifferenceKind.GRAPH: (_SHARED_BRANCH,),
     DifferenceKind.GRAPH_BREAK: (
@@ -49,14 +47,9 @@ _HINTS: dict[DifferenceKind, tuple[str, ...]] = {
     DifferenceKind.COMPILE: (
         "Compile the function on all ranks before training starts, or leave it uncompiled where only some ranks run it",
     ),
-    DifferenceKind.RECOMPILATION: (
-        "Pad or drop the last batch, so that all ranks have the same sizes",
-        "Mark what varies before the first call: `torch._dynamo.mark_dynamic(x, dimension)`",
-        _GUARD_COLLECTIVES,
-    ),
     DifferenceKind.RECOMPILE_LIMIT: (
         "Remove the cause of the recompilations: mark sizes as dynamic, or pass changing numbers as tensors",
-        _GUARD_COLLECTIVES,
+        GUARD_COLLECTIVES,
     ),
     DifferenceKind.COLLECTIVES: (
         "Call the same collectives in the same order on all ranks of a process group",
@@ -137,7 +130,7 @@ class _JobContext:
             code,
             level,
             title,
-            compose(*paragraphs, cost=cost, hints=_HINTS[difference.kind]),
+            compose(*paragraphs, cost=cost, hints=_hints(difference)),
             location,
             target=difference.function or "",
             subject=f"{difference.kind.value}:{difference.function}",
@@ -200,6 +193,12 @@ class _JobContext:
     def _span(self, location: Location) -> Span:
         place = self._locate(location)
         return Span(place.path, place.line)
+
+
+def _hints(difference: RankDifference) -> tuple[str, ...]:
+    if difference.kind is DifferenceKind.RECOMPILATION:
+        return recompilation_hints(difference.cause)
+    return _HINTS[difference.kind]
 
 
 def _cost(difference: RankDifference, *, has_caches: bool) -> Iterator[str]:

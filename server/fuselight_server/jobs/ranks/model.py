@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.rank_words import ranks_in_words
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Location
+    from fuselight.shared.report import GuardCause, Location
 
 
 class DifferenceKind(Enum):
@@ -79,6 +79,8 @@ class RankDifference:
     """When it began, since the epoch."""
     related: tuple[tuple[Location, str], ...] = ()
     """Further lines with words: where other ranks do something else."""
+    cause: GuardCause | None = None
+    """Of a recompilation: what changed; None: it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

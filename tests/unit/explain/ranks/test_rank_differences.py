@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fuselight.shared.report import (
@@ -12,13 +14,18 @@ from fuselight.shared.report import (
     EqualRanks,
     Frame,
     Graph,
+    GuardCause,
+    GuardFailure,
     Location,
+    Mismatch,
     Outcome,
+    Recompile,
     World,
 )
 from fuselight_server.explain.ranks.collective_lines import collective_rows
 from fuselight_server.explain.ranks.link import LinkError, estimated_us, parse_link
 from fuselight_server.explain.ranks.rank_differences import world_differences
+from fuselight_server.explain.ranks.recompilation_hints import recompilation_hints
 
 ROOTS = ("/project",)
 LINE = Location("/project/train.py", 7, function="step")
@@ -133,6 +140,81 @@ def test_ranks_that_call_other_collectives_would_wait() -> None:
         assert difference.title.startswith("ranks 0 and 2 would wait here: ")
         assert words in difference.title
         assert difference.location == LINE
+
+
+def _evaluated(*more: Collective) -> tuple[Collective, ...]:
+    """Three reductions of training, with further calls after the second one, and a barrier at the end."""
+    step = _collective("all_reduce", 2, 4)
+    end = replace(_collective("barrier", 2, 0), stack=(Location("/project/train.py", 20),))
+    return (step, step, *more, step, end)
+
+
+def test_a_call_that_one_rank_makes_alone_is_named_where_a_later_one_does_not_fit() -> None:
+    extra = replace(_collective("all_reduce", 2, 4), stack=(OTHER,))
+    first, second = _evaluated(extra), _evaluated()
+    groups = EqualRanks((0,), collectives=first), EqualRanks((1,), collectives=second)
+    mismatch = CollectiveMismatch((0, 1), 3, (0, 1), (first[3], second[3]))
+    (difference,) = world_differences(_world(*groups, mismatches=(mismatch,)), ROOTS)
+    assert difference.title == "rank 0 calls all_reduce of 4 bytes (float32) here, and rank 1 does not"
+    assert difference.location == OTHER
+    assert difference.related[0] == (LINE, "rank 0 would wait here: rank 1 calls barrier (float32) instead")
+
+
+def test_calls_that_fit_from_other_lines_are_no_extra_calls() -> None:
+    """One rank sends what the others receive, from the two sides of a branch; a later call does not fit."""
+    sent, received = (
+        replace(_collective("broadcast", 2, 4, peer=0), stack=(Location("/project/train.py", line),))
+        for line in (3, 5)
+    )
+    wrong = replace(_collective("all_gather", 2, 4), stack=(OTHER,))
+    first, second = (sent, _collective("all_reduce", 2, 4)), (received, wrong)
+    groups = EqualRanks((0,), collectives=first), EqualRanks((1,), collectives=second)
+    mismatch = CollectiveMismatch((0, 1), 1, (0, 1), (first[1], second[1]))
+    (difference,) = world_differences(_world(*groups, mismatches=(mismatch,)), ROOTS)
+    assert difference.title.startswith("rank 0 would wait here: rank 1 calls all_gather")
+    assert difference.location == LINE
+
+
+def _again(rank: int, cause: GuardCause | None) -> EqualRanks:
+    """A rank that compiles once more if there is a cause."""
+    ranks = _ranks(rank)
+    if cause is None:
+        return ranks
+    failure = GuardFailure("", "x", "", "it changed", cause=cause)
+    return replace(
+        ranks,
+        compiles=(*ranks.compiles, replace(ranks.compiles[0], id="0/1")),
+        recompiles=(Recompile("step", LINE, (Mismatch("0/0", (failure,)),)),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "hint"), [(GuardCause.DIMENSION, "Pad or drop"), (GuardCause.GLOBAL_STATE, "same modes")]
+)
+def test_one_more_compile_of_a_function_is_one_difference(cause: GuardCause, hint: str) -> None:
+    (difference,) = world_differences(_world(_again(0, None), _again(1, cause)), ROOTS)
+    assert difference.title == "rank 1 compiles `step` again (it changed), and rank 0 does not"
+    assert hint in recompilation_hints(difference.cause)[0]
+
+
+def test_one_more_object_of_a_class_is_named_as_such() -> None:
+    more = replace(_ranks(1), compiles=(*_ranks(1).compiles, replace(_ranks(1).compiles[0], id="1/0")))
+    (difference,) = world_differences(_world(_ranks(0), more), ROOTS)
+    assert difference.title == "rank 1 compiles `step` once more, and rank 0 does not"
+
+
+def test_a_module_of_a_library_differs_on_the_lines_that_call_it() -> None:
+    """Its graph has no line of the user's, as that of a stage of a pipeline that is an `nn.Sequential`."""
+    inside = Location("/lib/python3.11/site-packages/torch/nn/modules/container.py", 250)
+
+    def stage(rank: int, caller: Location, *targets: str) -> EqualRanks:
+        graph = Graph(len(targets), lines=((inside,),) * len(targets), targets=targets)
+        compiled = Compile("0/0", 0, Outcome.COMPILED, graph=graph, caller=(caller,))
+        return EqualRanks((rank,), (Frame("Sequential", inside),), (compiled,))
+
+    groups = stage(0, LINE, "linear"), stage(1, OTHER, "linear", "relu")
+    (difference,) = world_differences(_world(*groups), ROOTS)
+    assert (difference.location, difference.related) == (OTHER, ((LINE, "rank 0"),))
 
 
 @pytest.mark.parametrize("is_collective", [True, False])

@@ -131,6 +131,41 @@ def test_only_the_first_difference_is_a_warning(tmp_path: Path) -> None:
     assert "can follow from the first" in second.message
 
 
+def test_a_graph_without_a_line_of_the_users_differs_on_the_call_that_led_there(tmp_path: Path) -> None:
+    """As that of an `nn.Sequential`, of which all code is torch's own."""
+    inside = b"/lib/python3.11/site-packages/torch/_dynamo/external_utils.py"
+
+    def called(rank: int, operator: str) -> bytes:
+        caller = b'"stack": [{"line": %d, "name": "train", "filename": "/job/src/train.py"}, ' % (20 + rank)
+        log = compiled(rank, operator=operator).replace(b'"stack": [', caller)
+        return log.replace(b"# File: ", b"# Of ").replace(b"/job/src/net.py", inside)
+
+    table = table_of(tmp_path, {0: called(0, "relu"), 1: called(1, "sin")})
+    (difference,) = table.differences
+    assert difference.location is not None
+    assert (difference.location.path, difference.location.line) in {
+        ("/job/src/train.py", 20),
+        ("/job/src/train.py", 21),
+    }
+    (finding,) = rank_findings(table, inputs="job")
+    assert "near this line" not in finding.title
+
+
+@pytest.mark.parametrize(
+    ("reason", "hint"),
+    [
+        (AGAIN.format(6), "Pad or drop the last batch"),
+        ("0/0: GLOBAL_STATE changed: grad_mode ", "Call it in the same modes"),
+    ],
+)
+def test_the_advice_for_one_more_compile_fits_what_changed(tmp_path: Path, reason: str, hint: str) -> None:
+    (finding,) = rank_findings(
+        table_of(tmp_path, {0: compiled(0), 1: compiled(1) + compiled(1, again=reason)}), inputs="job"
+    )
+    assert finding.code == "FL913"
+    assert hint in finding.message
+
+
 def test_a_rank_whose_log_ends_in_a_compile_is_not_blamed_for_what_it_lacks(tmp_path: Path) -> None:
     whole = {rank: compiled(rank, 0) + compiled(rank, 1, function="loss") for rank in range(2)}
     table = table_of(tmp_path, whole | {2: compiled(2, 0, is_ended=False)})

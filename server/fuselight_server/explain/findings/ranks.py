@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.finding import Related
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.explain.findings.common.context import Context, span_of
+from fuselight_server.explain.findings.common.recompilation_hints import recompilation_hints
 from fuselight_server.explain.ranks.rank_differences import world_differences
-from fuselight_server.explain.ranks.recompilation_hints import recompilation_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.explain.findings.common.catalogue import link, severity
+from fuselight_server.explain.findings.common.recompilation_hints import (
+    GUARD_COLLECTIVES,
+    recompilation_hints,
+)
 from fuselight_server.explain.findings.common.text import compose, sentence
-from fuselight_server.explain.ranks.recompilation_hints import GUARD_COLLECTIVES, recompilation_hints
 from fuselight_server.jobs.ranks.model import DifferenceKind
 
 if TYPE_CHECKING:

@@ -212,8 +212,8 @@ def files_in_place(evidence: Mapping[str, SourceEvidence], sources: LocalSources
     local = {path: path for path in evidence if sources.has(path)}
     for path, known in evidence.items():
         if path not in local and not Path(path).is_absolute():
-            found = _candidates(path, known, sources)
-            nearest = sorted(found, key=lambda file: (file not in local, len(_parts(file))))
+            candidates = _candidates(path, known, sources)
+            nearest = sorted(candidates, key=lambda file: (file not in local, len(_parts(file))))
             local.update((path, file) for file in nearest[:1])
     return JobFiles(local, (), evidence, sources, read_at)
 

@@ -22,10 +22,10 @@ from fuselight.shared.report import (
     Recompile,
     World,
 )
+from fuselight_server.explain.findings.common.recompilation_hints import recompilation_hints
 from fuselight_server.explain.ranks.collective_lines import collective_rows
 from fuselight_server.explain.ranks.link import LinkError, estimated_us, parse_link
 from fuselight_server.explain.ranks.rank_differences import world_differences
-from fuselight_server.explain.ranks.recompilation_hints import recompilation_hints
 
 ROOTS = ("/project",)
 LINE = Location("/project/train.py", 7, function="step")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
-    from fuselight_server.fixes.verification.fixer import Attempt
+    from fuselight_server.fixes.verification.attempts import Attempt
 
 _SECONDS = 180.0
 
@@ -87,7 +87,7 @@ async def offered(mains: list[Path], folder: Path, done: Callable[[Path, Offered
     async def attempt_all(_outcome: CheckOutcome) -> None:
         for main, known in runs.items():
             await _attempt(files[main], known, everything[main])
-            files[main].fixer.forget_results()
+            files[main].fixer.runs.forget()
             done(main, everything[main])
 
     options = CommandOptions(tuple(everything), (), sys.executable, Limits(seconds=_SECONDS))

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.commands.fix import FixedFiles
 from fuselight_server.commands.targets import report_each
-from fuselight_server.fixes.verification.fixer import FixOptions, FixStatus
+from fuselight_server.fixes.verification.attempts import FixStatus
+from fuselight_server.fixes.verification.fixer import FixOptions
 from tests.support.cases import CaseError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
-    from fuselight_server.fixes.verification.fixer import Attempt
+    from fuselight_server.fixes.verification.attempts import Attempt
 
 _HEADER = re.compile(r'\s*# ((?:fix|refused):(?: \[\w+\] \w+ "[^"]+")?)')
 _LOOKS_LIKE_ONE = re.compile(r"#\s*(?:fix|refused)\s*:")
@@ -191,7 +192,7 @@ async def attempts_of(options: CommandOptions, cases: Mapping[str, FixCase]) -> 
                 for remedy in fixer.candidates(finding, report)[: left[path][line]]:
                     left[path][line] -= 1
                     attempts[path].append(await fixer.first_attempt(target_run, finding, remedy, report))
-            fixer.forget_results()
+            fixer.runs.forget()
             return report
 
         await report_each(options, lambda _text: None, CancelToken(), report_of, splits_programs=True)

@@ -24,7 +24,7 @@ from fuselight_server.fixes.rewrites.cache_keys import (
 )
 from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy
 from fuselight_server.fixes.rewrites.torch_names import supported
-from fuselight_server.fixes.verification.fixer import Attempt, FixStatus, with_attempt_refused
+from fuselight_server.fixes.verification.attempts import Attempt, FixStatus, refuse
 from fuselight_server.jobs.caches.model import CauseKind, CureRewrite
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ class CacheFixer:
                 attempt, after = await self._attempt(lost, remedy, warm)
                 self.fixer.attempts.append(attempt)
                 if after is not None:
-                    self.fixer.texts.update(remedy.texts)
-                    self.fixer.forget_results()
+                    self.fixer.texts.changed.update(remedy.texts)
+                    self.fixer.runs.forget()
                     return after
         return None
 
@@ -133,7 +133,7 @@ class CacheFixer:
         after = await self._start(remedy.texts)
         why = start_refusal(lost, warm, after)
         if why:
-            return with_attempt_refused(first, why), None
+            return refuse(first, why), None
         attempt = await self.fixer.completed(part, first)
         if not attempt.has_passed:
             return attempt, None
@@ -149,17 +149,17 @@ class CacheFixer:
         return self.parts[0]
 
     async def _start(self, texts: Mapping[str, str]) -> WarmTarget:
-        changed = {**self.fixer.texts, **texts}
+        changed = self.fixer.texts.after(texts)
         return await start_twice(
             self.target,
             self.token,
-            self.fixer.request_with(self.target, texts),
-            lambda path, line: _line(changed.get(path, self.fixer.text(path)), line),
+            self.fixer.texts.request(self.target.request, texts),
+            lambda path, line: _line(changed.get(path, self.fixer.texts.text(path)), line),
             {**self.readings, **self.fixer.readings(changed)},
         )
 
     def _rewrites(self, lost: LostCompile) -> Iterator[Remedy | RefusedRewrite]:
-        return cache_rewrites(lost, self.target.request.target.path, self.parts[0][1], self.fixer.text)
+        return cache_rewrites(lost, self.target.request.target.path, self.parts[0][1], self.fixer.texts.text)
 
     def _remedies(self, lost: LostCompile) -> Iterator[Remedy]:
         return (candidate for candidate in self._rewrites(lost) if isinstance(candidate, Remedy))

@@ -21,8 +21,9 @@ from fuselight_server.commands.separate_fixes import SeparateFix, separate_fixes
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import readings_of, report_each
 from fuselight_server.fixes.rewrites.families import FixClass
+from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.file_texts import FileText
-from fuselight_server.fixes.verification.fixer import Attempt, Fixer, FixOptions, FixStatus
+from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
 from fuselight_server.fixes.verification.notebook_texts import NotebookText
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ async def fix(
         files.diff(),
         tuple(files.refusals),
         files.texts_read(),
-        dict(files.fixer.texts),
+        dict(files.fixer.texts.changed),
     )
     if writes:
         files.write(checked)
@@ -198,7 +199,7 @@ class FixedFiles:
                 await self._fix_caches(target_run, outcome)
             is_part = parts[0][0] is not target_run
             if self._writes and is_part:
-                last = await target_run.report(self.fixer.request(target_run))
+                last = await target_run.report(self.fixer.texts.request(target_run.request))
             if self._writes:
                 outcome.reports[number] = last
 
@@ -255,14 +256,17 @@ class FixedFiles:
     def texts_read(self) -> dict[str, str]:
         """The text of each file as it was read, or as it was given."""
         read = {path: file.text for path, file in self._files.items() if file is not None}
-        return {**read, **{path: text for path, text in self._given.items() if path in self.fixer.texts}}
+        return {
+            **read,
+            **{path: text for path, text in self._given.items() if path in self.fixer.texts.changed},
+        }
 
     def diff(self) -> str:
         """The unified diff of all fixes that passed."""
-        return "".join(line for path in sorted(self.fixer.texts) for line in self._diff_of(path))
+        return "".join(line for path in sorted(self.fixer.texts.changed) for line in self._diff_of(path))
 
     def _diff_of(self, path: str) -> Iterator[str]:
-        file, fixed = self._file(path), self.fixer.texts[path]
+        file, fixed = self._file(path), self.fixer.texts.changed[path]
         parts: Iterable[tuple[str, str, str]] = [("", self._text(path) or "", fixed)]
         if file is not None and path not in self._given:
             parts = file.parts(fixed)
@@ -272,7 +276,7 @@ class FixedFiles:
     def write(self, outcome: CheckOutcome) -> None:
         """Write the texts. Fixes that share a file with one that cannot be written are not written either."""
         passed = [attempt for attempt in self.attempts if attempt.status is FixStatus.PASSED]
-        blocked = {path: why for path in self.fixer.texts if (why := self._blocked(path))}
+        blocked = {path: why for path in self.fixer.texts.changed if (why := self._blocked(path))}
         while True:
             linked = {
                 path: blocked[first]
@@ -284,7 +288,7 @@ class FixedFiles:
             if not linked:
                 break
             blocked.update(linked)
-        for path in sorted(self.fixer.texts.keys() - blocked.keys()):
+        for path in sorted(self.fixer.texts.changed.keys() - blocked.keys()):
             try:
                 self._written(path, outcome)
             except OSError as error:
@@ -299,11 +303,11 @@ class FixedFiles:
 
     def _blocked(self, path: str) -> str:
         file = self._file(path)
-        return "the file cannot be read" if file is None else file.obstacle(self.fixer.texts[path])
+        return "the file cannot be read" if file is None else file.obstacle(self.fixer.texts.changed[path])
 
     def _written(self, path: str, outcome: CheckOutcome) -> None:
         """Write a file. Raises OSError."""
-        file, text = self._file(path), self.fixer.texts[path]
+        file, text = self._file(path), self.fixer.texts.changed[path]
         if file is None:
             raise FileNotFoundError(path)
         file.write(text)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fuselight_server.base.formatting import format_list
 from fuselight_server.execution.runs.planning import program_calls
-from fuselight_server.fixes.verification.fixer import Attempt, FixStatus, FixTarget
+from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
+from fuselight_server.fixes.verification.comparison_runs import FixTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,8 +39,8 @@ async def fix_part(
 
     `first`: its report without any fix, which counts while no file that it read has changed.
     """
-    is_changed = bool(fixer.texts.keys() & first.files.keys())
-    report = await token.run(target.report(fixer.request(target))) if is_changed else first
+    is_changed = bool(fixer.texts.changed.keys() & first.files.keys())
+    report = await token.run(target.report(fixer.texts.request(target.request))) if is_changed else first
     return await token.run(fixer.fix(target, report, asked))
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from fuselight_server.commands.targets import TargetRun
     from fuselight_server.explain.findings import Thresholds
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
-    from fuselight_server.fixes.verification.fixer import Fixer, FixTarget
+    from fuselight_server.fixes.verification.comparison_runs import FixTarget
+    from fuselight_server.fixes.verification.fixer import Fixer
     from fuselight_server.fixes.verification.forecast_trials import (  # noqa: TC004 - for type checkers alone
         ChangeTrial,
         RemedyTrial,
@@ -102,7 +103,7 @@ class _Forecasts:
         tried = self.trials.setdefault((report.target.path, report.target.name), {})
         expected = expected_changes(Context.of(report, read_line=outcome.sources.line))
         await try_changes(fixer, target_run, target_run.token, report, expected, keep=tried.__setitem__)
-        fixer.forget_results()
+        fixer.runs.forget()
         return report
 
 

@@ -19,7 +19,7 @@ from fuselight_server.commands.sources import shown_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from fuselight_server.fixes.verification.fixer import Attempt
+    from fuselight_server.fixes.verification.attempts import Attempt
 
 _MOST_SEPARATED = 40
 """Fixes for which fewer needs are looked for than all before them."""

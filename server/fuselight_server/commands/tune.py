@@ -27,7 +27,8 @@ from fuselight_server.explain.searches.decisions import (
 from fuselight_server.explain.searches.measurements import is_tentative
 from fuselight_server.explain.searches.planning import FIX_SHARE, tune_request, with_preparation
 from fuselight_server.explain.searches.words import progress_best, with_best
-from fuselight_server.fixes.verification.fixer import FixOptions, FixStatus
+from fuselight_server.fixes.verification.attempts import FixStatus
+from fuselight_server.fixes.verification.fixer import FixOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -196,7 +197,7 @@ class _Searches:
                 await asyncio.wait_for(fix(), FIX_SHARE * self._plan.budget_seconds)
         passed = [attempt for attempt in files.attempts if attempt.status is FixStatus.PASSED]
         titles = tuple(dict.fromkeys(attempt.remedy.title for attempt in passed))
-        return dict(files.fixer.texts), titles
+        return dict(files.fixer.texts.changed), titles
 
 
 class _StoppedError(Exception):

@@ -10,7 +10,7 @@ from fuselight_server.base.unified_diff import apply_diff
 from fuselight_server.commands.separate_fixes import SeparateFix, separate_fixes
 from fuselight_server.explain.findings import findings
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy
-from fuselight_server.fixes.verification.fixer import Attempt, FixStatus
+from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from tests.support.reports import at, broken, report
 
 MANY = "".join(f"a{number} = {number}\n" for number in range(30))

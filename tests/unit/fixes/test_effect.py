@@ -1,7 +1,7 @@
 """What a fix is said to change: a gain where there is one."""
 
 from fuselight_server.explain.findings.common.counts import Counts
-from fuselight_server.fixes.verification.fixer import effect
+from fuselight_server.fixes.verification.attempts import effect
 
 
 def test_the_effect_of_a_fix_is_the_first_count_that_falls() -> None:

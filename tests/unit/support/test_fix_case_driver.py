@@ -9,7 +9,7 @@ import pytest
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy
-from fuselight_server.fixes.verification.fixer import Attempt, FixStatus
+from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from tests.support.cases import CaseError
 from tests.support.fix_cases import disagreements, lines_of_change, parse, rewritten
 

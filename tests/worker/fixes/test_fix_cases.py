@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fuselight_server.commands.options import CommandOptions
-from fuselight_server.fixes.verification.fixer import Attempt
+from fuselight_server.fixes.verification.attempts import Attempt
 from tests.support.case_files import MAIN_RELEASE, selected, torch_release
 from tests.support.fix_cases import attempts_of, disagreements, parse, rewritten
 from tests.support.live_worker import LiveWorker

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.answers import FixPreview, PreviewedFile
     from fuselight_server.editor.session.fix_offers import FixOffer, LineFixes
     from fuselight_server.editor.session.state import Document
-    from fuselight_server.fixes.verification.fixer import Attempt
+    from fuselight_server.fixes.verification.attempts import Attempt
 
 APPLY = "fuselight.server.applyFix"
 APPLY_ALL = "fuselight.server.applyAllFixes"

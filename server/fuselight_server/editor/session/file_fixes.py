@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.state import State
     from fuselight_server.editor.session.verification_tasks import VerificationTasks
     from fuselight_server.editor.session.verified_results import VerifiedResults
-    from fuselight_server.fixes.verification.fixer import Attempt, Fixer
+    from fuselight_server.fixes.verification.attempts import Attempt
+    from fuselight_server.fixes.verification.fixer import Fixer
 
 _EXACT = FixOptions(classes=frozenset({FixClass.EXACT}))
 
@@ -91,7 +92,7 @@ class FileFixes:
             with owned_folder("fix") as folder:
                 fixer = new_fixer(snapshot, folder)
                 await self._fix(f"all {path}", fixer, results, others, token)
-        after = dict(fixer.texts)
+        after = dict(fixer.texts.changed)
         before = {file: snapshot.read(file) or "" for file in (path, *after)}
         passed = tuple(attempt for attempt in fixer.attempts if attempt.has_passed)
         verified = VerifiedFixes(passed, before, after, tuple(results))
@@ -118,5 +119,5 @@ class FileFixes:
         self._targets.add(others, fixer)
         for result, (target, first) in parts:
             last = await fix_part(fixer, target, token, first, _EXACT)
-            if fixer.texts and not has_parts(result):
-                await self._results.keep(result, last, fixer.texts)
+            if fixer.texts.changed and not has_parts(result):
+                await self._results.keep(result, last, fixer.texts.changed)

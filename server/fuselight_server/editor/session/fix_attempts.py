@@ -11,7 +11,7 @@ from fuselight_server.fixes.rewrites.families import FixClass
 if TYPE_CHECKING:
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers
-    from fuselight_server.fixes.verification.fixer import Attempt
+    from fuselight_server.fixes.verification.attempts import Attempt
 
 _MOST_ATTEMPTS = 40
 """Verified fixes that are remembered, each with the report of its text."""

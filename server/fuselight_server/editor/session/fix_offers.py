@@ -265,7 +265,7 @@ def _fixes_for(
     """Make the offers for one finding: tens of milliseconds, off the event loop."""
     offers, blocked = [], []
     for remedy in rewrites.remedies:
-        before = {path: text for path in remedy.texts if (text := fixer.text(path)) is not None}
+        before = {path: text for path in remedy.texts if (text := fixer.texts.text(path)) is not None}
         if before.keys() != remedy.texts.keys():
             continue
         if why := _obstacle(remedy):

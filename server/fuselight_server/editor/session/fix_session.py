@@ -21,7 +21,7 @@ from fuselight_server.editor.session.verification_tasks import (
     result_of,
 )
 from fuselight_server.editor.session.verified_results import VerifiedResults, has_its_texts
-from fuselight_server.fixes.verification.fixer import Attempt, FixStatus
+from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

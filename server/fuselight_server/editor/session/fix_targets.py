@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.state import State
     from fuselight_server.editor.session.verification_tasks import VerificationTasks
     from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.fixes.verification.fixer import Attempt, Fixer
+    from fuselight_server.fixes.verification.attempts import Attempt
+    from fuselight_server.fixes.verification.fixer import Fixer
 
 _MOST_OTHERS = 4
 """Further targets of a changed file that a fix is verified for."""
@@ -112,7 +113,7 @@ class FixTargets:
         if self._fixer is not None and self._fixer[0] == identity:
             return self._fixer[1]
         if self._fixer is not None:
-            self._fixer[1].forget_results()
+            self._fixer[1].runs.forget()
         if self._folder is None:
             self._folder = new_folder("fix")
         others = self.others((result,), (result.key.path, *result.report.files))

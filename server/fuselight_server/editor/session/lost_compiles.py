@@ -44,7 +44,7 @@ def lost_in_jobs(state: State, path: str, first: int, last: int) -> list[LostCom
 
 def rewrites_of(lost: LostCompile, result: CaptureResult, fixer: Fixer) -> Rewrites:
     """The rewrites for a lost compile that the target of a result has, too."""
-    candidates = tuple(cache_rewrites(lost, result.key.path, result.report, fixer.text))
+    candidates = tuple(cache_rewrites(lost, result.key.path, result.report, fixer.texts.text))
     return Rewrites(
         tuple(candidate for candidate in candidates if not isinstance(candidate, RefusedRewrite)),
         tuple(candidate for candidate in candidates if isinstance(candidate, RefusedRewrite)),

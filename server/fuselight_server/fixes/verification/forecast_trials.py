@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
     from fuselight_server.fixes.rewrites.families import Remedy
-    from fuselight_server.fixes.verification.fixer import Fixer, FixTarget
+    from fuselight_server.fixes.verification.comparison_runs import FixTarget
+    from fuselight_server.fixes.verification.fixer import Fixer
 
 MOST_CHANGES = 6
 """Changes of a target that are tried: each takes some calls of the target."""
@@ -101,7 +102,7 @@ async def try_remedies(
     """
     target.show(f"trying remedies: {change.what}")
     changed = ChangedTarget(target, change.call_changes)
-    old = await fixer.recorded_report(changed)
+    old = await fixer.runs.recorded(changed)
     why_not = _obstacle(old)
     first = len(report.inputs.calls) if report.inputs else 0
     if not why_not and not changed_compiles(old, first):
@@ -110,7 +111,7 @@ async def try_remedies(
         return ChangeTrial(why_not=why_not)
     trial = ChangeTrial()
     for remedy in _candidates(fixer, report, old):
-        new = await fixer.verified(changed, remedy)
+        new = await fixer.runs.verified(changed, remedy)
         verdict = judge_changes(remedy, old, new, first)
         trial.remedies.append(RemedyTrial(remedy, verdict, tuple(_diff(fixer, remedy))))
     trial.why_not = "" if trial.remedies else "no edit that removes it is known"
@@ -144,7 +145,7 @@ def _identity(finding: Finding) -> tuple[object, ...]:
 
 def _diff(fixer: Fixer, remedy: Remedy) -> Iterator[str]:
     for path, text in remedy.texts.items():
-        lines = split_text(fixer.text(path) or ""), split_text(text)
+        lines = split_text(fixer.texts.text(path) or ""), split_text(text)
         for line in difflib.unified_diff(*lines, n=0, lineterm=""):
             if line.startswith(("+", "-")) and not line.startswith(("+++", "---")):
                 yield line.rstrip("\r\n")

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding, SourceLine
     from fuselight_server.fixes.verification.case_policy import CaseException
-    from fuselight_server.fixes.verification.fixer import Fixer, FixTarget
+    from fuselight_server.fixes.verification.comparison_runs import FixTarget
+    from fuselight_server.fixes.verification.fixer import Fixer
 
 _SETTINGS = re.compile(r"\.compile\b|_dynamo|_inductor|mark_dynamic|mark_static|allow_in_graph|\bdynamic\b")
 """In a changed line: compiled calls alone may show what it does."""
@@ -121,7 +122,7 @@ async def verify_patch(
     if not fixer.may_be_changed(before, remedy):
         words = "the target runs nothing that the patch changes"
         return _judged(fixer, remedy, (before, before), (VerdictKind.UNCONCERNED, words))
-    new = await fixer.verified(target, remedy)
+    new = await fixer.runs.verified(target, remedy)
     if not new.failures and _calls(new) != _calls(before):
         return _judged(fixer, remedy, (before, new), (VerdictKind.UNVERIFIED, _OTHER_CALLS))
     kind, first = kind_of(remedy, new), judge_calls(remedy, new)
@@ -146,7 +147,7 @@ def _with_unrun(
     fixer: Fixer, remedy: Remedy, verdict: PatchVerdict, reports: tuple[Report, ...]
 ) -> PatchVerdict:
     """The verdict with the changed lines that ran in no call: equal results say nothing about them."""
-    old = {path: fixer.text(path) or "" for path in remedy.texts}
+    old = {path: fixer.texts.text(path) or "" for path in remedy.texts}
     verifications = [report.verification for report in reports if report.verification is not None]
     not_run = lines_not_run(old, remedy.texts, verifications)
     if not not_run or verdict.kind is not VerdictKind.SAME:
@@ -160,7 +161,7 @@ async def _with_further(
     fixer: Fixer, target: FixTarget, remedy: Remedy, first: PatchVerdict
 ) -> tuple[PatchVerdict, Report]:
     """The verdict with the further calls of the target, and their report."""
-    report = await fixer.further(target, remedy)
+    report = await fixer.runs.further(target, remedy)
     cases = judge_cases(remedy, report)
     verification = report.verification or Verification()
     notes = tuple(dict.fromkeys((*first.notes, *verification.notes)))
@@ -201,7 +202,7 @@ def _judged(
     before, after = reports
     old = fixer.findings(before)
     new = old if after is before else apply_ignores(findings(after), fixer.readings(remedy.texts))
-    lines = {path: LineMap.between(fixer.text(path) or "", text) for path, text in remedy.texts.items()}
+    lines = {path: LineMap.between(fixer.texts.text(path) or "", text) for path, text in remedy.texts.items()}
     fixed, added, kept = compare_findings(old, new, lines)
     return PatchVerdict(*verdict, before, after, fixed, added, kept, notes=notes)
 

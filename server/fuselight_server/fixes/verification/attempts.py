@@ -1,0 +1,126 @@
+"""Attempts to fix a finding: a remedy, what came of it, and what it promises.
+
+Invariant: an attempt that has passed has the report of the new text; one that was refused says why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report.verification import ONE_SIDE
+from fuselight_server.fixes.rewrites.remedy import FixClass
+from fuselight_server.fixes.verification.case_policy import exception_words
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings.common.counts import Counts
+    from fuselight_server.fixes.rewrites.remedy import Remedy
+    from fuselight_server.fixes.verification.case_policy import CaseException
+
+
+class FixStatus(enum.Enum):
+    """What became of a remedy."""
+
+    PASSED = "passed"
+    """Verified; without `--write` no file has changed."""
+    WRITTEN = "written"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+    """Not tried: it changes behavior."""
+    NOT_WRITTEN = "not written"
+
+
+@dataclass
+class Attempt:
+    """One remedy of one finding, and its result."""
+
+    finding: Finding
+    line: int
+    """Line of the finding in the file as it was read."""
+    remedy: Remedy
+    status: FixStatus
+    why: str
+    """Why it passed or not."""
+    graphs: tuple[int, int] | None = None
+    """Graphs of the target before and after it."""
+    notes: tuple[str, ...] = ()
+    """What was not compared, and why."""
+    report: Report | None = None
+    """Of the new text, if it passed."""
+    effect: str = ""
+    """What it changes of the target: `3 → 1 graphs`; empty if no count changes."""
+    fix_class: FixClass = FixClass.CHANGES
+    """The class that it earned: that of the remedy, or equal where an exact one rounds or has exceptions."""
+    exceptions: tuple[CaseException, ...] = ()
+    """Cases in which results differ, which `why` names."""
+    tried: tuple[str, ...] = ()
+    """Further calls that were compared."""
+    not_accepted: tuple[str, ...] = ()
+    """Further calls that the target refuses with an exception."""
+    not_reached: tuple[str, ...] = ()
+    """Further calls for which there was no time."""
+    is_checking: bool = False
+    """Whether further calls are still to be compared."""
+
+    @property
+    def excepted(self) -> tuple[str, ...]:
+        """The families of its exceptions."""
+        return tuple(dict.fromkeys(exception.family for exception in self.exceptions))
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether it may be offered."""
+        return self.report is not None
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether a side of a branch was not compared."""
+        return any(note.endswith(ONE_SIDE) for note in self.notes)
+
+    @property
+    def refusal(self) -> str:
+        """Why a fix that was tried is not offered."""
+        return f"tried and refused: {self.why}"
+
+    @property
+    def promise(self) -> str:
+        """`Use torch.where: verified`, and what limits that."""
+        limits = (
+            "changes behavior" if self.remedy.fix_class is FixClass.CHANGES else "",
+            exception_words(self.exceptions),
+            "one side not tried" if self.is_one_sided else "",
+        )
+        return f"{self.remedy.title}: {', '.join(('verified', *filter(None, limits)))}"
+
+
+def refuse(attempt: Attempt, why: str) -> Attempt:
+    """The attempt after something has refused it."""
+    return dataclasses.replace(
+        attempt,
+        status=FixStatus.REFUSED,
+        why=why,
+        report=None,
+        graphs=None,
+        effect="",
+        is_checking=False,
+    )
+
+
+def effect(before: Counts, after: Counts) -> str:
+    """What changes of a target: `3 → 1 graphs`, else `2 → 0 recompilations` or `1 → 0 breaks`; empty if nothing.
+
+    A count that falls comes first: a print that moves into a graph can need one more graph to be rid of a break.
+    """
+    counts = (
+        (before.graphs, after.graphs, "graphs"),
+        (before.recompilations, after.recompilations, "recompilations"),
+        (before.breaks, after.breaks, "breaks"),
+    )
+    changed = sorted(
+        (count for count in counts if count[0] != count[1]), key=lambda count: count[1] > count[0]
+    )
+    return next((f"{old} → {new} {noun}" for old, new, noun in changed), "")

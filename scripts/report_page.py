@@ -19,6 +19,7 @@ PARTS = (
     "facts",
     "forecast",
     "reads",
+    "imports",
     "kernels",
     "device",
     "resources",

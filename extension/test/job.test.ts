@@ -86,6 +86,7 @@ describe("The start by line", () => {
     at: { place, shown: "train.py:12" },
     compiles: 1,
     seconds: stages.reduce((sum, stage) => sum + stage.seconds, 0),
+    with_nested: null,
     stages,
     saved: null,
   });

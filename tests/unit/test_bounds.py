@@ -69,6 +69,7 @@ GROWING = {
     ): "what torch keeps in modules of the user",
     ("fuselight/adapters/torch_api/inductor/job_store.py", "_last"): "one store",
     ("fuselight/adapters/torch_api/dynamo/targets.py", "_heard"): "one for each run, which removes it",
+    ("fuselight/shared/import_times.py", "_active"): "one for this process, of at most 1,000 lines",
     ("fuselight/adapters/triton_api/store.py", "_memory"): "the last of its entries",
     ("fuselight/remote/run_client.py", "_kept"): "one worker",
     ("fuselight/notebook/__init__.py", "_loaded"): "an entry for each shell, which unloading removes",

@@ -278,6 +278,8 @@ class LoggedStartRequest(RunRequest):
     """Folder of the compile caches."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of torch to try, as `torch._inductor.config.fx_graph_cache`; empty: as the program has them."""
+    times_imports: bool = False
+    """Whether to time the imports of the file first, in a process of their own, and record them in the log."""
 
 
 @dataclass(frozen=True)

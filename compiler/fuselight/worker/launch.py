@@ -7,6 +7,7 @@ whatever is installed.
 launch.py: the host, which speaks the protocol on descriptors 0 and 1
 launch.py --child FD DIRECTORY REQUESTS: one run, without fork
 launch.py --configuration FD DIRECTORY: one configuration of a benchmark, without fork
+launch.py imports --result FILE -- SCRIPT ARGS...: the time of a program's imports, up to its first compile
 launch.py doctor: what this interpreter can compile
 launch.py run --report FILE [--root DIR ...] -- SCRIPT ARGS...: a user's program under the recorder
 """
@@ -65,6 +66,10 @@ def main():
         from fuselight.worker.child.program import main as run_program
 
         return run_program(sys.argv[2:])
+    if sys.argv[1:2] == ["imports"]:
+        from fuselight.worker.child.import_timing import main as time_imports
+
+        return time_imports(sys.argv[2:])
     if sys.argv[1:2] == ["doctor"]:
         from fuselight.doctor.main import main as examine
 

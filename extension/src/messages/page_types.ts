@@ -603,12 +603,16 @@ export interface JobStage {
   readonly seconds: number;
 }
 
-/** What the start spent on one function. */
+/** What the start spent on one function, or on what one line imports. */
 export interface JobStartLine {
+  /** The function, or the text for imports: `imports torch`. */
   readonly function: string;
   readonly at: JobPlace | null;
+  /** 0 for imports. */
   readonly compiles: number;
   readonly seconds: number;
+  /** Of imports: with the lines of the user's files that they run, which have rows of their own. */
+  readonly with_nested: number | null;
   readonly stages: readonly JobStage[];
   readonly saved: number | null;
 }
@@ -620,7 +624,7 @@ export interface JobStart {
   readonly stages: readonly JobStage[];
   readonly lines: readonly JobStartLine[];
   readonly more: number;
-  /** What a second start with the same caches would not do. */
+  /** What a second start with the same caches would not do: never imports. */
   readonly saved: number | null;
   readonly notes: readonly string[];
 }

@@ -313,14 +313,26 @@ export function startSection({ start }: JobPage, open: Open): Section | null {
   const { process, seconds: whole, stages, lines, more, saved, notes } = start;
   const parts = stages.map(({ stage, seconds: spent }) => `${stage} ${seconds(spent)}`).join(", ");
   const again =
-    saved === null ? "" : ` A second start with the same caches would save about ${estimate(saved)}.`;
+    saved === null
+      ? ""
+      : ` A second start with the same caches would save about ${estimate(saved)} of the compiles; it imports everything again.`;
   const rows = table<JobStartLine>(
-    "Compile time by function, longest first",
+    "Lines that import and functions that were compiled, longest first",
     [
-      { title: "Function", cell: ({ function: name }) => name },
+      { title: "What it does", cell: ({ function: name }) => name },
       { title: "Line", cell: (row) => at(row.at, open) },
-      { title: "Compiles", isNumber: true, cell: ({ compiles }) => words.number(compiles) },
+      {
+        title: "Compiles",
+        isNumber: true,
+        cell: ({ compiles }) => (compiles === 0 ? "" : words.number(compiles)),
+      },
       { title: "Time", isNumber: true, cell: ({ seconds: spent }) => seconds(spent) },
+      {
+        title: "With what it imports",
+        isNumber: true,
+        isKnown: (row) => row.with_nested !== null,
+        cell: (row) => seconds(row.with_nested),
+      },
       {
         title: "Stages",
         cell: (row) => row.stages.map(({ stage, seconds: spent }) => `${stage} ${seconds(spent)}`).join(", "),
@@ -338,7 +350,7 @@ export function startSection({ start }: JobPage, open: Open): Section | null {
     text(`${process}, which compiled for longest: ${seconds(whole)}: ${parts}.${again}`),
     createChart(startChart(start), open),
     details("start", "As a table", rows),
-    ...note(more, "function"),
+    ...note(more, "line"),
     ...(notes.length === 0 ? [] : [list(notes)]),
   ]);
 }

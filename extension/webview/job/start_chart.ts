@@ -1,4 +1,4 @@
-/** The start of a program by line: one bar a function, its stages in colors. */
+/** The start of a program by line: one bar for each line that imports and each function, its stages in colors. */
 
 import type { JobStart } from "../../src/messages/page_types";
 import { axis, type ChartSpec, legend } from "../measured/chart";
@@ -10,6 +10,11 @@ const most = 12;
 const barHeight = 26;
 const foot = 44;
 
+/** ` in 2 compiles`; empty for imports. */
+function inCompiles(compiles: number): string {
+  return compiles === 0 ? "" : ` in ${compiles} compile${compiles === 1 ? "" : "s"}`;
+}
+
 export function startChart({ lines: all, process }: JobStart): ChartSpec {
   const lines = all.filter((line) => line.seconds > 0).slice(0, most);
   const stages = stagesOf(lines);
@@ -17,14 +22,17 @@ export function startChart({ lines: all, process }: JobStart): ChartSpec {
   return {
     key: "start",
     name: "The start by line",
-    about: `Compile time of ${process} by function, ${lines.length} bars, longest first`,
+    about: `The start of ${process} by line, ${lines.length} bars, longest first`,
     isColored: true,
     height: (width, theme) => head(width, theme) + lines.length * barHeight + foot,
     items: lines.map((line, index) => ({
       key: `${line.at?.shown ?? ""} ${line.function}`,
       words: [
         lineName(line),
-        `${seconds(line.seconds)} in ${line.compiles} compile${line.compiles === 1 ? "" : "s"}`,
+        `${seconds(line.seconds)}${inCompiles(line.compiles)}`,
+        ...(line.with_nested === null || line.with_nested <= line.seconds
+          ? []
+          : [`${seconds(line.with_nested)} with what it imports`]),
         ...line.stages.map((stage) => `${stage.stage} ${seconds(stage.seconds)}`),
       ],
       place: line.at?.place ?? null,
@@ -41,7 +49,7 @@ export function startChart({ lines: all, process }: JobStart): ChartSpec {
         legend: legend(theme, width, stages).option,
         xAxis: {
           type: "value",
-          ...axis(theme, "compile time", { formatter: (value: number) => seconds(value) }),
+          ...axis(theme, "time", { formatter: (value: number) => seconds(value) }),
           nameGap: 26,
         },
         yAxis: {

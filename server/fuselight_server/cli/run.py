@@ -262,11 +262,17 @@ def _explain_nothing(ended: EndedProgram) -> None:
 def _show(report: Report) -> None:
     # Imported after the program ends, which should not wait for it.
     from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415
+    from fuselight_server.cli.formats.jobs_caches import print_start  # noqa: PLC0415
     from fuselight_server.cli.problems import report_problems  # noqa: PLC0415
     from fuselight_server.commands.recording import recording_outcome  # noqa: PLC0415
+    from fuselight_server.jobs.caches.recorded_start import recorded_start  # noqa: PLC0415
 
     outcome = recording_outcome(report)
     print_findings(outcome, standard_error())
+    start = recorded_start(report)
+    if start is not None:
+        standard_error().print("start:")
+        print_start(start, standard_error())
     print_untested(report.versions.torch)
     report_problems(outcome, "analyze")
 

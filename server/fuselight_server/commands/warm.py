@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Report
+    from fuselight.shared.report import Imports, Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.options import CommandOptions
@@ -99,6 +99,8 @@ class WarmTarget:
     restart: StartPicture | None
     findings: tuple[Finding, ...] = ()
     tried: tuple[TriedCure, ...] = ()
+    imports: Imports | None = None
+    """Of its file, timed in a process of their own: part of both starts."""
 
     @property
     def program(self) -> str:
@@ -143,12 +145,22 @@ class WarmOutcome:
         return int(any(target.state is WarmState.COMPILED_AGAIN for target in self.targets))
 
 
-async def warm(options: CommandOptions, show: Callable[[str], None], token: CancelToken) -> WarmOutcome:
-    """Start each target twice. Raises asyncio.CancelledError once the token is canceled."""
+async def warm(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    token: CancelToken,
+    *,
+    times_imports: bool = True,
+) -> WarmOutcome:
+    """Start each target twice. Raises asyncio.CancelledError once the token is canceled.
+
+    `times_imports`: whether to time the imports of each file, too, in a process of their own.
+    """
     targets: list[WarmTarget] = []
+    imports = _TimedImports(is_on=times_imports)
 
     async def start_twice(target_run: TargetRun, outcome: CheckOutcome) -> Report:
-        targets.append(await warm_target(target_run, outcome))
+        targets.append(await warm_target(target_run, outcome, imports))
         return targets[-1].report
 
     return WarmOutcome(await report_each(options, show, token, start_twice), targets)
@@ -161,17 +173,19 @@ async def check_warm(
     *,
     thresholds: Thresholds = NO_THRESHOLDS,
     default_sizes: dict[str, int] | None = None,
+    times_imports: bool = True,
 ) -> WarmOutcome:
     """Check each target, and start it twice where it runs. The findings of both are in the outcome's check.
 
-    Raises asyncio.CancelledError once the token is canceled.
+    `times_imports`: as in `warm`. Raises asyncio.CancelledError once the token is canceled.
     """
     targets: list[WarmTarget] = []
+    imports = _TimedImports(is_on=times_imports)
 
     async def check_and_start(target_run: TargetRun, outcome: CheckOutcome) -> Report:
         report = await target_run.report()
         if not report.failures:
-            targets.append(await warm_target(target_run, outcome))
+            targets.append(await warm_target(target_run, outcome, imports))
         return report
 
     outcome = WarmOutcome(
@@ -190,11 +204,28 @@ async def check_warm(
     return outcome
 
 
-async def warm_target(target_run: TargetRun, outcome: CheckOutcome) -> WarmTarget:
+@dataclass
+class _TimedImports:
+    """The imports of each file that was started, timed once."""
+
+    is_on: bool
+    by_path: dict[str, Imports] = field(default_factory=dict)
+
+
+async def warm_target(target_run: TargetRun, outcome: CheckOutcome, imports: _TimedImports) -> WarmTarget:
     """Start one target twice; twice more with each setting that may cure what the second start compiled again."""
+    path = target_run.request.target.path
     target = await start_twice(
-        target_run, target_run.token, target_run.request, outcome.sources.line, outcome.readings
+        target_run,
+        target_run.token,
+        target_run.request,
+        outcome.sources.line,
+        outcome.readings,
+        imports=imports.by_path.get(path),
+        times_imports=imports.is_on and path not in imports.by_path,
     )
+    if target.imports is not None:
+        imports.by_path[path] = target.imports
     tried = []
     for setting, value in _settings_to_try(target).items():
         again = await start_twice(
@@ -228,8 +259,12 @@ async def start_twice(
     readings: Mapping[str, Reading],
     *,
     settings: Mapping[str, bool] | None = None,
+    imports: Imports | None = None,
+    times_imports: bool = False,
 ) -> WarmTarget:
     """Start one target with an empty cache, then with what the first start left in it. `request`: the run of its text.
+
+    `imports`: those of its file, if they were timed; `times_imports`: whether the first start has them timed.
 
     `read_line`: a line of the source that runs. `readings`: the files whose ignore comments count.
     """
@@ -243,19 +278,25 @@ async def start_twice(
                 log=str(log),
                 cache=str(Path(folder) / "caches"),
                 settings=dict(settings or {}),
+                times_imports=times_imports and name == STARTS[0],
             )
             reports.append(await token.run(_start(target, asked, name)))
             if reports[-1].failures:
                 return WarmTarget(reports[-1], WarmState.FAILED, None, None, None, None)
-        return compare_starts(reports[-1], logs, read_line, readings)
+        return compare_starts(reports[-1], logs, read_line, readings, imports=imports)
 
 
 def compare_starts(
-    report: Report, logs: Sequence[Path], read_line: ReadLine, readings: Mapping[str, Reading]
+    report: Report,
+    logs: Sequence[Path],
+    read_line: ReadLine,
+    readings: Mapping[str, Reading],
+    *,
+    imports: Imports | None = None,
 ) -> WarmTarget:
-    """Compare what the two starts of a target have logged, each in a folder."""
+    """Compare what the two starts of a target have logged, each in a folder. `imports`: those of its file, if known."""
     jobs = [_job(log, name) for name, log in zip(STARTS, logs, strict=True)]
-    return _compared(report, jobs, read_line, readings)
+    return _compared(report, jobs, read_line, readings, imports)
 
 
 async def _start(target: StartedTarget, asked: LoggedStartRequest, name: str) -> Report:
@@ -273,11 +314,17 @@ def _job(log: Path, name: str) -> LoggedJob | None:
 
 
 def _compared(
-    report: Report, jobs: list[LoggedJob | None], read_line: ReadLine, readings: Mapping[str, Reading]
+    report: Report,
+    jobs: list[LoggedJob | None],
+    read_line: ReadLine,
+    readings: Mapping[str, Reading],
+    imports: Imports | None,
 ) -> WarmTarget:
     first, second = jobs
     if first is None or second is None:
         return WarmTarget(report, WarmState.NOTHING_COMPILED, None, None, None, None)
+    timed = [process.imports for process in first.processes if process.imports is not None]
+    imports = next((each for each in timed if each.is_separate), imports)
     summary = summarize(second, first, read_line=read_line)
     findings = cache_findings(
         summary, inputs="second start of a program with a shared cache", torch=report.versions.torch or ""
@@ -287,16 +334,17 @@ def _compared(
         state=_state(second, summary),
         first=summarize(first, read_line=read_line),
         second=summary,
-        start=_longest_start(first, read_line),
-        restart=_longest_start(second, read_line),
+        start=_longest_start(first, read_line, imports),
+        restart=_longest_start(second, read_line, imports),
         findings=without_ignored(tuple(findings), readings),
+        imports=imports,
     )
 
 
-def _longest_start(job: LoggedJob, read_line: ReadLine) -> StartPicture | None:
+def _longest_start(job: LoggedJob, read_line: ReadLine, imports: Imports | None) -> StartPicture | None:
     """The start of the process that compiled longest."""
-    pictures = start_pictures(job, read_line=read_line)
-    return max(pictures, key=lambda picture: picture.seconds, default=None)
+    pictures = start_pictures(job, imports, read_line=read_line)
+    return max(pictures, key=lambda picture: picture.compile_seconds, default=None)
 
 
 def _state(second: LoggedJob, summary: CacheSummary) -> WarmState:

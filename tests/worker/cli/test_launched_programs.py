@@ -91,6 +91,13 @@ def test_ranks_of_a_launcher_have_one_report_which_names_the_rank_that_failed(tm
     (job,) = read_jobs([logs])
     assert [process.rank for process in job.processes] == [0, 1], "the launcher's own process has no log"
     assert {process.environment.get("WORLD_SIZE") for process in job.processes} == {"2"}
+    for process in job.processes:
+        assert process.imports is not None
+        line = process.imports.lines[0]
+        assert (Path(line.location.path).name, line.location.line) == ("ranks.py", 4)
+        assert line.modules == ("torch",)
+        assert not process.imports.is_forked
+    assert "  ranks.py:4 imports torch: " in report
     assert not any(b"secret-word" in Path(path).read_bytes() for path in logs_in(str(logs)))
 
 
@@ -104,6 +111,11 @@ def test_processes_that_a_program_forks_and_spawns_record_themselves(tmp_path: P
     )
     assert "Job spawned, started" in report
     assert "2 processes" in report
+    own, processes = report.split("Job spawned, started")
+    assert "\n  compiles, all stages  " in own
+    assert "  spawned.py:1 imports torch: " in own, "which the program's own process has imported"
+    assert "start of" not in own
+    assert "start (process " in processes
     last = report.splitlines()[-1]
     assert last.startswith("process ")
     assert last.endswith("(number 0 of those that were spawned) failed with `LookupError: no shard 7`.")

@@ -97,7 +97,12 @@ def outcome(live: LiveWorker, tmp_path_factory: pytest.TempPathFactory) -> WarmO
         (folder / name).write_text(STUBS + text, encoding="utf-8")
     paths = tuple(folder / name for name in PROGRAMS)
     return live.do_command(
-        warm(CommandOptions(paths, python=sys.executable), lambda _text: None, CancelToken())
+        warm(
+            CommandOptions(paths, python=sys.executable),
+            lambda _text: None,
+            CancelToken(),
+            times_imports=False,
+        )
     )
 
 
@@ -169,15 +174,42 @@ def test_a_key_that_differs_in_each_process_is_named(outcome: WarmOutcome) -> No
     assert {finding.code for finding in row.findings} == {"FL921"}
 
 
-def test_a_check_with_warm_has_the_findings_of_both(outcome: WarmOutcome, live: LiveWorker) -> None:
+@pytest.fixture(scope="module")
+def checked(outcome: WarmOutcome, live: LiveWorker) -> WarmOutcome:
+    """One of the programs, checked and started twice, with its imports."""
     path = Path(target(outcome, "folded.py").report.target.path)
-    checked = live.do_command(
+    return live.do_command(
         check_warm(CommandOptions((path,), python=sys.executable), lambda _text: None, CancelToken())
     )
+
+
+def test_a_check_with_warm_has_the_findings_of_both(checked: WarmOutcome) -> None:
     assert [finding.code for finding in checked.check.findings] == ["FL922"]
     assert [row.state for row in checked.targets] == [WarmState.COMPILED_AGAIN]
     assert checked.check.reports[0].compiles
     assert checked.exit_code == 1
+
+
+def test_the_imports_of_a_start_are_timed_in_a_process_that_begins_without_torch(
+    checked: WarmOutcome,
+) -> None:
+    (row,) = checked.targets
+    assert row.imports is not None
+    assert row.imports.is_separate
+    assert row.imports.error == ""
+    path = row.report.target.path
+    lines = {line.location.line: line for line in row.imports.lines if line.location.path == path}
+    assert lines[1].modules == ("torch",)
+    assert row.start is not None
+    assert row.restart is not None
+    for picture in (row.start, row.restart):
+        assert picture.stages[0].stage is StartStage.IMPORTS
+        assert picture.stages[0].seconds == row.imports.seconds > 0.1
+        assert picture.compile_seconds == pytest.approx(picture.seconds - row.imports.seconds)
+    out = io.StringIO()
+    print_warm(checked, Terminal(out))
+    assert "folded.py:1 imports torch: " in out.getvalue()
+    assert "of the compiles and none of the imports" in out.getvalue()
 
 
 def test_the_terminal_and_the_json_show_each_target(outcome: WarmOutcome) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from fuselight.adapters.torch_api import structured_log
 from fuselight.adapters.torch_api.inductor import vector_units
+from fuselight.shared.started_processes import TRACE, process_variables
 
 _CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
@@ -21,7 +22,8 @@ def logged_compiles(log: str, cache: str) -> Iterator[None]:
     users_caches = vector_units.own_caches()
     for variable, folder in _CACHES.items():
         os.environ[variable] = os.path.join(cache, folder)
-    os.environ["TORCH_TRACE"] = log  # for processes that the program starts
+    os.environ[TRACE] = log
+    os.environ.update(process_variables(os.environ, log))  # for processes that the program starts
     structured_log.record_to(log)
     with vector_units.tested_in(users_caches):
         try:

@@ -43,6 +43,8 @@ from fuselight.shared.report.forecast import CallChange as CallChange
 from fuselight.shared.report.forecast import ChangeKind as ChangeKind
 from fuselight.shared.report.forecast import Forecast as Forecast
 from fuselight.shared.report.forecast import FrameForecast as FrameForecast
+from fuselight.shared.report.imports import ImportLine as ImportLine
+from fuselight.shared.report.imports import Imports as Imports
 from fuselight.shared.report.kernels import CudagraphSkip as CudagraphSkip
 from fuselight.shared.report.kernels import FusedOperator as FusedOperator
 from fuselight.shared.report.kernels import GeneratedGraph as GeneratedGraph
@@ -306,6 +308,8 @@ class Report:
     """The lines that call torch.compile with `dynamic=False`."""
     recorded: tuple[Recorded, ...] = ()
     """`fuselight run` only: inputs for later runs."""
+    imports: Imports | None = None
+    """`fuselight run` only: what the program imported before its first compile."""
     target_device: Device | None = None
     """Tier kernels: the device that the kernels were generated for."""
     generated: tuple[GeneratedGraph, ...] = ()

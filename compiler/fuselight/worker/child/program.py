@@ -2,9 +2,9 @@
 
 Invariant: the program cannot detect it, but for variables that the processes it starts need. argv, `sys.path[0]`,
 `__main__`, streams, exit code and fatal signal are those of a plain run, its own backend compiles, and none of our code
-runs outside of a compile, of a fork, and of the moment when a module gets or loses a hook, no thread and no signal
-handler either. The recorder starts when torch's compiler is first imported. The report is replaced after each compile,
-so that it exists however the program ends.
+runs outside of a compile, of a fork, of an import before the first compile, and of the moment when a module gets or
+loses a hook, no thread and no signal handler either. The recorder starts when torch's compiler is first imported. The
+report is replaced after each compile, so that it exists however the program ends.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.adapters.environment import environment, versions
+from fuselight.shared import import_times
+from fuselight.shared.codec import decode
 from fuselight.shared.import_hooks import AfterImport
 from fuselight.shared.incremental_json import GrowingJson
 from fuselight.shared.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
 from fuselight.shared.report import (
     Call,
     Failure,
+    Imports,
     Inputs,
     Location,
     Problem,
@@ -88,7 +91,7 @@ def _run(program: Sequence[str], session: _Session) -> int:
             sys.path.insert(0, os.getcwd())
             runpy.run_module(program[1], run_name="__main__", alter_sys=True)
         else:
-            _run_script(program)
+            run_script(program)
     except SystemExit:
         raise  # the interpreter's own way to the exit code
     except KeyboardInterrupt as error:
@@ -109,7 +112,8 @@ def _end_by_interrupt(error: BaseException) -> int:
     return 130
 
 
-def _run_script(program: Sequence[str]) -> None:
+def run_script(program: Sequence[str]) -> None:
+    """Run a script as `python SCRIPT ARGS` does. Raises what it raises."""
     script = program[0]
     sys.argv = list(program)
     if not os.path.exists(script):
@@ -171,6 +175,8 @@ class _Session:
         self._constructors = ConstructorCalls(self._roots)
         self._json = GrowingJson()
         self._versions: Versions | None = None
+        self._times = import_times.install()
+        self._imports: Imports | None = None
         self._finders = (
             AfterImport("torch", self._listen, contextlib.nullcontext if started is None else started.hidden),
             AfterImport("torch._dynamo", self._enter),
@@ -178,6 +184,7 @@ class _Session:
 
     def __enter__(self) -> _Session:  # noqa: PYI034 - `Self` is younger than Python 3.10
         sys.meta_path[:0] = self._finders
+        self._times.begin_program()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -185,16 +192,18 @@ class _Session:
 
     def _listen(self) -> None:
         """Record constructor calls: torch has just been imported."""
-        self._constructors.listen()
-        if self._started is not None:
-            self._started.record_import()
+        with self._times.paused():
+            self._constructors.listen()
+            if self._started is not None:
+                self._started.record_import()
 
     def _enter(self) -> None:
         """Start recording: torch's compiler has just been imported."""
         if os.getpid() != self._pid:
             return  # a process that the program forked writes its own log
         try:
-            from fuselight.capture.dynamo import Recorder  # noqa: PLC0415 - torch, which has been imported by now
+            with self._times.paused():
+                from fuselight.capture.dynamo import Recorder  # noqa: PLC0415 - torch, which was imported by now
 
             recorder = Recorder(roots=self._roots, on_call=self._called, on_compiled=self._write)
             recorder.__enter__()  # stays active until the process ends
@@ -217,6 +226,8 @@ class _Session:
         """Record the inputs of a call that is being compiled."""
         if os.getpid() != self._pid:
             return
+        if self._imports is None:
+            self._note_imports()
         if is_resumed(code) or len(self._calls) >= MOST_CALLS:
             return
         if not run_failures.is_shown(code.co_filename, self._roots):
@@ -225,6 +236,12 @@ class _Session:
         caller = _caller(code, self._roots)
         self._calls.append(Call(len(self._calls), text, caller))
         self._recorded.setdefault(Recorded(_absolute(code.co_filename), target, code.co_firstlineno, text))
+
+    def _note_imports(self) -> None:
+        """Keep what the program has imported: it begins to compile, or has ended."""
+        data = self._times.finish()
+        if data is not None:
+            self._imports = decode(Imports, data)
 
     def _write(self) -> None:
         """Replace the report. Dynamo compiles one frame at a time, so writes do not race."""
@@ -259,6 +276,7 @@ class _Session:
             problems=tuple(self._problems),
             roots=self._roots,
             recorded=tuple(self._recorded),
+            imports=self._imports,
         )
         if self._recorder is None:
             return report

@@ -43,9 +43,11 @@ class StartedProcesses:
             os.environ.setdefault(TRACE, self._folder)
 
     def record_import(self) -> None:
-        """Have a fork that imports torch itself record more; the program's own process does not need it."""
+        """Have a fork that imports torch itself record more, and the program's own process if it writes a log."""
         with contextlib.suppress(Exception):  # here, since a fork should import as little as possible
-            importlib.import_module("fuselight.adapters.torch_api.dynamo.trace_logs")
+            trace_logs = importlib.import_module("fuselight.adapters.torch_api.dynamo.trace_logs")
+            if not self._hides_trace:  # the user has torch write a log of the program's own process, too
+                trace_logs.record_more()
         if os.getpid() != self._pid:
             self._record_fork()
 

@@ -128,8 +128,9 @@ def _live(state: RunState) -> None:
 
 
 def _logged_start(state: RunState) -> None:
-    from fuselight.worker.child.logged_start import LoggedStart  # noqa: PLC0415 - as this module says
+    from fuselight.worker.child.logged_start import LoggedStart, record_imports  # noqa: PLC0415 - as this module says
 
+    record_imports(state)
     run_target(state, LoggedStart())
 
 

@@ -14,7 +14,7 @@ import sys
 
 def record_after_torch():
     # type: () -> None
-    """Have the process record itself once torch is imported."""
+    """Time the imports of the process, and have it record itself once torch is imported."""
     if sys.version_info < (3, 10) or "FUSELIGHT_RUN" not in os.environ:
         return
     here = os.path.dirname(os.path.abspath(__file__))
@@ -25,18 +25,23 @@ def record_after_torch():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.enter_as_guest()
+    from fuselight.shared import import_times
     from fuselight.shared.import_hooks import AfterImport
 
+    import_times.install()
     sys.meta_path.insert(0, AfterImport("torch", record))
 
 
 def record():
     # type: () -> None
     """Add to torch's log what it leaves out by itself. The program goes on if that fails."""
-    try:
-        from fuselight.adapters.torch_api.dynamo.trace_logs import record_more
+    from fuselight.shared import import_times
 
-        record_more()
+    try:
+        with import_times.install().paused():
+            from fuselight.adapters.torch_api.dynamo.trace_logs import record_more
+
+            record_more()
     except Exception:  # noqa: BLE001, S110 - a release of torch without these names: its log has less
         pass
 

@@ -72,7 +72,7 @@ async def _open_trace(session: AgentSession, arguments: dict[str, Any], caller: 
 
 def _job(job: OpenedJob, arguments: dict[str, Any]) -> dict[str, Any]:
     part = part_of(sorted(job.findings, key=rank), arguments["offset"], arguments["limit"])
-    seconds = sum(start.seconds for start in job.starts)
+    seconds = sum(start.compile_seconds for start in job.starts)
     return {
         "name": job.name,
         "processes": len(job.processes),
@@ -232,7 +232,7 @@ async def _explain_cache_miss(session: AgentSession, arguments: dict[str, Any], 
         from fuselight_server.commands.warm import warm  # noqa: PLC0415 - with LibCST
 
         options = session.options(paths, arguments["targets"], seconds=600.0, memory_mb=16384)
-        return _missed_in_starts(await warm(options, show, token))
+        return _missed_in_starts(await warm(options, show, token, times_imports=False))
 
     return await session.works.do("explain_cache_miss", start_twice, arguments["wait_seconds"], caller)
 

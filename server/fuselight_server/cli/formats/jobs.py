@@ -98,7 +98,7 @@ def print_jobs(jobs: Sequence[OpenedJob], stream: FindingStream, terminal: Termi
             terminal.print("caches:")
             print_caches(job.caches, terminal, locate=job.files.location)
         if job.starts:
-            slowest = max(job.starts, key=lambda picture: picture.seconds)
+            slowest = max(job.starts, key=lambda picture: picture.compile_seconds)
             labels = {process.log.file: process.label for process in job.processes}
             label = labels.get(slowest.file, Path(slowest.file).name)
             terminal.print("start:" if len(job.starts) == 1 else f"slowest start ({label}):")

@@ -16,7 +16,8 @@ from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.warm import WarmState
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.jobs.caches.findings import cure_text
-from fuselight_server.jobs.caches.words import CACHE_NAMES, STAGE_NAMES, STATE_NAMES, sentence
+from fuselight_server.jobs.caches.starts import shown_lines
+from fuselight_server.jobs.caches.words import CACHE_NAMES, STAGE_NAMES, STATE_NAMES, sentence, work_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Location
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.warm import TriedCure, WarmOutcome, WarmTarget
-    from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CacheSummary, StartPicture
+    from fuselight_server.jobs.caches.model import (
+        CacheCause,
+        CacheResult,
+        CacheSummary,
+        LineStart,
+        StartPicture,
+    )
 
 _BAR = 24
 _MOST_RESULTS = 20
@@ -113,24 +120,37 @@ def _place(location: Location | None, locate: Callable[[Location], Location]) ->
 def print_start(
     picture: StartPicture, terminal: Terminal, *, locate: Callable[[Location], Location] = _as_logged
 ) -> None:
-    """The stages of a start with bars, then the functions that took most of it."""
+    """The stages of a start with bars, what a second start saves, then the lines that took most of it."""
     longest = max((part.seconds for part in picture.stages), default=0.0)
     width = max((len(STAGE_NAMES[part.stage]) for part in picture.stages), default=0)
     for part in picture.stages:
         bar = "#" * max(1, round(_BAR * part.seconds / longest)) if longest else ""
         terminal.print(f"  {STAGE_NAMES[part.stage]:<{width}}  {format_time(part.seconds * 1e6):>8}  {bar}")
-    for line in picture.lines[:_MOST_LINES]:
-        saved = line.saved_by_second_start
-        again = f", of which a second start saves {format_estimate(saved * 1e6)}" if saved else ""
-        count = format_count(line.compiles, "compile")
-        function = f" {line.function}" if line.function else ""
-        terminal.print(
-            f"  {_place(line.location, locate)}{function}: {format_time(line.seconds * 1e6)} in {count}{again}"
-        )
-    if len(picture.lines) > _MOST_LINES:
-        terminal.print(f"  and {format_count(len(picture.lines) - _MOST_LINES, 'function')} more")
+    if picture.saved_by_second_start and picture.is_import_known:
+        saved = format_estimate(picture.saved_by_second_start * 1e6)
+        terminal.print(f"  a second start saves {saved} of the compiles and none of the imports")
+    lines = shown_lines(picture)
+    for line in lines[:_MOST_LINES]:
+        name = work_text(line)
+        # All imports of no line need no place: their text says so.
+        place = "" if line.is_import and line.location is None else _place(line.location, locate)
+        terminal.print(f"  {' '.join(filter(None, (place, name)))}: {_time_of(line)}")
+    if len(lines) > _MOST_LINES:
+        terminal.print(f"  and {format_count(len(lines) - _MOST_LINES, 'line')} more")
     for note in picture.notes:
         terminal.print(f"  note: {note}")
+
+
+def _time_of(line: LineStart) -> str:
+    """How long a line took in the start, and what a second start saves of it."""
+    seconds = format_time(line.seconds * 1e6)
+    if line.is_import:
+        nested = line.with_nested or 0.0
+        with_nested = f" ({format_time(nested * 1e6)} with what it imports)" if nested > line.seconds else ""
+        return f"{seconds}{with_nested}"
+    saved = line.saved_by_second_start
+    again = f", of which a second start saves {format_estimate(saved * 1e6)}" if saved else ""
+    return f"{seconds} in {format_count(line.compiles, 'compile')}{again}"
 
 
 def print_warm(outcome: WarmOutcome, terminal: Terminal) -> None:
@@ -145,7 +165,9 @@ def print_warm(outcome: WarmOutcome, terminal: Terminal) -> None:
             terminal.print()
             continue
         if target.start is not None and target.restart is not None:
-            first, second = (format_time(picture.seconds * 1e6) for picture in (target.start, target.restart))
+            first, second = (
+                format_time(picture.compile_seconds * 1e6) for picture in (target.start, target.restart)
+            )
             terminal.print(f"  compile time: {first} in the first start, {second} in the second")
             print_start(target.start, terminal)
         if target.second is not None:

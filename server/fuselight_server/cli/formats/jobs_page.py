@@ -31,7 +31,8 @@ from fuselight_server.explain.benchmarks.html_parts import (
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.explain.kernels.shares import places_of
 from fuselight_server.jobs.caches.findings import cure_text
-from fuselight_server.jobs.caches.words import CACHE_NAMES, STATE_NAMES, sentence
+from fuselight_server.jobs.caches.starts import shown_lines
+from fuselight_server.jobs.caches.words import CACHE_NAMES, STAGE_NAMES, STATE_NAMES, sentence, work_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 _MOST_LOOKUPS = 2_000
 """Lookups in caches that are listed."""
+_MOST_LINES = 200
+"""Lines of a start that are listed."""
 _CHARTS = 4
 """Processes whose flame chart is drawn."""
 _WIDTH, _ROW = 1160, 18
@@ -71,6 +74,7 @@ def jobs_as_page(jobs: Sequence[OpenedJob]) -> str:
         *(_details(job) for job in jobs),
         *(_compiles(job) for job in jobs),
         *(_caches(job) for job in jobs),
+        *(_start(job) for job in jobs),
         *(_charts(job) for job in jobs),
         *(_kernels(job) for job in jobs),
         _processes(jobs),
@@ -211,6 +215,46 @@ def _cache_line(job: OpenedJob, row: CacheResult) -> TableLine:
 
 def _seconds_cell(seconds: float | None) -> TableCell:
     return number_cell(seconds, format_estimate(seconds * 1e6)) if seconds else TableCell("")
+
+
+def _start(job: OpenedJob) -> str:
+    """The start of the process that compiled for longest: its stages, then its lines."""
+    start = max(job.starts, key=lambda picture: picture.compile_seconds, default=None)
+    if start is None or not start.seconds:
+        return ""
+    labels = {process.log.file: process.label for process in job.processes}
+    stages = [
+        TableLine((TableCell(STAGE_NAMES[part.stage]), _exact_cell(part.seconds))) for part in start.stages
+    ]
+    rows = shown_lines(start)
+    lines = [
+        TableLine(
+            (
+                TableCell(_line(job.files.location(row.location)) if row.location is not None else ""),
+                TableCell(work_text(row) or "outside of compiles"),
+                number_cell(row.compiles) if row.compiles else TableCell(""),
+                _exact_cell(row.seconds),
+                _exact_cell(row.with_nested or row.seconds),
+                _seconds_cell(row.saved_by_second_start),
+            )
+        )
+        for row in rows[:_MOST_LINES]
+    ]
+    left = len(rows) - len(lines)
+    notes = [f"<p>{html_text(note)}</p>" for note in start.notes]
+    notes += [f"<p>{left:,} more lines are not listed.</p>"] if left > 0 else []
+    names = ("line", "what it does", "compiles", "time", "with what it imports", "a second start saves")
+    columns, filled = filled_columns(names, lines)
+    return html_section(
+        f"Start of {job.name}, {labels.get(start.file, start.file)}",
+        html_table("Stages, each second once", ("stage", "time"), stages),
+        html_table("Lines that import, and functions by compile time", columns, filled),
+        *notes,
+    )
+
+
+def _exact_cell(seconds: float) -> TableCell:
+    return number_cell(seconds, format_time(seconds * 1e6))
 
 
 def _charts(job: OpenedJob) -> str:

@@ -182,12 +182,16 @@ class JobStage:
 
 @dataclass(frozen=True)
 class JobStartLine:
-    """What the start spent on one function."""
+    """What the start spent on one function, or on what one line imports."""
 
     function: str
+    """The function, or the text for imports: `imports torch`."""
     at: JobPlace | None
     compiles: int
+    """0 for imports."""
     seconds: float
+    with_nested: float | None
+    """Of imports: with the lines of the user's files that they run, which have rows of their own."""
     stages: tuple[JobStage, ...]
     saved: float | None
 
@@ -202,7 +206,7 @@ class JobStart:
     lines: tuple[JobStartLine, ...]
     more: int
     saved: float | None
-    """What a second start with the same caches would not do."""
+    """What a second start with the same caches would not do: never imports."""
     notes: tuple[str, ...]
 
 

@@ -31,6 +31,8 @@ from fuselight_server.editor.presenters.job_page_types import (
 )
 from fuselight_server.explain.benchmarks.page_types import MachineFact, PagePlace
 from fuselight_server.jobs.caches.findings import cure_text
+from fuselight_server.jobs.caches.starts import shown_lines
+from fuselight_server.jobs.caches.words import work_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -276,14 +278,15 @@ def start_section(starts: Sequence[StartPicture], opened: OpenedJob, view: JobVi
     timed = [start for start in starts if start.seconds > 0]
     if not timed:
         return None
-    start = max(timed, key=lambda start: start.seconds)
+    start = max(timed, key=lambda start: start.compile_seconds)
+    lines = shown_lines(start)
     labels = {process.log.file: process.label for process in opened.processes}
     return JobStart(
         process=labels.get(start.file, start.file),
         seconds=start.seconds,
         stages=_stages(start.stages),
-        lines=tuple(_start_line(line, view) for line in start.lines[:MOST_LINES]),
-        more=max(len(start.lines) - MOST_LINES, 0),
+        lines=tuple(_start_line(line, view) for line in lines[:MOST_LINES]),
+        more=max(len(lines) - MOST_LINES, 0),
         saved=start.saved_by_second_start,
         notes=start.notes,
     )
@@ -291,10 +294,11 @@ def start_section(starts: Sequence[StartPicture], opened: OpenedJob, view: JobVi
 
 def _start_line(line: LineStart, view: JobView) -> JobStartLine:
     return JobStartLine(
-        function=line.function or "outside of compiles",
+        function=work_text(line) or "outside of compiles",
         at=view.logged(line.location),
         compiles=line.compiles,
         seconds=line.seconds,
+        with_nested=line.with_nested,
         stages=_stages(line.stages),
         saved=line.saved_by_second_start,
     )

@@ -222,7 +222,9 @@ class StartStage(Enum):
     """A part of a program's start, in the order in which a compile passes them."""
 
     IMPORTS = "imports"
-    """Before the first compile: imports, and what the program does itself."""
+    """Of Python modules, before the first compile."""
+    PROGRAM = "code_before_first_compile"
+    """What else the program does before it: reads data, builds models."""
     TRACING = "tracing"
     """Dynamo: bytecode to graph, guards."""
     AOTAUTOGRAD = "aotautograd"
@@ -238,6 +240,8 @@ class StartStage(Enum):
     """Keys, lookups, reading and writing of caches."""
     OTHER = "other"
     """Phases of the compiler that Fuselight does not know."""
+    COMPILES = "compiles"
+    """All stages of compiles, where no log divides them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,21 +254,32 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True)
 class LineStart:
-    """What the start spent on the compiles of one function."""
+    """What the start spent on the compiles of one function, or on what one line imports."""
 
     location: Location | None
-    """The function's `def`, or its first decorator where the source is not known; None for phases of no compile."""
+    """The function's `def`, or its first decorator where the source is not known, or the line that imports; None for
+    phases of no compile, and for imports of no line of the user's."""
     function: str | None
     compiles: int
     stages: tuple[StageTime, ...]
     """Those with time, in the order of `StartStage`."""
     saved_by_second_start: float | None
     """Estimate, seconds; None if the log has no record of the caches."""
+    modules: tuple[str, ...] = ()
+    """Of a line that imports: the slowest modules; empty for a function, and for imports of no line."""
+    module_count: int = 0
+    with_nested: float | None = None
+    """Of a line that imports: seconds with the lines of the user's modules that it imports, which are listed, too."""
 
     @property
     def seconds(self) -> float:
         """All stages together."""
         return sum(part.seconds for part in self.stages)
+
+    @property
+    def is_import(self) -> bool:
+        """Whether it is a line that imports, or all imports of no line."""
+        return any(part.stage is StartStage.IMPORTS for part in self.stages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,11 +289,11 @@ class StartPicture:
     file: str
     rank: int | None
     is_import_known: bool
-    """Whether the imports are part of it: most logs begin with the first compile."""
+    """Whether the imports are part of it: a log begins with the first compile unless Fuselight started the process."""
     stages: tuple[StageTime, ...]
     """Totals of those with time, in the order of `StartStage`."""
     lines: tuple[LineStart, ...]
-    """Functions, the most expensive first."""
+    """Functions and lines that import, the most expensive first."""
     saved_by_second_start: float | None
     """Estimate, seconds, of what a second start with the same caches would not do; None if the logs do not show it."""
     notes: tuple[str, ...] = ()
@@ -287,3 +302,9 @@ class StartPicture:
     def seconds(self) -> float:
         """All stages together; what the program did between its compiles is not part of it."""
         return sum(part.seconds for part in self.stages)
+
+    @property
+    def compile_seconds(self) -> float:
+        """The stages of compiles: without what was before the first one."""
+        before = {StartStage.IMPORTS, StartStage.PROGRAM}
+        return sum(part.seconds for part in self.stages if part.stage not in before)

@@ -1,4 +1,4 @@
-"""The start of each process of a job: where the time of its compiles went, by stage and by function.
+"""The start of each process of a job: where the time of its imports and compiles went, by stage and by line.
 
 Invariant: a second counts once, for the innermost phase that torch recorded.
 """
@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from fuselight_server.base.formatting import format_count
 from fuselight_server.jobs.caches.def_lines import shown_function, shown_place
 from fuselight_server.jobs.caches.lookups import lookups_of
 from fuselight_server.jobs.caches.losses import Losses
@@ -18,6 +19,7 @@ from fuselight_server.jobs.trace_log.model import CacheName, CacheState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from fuselight.shared.report import Imports
     from fuselight_server.jobs.caches.def_lines import ReadLine
     from fuselight_server.jobs.trace_log.model import (
         CompileId,
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     )
 
 _Times = dict[StartStage, float]
+_SMALLEST_PART = 0.02
+_MOST_OVERLAP = 1.02
+_SHORTEST_OVERLAP = 0.005
 _STAGES = (
     (
         StartStage.CACHES,
@@ -85,40 +90,61 @@ def stage_of(name: str) -> StartStage | None:
 
 
 def start_pictures(
-    job: LoggedJob, started: Mapping[str, float] | None = None, *, read_line: ReadLine | None = None
+    job: LoggedJob, imports: Imports | None = None, *, read_line: ReadLine | None = None
 ) -> tuple[StartPicture, ...]:
     """The start of each process that compiled something, rank 0 first.
 
-    `started`: when a process began, seconds since the epoch, by its log, where it is known. `read_line` reads a line of
-    the source that the job ran, where it is available.
+    `imports`: those of a job of one process whose log has none. `read_line` reads a line of the source that the job
+    ran, where it is available.
     """
+    processes = list(job.processes)
+    others = imports if len(processes) == 1 else None
     return tuple(
-        _picture(process, (started or {}).get(process.file), read_line)
-        for process in job.processes
-        if process.phases
+        _picture(process, process.imports or others, read_line) for process in processes if process.phases
     )
 
 
-def _picture(process: ProcessLog, started: float | None, read_line: ReadLine | None) -> StartPicture:
+def _picture(process: ProcessLog, imports: Imports | None, read_line: ReadLine | None) -> StartPicture:
     times = _times_by_compile(process)
-    before = None if started is None else max(0.0, process.phases[0].start - started)
     totals: _Times = defaultdict(float)
-    if before is not None:
-        totals[StartStage.IMPORTS] = before
+    if imports is not None:
+        totals[StartStage.IMPORTS] = imports.seconds
+        if not imports.is_separate:
+            totals[StartStage.PROGRAM] = max(0.0, imports.until_compile - imports.seconds)
     for stages in times.values():
         for stage, seconds in stages.items():
             totals[stage] += seconds
-    lines = tuple(sorted(_lines(process, times, read_line), key=lambda line: -line.seconds))
+    lines = [*_lines(process, times, read_line), *import_lines(imports)]
     saved = [line.saved_by_second_start for line in lines if line.saved_by_second_start is not None]
     return StartPicture(
         file=process.file,
         rank=process.rank,
-        is_import_known=before is not None,
+        is_import_known=imports is not None,
         stages=_ordered(totals),
-        lines=lines,
+        lines=tuple(sorted(lines, key=lambda line: -line.seconds)),
         saved_by_second_start=sum(saved) if saved else None,
-        notes=tuple(_notes(process, is_import_known=before is not None)),
+        notes=(*import_notes(imports), *_notes(process)),
     )
+
+
+def import_lines(imports: Imports | None) -> Iterator[LineStart]:
+    """The lines that import, and the imports of no line of the user's."""
+    if imports is None:
+        return
+    for line in imports.lines:
+        yield LineStart(
+            location=line.location,
+            function=None,
+            compiles=0,
+            stages=(StageTime(StartStage.IMPORTS, line.own_seconds),),
+            saved_by_second_start=None,
+            modules=line.modules,
+            module_count=line.module_count,
+            with_nested=line.seconds,
+        )
+    if imports.outside_seconds > 0:
+        stages = (StageTime(StartStage.IMPORTS, imports.outside_seconds),)
+        yield LineStart(None, None, 0, stages, None)
 
 
 def _times_by_compile(process: ProcessLog) -> dict[CompileId | None, _Times]:
@@ -200,9 +226,41 @@ def _saved(process: ProcessLog) -> dict[CompileId, float]:
     return saved
 
 
-def _notes(process: ProcessLog, *, is_import_known: bool) -> Iterable[str]:
-    if not is_import_known:
-        yield "The log begins with the first compile: the time of imports is not in it."
+def shown_lines(picture: StartPicture) -> tuple[LineStart, ...]:
+    """The lines without imports that take no time, next to all that the process imports."""
+    imports = sum(line.seconds for line in picture.lines if line.is_import)
+    return tuple(
+        line
+        for line in picture.lines
+        if not line.is_import or max(line.seconds, line.with_nested or 0.0) >= imports * _SMALLEST_PART
+    )
+
+
+def import_notes(imports: Imports | None) -> Iterator[str]:
+    """What is to be known of the time of imports."""
+    if imports is None:
+        yield (
+            "The log begins with the first compile: the time of imports is not in it. "
+            "`fuselight run` records it where it starts the program."
+        )
+        return
+    if imports.is_separate:
+        yield (
+            "The imports were timed in a process of their own, whose files were in memory: "
+            "the first start after a boot takes longer."
+        )
+    if imports.error:
+        yield f"The process that timed the imports ended before the first compile: {imports.error}"
+    if imports.is_forked:
+        yield "The process is a fork: what its parent process imported is not part of its start."
+    if imports.more_lines:
+        yield f"Only the first {format_count(len(imports.lines), 'line')} that import are listed."
+    each = sum(line.own_seconds for line in imports.lines) + imports.outside_seconds
+    if each > imports.seconds * _MOST_OVERLAP + _SHORTEST_OVERLAP:
+        yield "Several threads imported at the same time: the lines add up to more than the imports took."
+
+
+def _notes(process: ProcessLog) -> Iterable[str]:
     if any(phase.end is None for phase in process.phases):
         yield "The log ends inside a compile: the time of its last phases ends with the log."
     if process.not_kept:

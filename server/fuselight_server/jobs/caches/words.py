@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.formatting import format_count
 from fuselight_server.jobs.caches.model import StartStage
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState
+
+if TYPE_CHECKING:
+    from fuselight_server.jobs.caches.model import LineStart
 
 CACHE_NAMES = {
     CacheName.FX_GRAPH: "FX graph cache",
@@ -23,6 +29,7 @@ STATE_NAMES = {
 }
 STAGE_NAMES = {
     StartStage.IMPORTS: "imports",
+    StartStage.PROGRAM: "code before first compile",
     StartStage.TRACING: "tracing (Dynamo)",
     StartStage.AOTAUTOGRAD: "AOTAutograd",
     StartStage.CODE_GENERATION: "code generation (Inductor)",
@@ -31,6 +38,7 @@ STAGE_NAMES = {
     StartStage.CUDA_GRAPHS: "recording CUDA graphs",
     StartStage.CACHES: "caches",
     StartStage.OTHER: "other phases",
+    StartStage.COMPILES: "compiles, all stages",
 }
 
 
@@ -40,3 +48,16 @@ def sentence(text: str) -> str:
     is_plain = first.isalpha()
     capital = text[:1].upper() + text[1:] if is_plain else text
     return capital if capital.endswith((".", "!", "?")) else f"{capital}."
+
+
+def work_text(line: LineStart) -> str:
+    """What a line did in the start: the compiled function, or what is imported. Empty if neither is known."""
+    return import_text(line) if line.is_import else line.function or ""
+
+
+def import_text(line: LineStart) -> str:
+    """`imports torch`, `imports transformers and 3 more`; of no line `imports outside of your files`."""
+    if not line.modules:
+        return "imports outside of your files"
+    more = line.module_count - 1
+    return f"imports {line.modules[0]}" + (f" and {format_count(more, 'module')} more" if more > 0 else "")

@@ -28,6 +28,8 @@ def read_evidence(processes: Iterable[ProcessLog], texts: LogTexts) -> dict[str,
     for process in processes:
         for compiled in process.compiles:
             _add_compile(compiled, texts, out)
+        for line in process.imports.lines if process.imports is not None else ():
+            out.setdefault(line.location.path, SourceEvidence())
     return out
 
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fuselight.shared import environment_record
+from fuselight.shared import environment_record, import_times
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.attempts import OpenCompiles
 from fuselight_server.jobs.trace_log.budget import ProcessBudget
@@ -35,6 +35,7 @@ from fuselight_server.jobs.trace_log.timeline import Timeline
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fuselight.shared.report import Imports
     from fuselight_server.jobs.trace_log.attempts import OpenAttempt
     from fuselight_server.jobs.trace_log.budget import MemoryBudget
     from fuselight_server.jobs.trace_log.heads import RecordHead
@@ -70,6 +71,7 @@ _HANDLERS = {
     "bwd_compilation_metrics": "_add_metrics",
     "fx_graph_runnable": "_add_program",
     environment_record.RECORD: "_add_environment",
+    import_times.RECORD: "_add_imports",
     **dict.fromkeys(_GRAPHS, "_add_graph"),
 }
 """Which method takes in a record of a name."""
@@ -120,6 +122,7 @@ class ProcessAssembly:
         self._loose_events: list[CacheEvent] = []
         self._version: str | None = None
         self._environment: dict[str, str] = {}
+        self._imports: Imports | None = None
         self._kinds: collections.Counter[str] = collections.Counter()
         self._unknown: collections.Counter[str] = collections.Counter()
         self._records = self._bad = 0
@@ -294,6 +297,11 @@ class ProcessAssembly:
     def _add_environment(self, entry: RecordEntry) -> None:
         self._environment |= environment_record.allowed_variables(facts.mapping(json.loads(entry.text)))
 
+    def _add_imports(self, entry: RecordEntry) -> None:
+        imports = facts.read_imports(entry.text)
+        if self._budget.keeps("imports", entry.raw.payload_length):
+            self._imports = imports
+
     def log(self, *, is_complete: bool) -> ProcessLog:
         """Everything that was read up to now."""
         return ProcessLog(
@@ -309,6 +317,7 @@ class ProcessAssembly:
             phases=self._timeline.phases(),
             cache_events=tuple(self._loose_events),
             environment=dict(self._environment),
+            imports=self._imports,
             records=self._records,
             kinds=dict(self._kinds),
             unknown=dict(self._unknown),

@@ -7,12 +7,14 @@ unpickles nothing.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight.shared.report import Location
+from fuselight.shared.codec import DecodeError, decode
+from fuselight.shared.report import Imports, Location
 from fuselight_server.jobs.trace_log.break_ids import read_registered_reasons
 from fuselight_server.jobs.trace_log.model import (
     CacheComponent,
@@ -165,6 +167,19 @@ def read_printed_stack(text: str) -> LogStack:
         )
         for match in _ends(list(_PRINTED_FRAME.finditer(text)))
     )
+
+
+def read_imports(text: str) -> Imports:
+    """What a process imported, as Fuselight recorded it."""
+    try:
+        imports = decode(Imports, json.loads(text))
+    except DecodeError as error:
+        raise BadRecordError(f"imports: {error}") from error
+    times = [imports.began, imports.until_compile, imports.seconds, imports.outside_seconds]
+    times += [seconds for line in imports.lines for seconds in (line.seconds, line.own_seconds)]
+    if not all(math.isfinite(seconds) and seconds >= 0 for seconds in times):
+        raise BadRecordError("imports: a time is not a number of seconds")
+    return imports
 
 
 def read_recompile_reasons(text: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from fuselight.shared.report import Location
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from fuselight.shared.report import Imports
     from fuselight.shared.torch_texts import Reason
 
 
@@ -429,6 +430,8 @@ class ProcessLog:
     """All, in order; those of a compile are in the compile, too."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that change what torch compiles, from `environment_record.ALLOWED`; no other variable is kept."""
+    imports: Imports | None = None
+    """What it imported before its first compile, if `fuselight run` or `fuselight warm` has started it."""
     records: int = 0
     kinds: Mapping[str, int] = field(default_factory=dict)
     """Number of records by name."""

@@ -11,20 +11,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from fuselight.adapters.torch_api import structured_log
+from fuselight.shared import import_times
 from fuselight.shared.environment_record import RECORD, allowed_variables
 
 _KEY_LOGGER = "torch._functorch._aot_autograd.autograd_cache"
+_OF_COMPILES = ("frame_id", "compiled_autograd_id", "chromium_event", "dynamo_start")
 
 
 def record_more() -> None:
-    """Record the factors of AOTAutograd's cache keys, and the variables of this process in its log.
+    """Record the factors of AOTAutograd's cache keys, and the variables and imports of this process in its log.
 
     A fork of a process that does so already goes on with it.
     """
     handler = _trace_handler()
-    if handler is None or any(isinstance(known, _EnvironmentRecord) for known in handler.filters):
+    if handler is None or any(isinstance(known, _ProcessRecords) for known in handler.filters):
         return
-    handler.addFilter(_EnvironmentRecord())
+    handler.addFilter(_ProcessRecords())
     record_key_factors(logging.getLogger(_KEY_LOGGER))
 
 
@@ -53,22 +55,62 @@ def record_key_factors(logger: logging.Logger) -> None:
     logger.addFilter(is_printed)
 
 
-class _EnvironmentRecord(logging.Filter):
-    """Writes the variables of a process immediately before the first record of its log."""
+def record_imports(imports: Mapping[str, object]) -> None:
+    """Record imports that another process has timed: `report.Imports` as JSON values."""
+    handler = _trace_handler()
+    if handler is not None:
+        handler.addFilter(_ImportsRecord(imports))
+
+
+class _ProcessRecords(logging.Filter):
+    """Writes the variables of a process before the first record of its log, its imports before its first compile."""
 
     def __init__(self) -> None:
         super().__init__()
         self._process: int | None = None
+        self._timed: int | None = None
 
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - logging's signature
-        handler = _trace_handler()
-        if self._process != os.getpid() and handler is not None and handler.root_dir is not None:
-            self._process = os.getpid()
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Write what is due, and let the record pass."""
+        handler, process = _trace_handler(), os.getpid()
+        if handler is None or handler.root_dir is None:
+            return True
+        if self._process != process:
+            self._process = process
             _write_artifact(RECORD, allowed_variables(os.environ))
+        if self._timed != process and _is_of_compile(record):
+            self._timed = process
+            times = import_times.active()
+            imports = None if times is None else times.finish()
+            if imports is not None:
+                _write_artifact(import_times.RECORD, imports)
         return True
 
 
-def _write_artifact(name: str, values: Mapping[str, str]) -> None:
+class _ImportsRecord(logging.Filter):
+    """Writes imports before the first record of the log of this process."""
+
+    def __init__(self, imports: Mapping[str, object]) -> None:
+        super().__init__()
+        self._imports = imports
+        self._process = os.getpid()
+        self._is_written = False
+
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - logging's signature
+        """Write them, and let the record pass."""
+        if not self._is_written and os.getpid() == self._process:
+            self._is_written = True
+            _write_artifact(import_times.RECORD, self._imports)
+        return True
+
+
+def _is_of_compile(record: logging.LogRecord) -> bool:
+    """Whether a record of the log is one of a compile."""
+    metadata = getattr(record, "metadata", None)
+    return isinstance(metadata, Mapping) and any(name in metadata for name in _OF_COMPILES)
+
+
+def _write_artifact(name: str, values: Mapping[str, object]) -> None:
     from torch._logging import _internal  # noqa: PLC0415 - only where torch is
 
     _internal.trace_structured(

@@ -54,7 +54,7 @@ class ImportTimes:
         self._finished: dict[str, Any] | None = None
 
     def install(self) -> None:
-        """Time imports from now on. A fork of this process begins anew."""
+        """Time imports from now on. A fork of this process begins with its own."""
         if self._real is None:
             return
         setattr(self._bootstrap, _MANAGER, self._ours)
@@ -92,7 +92,7 @@ class ImportTimes:
             setattr(self._bootstrap, _MANAGER, self._real)
 
     def _restart(self) -> None:
-        """Begin anew in a fork: its parent's imports are not its own."""
+        """Begin with nothing in a fork: its parent's imports are not its own."""
         stack = self._stack()
         self._clear()
         self._is_forked = True

@@ -180,7 +180,7 @@ def test_the_program_prints_what_it_prints_untimed(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork")
-def test_a_fork_begins_anew(ran: dict[str, subprocess.CompletedProcess[str]]) -> None:
+def test_a_fork_has_its_own_imports_only(ran: dict[str, subprocess.CompletedProcess[str]]) -> None:
     forked = [line for line in lines_of(ran["timed"].stdout) if line.startswith("forked")]
     assert forked == ["forked ['wave'] True True"]
 

@@ -182,7 +182,8 @@ def _named_size(pair: str) -> tuple[str, int]:
 
 def _print(outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutcome | None) -> None:
     terminal = standard_output(options.color)
-    command = fix_command(outcome, tuple(options.target or ())) if options.format in _FACT_FORMATS else ""
+    named = tuple(options.target or ()), tuple(options.arguments)
+    command = fix_command(outcome, *named) if options.format in _FACT_FORMATS else ""
     if options.format in _FACT_FORMATS:
         outcome = check_in_cells(outcome)
     if options.format == "text":

@@ -77,9 +77,12 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         return 2
     if chosen is not None and command is None:
         parser.error(f"there is no command {chosen}{suggestion(chosen, COMMANDS)}")
-    options, extra = parser.parse_known_args(given)
+    own, arguments = _split(given) if command is not None and _takes_program(command) else (given, [])
+    options, extra = parser.parse_known_args(own)
     if extra:
         (command or parser).reject(extra)
+    if arguments:
+        options.arguments = arguments
     module = importlib.import_module(f"fuselight_server.cli.{chosen}")
 
     try:
@@ -96,6 +99,17 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         print_error(str(stop) or "stopped")
         return INTERRUPTED
     return code
+
+
+def _takes_program(command: argparse.ArgumentParser) -> bool:
+    """Whether a command runs programs of the user's, so that words after `--` are theirs."""
+    return command.get_default("arguments") is not None
+
+
+def _split(given: list[str]) -> tuple[list[str], list[str]]:
+    """The words of Fuselight, and those of the program after `--`."""
+    at = given.index("--") if "--" in given else len(given)
+    return given[:at], given[at + 1 :]
 
 
 def _parsers(chosen: str | None) -> tuple[_Parser, _Parser | None]:

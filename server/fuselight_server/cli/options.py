@@ -30,6 +30,8 @@ def add_command_options(
     `limited`: what the limits apply to. `has_python`: whether one interpreter runs the targets.
     """
     parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="files and folders")
+    parser.set_defaults(arguments=())
+    parser.epilog = "Words after -- are the arguments of the program: train.py -- --config small.json"
     parser.add_argument(
         "--target",
         action="append",
@@ -89,6 +91,7 @@ def command_options(options: Namespace) -> CommandOptions:
         python=getattr(options, "python", None),
         limits=Limits(seconds=options.time_limit, memory_mb=options.memory_limit),
         world=getattr(options, "world", None),
+        arguments=tuple(options.arguments),
         notify=print_error,
     )
     return dataclasses.replace(given, log=standard_error().print) if options.verbose else given

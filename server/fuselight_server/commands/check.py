@@ -118,11 +118,12 @@ def _reports_of(finding: Finding, outcome: CheckOutcome) -> list[Report]:
     return sorted(ran, key=lambda report: report.target.path != path)
 
 
-def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:
+def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = (), arguments: tuple[str, ...] = ()) -> str:
     """The command that tries a fix of a finding; empty where none of the first findings has a known fix.
 
-    The line to fix first counts before others. `targets`: those that the user named.
+    The line to fix first counts before others. `targets`: those that the user named; `arguments`: of the program.
     """
+    program = f" -- {shlex.join(arguments)}" if arguments else ""
     known = FixClasses(outcome)
     changing = ""
     ranks = {
@@ -138,7 +139,7 @@ def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:
             named = [f"--target {shlex.quote(name)}" for name in targets if name == report.target.name]
             command = " ".join(["fuselight fix", shlex.quote(shown_path(report.target.path)), *named])
             if classes - {FixClass.CHANGES}:
-                return command
+                return f"{command}{program}"
             if classes:
-                changing = changing or f"{command} --allow-behavior-changes"
+                changing = changing or f"{command} --allow-behavior-changes{program}"
     return changing

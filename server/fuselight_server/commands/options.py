@@ -33,6 +33,8 @@ class CommandOptions:
     limits: Limits = field(default_factory=_default_limits)
     world: WorldPlan | None = None
     """The ranks as which every target runs; None: those of its directive, if it has any."""
+    arguments: tuple[str, ...] = ()
+    """Of the program in each file that runs as one, as in a shell."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Texts by absolute path that stand for those on disk, as an editor's unsaved ones."""
     log: Callable[[str], None] = _ignore

@@ -326,7 +326,13 @@ def _named_calls(readings: Iterable[Reading], jobs: list[Job], options: CommandO
     if len(programs) != 1 or not names:
         return []
     root = str(project_root(Path(programs[0].path)))
-    own = RunOptions(roots=(root,), limits=options.limits, world=options.world, overlays=dict(options.texts))
+    own = RunOptions(
+        roots=(root,),
+        limits=options.limits,
+        world=options.world,
+        argv=options.arguments,
+        overlays=dict(options.texts),
+    )
     run_options = jobs[0][1] if jobs else own
     return [(call_run(programs[0], name), run_options) for name in names]
 
@@ -397,6 +403,7 @@ def planned_jobs(
             roots=(str(root),),
             limits=options.limits,
             world=options.world,
+            argv=options.arguments,
             overlays=dict(options.texts),
             default_sizes=default_sizes or {},
             recorded=recorded_calls(stores[root], path),

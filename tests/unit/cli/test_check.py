@@ -118,6 +118,7 @@ def test_a_check_ends_with_the_command_that_tries_a_known_fix(
     outcome = CheckOutcome(findings=list(findings(given)), reports=[given])
     monkeypatch.chdir(tmp_path)
     assert fix_command(outcome, ("f", "g")) == command
+    assert fix_command(outcome, ("f",), ("--run", "a b")) == (command and f"{command} -- --run 'a b'")
     path.unlink()
     assert fix_command(outcome) == ""
 

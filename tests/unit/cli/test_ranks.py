@@ -109,6 +109,17 @@ def test_a_check_without_ranks_has_no_world(program: Path, monkeypatch: pytest.M
     assert "world" not in json.loads(result.stdout)["targets"][0]
 
 
+def test_words_after_two_dashes_are_the_arguments_of_the_program(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = AnsweringWorker(lambda _: report(roots=(str(program.parent),)))
+    worker.hello = worker.hello_of(report())
+    worker.put_in_place(monkeypatch)
+    run_cli("check", str(program), "--no-cache", "--", "--config", "small.json", "--", "--format")
+    (request,) = worker.requests
+    assert request.argv == ("--config", "small.json", "--", "--format")
+
+
 def test_a_directive_asks_for_its_ranks(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.write_text(PROGRAM.replace("@torch", "# fuselight: step(f32[4], ranks=2)\n@torch"))
     assert check(program, monkeypatch)[1] == WorldPlan(2)

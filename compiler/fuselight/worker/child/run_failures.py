@@ -108,7 +108,10 @@ def exit_failure(status: object, stack: Stack, *, call: int | None, phase: str) 
     shown = "0" if status is None else safe_text(status, 80)
     step = 'keep what ends a program under `if __name__ == "__main__":`, out of what the target imports and calls'
     if phase == "main":
-        step = "if the program needs arguments, record it with them: `fuselight run PROGRAM ARGS`"
+        step = (
+            "if the program needs arguments, write them after `--`: `fuselight check PROGRAM -- ARGS`; in an editor, "
+            "record it with them first: `fuselight run PROGRAM ARGS`"
+        )
     return Failure(
         Culprit.USER,
         "exit",

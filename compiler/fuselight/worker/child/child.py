@@ -28,18 +28,9 @@ from fuselight.shared.codec import encode
 from fuselight.shared.protocol import AssembleRequest, GenerateRequest, LiveRequest, RunRequest
 from fuselight.shared.report import Culprit, Failure, is_user_file
 from fuselight.worker.child import answers, run_failures
+from fuselight.worker.child.originals import Loaded, exit_now, getpid, names_of
 from fuselight.worker.child.reads import ReadRecorder
-from fuselight.worker.child.state import (
-    ChildJob,
-    Loaded,
-    RunState,
-    exit_now,
-    finish,
-    getpid,
-    identity,
-    names_of,
-    put,
-)
+from fuselight.worker.child.state import ChildJob, RunState, finish, put
 from fuselight.worker.processes import limits, process
 
 _COLLECT_EVERY = 50_000
@@ -86,7 +77,7 @@ def _tell_end(job: ChildJob, state: RunState | None, error: BaseException) -> No
         ):
             failure = failure_of(state, error)
         if failure is not None:
-            state.send({"type": answers.ENDED, "failure": encode(failure)})
+            state.progress.send({"type": answers.ENDED, "failure": encode(failure)})
             return
     put(os.path.join(job.directory, "internal.txt"), traceback.format_exc().encode("utf-8", "replace"))
 
@@ -139,11 +130,8 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     run_failures.note_exit(
         torch.compiler.disable(lambda status, frame: _exited(state, status, frame))  # type: ignore[no-untyped-call]
     )
-    state = RunState(
-        *(job, sources, getpid()),
-        progress_identity=identity(job.progress),
-        loaded=job.loaded or Loaded(),
-    )
+    state = RunState(job, sources, getpid(), loaded=job.loaded or Loaded())
+    state.progress.open()
     if request.records_reads:
         state.reads = ReadRecorder(own=(job.directory,))
         state.reads.start()

@@ -1,37 +1,32 @@
-"""State of one run: its request, its records, its progress messages and its report.
+"""State of one run: its request, its records and its report.
 
 Invariant: a file appears complete or not at all, and is opened by path: user code may have closed every descriptor, and
-may end the process at any time. A process that user code forked sends and writes nothing. User code may replace any
-function of Python's own: `Originals` saves them before, and looks up no builtin to restore them.
+may end the process at any time. A process that user code forked writes nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import operator
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import CodeType, ModuleType
+from types import CodeType
 from typing import Any
 
 from fuselight.adapters.torch_api.distributed.graph_nodes import NodeRuns
-from fuselight.adapters.torch_api.dynamo import frame_text_cache, namespace_versions
+from fuselight.adapters.torch_api.dynamo import frame_text_cache
 from fuselight.capture import dynamo
 from fuselight.capture.calls import importing
 from fuselight.capture.calls.calls import Prepared, asked_notes, compiled_form
 from fuselight.shared import wire
-from fuselight.shared.codec import encode
 from fuselight.shared.incremental_json import GrowingJson
-from fuselight.shared.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
 from fuselight.shared.protocol import (
     CaptureRequest,
     MeasurePlan,
     MeasureRequest,
-    Progress,
     RunRequest,
 )
 from fuselight.shared.report import (
@@ -44,183 +39,20 @@ from fuselight.shared.report import (
     Location,
     Note,
     Problem,
-    Recorded,
     Report,
     Rung,
     TargetRef,
-    is_user_file,
 )
 from fuselight.worker.child.compiled_roots import CompiledRoots
-from fuselight.worker.child.reads import ReadRecorder, loaded_outside
+from fuselight.worker.child.originals import Loaded, Originals, getpid
+from fuselight.worker.child.progress import ProgressPipe
+from fuselight.worker.child.reads import ReadRecorder
+from fuselight.worker.child.recorded_calls import RecordedCalls
 from fuselight.worker.child.request_results import RequestResult
-from fuselight.worker.processes.limits import SystemLimits
 
-Replaced = list[tuple[dict[str, Any], str, Any, str]]
-"""Namespace, name, the replacement, and the dotted name for a message."""
-
-_SavedModule = tuple[str, dict[str, Any], dict[str, Any]]
-"""Name, namespace, and the functions and classes in it."""
-_ABSENT = object()
-_FOR_MESSAGES = frozenset(
-    {
-        "builtins",
-        "contextlib",
-        "dataclasses",
-        "enum",
-        "functools",
-        "json",
-        "json.encoder",
-        "os",
-        "posixpath",
-        "ntpath",
-        "typing",
-        "zlib",
-    }
-)
-"""Modules whose functions run while a message is sent."""
-_PROGRESS_EVERY = 0.1
-# Bound before any user code runs, which may replace them, as tests do that mock them.
-getpid, exit_now = os.getpid, os._exit
-_fstat, _write, _rename, _open = os.fstat, os.write, os.replace, open
-_perf_counter, _monotonic = time.perf_counter, time.monotonic
-_all, _map, _is = all, map, operator.is_
-_DOING = {"import": "importing", "build": "building", "trace": "compiling", "kernels": "compiling"}
-"""Phases in words, for the progress of a run with a label."""
-
-
-class _WatchedModules:
-    """Modules whose functions and classes were saved."""
-
-    def __init__(self, saved: Sequence[_SavedModule]) -> None:
-        self._saved = saved
-        self._versions = namespace_versions.version_reader(namespace for _, namespace, _ in saved)
-        self._intact = self._versions()
-        """The version of each namespace when it last had all that was saved."""
-
-    def changed(self) -> list[_SavedModule]:
-        """Those that have something else now."""
-        changed: list[_SavedModule] = []
-        index = 0
-        for version in self._versions():
-            if version is None or version != self._intact[index]:
-                _, namespace, saved = self._saved[index]
-                if _all(_map(_is, _map(namespace.get, saved), saved.values())):
-                    self._intact[index] = version
-                else:
-                    changed.append(self._saved[index])
-            index += 1  # noqa: SIM113 - `enumerate` may be user code by now
-        return changed
-
-
-class Originals:
-    """The functions and classes of the standard library's modules that are loaded."""
-
-    def __init__(self) -> None:
-        self._saved: list[_SavedModule] = [
-            (name, vars(module), {key: value for key, value in vars(module).items() if callable(value)})
-            for name, module in list(sys.modules.items())
-            if name.partition(".")[0] in sys.stdlib_module_names and module is not None
-        ]
-        self._modules = {name: sys.modules[name] for name, _, _ in self._saved}
-        self._modules.update(
-            (name, module)
-            for name, module in sys.modules.items()
-            if name.partition(".")[0] in {"torch", "fuselight"}
-        )
-        self._saved_by_name = {saved[0]: saved for saved in self._saved}
-        self._watched = _WatchedModules(self._saved)
-        self._for_messages = _WatchedModules([saved for saved in self._saved if saved[0] in _FOR_MESSAGES])
-        self._loaded = sys.modules
-        self._version_of_loaded = namespace_versions.version_reader([sys.modules])
-        self._intact = self._version_of_loaded()
-        """The version of `sys.modules` when it last had all modules."""
-        self._recursion_limit = sys.getrecursionlimit()
-        self._limit_now, self._set_limit = sys.getrecursionlimit, sys.setrecursionlimit
-
-    def save(self, module: str, name: str) -> None:
-        """Save what a module has under a name now."""
-        _, namespace, saved = self._saved_by_name[module]
-        saved[name] = namespace[name]
-
-    def restore(self, *, for_message: bool = False) -> Replaced:
-        """Restore all originals, or those that a message to the host needs. Returns what user code had replaced."""
-        if self._limit_now() < self._recursion_limit:
-            self._set_limit(self._recursion_limit)
-        replaced: Replaced = [] if for_message else self._restore_modules()
-        for module, namespace, saved in (self._for_messages if for_message else self._watched).changed():
-            for name, value in saved.items():
-                result = namespace.get(name, _ABSENT)
-                if result is not value:
-                    namespace[name] = value
-                    replaced.append((namespace, name, result, f"{module}.{name}"))
-        return replaced
-
-    def forget(self, removed: Iterable[str]) -> None:
-        """Restore none of these modules: files of the user's have their names."""
-        for name in removed:
-            self._modules.pop(name, None)
-
-    def _restore_modules(self) -> Replaced:
-        """Restore the entries of `sys.modules`; those of torch and ours alone count if all are changed."""
-        replaced: Replaced = []
-        loaded = sys.modules
-        version = self._version_of_loaded() if loaded is self._loaded else None
-        if version == self._intact and version != [None]:
-            return replaced
-        for name, module in self._modules.items():
-            actual_module = loaded.get(name, _ABSENT)
-            if actual_module is not module and not _has_file(actual_module):
-                loaded[name] = module
-                replaced.append((loaded, name, actual_module, f'sys.modules["{name}"]'))
-        if not replaced and version is not None:
-            self._intact = version
-        return replaced
-
-    @staticmethod
-    def put_back(replaced: Replaced) -> None:
-        """Undo `restore`: user code goes on with what it had."""
-        for namespace, name, original, _ in replaced:
-            if original is _ABSENT:
-                namespace.pop(name, None)
-            else:
-                namespace[name] = original
-
-
-def _has_file(module: object) -> bool:
-    """Whether this is a module from a file: another one of the same name, or one that was imported again."""
-    return isinstance(module, ModuleType) and getattr(module, "__file__", None) is not None
-
-
-def names_of(replaced: Replaced, roots: Sequence[str]) -> tuple[str, ...]:
-    """Return the dotted names that user code replaced, as `builtins.len`; torch and the recorder replace some too."""
-    names = []
-    for *_, original, name in replaced:
-        code = getattr(original, "__code__", None)
-        if code is None or is_user_file(code.co_filename, roots):
-            names.append(name)
-    return tuple(names)
-
-
-class Loaded:
-    """The loaded modules, and their originals. A host reads them before its forks: in a fork, to read is to copy."""
-
-    def __init__(self) -> None:
-        self.modules = frozenset(sys.modules)
-        self.last = next(reversed(sys.modules))
-        """Name of the module that was imported last."""
-        self.originals = Originals()
-        self.outside = loaded_outside()
-        self.limits = SystemLimits()
-        self.torch_files = tuple(
-            path
-            for name in ("torch", "torch.version")
-            if (path := getattr(sys.modules.get(name), "__file__", None))
-        )
-
-    @property
-    def is_current(self) -> bool:
-        """Whether nothing was imported since."""
-        return len(sys.modules) == len(self.modules)
+# Bound before any user code runs.
+_rename, _open = os.replace, open
+_perf_counter = time.perf_counter
 
 
 @dataclass(frozen=True)
@@ -288,17 +120,7 @@ class RunState:
     problems: list[Problem] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     json: GrowingJson = field(default_factory=GrowingJson)
-    progress_identity: tuple[int, int] | None = None
-    progress_at: float = 0.0
-    frame_count: int = 0
-    """Frames that Dynamo has begun with."""
-    label: str = ""
-    """Name of the configuration, where this run is one of several processes of a benchmark."""
     forecasts: tuple[FrameForecast, ...] = ()
-    recorded: dict[Recorded, None] = field(default_factory=dict)
-    """Calls that the `__main__` block made, for runs that need inputs without it."""
-    constructors: ConstructorCalls | None = None
-    """While the `__main__` block runs: how its modules were made."""
     aot: dynamo.AotCapture | None = None
     """The backend of a capture."""
     node_runs: NodeRuns | None = None
@@ -313,6 +135,9 @@ class RunState:
     """As of the first partial report: to read it takes as long as all else of one."""
     reads: ReadRecorder | None = None
     """Records what the run reads, if requested."""
+    progress: ProgressPipe = field(init=False)
+    recorded: RecordedCalls = field(init=False)
+    """Calls that the `__main__` block made, for runs that need inputs without it."""
     recorder: dynamo.Recorder = field(init=False)
 
     @property
@@ -321,14 +146,17 @@ class RunState:
         return self.loaded.originals
 
     def __post_init__(self) -> None:
+        request = self.job.request
+        self.progress = ProgressPipe(self.job.progress, request.id, self.originals, self.pid)
+        self.recorded = RecordedCalls(request.roots, self.roots, self.pid)
         self.recorder = dynamo.Recorder(
-            roots=self.job.request.roots,
-            on_call=self.call_compiled,
-            on_frame=self.frame_started,
-            on_line=self.line_reached,
+            roots=request.roots,
+            on_call=self.recorded.add,
+            on_frame=self.progress.frame_started,
+            on_line=self.progress.line_reached,
             on_compiled=lambda: keep(self),
             compiled_at=self._compiled_at,
-            facts=isinstance(self.job.request, CaptureRequest),
+            facts=isinstance(request, CaptureRequest),
         )
 
     def _compiled_at(self, code: CodeType, f_locals: Mapping[str, object]) -> Location | None:
@@ -340,7 +168,9 @@ class RunState:
     def step(self, phase: str, detail: str, location: Location | None = None) -> Iterator[None]:
         """Announce a phase, time it, and keep its name for the failure that may come."""
         self.phase = phase
-        self.tell(phase, detail, location.path if location else None, location.line if location else None)
+        self.progress.tell(
+            phase, detail, location.path if location else None, location.line if location else None
+        )
         start = _perf_counter()
         try:
             yield
@@ -355,71 +185,6 @@ class RunState:
         )
         self.notes.extend(note for note in notes if note not in self.notes)
         return function
-
-    def forget_calls(self) -> None:
-        """Drop the recorded calls, and record none from now on."""
-        self.constructors = None
-        self.recorded.clear()
-
-    def call_compiled(self, code: CodeType, f_locals: Mapping[str, object]) -> None:
-        """Record a call of the program that Dynamo begins to compile."""
-        if self.constructors is None or len(self.recorded) >= MOST_CALLS or getpid() != self.pid:
-            return
-        if is_resumed(code):
-            return
-        root = self.roots.of_frame(code, f_locals)
-        if root is None and not is_user_file(code.co_filename, self.job.request.roots):
-            return
-        target, text = call_text(code, f_locals, self.constructors)
-        path, line, at = code.co_filename, code.co_firstlineno, root.location if root else None
-        if root is not None and at is not None:
-            target = root.name
-            if not is_user_file(path, self.job.request.roots):
-                path, line, text = (
-                    at.path,
-                    at.line,
-                    f"<{target}>()",
-                )  # which is no notation: it is not rebuilt
-        self.recorded.setdefault(Recorded(path, target, line, text, at))
-
-    def frame_started(self, count: int, path: str, line: int) -> None:
-        """Report that Dynamo has started a frame; at most ten times a second."""
-        self.frame_count = count
-        now = _monotonic()
-        if now - self.progress_at >= _PROGRESS_EVERY:
-            self.progress_at = now
-            self.line_reached(path, line)
-
-    def line_reached(self, path: str, line: int) -> None:
-        """Report the line that is being traced; the recorder limits the rate."""
-        detail = f"frame {self.frame_count}, {os.path.basename(path)}:{line}"
-        self.tell("trace", detail, path, line, self.frame_count)
-
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message to the host, if the pipe is still ours."""
-        with contextlib.suppress(OSError):
-            if identity(self.job.progress) == self.progress_identity:
-                _write(self.job.progress, wire.frame(wire.dump(message)))
-
-    def tell(
-        self,
-        phase: str,
-        detail: str,
-        path: str | None = None,
-        line: int | None = None,
-        count: int | None = None,
-    ) -> None:
-        """Send progress, if the pipe is still ours: its number may by now be a file of the user's."""
-        if getpid() != self.pid:
-            return
-        replaced = self.originals.restore(for_message=True)
-        try:
-            if self.label and phase in _DOING:
-                what = f"{os.path.basename(path)}:{line}" if phase == "trace" and path else detail
-                detail = f"{self.label}: {_DOING[phase]} {what}"
-            self.send(encode(Progress(self.job.request.id, phase, detail[:200], path, line, count)))
-        finally:
-            self.originals.put_back(replaced)
 
     def report(self, environment: Environment | None = None) -> Report:
         """Return the report of what was recorded so far; `environment`, if it was read already."""
@@ -460,19 +225,10 @@ class RunState:
             files=dict(self.sources.files),
             fullgraph=self.asked.fullgraph,
             static_compiles=self.asked.static,
-            recorded=tuple(self.recorded),
+            recorded=self.recorded.calls,
             texts={**parts.texts, **self.result.texts},
         )
         return self.result.complete(report)
-
-
-def identity(descriptor: int) -> tuple[int, int] | None:
-    """Say which open file a descriptor is, None for a closed one."""
-    try:
-        status = _fstat(descriptor)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def finish(state: RunState) -> None:

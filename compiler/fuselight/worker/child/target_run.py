@@ -32,12 +32,12 @@ from fuselight.capture.calls.rungs import Answered
 from fuselight.capture.calls.tensors import set_seeds
 from fuselight.capture.calls.write_guard import WriteGuard
 from fuselight.shared.inputs import UserCallError
-from fuselight.shared.inputs.records import ConstructorCalls
 from fuselight.shared.protocol import MeasureRequest, RunRequest, TuneRequest
 from fuselight.shared.report import Call, Failure, Location, Note, Problem, Rung
 from fuselight.worker.child import child, run_failures
+from fuselight.worker.child.originals import exit_now, getpid
 from fuselight.worker.child.program_calls import MOST_LOOKED, ProgramCalls
-from fuselight.worker.child.state import RunState, exit_now, getpid, identity
+from fuselight.worker.child.state import RunState
 
 _perf_counter = time.perf_counter  # bound before any user code runs
 
@@ -103,7 +103,7 @@ def _until_steady(state: RunState, backend: Callable[..., Any]) -> Callable[...,
     def capture(gm: Any, example_inputs: Any, **options: Any) -> Callable[..., Any]:
         forward = backend(gm, example_inputs, **options)
         calls.clear()
-        number = state.frame_count
+        number = state.progress.frame_count
 
         def counted(*args: Any) -> Any:
             if state.phase == "main" and getpid() == state.pid:
@@ -180,7 +180,7 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
         sys.modules["__main__"] = types.ModuleType("__main__")
         sys.argv = [path, *request.argv]
         if strategy.runs_main and _may_be_script(request):
-            _record_calls(state)
+            state.recorded.listen()
         with state.step("import", os.path.basename(path), Location(path, request.target.line)):
             module = importing.import_file(path, name, state.sources)
         check_descriptors(state)
@@ -192,7 +192,7 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
             ladder = rungs.Ladder(request.target, request.inputs, names, device)
             answered, reasons = ladder.climb()
         if answered is not None:
-            state.forget_calls()
+            state.recorded.forget()
         _use_inputs(state, strategy, _Climbed(ladder, answered, reasons, names))
 
 
@@ -311,19 +311,13 @@ def _run_main(state: RunState) -> None:
     """Run the whole `__main__` block, and record the calls that it compiles for runs without it."""
     plan = state.job.request.inputs
     state.rung, state.inputs_line = Rung.SCRIPT if plan.is_script else Rung.MAIN, plan.main_line
-    _record_calls(state)
+    state.recorded.listen()
     try:
         with _main_step(state):
             importing.run_as_main(state.job.request.target.path, state.sources, state.job.request.argv)
     finally:
         if state.aot is not None and state.aot.skipped:
             state.notes.append(run_failures.without_aot(state.aot.skipped))
-
-
-def _record_calls(state: RunState) -> None:
-    """Record the calls of the program that Dynamo begins to compile from now on."""
-    state.constructors = ConstructorCalls(state.job.request.roots)
-    state.constructors.listen()
 
 
 def _may_be_script(request: RunRequest) -> bool:
@@ -456,9 +450,9 @@ def _fake_tensors(state: RunState, why: str | None) -> Iterator[None]:
 
 def check_descriptors(state: RunState) -> None:
     """Report, once, that user code has closed a descriptor that it had not opened."""
-    if identity(state.job.progress) == state.progress_identity:
+    if state.progress.is_intact():
         return
-    state.progress_identity = None
+    state.progress.close()
     report_descriptors(state)
 
 

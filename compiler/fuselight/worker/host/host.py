@@ -46,7 +46,7 @@ from fuselight.worker.processes import children, fork_rules, process
 from fuselight.worker.processes.children import RunningChild
 
 if TYPE_CHECKING:
-    from fuselight.worker.child.state import Loaded
+    from fuselight.worker.child.originals import Loaded
 
 _POLL = 0.1
 """Seconds between checks of time and memory while a run is active."""
@@ -278,11 +278,11 @@ class Host:
         for broken in fork_rules.violations(self._warm.baseline):
             self._log("error", f"fork rule broken: {broken}; the run may hang")
         close = self._not_for_children()
-        from fuselight.worker.child import state  # noqa: PLC0415 - load torch
+        from fuselight.worker.child import originals, state  # noqa: PLC0415 - load torch
         from fuselight.worker.host import jobs  # noqa: PLC0415 - load torch
 
         if self._loaded is None or not self._loaded.is_current:
-            self._loaded = state.Loaded()
+            self._loaded = originals.Loaded()
 
         def work(directory: str, progress: int, requests: int) -> None:
             os.environ.clear()

@@ -51,7 +51,7 @@ def _generation(state: RunState) -> Callable[..., Any]:
 
     def on_graph(count: int) -> None:
         keep(state)  # first: the host sends it on when it hears of the graph
-        state.tell("kernels", f"graph {count}", count=count)
+        state.progress.tell("kernels", f"graph {count}", count=count)
 
     generation = Generation(_target_device(state), on_graph)
     state.result = GeneratedKernels(generation)

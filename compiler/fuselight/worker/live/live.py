@@ -36,8 +36,9 @@ from fuselight.shared.codec import encode
 from fuselight.shared.protocol import LiveReady, LiveRequest, Retrace, from_json, to_json
 from fuselight.shared.report import Culprit, Failure, Report, Rung
 from fuselight.worker.child import answers, run_failures
+from fuselight.worker.child.originals import exit_now, getpid
 from fuselight.worker.child.recorded_arguments import ArgumentRecorder, FunctionKey
-from fuselight.worker.child.state import RunState, exit_now, getpid, put
+from fuselight.worker.child.state import RunState, put
 from fuselight.worker.child.target_run import (
     Climb,
     InputsCaptured,
@@ -176,7 +177,7 @@ class LiveRun:
             raise TypeError(f"{type(request).__name__} is no live run")
         gc.collect()
         gc.freeze()  # a collection in a fork would copy every page
-        self.state.send(to_json(LiveReady(request.id, tuple(self.recording.functions()))))
+        self.state.progress.send(to_json(LiveReady(request.id, tuple(self.recording.functions()))))
         reader = wire.FrameReader()
         while self._open:
             is_waiting = self._running or (self._spare and not self._spare.is_ready)
@@ -329,7 +330,9 @@ class LiveRun:
         """Have the host pass on what a trace has found so far. Called in the process of the trace, inside a compile."""
         if getpid() == process_id:
             put(self._path(number, "early"), wire.dump(encode(report)))
-            self.state.send({"type": answers.EARLY, "id": number})  # so short that it is written as a whole
+            self.state.progress.send(
+                {"type": answers.EARLY, "id": number}
+            )  # so short that it is written as a whole
 
     def _look(self) -> None:
         """See whether the trace that runs has ended, or has to."""
@@ -371,7 +374,7 @@ class LiveRun:
     def _tell(self, number: int, outcome: dict[str, Any] | None) -> None:
         with contextlib.suppress(OSError):
             os.unlink(self._path(number, "outcome"))
-        self.state.send({"type": "Retraced", "id": number, **(outcome or {})})
+        self.state.progress.send({"type": "Retraced", "id": number, **(outcome or {})})
 
     def _path(self, number: int, kind: str) -> str:
         return os.path.join(self.state.job.directory, f"retrace-{number}.{kind}")

@@ -54,7 +54,7 @@ def run_ranks(state: RunState, plan: WorldPlan, work: Work) -> None:
                 running.remove(running_rank)
                 result.add(running_rank.result())
                 result.imported.extend(running_rank.libraries())
-                state.tell(
+                state.progress.tell(
                     "report",
                     f"rank {running_rank.rank} of {plan.size}: {len(result.runs)} of {len(ranks)} ranks ended",
                 )

@@ -45,7 +45,7 @@ def run_rank(state: RunState, plan: WorldPlan, work: Work) -> None:
         )
         return
     rank = plan.rank or 0
-    state.label = f"rank {rank}"
+    state.progress.label = f"rank {rank}"
     record = CollectiveRecord(state.job.request.roots)
     if isinstance(state.job.request, CaptureRequest):
         state.result = RankResult(record)

@@ -74,14 +74,16 @@ def coordinate(state: RunState) -> None:
         result.captured = merged_report(started, result.captured)
         with contextlib.suppress(OSError):  # no room to write: the end may find some
             keep(state)
-        state.tell("measured", f"{len(measured.configurations)} of {len(measured.order)} configurations")
+        state.progress.tell(
+            "measured", f"{len(measured.configurations)} of {len(measured.order)} configurations"
+        )
 
     def load() -> None:  # takes seconds; forked processes inherit it
         if state.job.forked:
             timing.load(plan.device)
             importlib.import_module("fuselight.capture.inductor")
 
-    benchmark = Measuring(plan, names, start, functools.partial(state.tell, "measure"), known, load)
+    benchmark = Measuring(plan, names, start, functools.partial(state.progress.tell, "measure"), known, load)
     try:
         with state.step("measure", "starting"):
             result.measured = benchmark.run()

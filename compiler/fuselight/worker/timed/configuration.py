@@ -36,7 +36,8 @@ from fuselight.shared.devices import find
 from fuselight.shared.inputs import UserCallError
 from fuselight.shared.report import Call, Culprit, Device, Failure
 from fuselight.worker.child import child, run_failures
-from fuselight.worker.child.state import ChildJob, RunState, identity
+from fuselight.worker.child.progress import identity
+from fuselight.worker.child.state import ChildJob, RunState
 from fuselight.worker.child.target_run import Climb, report_descriptors, run_target
 from fuselight.worker.processes import process
 from fuselight.worker.timed.order_handlers import (
@@ -76,7 +77,7 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
     strategy = MeasureCalls(name, channel, identity(channel.fileno()), own_caches)
 
     def work(state: RunState) -> None:
-        state.label = name
+        state.progress.label = name
         run_target(state, strategy)
 
     child.run(replace(job, request=request), work, timed=True)

@@ -134,9 +134,9 @@ class ReferenceOrders:
         """Results of the call in float64, and whether eager's results vary."""
         calls, state = self.calls, self.calls.state
         build, work = ReusedBuild(calls.build), calls.plan.work
-        state.tell("measure", "whether eager gives the same each time")
+        state.progress.tell("measure", "whether eager gives the same each time")
         answer: dict[str, Any] = {"varies": varies(build, work)}
-        state.tell("measure", "the reference in float64")
+        state.progress.tell("measure", "the reference in float64")
         reference, why = float64_results(build, work)
         if reference is None:
             answer["why"] = why
@@ -189,8 +189,8 @@ class ConfigurationOrders:
             calls.compiled,
             unit,
             state.job.request.roots,
-            lambda text: state.tell("measure", f"{self.name}: {text}"),
-            lambda: state.frame_count,
+            lambda text: state.progress.tell("measure", f"{self.name}: {text}"),
+            lambda: state.progress.frame_count,
         )
         self.entered.enter_context(unit.mode())
         self.entered.enter_context(state.recorder.call(0))

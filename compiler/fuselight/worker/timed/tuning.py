@@ -138,7 +138,7 @@ class _TimedSearch:
             plan,
             self._device,
             self._start,
-            lambda text: self._state.tell("measure", text),
+            lambda text: self._state.progress.tell("measure", text),
             self._keep,
             self._wait,
             self._completed,
@@ -193,7 +193,7 @@ class _TimedSearch:
         self._result.captured = merged_report(self._started, self._result.captured)
         with contextlib.suppress(OSError):  # no room to write: the end may find some
             keep(state)
-        state.tell("measured", f"{len(tuned.candidates)} configurations, {tuned.winner} leads")
+        state.progress.tell("measured", f"{len(tuned.candidates)} configurations, {tuned.winner} leads")
 
     def _wait(self, processes: Sequence[Any]) -> None:
         self._limit_memory()

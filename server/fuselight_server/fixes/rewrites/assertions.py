@@ -14,8 +14,8 @@ from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.rewrites.tensor_conditions import condition_of, under_known
 from fuselight_server.fixes.syntax.exception_classes import only_keeps_arguments
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
-from fuselight_server.fixes.syntax.site import dotted
 from fuselight_server.fixes.syntax.tensor_values import short_code
+from fuselight_server.fixes.syntax.tree import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

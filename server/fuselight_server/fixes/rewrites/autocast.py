@@ -16,7 +16,7 @@ from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.autocast_effects import is_untouched, is_untouched_statement
 from fuselight_server.fixes.syntax.file_tree import FileTree
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
-from fuselight_server.fixes.syntax.site import dotted
+from fuselight_server.fixes.syntax.tree import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -109,7 +109,9 @@ class _Move:
     def _entries(self) -> Iterator[_Entry]:
         for node in self.tree.all():
             if isinstance(node, cst.With):
-                function = next((up for up in self.tree.above(node) if isinstance(up, cst.FunctionDef)), None)
+                function = next(
+                    (up for up in self.tree.ancestors(node) if isinstance(up, cst.FunctionDef)), None
+                )
                 calls = [item.item for item in node.items if _is_autocast(item.item)]
                 if function is not None and len(calls) == 1:
                     yield _Entry(function, cst.ensure_type(calls[0], cst.Call), node)
@@ -138,7 +140,7 @@ class _Move:
         yields = any(isinstance(node, (cst.Yield, cst.Await)) for node in self.tree.all(function.body))
         if yields or function.asynchronous is not None:
             raise RewriteRefusedError(f"`{name}` is a generator or a coroutine, which runs on after its call")
-        if self.tree.loads(function.name.value, function.body):
+        if self.tree.loads(function.body, function.name.value):
             raise RewriteRefusedError(f"`{name}` calls itself")
         for decorator in function.decorators:
             if not self._is_untouched_decorator(decorator.decorator):
@@ -181,7 +183,7 @@ class _Move:
         name = entry.function.name.value
         if len(self.tree.stores(name)) > 2 or self.is_imported(name):  # noqa: PLR2004 - its def, and the compiled one
             raise RewriteRefusedError(f"`{name}` may be called without torch.compile, too")
-        loads = self.tree.loads(name)
+        loads = self.tree.loads(self.tree.module, name)
         compiling = [call for load in loads if (call := self._compiling(load)) is not None]
         if len(compiling) != 1:
             raise RewriteRefusedError(f"no single torch.compile of `{name}` is in this file")
@@ -215,7 +217,7 @@ class _Move:
                 f"it is not certain where the program calls `{self.tree.qualified_name(entry.function)}`"
             )
         calls = calls_of_module(self.tree, owner, self.is_imported)
-        result = self.tree.free_name("output")
+        result = self.tree.free_name(self.tree.module, "output")
         changes: dict[cst.CSTNode, Change] = {}
         for call in calls:
             line = self._statement_of(call)
@@ -232,7 +234,7 @@ class _Move:
                 f"arguments of {where} are computed with it, and would come under autocast"
             )
         inner: cst.CSTNode = call
-        for parent in self.tree.above(call):
+        for parent in self.tree.ancestors(call):
             if isinstance(parent, cst.SimpleStatementLine):
                 if len(parent.body) == 1 and isinstance(
                     inner, (cst.Expr, cst.Assign, cst.AnnAssign, cst.Return)

@@ -16,7 +16,8 @@ from fuselight_server.fixes.rewrites.configuration import SCALARS, switch
 from fuselight_server.fixes.rewrites.new_arrays import is_member
 from fuselight_server.fixes.rewrites.number_choices import reason_of_choice
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
-from fuselight_server.fixes.syntax.site import Site, descendants
+from fuselight_server.fixes.syntax.site import Site
+from fuselight_server.fixes.syntax.tree import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,8 +29,9 @@ from fuselight_server.fixes.syntax.selections import (
     check_condition,
     check_unchanged,
 )
-from fuselight_server.fixes.syntax.site import Site, descendants
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
+from fuselight_server.fixes.syntax.tree import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

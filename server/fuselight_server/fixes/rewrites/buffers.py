@@ -17,8 +17,8 @@ from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.attribute_uses import OwnedAttribute, other_texts
 from fuselight_server.fixes.syntax.parameter_uses import is_operand
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
-from fuselight_server.fixes.syntax.site import children_of, descendants, dotted
 from fuselight_server.fixes.syntax.tensor_values import short_code
+from fuselight_server.fixes.syntax.tree import children_of, descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.syntax.file_chunks import imported_name, insert_statements
 from fuselight_server.fixes.syntax.file_tree import FileTree
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
-from fuselight_server.fixes.syntax.site import dotted, imported_name, insert_statements
+from fuselight_server.fixes.syntax.tree import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight_server.base.finding import Span
-from fuselight_server.fixes.syntax.site import Site, dotted
+from fuselight_server.fixes.syntax.site import Site
+from fuselight_server.fixes.syntax.tree import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

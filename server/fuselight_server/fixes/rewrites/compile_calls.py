@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from fuselight_server.fixes.syntax.site import chunks_of_text, descendants, dotted, imported_name
+from fuselight_server.fixes.syntax.file_chunks import chunks_of_text, imported_name
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 from fuselight_server.source.document import lines_of
 
 if TYPE_CHECKING:

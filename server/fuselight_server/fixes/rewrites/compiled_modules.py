@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
-from fuselight_server.fixes.syntax.site import dotted
+from fuselight_server.fixes.syntax.tree import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ class _ModuleUses:
     def _construction(self) -> cst.Call:
         name = self.owner.name.value
         inside = {id(node) for node in self.tree.all(self.owner)}
-        uses = [load for load in self.tree.loads(name) if id(load) not in inside]
+        uses = [load for load in self.tree.loads(self.tree.module, name) if id(load) not in inside]
         call = self.tree.parents[uses[0]] if len(uses) == 1 else None
         if not isinstance(call, cst.Call) or call.func is not uses[0]:
             raise RewriteRefusedError(f"the file does not make exactly one object of `{name}`")
@@ -192,7 +192,7 @@ class _ModuleUses:
 
     def _references(self, assigned: cst.Assign, name: str) -> list[cst.BaseExpression]:
         if "." not in name:
-            return list(self.tree.loads(name))
+            return list(self.tree.loads(self.tree.module, name))
         attribute = name.partition(".")[2]
         uses = [
             node
@@ -209,7 +209,9 @@ class _ModuleUses:
         return list(uses)
 
     def _class_of(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        return next((parent for parent in self.tree.above(node) if isinstance(parent, cst.ClassDef)), None)
+        return next(
+            (parent for parent in self.tree.ancestors(node) if isinstance(parent, cst.ClassDef)), None
+        )
 
     def _start(self, node: cst.CSTNode) -> tuple[int, int]:
         start = self.tree.ranges[node].start

@@ -12,8 +12,9 @@ from fuselight.shared.report import FactKind
 from fuselight_server.fixes.rewrites.number_choices import reason_of_choice
 from fuselight_server.fixes.rewrites.output import output_call
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.syntax.file_chunks import imported_name, insert_statements
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
-from fuselight_server.fixes.syntax.site import dotted, imported_name, insert_statements
+from fuselight_server.fixes.syntax.tree import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,8 @@ from fuselight.shared.report import FactKind
 from fuselight_server.base.finding import Span
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
-from fuselight_server.fixes.syntax.site import Site, descendants, dotted
+from fuselight_server.fixes.syntax.site import Site
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -30,7 +30,7 @@ from fuselight_server.fixes.syntax.prologue import (
     with_prologue,
 )
 from fuselight_server.fixes.syntax.purity import is_pure
-from fuselight_server.fixes.syntax.site import descendants, dotted
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,7 +12,7 @@ import libcst as cst
 from fuselight.shared.report import GuardCause
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.prologue import marks, with_prologue
-from fuselight_server.fixes.syntax.site import dotted
+from fuselight_server.fixes.syntax.tree import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,9 +16,9 @@ from fuselight_server.fixes.syntax.purity import is_elementwise, is_pure
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.row_modules import is_row_wise, is_row_wise_module
 from fuselight_server.fixes.syntax.selections import changes_in_place
-from fuselight_server.fixes.syntax.site import children_of, descendants, dotted
 from fuselight_server.fixes.syntax.tensor_values import short_code, value_of
 from fuselight_server.fixes.syntax.traced_names import is_float, is_tensor
+from fuselight_server.fixes.syntax.tree import children_of, descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

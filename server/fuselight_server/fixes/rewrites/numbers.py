@@ -16,7 +16,7 @@ import libcst as cst
 from fuselight_server.fixes.rewrites.branches import branch_remedies
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
-from fuselight_server.fixes.syntax.site import Site, descendants, dotted
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.traced_names import (
     is_integer_tensor,
@@ -25,6 +25,7 @@ from fuselight_server.fixes.syntax.traced_names import (
     module_path,
     values_of,
 )
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -244,7 +245,7 @@ def _moved(replaced: Sequence[Replacement], offset: int) -> int:
     return offset + sum(len(text) - (end - start) for start, end, text in replaced if end <= offset)
 
 
-def _uses(site: Site, number: cst.Call) -> list[cst.BaseExpression]:
+def _uses(site: Site, number: cst.Call) -> Sequence[cst.BaseExpression]:
     """The places where a number is used: its own, or those of the name that it is assigned to.
 
     Raises RewriteRefusedError where they are not known.

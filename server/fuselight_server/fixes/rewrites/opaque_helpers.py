@@ -24,7 +24,7 @@ from fuselight_server.fixes.rewrites.new_arrays import (
 )
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
-from fuselight_server.fixes.syntax.site import children_of, descendants, dotted
+from fuselight_server.fixes.syntax.tree import children_of, descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

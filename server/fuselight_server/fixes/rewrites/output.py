@@ -14,8 +14,8 @@ import libcst as cst
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.purity import is_pure_call
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
-from fuselight_server.fixes.syntax.site import descendants, dotted
 from fuselight_server.fixes.syntax.tensor_values import short_code, value_of
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

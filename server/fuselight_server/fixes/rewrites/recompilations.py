@@ -28,6 +28,7 @@ from fuselight_server.fixes.rewrites.compile_calls import CompiledFunction, with
 from fuselight_server.fixes.rewrites.configuration import switch
 from fuselight_server.fixes.rewrites.lists import stack_remedies
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.syntax.file_chunks import insert_statements
 from fuselight_server.fixes.syntax.parameter_uses import (
     adds_values,
     check_arithmetic,
@@ -43,7 +44,7 @@ from fuselight_server.fixes.syntax.prologue import (
     with_prologue,
 )
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
-from fuselight_server.fixes.syntax.site import Site, insert_statements
+from fuselight_server.fixes.syntax.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

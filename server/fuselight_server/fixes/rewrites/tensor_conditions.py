@@ -12,7 +12,6 @@ import libcst as cst
 
 from fuselight_server.fixes.syntax.purity import is_pure
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
-from fuselight_server.fixes.syntax.site import descendants, dotted
 from fuselight_server.fixes.syntax.tensor_values import value_of
 from fuselight_server.fixes.syntax.traced_names import (
     is_number,
@@ -21,6 +20,7 @@ from fuselight_server.fixes.syntax.traced_names import (
     runs_code,
     values_of,
 )
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

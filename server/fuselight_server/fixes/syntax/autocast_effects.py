@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fuselight_server.fixes.syntax.site import descendants, dotted
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 _UNTOUCHED = frozenset(
     (

@@ -20,7 +20,8 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight_server.base.files import walk_sources
-from fuselight_server.fixes.syntax.site import chunks_of_text, dotted
+from fuselight_server.fixes.syntax.file_chunks import chunks_of_text
+from fuselight_server.fixes.syntax.tree import dotted
 from fuselight_server.source.document import lines_of
 
 if TYPE_CHECKING:

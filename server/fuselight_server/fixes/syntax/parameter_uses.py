@@ -11,9 +11,9 @@ import libcst as cst
 
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
 from fuselight_server.fixes.syntax.selections import changes_in_place
-from fuselight_server.fixes.syntax.site import descendants, dotted
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.traced_names import is_float, is_tensor, values_of
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight_server.fixes.syntax.site import descendants, dotted
 from fuselight_server.fixes.syntax.traced_names import is_tensor, module_path
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

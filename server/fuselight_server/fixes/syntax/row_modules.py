@@ -14,8 +14,9 @@ import libcst as cst
 from fuselight.shared.report import FactKind
 from fuselight_server.base.finding import Span
 from fuselight_server.fixes.syntax.purity import is_elementwise_call, is_in_place, is_made_of
-from fuselight_server.fixes.syntax.site import Site, descendants, dotted
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.traced_names import values_of
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

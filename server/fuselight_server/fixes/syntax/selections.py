@@ -14,9 +14,9 @@ from fuselight.shared.report import FactKind
 from fuselight_server.fixes.syntax.purity import assigned_class, is_stateless_module
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
 from fuselight_server.fixes.syntax.row_modules import is_row_wise_module
-from fuselight_server.fixes.syntax.site import descendants, dotted
 from fuselight_server.fixes.syntax.tensor_values import is_scalar_tensor, short_code, value_of
 from fuselight_server.fixes.syntax.traced_names import values_of
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
-from fuselight_server.fixes.syntax.site import dotted
 from fuselight_server.fixes.syntax.traced_names import (
     NameKind,
     is_number,
@@ -25,6 +24,7 @@ from fuselight_server.fixes.syntax.traced_names import (
     runs_code,
     values_of,
 )
+from fuselight_server.fixes.syntax.tree import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

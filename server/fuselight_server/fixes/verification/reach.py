@@ -10,7 +10,7 @@ import collections
 import re
 from typing import TYPE_CHECKING
 
-from fuselight_server.fixes.syntax.site import chunks_of_text
+from fuselight_server.fixes.syntax.file_chunks import chunks_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -248,6 +248,7 @@ describe("The target of a benchmark", () => {
       { type: "cancel" },
       { type: "chooseFile" },
       { type: "open", place },
+      { type: "open", place: { ...place, uri: "vscode-notebook-cell:/w/n.ipynb#W0" } },
       { type: "choose", run: "a", with: null },
       { type: "forget", run: "a" },
       { type: "export", format: "csv" },

@@ -9,6 +9,7 @@ import { fieldsOf } from "../messages/fields.ts";
 import { fileOf } from "../messages/file_name.ts";
 import type { PagePlace } from "../messages/page_types";
 import type { MeasuredParams } from "../messages/server_types";
+import { isSourceUri } from "../messages/source_uri.ts";
 
 /** Null for data that names no target of a file. */
 export function benchTargetIn(value: unknown): BenchTarget | null {
@@ -74,12 +75,11 @@ export function pageMessageIn(value: unknown): PageMessage | null {
   }
 }
 
-/** A line of a file; nothing else is opened. */
+/** A line of a file or of a cell; nothing else is opened. */
 export function placeIn(value: unknown): PagePlace | null {
   const { uri, path, line, text } = fieldsOf(value);
-  const isFile = typeof uri === "string" && uri.startsWith("file:");
   const isLine = typeof line === "number" && Number.isSafeInteger(line) && line >= 0;
-  return isFile && isLine && typeof path === "string" && typeof text === "string"
+  return isSourceUri(uri) && isLine && typeof path === "string" && typeof text === "string"
     ? { uri, path, line, text }
     : null;
 }

@@ -9,6 +9,7 @@ import { fieldsOf } from "../messages/fields.ts";
 import { fileOf } from "../messages/file_name.ts";
 import type { GraphTarget, ViewMessage } from "../messages/graphs";
 import type { LinePosition, LineRange, OfferedTarget } from "../messages/page_types";
+import { isSourceUri } from "../messages/source_uri.ts";
 
 /** Null for data that names no file. */
 export function targetIn(value: unknown): GraphTarget | null {
@@ -37,15 +38,12 @@ export function viewMessageIn(value: unknown): ViewMessage | null {
     case "open": {
       const range = rangeIn(message["range"]);
       const { uri } = message;
-      return typeof uri === "string" && isSource.test(uri) && range ? { type: "open", uri, range } : null;
+      return isSourceUri(uri) && range ? { type: "open", uri, range } : null;
     }
     default:
       return null;
   }
 }
-
-/** A file, or a cell of a notebook; nothing else is opened. */
-const isSource = /^(?:file|vscode-notebook-cell):/;
 
 function rangeIn(value: unknown): LineRange | null {
   const { start, end } = fieldsOf(value);

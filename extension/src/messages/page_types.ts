@@ -33,6 +33,7 @@ export interface MachineFact {
 
 /** A line of source, where it is now. */
 export interface PagePlace {
+  /** Empty for a line that is gone: there is nothing to open. */
   readonly uri: string;
   /** The path as the page shows it. */
   readonly path: string;

@@ -61,7 +61,7 @@ export function placeCell(place: PagePlace | null, open: Open): Node | string {
   }
   const name = words.placeOf(place);
   const code = element("code", { title: place.text }, place.text);
-  if (open === null) {
+  if (open === null || place.uri === "") {
     return element("span", { class: "place" }, name, " ", code);
   }
   const link = button(name, `Go to ${name}`, () => open(place));

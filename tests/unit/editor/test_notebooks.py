@@ -163,6 +163,22 @@ def test_our_own_messages_name_lines_next_to_a_uri() -> None:
     assert translate.outgoing(copied) == [{"id": 1, "result": "GB1 at n.ipynb, cell 2, line 2"}]
     shown = {"method": "window/showDocument", "id": 3, "params": {"uri": URI, "selection": span(4)}}
     assert translate.outgoing(shown)[0]["params"] == {"uri": "cell:1", "selection": span(1)}
+    place = {"uri": URI, "path": "n.ipynb", "line": 4, "text": "c = 3"}
+    (measured,) = translate.outgoing({"id": 4, "result": {"lines": [place]}})
+    assert measured["result"]["lines"] == [
+        {"uri": "cell:1", "path": "n.ipynb:cell 2", "line": 1, "text": "c = 3"}
+    ]
+    translate.incoming({"id": 5, "method": "fuselight/graphs", "params": {"uri": URI, "target": "f"}})
+    boxes = [
+        {"uri": URI, "range": span(4), "facts": ["from line 5 on"]},
+        {"uri": "file:///a/m.py", "range": span(4), "facts": ["from line 5 on", "reached from n.ipynb:5"]},
+    ]
+    (page,) = translate.outgoing({"id": 5, "result": {"description": "inputs from line 4", "boxes": boxes}})
+    assert page["result"]["description"] == "inputs from cell 2, line 1"
+    assert [box["facts"] for box in page["result"]["boxes"]] == [
+        ["from cell 2, line 2 on"],
+        ["from line 5 on", "reached from n.ipynb, cell 2, line 2"],
+    ]
     changed = {"method": "fuselight/reportChanged", "params": {"uri": URI}}
     assert translate.outgoing(changed) == [changed]
 

@@ -6,7 +6,7 @@ sees the URI of a cell, and a client never gets a line of a notebook's module. W
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -28,9 +28,11 @@ _LINES = ("line", "last")
 """0-based lines in our own messages, next to a `uri`."""
 _SYNC = "notebookDocument/"
 _NAMES = frozenset(
-    {"uri", "newText", "code", "source", "kind", "command", "data", "target", "severity", "href"}
+    {"uri", "newText", "code", "source", "kind", "command", "arguments", "data", "target", "severity", "href"}
 )
 """Keys whose texts are no prose."""
+_PAGES = frozenset({"fuselight/graphs", "fuselight/measured", "fuselight/tuned"})
+"""Requests for a page about a file, which has texts without a place."""
 _PROGRAM_WORDS = frozenset({"FL401", "FL402", "FL403"})
 """Codes whose texts repeat the words of a program, which may name other lines."""
 
@@ -43,13 +45,26 @@ class _Scope:
     cell: ModuleCell
 
 
+@dataclass(frozen=True)
+class _Prose:
+    """Which notebook's lines a text may name."""
+
+    notebook: Notebook
+    is_own: bool = True
+    """Whether a line without the name of a file is one of the notebook."""
+
+    def in_cells(self, text: str) -> str:
+        name = self.notebook.document.path.replace("\\", "/").rpartition("/")[2]
+        return words.in_cells(text, name, self.notebook.module, is_own=self.is_own)
+
+
 class CellMessages:
     """Translates the messages of one connection."""
 
     def __init__(self, notebooks: OpenNotebooks) -> None:
         self._notebooks = notebooks
-        self._asked: dict[int | str, tuple[str, str]] = {}
-        """The notebook and the cell that requests are about, by id."""
+        self._asked: dict[int | str, tuple[str, str | None]] = {}
+        """The notebook and the cell that requests are about, by id; None: all of its cells."""
         self._diagnostics: dict[str, Json] = {}
         """The last diagnostics of each notebook, with lines of its module."""
         self._published: dict[str, dict[str, list[Json]]] = {}
@@ -69,8 +84,16 @@ class CellMessages:
             return message
         params = message.get("params")
         scope = self._scope_of(params)
-        if isinstance(message.get("id"), (int, str)) and scope is not None:
-            self._asked[message["id"]] = (scope.notebook.uri, scope.cell.id)
+        if isinstance(message.get("id"), (int, str)):
+            book = (
+                self._notebooks.get(params.get("uri"))
+                if method in _PAGES and isinstance(params, dict)
+                else None
+            )
+            if scope is not None:
+                self._asked[message["id"]] = (scope.notebook.uri, scope.cell.id)
+            elif book is not None:
+                self._asked[message["id"]] = (book.uri, None)
         return {**message, "params": self._in(params, None)}
 
     def _scope_of(self, params: Json) -> _Scope | None:
@@ -122,17 +145,19 @@ class CellMessages:
             return list(self._publish(params))
         if method is not None:
             return [{**message, "params": self._out(params, None)}]
+        if "result" not in message:
+            self._asked.pop(message.get("id"), None)
+            return [message]
         notebook_uri, cell_uri = self._asked.pop(message.get("id"), (None, None))
         notebook = self._notebooks.get(notebook_uri)
         cell = notebook.module.cell(cell_uri) if notebook is not None and cell_uri is not None else None
         if cell_uri is not None and cell is None:
-            return [{**message, "result": None} if "result" in message else message]
+            return [{**message, "result": None}]
         scope = _Scope(notebook, cell) if notebook is not None and cell is not None else None
-        if scope is not None and isinstance(message.get("result"), str):
+        if scope is not None and isinstance(message["result"], str):
             return [{**message, "result": in_cells(message["result"], scope.notebook)}]
-        return [
-            {**message, "result": self._out(message["result"], scope)} if "result" in message else message
-        ]
+        prose = _Prose(notebook) if notebook is not None and scope is None else None
+        return [{**message, "result": self._out(message["result"], scope, prose)}]
 
     def _is_notebook(self, uri: Json) -> bool:
         return self._notebooks.get(uri) is not None or uri in self._published
@@ -172,12 +197,12 @@ class CellMessages:
         params = self._diagnostics.get(uri)
         return list(self._publish(params)) if params is not None else []
 
-    def _out(self, value: Json, scope: _Scope | None) -> Json:
+    def _out(self, value: Json, scope: _Scope | None, prose: _Prose | None = None) -> Json:
         if isinstance(value, list):
             items = [item for item in value if scope is None or _is_in(item, scope)]
-            return [translated for item in items for translated in self._item(item, scope)]
+            return [translated for item in items for translated in self._item(item, scope, prose)]
         if not isinstance(value, dict):
-            return value
+            return prose.in_cells(value) if isinstance(value, str) and prose is not None else value
         if "documentChanges" in value or isinstance(value.get("changes"), dict):
             return self._workspace_edit(value)
         if isinstance(value.get("documents"), list):  # of a preview
@@ -186,30 +211,36 @@ class CellMessages:
         scope = self._scope_out(value) or scope
         if scope is not None and _is_position(value):
             return _position_in(value, scope.cell)
-        prose = scope.notebook if scope is not None else self._notebooks.get(value.get("uri"))
-        return self._fields(value, scope, prose)
+        return self._fields(value, scope, self._prose(value, scope, prose))
 
-    def _item(self, item: Json, scope: _Scope | None) -> Iterator[Json]:
+    def _prose(self, value: Json, scope: _Scope | None, outer: _Prose | None) -> _Prose | None:
+        """Which lines the texts of an object name: those of its own file, else those of what it is a part of."""
+        notebook = scope.notebook if scope is not None else self._notebooks.get(value.get("uri"))
+        if notebook is not None:
+            return _Prose(notebook)
+        return replace(outer, is_own=False) if outer is not None and value.get("uri") else outer
+
+    def _item(self, item: Json, scope: _Scope | None, prose: _Prose | None) -> Iterator[Json]:
         """An item of a list, unless it is an action whose edit is none of a cell."""
         try:
-            yield self._out(item, scope)
+            yield self._out(item, scope, prose)
         except NoCellEditError:
             if not isinstance(item, dict) or "edit" not in item:
                 raise
 
-    def _fields(self, value: Json, scope: _Scope | None, prose: Notebook | None) -> Json:
-        translated: dict[str, Json] = {}
-        for key, item in value.items():
-            if isinstance(item, str) and key not in _NAMES and prose is not None:
-                translated[key] = in_cells(item, prose)
-            else:
-                translated[key] = self._out(item, scope)
+    def _fields(self, value: Json, scope: _Scope | None, prose: _Prose | None) -> Json:
+        names = _NAMES | {"text"} if _is_place(value) else _NAMES
+        translated = {
+            key: self._out(item, scope, None if key in names else prose) for key, item in value.items()
+        }
         if (
             scope is not None
             and value.get("uri") == scope.notebook.uri
             and self._scope_out(value) is not None
         ):
             translated["uri"] = scope.cell.id
+            if isinstance(value.get("path"), str):  # as people read it
+                translated["path"] = f"{value['path']}:cell {scope.cell.number}"
             for key in _LINES:
                 if isinstance(value.get(key), int):
                     translated[key] = value[key] + 1 - scope.cell.first_line
@@ -264,6 +295,11 @@ class CellMessages:
             }
 
 
+def _is_place(value: Json) -> bool:
+    """Whether it is a line of a page, whose text is code."""
+    return isinstance(value, dict) and {"uri", "path", "line", "text"} <= value.keys()
+
+
 def _is_position(value: Json) -> bool:
     return isinstance(value.get("line"), int) and isinstance(value.get("character"), int)
 
@@ -316,5 +352,4 @@ def _notification(uri: str, diagnostics: list[Json], notebook: Notebook | None) 
 
 def in_cells(text: str, notebook: Notebook) -> str:
     """Return a text with the lines of a notebook's module named by their cells: `line 12` as `cell 3, line 2`."""
-    name = notebook.document.path.replace("\\", "/").rpartition("/")[2]
-    return words.in_cells(text, name, notebook.module)
+    return _Prose(notebook).in_cells(text)

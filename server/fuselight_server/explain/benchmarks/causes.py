@@ -106,9 +106,10 @@ def _breaks(report: Report, configuration: MeasuredConfiguration) -> Iterator[St
     took = f"; the eager operators there take {format_time(eager)} on the device" if eager else ""
     if place is None and profile is not None:
         place, _ = longest(profile, GapKind.EAGER, report.roots)
+    across = "it" if configuration.graph_breaks == 1 else "them"
     yield Statement(
         Cause.BREAKS,
-        f"{format_count(configuration.graph_breaks, 'graph break')}: no fusion across them{took}",
+        f"{format_count(configuration.graph_breaks, 'graph break')}: no fusion across {across}{took}",
         place,
     )
 

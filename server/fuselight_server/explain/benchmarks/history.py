@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_files import open_regular, read_regular, write_whole
+from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight.shared.notebooks.commands import MARKER
 from fuselight.shared.report import Output, Report, data_key
 from fuselight_server.base.formatting import format_ratio
 from fuselight_server.base.store import Store, check_not_a_link, files_of, is_own, read_gzip
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from fuselight.shared.report import Measured
+    from fuselight_server.base.finding import SourceLine
 
 
 KEPT = 20
@@ -72,7 +75,13 @@ class BenchmarkRun:
     """Folder of the project: paths of another checkout are compared below it."""
     report: Report
     lines: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By path, then by 1-based line in digits: the text of each line that numbers are of."""
+    """By path, then by 1-based line in digits: the text of each line that numbers are of, and where cells begin."""
+
+    def cell(self, at: SourceLine) -> tuple[int, int] | None:
+        """Return the number of a notebook's cell and the line in it, both 1-based; None for another file."""
+        lines = self.lines.get(at.path, {})
+        starts = [int(number) for number, text in lines.items() if text == MARKER and int(number) < at.line]
+        return (len(starts), at.line - max(starts)) if starts else None
 
     def line(self, path: str, number: int) -> str | None:
         """Return a line's text as it was measured."""
@@ -106,6 +115,10 @@ def run_of(
             text = read_line(place.path, place.line) if place is not None else None
             if place is not None and text is not None:
                 lines.setdefault(place.path, {})[str(place.line)] = text
+    for path, texts in lines.items():
+        if path.endswith(SUFFIX):
+            rows = range(1, max(map(int, texts)))
+            texts.update({str(row): MARKER for row in rows if read_line(path, row) == MARKER})
     there = replace(measured.machine, notes=(*measured.machine.notes, *notes))
     measured = replace(measured, machine=there)
     light = replace(report, texts={}, output=Output(), assembled={}, measured=measured)

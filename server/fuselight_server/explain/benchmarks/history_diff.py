@@ -322,4 +322,7 @@ def _line_changes(comparison: Comparison, view: Shows) -> Iterator[LineChange]:
 def _place_then(comparison: Comparison, at: SourceLine, view: Shows) -> PagePlace:
     """Return a line that is gone."""
     text = comparison.before.line(at.path, at.line) or ""
-    return PagePlace(view.uri_of(at.path), f"{view.shown(at.path)} (then)", at.line - 1, text.strip())
+    shown, line, cell = view.shown(at.path), at.line, comparison.before.cell(at)
+    if cell is not None:
+        shown, line = f"{shown}:cell {cell[0]}", cell[1]
+    return PagePlace("", f"{shown} (then)", line - 1, text.strip())

@@ -24,6 +24,7 @@ class PagePlace:
     """A line of source, where it is now."""
 
     uri: str
+    """Empty for a line that is gone: there is nothing to open."""
     path: str
     """The path as the page shows it."""
     line: int

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import NotCompiledKind, Outcome
-from fuselight_server.base.formatting import format_count, format_estimate
+from fuselight_server.base.formatting import format_count, format_estimate, format_place
 from fuselight_server.explain.findings.breaks.break_remedies import break_words
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import worded_recompilations
@@ -426,7 +426,10 @@ class _PictureMaker:
         facts = []
         root = self.now(graph_break.stack[0]) if len(graph_break.stack) > 1 else None
         if root is not None:
-            facts.append(f"reached from line {root.line}")
+            in_file = home is not None and root.path == home.path
+            facts.append(
+                f"reached from {f'line {root.line}' if in_file else format_place(root.path, root.line)}"
+            )
         if graph_break.operators:
             facts.append(f"{format_count(graph_break.operators, 'operator')} traced before it")
         at = self.now(home) if home is not None else None

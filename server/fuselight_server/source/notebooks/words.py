@@ -15,12 +15,15 @@ _MENTION = re.compile(
 """Quoted code, lines of Python files, and lines of a notebook's module: `n.ipynb:3`, `n.ipynb on line 3`, `line 3`."""
 
 
-def in_cells(text: str, name: str, module: NotebookModule) -> str:
-    """Return a text with the lines of the notebook `name` named by their cells: `line 12` as `cell 3, line 2`."""
+def in_cells(text: str, name: str, module: NotebookModule, *, is_own: bool = True) -> str:
+    """Return a text with the lines of the notebook `name` named by their cells: `line 12` as `cell 3, line 2`.
+
+    `is_own`: whether a line without the name of a file is one of the notebook.
+    """
 
     def words(mention: re.Match[str]) -> str:
         file = mention["file"] or mention["named"]
-        if file and not file.endswith(name):
+        if (file and not file.endswith(name)) or not (file or is_own):
             return mention[0]
         place = module.place(int(mention["row"] or mention["line"] or mention["first"] or 0))
         if place is None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from fuselight.shared.codec import decode, encode
+from fuselight.shared.notebooks.commands import MARKER
 from fuselight.shared.report import Report, TargetRef
+from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.store import Store
 from fuselight_server.explain.benchmarks import history
 from fuselight_server.explain.benchmarks.history import (
@@ -102,6 +104,22 @@ def test_new_lines_and_lines_that_are_gone_are_reported_as_such() -> None:
         None,
     )
     assert (new["place"]["text"], new["before_us"]) == ("now 60", None)
+
+
+def test_a_line_that_is_gone_from_a_notebook_is_one_of_the_cell_that_it_was_in() -> None:
+    book = f"{ROOT}/train.ipynb"
+    report: Report = decode(
+        Report, json.loads(json.dumps(encode(timed((42, 100.0), (50, 10.0)))).replace(FILE, book))
+    )
+    before = benchmark_run(report, {1: MARKER, 30: MARKER, 48: MARKER, 60: MARKER})
+    after = run_of(replace(timed((42, 100.0)), target=report.target), ROOT, lambda _path, line: text(line))
+    assert after is not None
+    assert before.cell(SourceLine(book, 42)) == (2, 12)
+    assert benchmark_run(timed((42, 100.0))).cell(SourceLine(FILE, 42)) is None
+    places = [line["place"] for line in encode(on_page(compare(before, after), VIEW))["lines"]]
+    assert ("train.ipynb:cell 3 (then)", 1, "") in {
+        (place["path"], place["line"], place["uri"]) for place in places
+    }
 
 
 def test_another_files_target_is_compared_line_by_line() -> None:

@@ -72,10 +72,14 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.previousFinding": () => goToFinding(-1),
     "fuselight.copyFinding": copyFinding,
     "fuselight.clearCaches": async () => {
+      if ((await lifecycle.ready()) === null) {
+        return lifecycle.warnNotRunning();
+      }
       await ask(serverCommand.clearCaches);
       await benchmarks.changed();
       await tunings.changed();
       vscode.window.setStatusBarMessage("Fuselight: caches cleared", 4000);
+      return undefined;
     },
     "fuselight.reportProblem": () => reportProblem(parts),
     "fuselight.checkEnvironment": () => checkEnvironment(lifecycle, activeFolder(), parts.storage),

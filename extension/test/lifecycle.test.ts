@@ -137,6 +137,35 @@ describe("The owner of the language client", { skip: process.platform === "win32
     await assert.rejects(owner.request(type, {}), /wrong/);
   });
 
+  it("keeps a server that ends while another interpreter is looked for", async () => {
+    const owner = lifecycle();
+    await owner.reconcile("start");
+    last().answer = () => Promise.reject(Object.assign(new Error("disposed"), { code: -32097 }));
+    await owner.lookAgain("a run was asked for");
+    assert.deepEqual(states, ["starting"]);
+  });
+
+  it("asks about the folder before each command that runs its code", async () => {
+    await lifecycle(false).reconcile("start");
+    const { executeCommand } = last().options.middleware;
+    const running = [
+      "run",
+      "kernels",
+      "bench",
+      "tune",
+      "applyFix",
+      "applyAllFixes",
+      "verifyForecast",
+      "useInputs",
+    ];
+    for (const name of [...running, "cancelTune", "showGraphs"]) {
+      const args = [{ uri: "file:///project/model.py" }];
+      const answer = await executeCommand(`fuselight.server.${name}`, args, () => "ran");
+      assert.equal(answer, running.includes(name) ? undefined : "ran", name);
+    }
+    assert.equal(asked.length, running.length);
+  });
+
   for (const uri of [cell, "file:///project/model.py"]) {
     it(`asks about the folder before a run of ${uri}`, async () => {
       for (const mayStart of [false, true]) {

@@ -14,7 +14,7 @@ import { graphsRequest, serverCommand } from "../messages/protocol";
 import type { ReportView } from "../report/view";
 import type { Lifecycle } from "../server/lifecycle";
 import { createWebviewHost, goToSource, isSameFile, type Page } from "../webviews/host";
-import { inform } from "../workbench/say";
+import { inform, textOf } from "../workbench/say";
 import { amongOffered, targetIn, titleOf, viewMessageIn } from "./target";
 
 const editPauseMilliseconds = 300;
@@ -38,7 +38,13 @@ export function createGraphView(extension: vscode.Uri, lifecycle: Lifecycle, rep
     preserveFocus: false,
     titleOf,
     restore: targetIn,
-    fetch: async (of) => (await lifecycle.request(graphsRequest, of)) ?? noServer,
+    async fetch(of) {
+      try {
+        return (await lifecycle.request(graphsRequest, of)) ?? noServer;
+      } catch (error) {
+        return { ...noServer, message: `The Fuselight language server did not answer: ${textOf(error)}` };
+      }
+    },
     async receive(page, value) {
       const message = viewMessageIn(value);
       switch (message?.type) {

@@ -7,7 +7,8 @@
  */
 
 import * as vscode from "vscode";
-import { askInList, fail } from "../workbench/say";
+import { notebookOf } from "../workbench/notebook";
+import { askInList, fail, textOf } from "../workbench/say";
 import { expandPath, section } from "../workbench/settings";
 import { look, problemAt } from "./environment";
 import { pythonAt } from "./offered";
@@ -39,10 +40,14 @@ export async function selectInterpreter({ context, log, lifecycle }: PickerParts
     await vscode.commands.executeCommand("workbench.trust.manage");
     return;
   }
-  const folder = await chooseFolder();
+  const place = await chooseFolder();
+  if (place === null) {
+    return;
+  }
+  const { folder } = place;
   const state = context.globalState;
   const recent = state.get<readonly string[]>(recentKey, []);
-  const chosen = await pick(folder, findEntries(folder, recent, log));
+  const chosen = await pick(folder, findEntries(folder, recent, log), log);
   const executable = chosen?.act === "browse" ? await browse() : chosen?.executable;
   if (chosen === undefined || (executable === undefined && chosen.act !== "automatic")) {
     return;
@@ -80,6 +85,7 @@ async function findEntries(
 function pick(
   folder: vscode.WorkspaceFolder | undefined,
   finding: Promise<readonly Entry[]>,
+  log: vscode.LogOutputChannel,
 ): Promise<Entry | undefined> {
   const list = vscode.window.createQuickPick<Entry>();
   let found: readonly Entry[] = [];
@@ -101,22 +107,29 @@ function pick(
   list.busy = true;
   show();
   list.onDidChangeValue(show);
-  void finding.then((entries) => {
-    found = entries;
-    list.busy = false;
-    show();
-  });
+  void finding
+    .then((entries) => {
+      found = entries;
+    })
+    .catch((error: unknown) => log.error(`the interpreters could not be listed: ${textOf(error)}`))
+    .finally(() => {
+      list.busy = false;
+      show();
+    });
   return askInList(list);
 }
 
-function chooseFolder(): Thenable<vscode.WorkspaceFolder | undefined> {
+/** The folder of the active file or cell; in a window with several folders, the user chooses. Null: none was chosen. */
+async function chooseFolder(): Promise<{ readonly folder: vscode.WorkspaceFolder | undefined } | null> {
   const folders = vscode.workspace.workspaceFolders ?? [];
   const active = vscode.window.activeTextEditor?.document.uri;
-  const own = active ? vscode.workspace.getWorkspaceFolder(active) : undefined;
+  const own = active ? vscode.workspace.getWorkspaceFolder(notebookOf(active) ?? active) : undefined;
   if (folders.length > 1 && own === undefined) {
-    return vscode.window.showWorkspaceFolderPick({ placeHolder: "Select an interpreter for which folder?" });
+    const placeHolder = "Select an interpreter for which folder?";
+    const chosen = await vscode.window.showWorkspaceFolderPick({ placeHolder });
+    return chosen === undefined ? null : { folder: chosen };
   }
-  return Promise.resolve(own ?? folders[0]);
+  return { folder: own ?? folders[0] };
 }
 
 async function browse(): Promise<string | undefined> {

@@ -47,7 +47,9 @@ export function createKernelDocuments(lifecycle: Lifecycle) {
   async function readAgain(uri: vscode.Uri): Promise<void> {
     const before = shown.get(uri.toString())?.mtime;
     const { mtime } = await read(uri);
-    if (mtime !== before) {
+    if (!vscode.workspace.textDocuments.some((document) => document.uri.toString() === uri.toString())) {
+      shown.delete(uri.toString()); // closed before the answer
+    } else if (mtime !== before) {
       files.fire([{ type: vscode.FileChangeType.Changed, uri }]);
     }
   }

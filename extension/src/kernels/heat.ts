@@ -32,15 +32,23 @@ export function createKernelHeat(lifecycle: Lifecycle, context: vscode.Extension
     ruler: levels.map(() => vscode.window.createTextEditorDecorationType(ruler)),
   };
   const shown = new Map<string, readonly KernelLine[]>();
+  /** The last drawing of each editor: an answer of an earlier one is out of date. */
+  const drawings = new WeakMap<vscode.TextEditor, number>();
+  let drawing = 0;
 
   async function draw(editor: vscode.TextEditor): Promise<void> {
     const { uri, languageId } = editor.document;
     if (languageId !== "python" || uri.scheme !== "file") {
       return;
     }
+    const mine = ++drawing;
+    drawings.set(editor, mine);
     const how = vscode.workspace.getConfiguration("fuselight", uri).get<unknown>("kernels.heat");
     const answer =
       how === "off" ? null : await lifecycle.request(kernelLinesRequest, { uri: uri.toString() });
+    if (drawings.get(editor) !== mine) {
+      return;
+    }
     const lines = answer?.lines ?? [];
     for (const [kind, types] of Object.entries(kinds)) {
       for (const [index, type] of types.entries()) {

@@ -122,6 +122,7 @@ export const serverCommand = {
   applyFix: "fuselight.server.applyFix",
   applyAllFixes: "fuselight.server.applyAllFixes",
   verifyForecast: "fuselight.server.verifyForecast",
+  useInputs: "fuselight.server.useInputs",
 } as const;
 
 /** Commands of the extension that the server may use in code lenses and quick fixes. */

@@ -33,8 +33,11 @@ const runningCommands: ReadonlySet<string> = new Set([
   serverCommand.run,
   serverCommand.kernels,
   serverCommand.bench,
+  serverCommand.tune,
   serverCommand.applyFix,
   serverCommand.applyAllFixes,
+  serverCommand.verifyForecast,
+  serverCommand.useInputs,
 ]);
 
 export interface ClientParts {

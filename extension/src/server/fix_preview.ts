@@ -36,12 +36,17 @@ export function createFixPreviews(lifecycle: Lifecycle) {
   async function show({ label, documents }: FixPreview): Promise<FixAnswer> {
     choose?.("discard");
     const files = await Promise.all(documents.map(previewed));
-    if (files.some((one, index) => isOther(one.document, documents[index]?.version ?? null))) {
-      return { problem: changed };
+    try {
+      if (files.some((one, index) => isOther(one.document, documents[index]?.version ?? null))) {
+        return { problem: changed };
+      }
+      const choice = await ask(label, files);
+      return { problem: choice === "changed" ? changed : choice === "apply" ? await apply(files) : null };
+    } finally {
+      for (const { preview } of files) {
+        texts.delete(preview.toString());
+      }
     }
-    const choice = await ask(label, files);
-    const problem = choice === "changed" ? changed : choice === "apply" ? await apply(files) : null;
-    return { problem };
   }
 
   async function previewed({ uri, edits }: FixPreview["documents"][number]): Promise<PreviewedFile> {
@@ -60,6 +65,8 @@ export function createFixPreviews(lifecycle: Lifecycle) {
 
   /** Opens the preview and waits for a button, the end of its tab, or an edit. */
   async function ask(label: string, files: readonly PreviewedFile[]): Promise<Choice> {
+    choose?.("discard"); // of a preview that was asked for at the same time
+    let isOver = false;
     const chosen = new Promise<Choice>((done) => {
       choose = done;
     });
@@ -76,29 +83,31 @@ export function createFixPreviews(lifecycle: Lifecycle) {
         }
       }),
     );
-    await vscode.commands.executeCommand("setContext", context, true);
-    await open(label, files);
-    void inform(`Preview of ${label}`, "Apply", "Discard").then((button) => {
-      if (button !== undefined) {
-        mine?.(button === "Apply" ? "apply" : "discard");
+    try {
+      await vscode.commands.executeCommand("setContext", context, true);
+      await open(label, files);
+      void inform(`Preview of ${label}`, "Apply", "Discard").then((button) => {
+        if (button === "Apply" && isOver) {
+          void inform(ended);
+        } else if (button !== undefined) {
+          mine?.(button === "Apply" ? "apply" : "discard");
+        }
+      });
+      return await chosen;
+    } finally {
+      isOver = true;
+      listeners.dispose();
+      if (choose === mine) {
+        choose = null;
+        await vscode.commands.executeCommand("setContext", context, false);
       }
-    });
-    const choice = await chosen;
-    listeners.dispose();
-    if (choose === mine) {
-      choose = null;
-      await vscode.commands.executeCommand("setContext", context, false);
+      await close(files);
     }
-    await close(files);
-    return choice;
   }
 
   async function close(files: readonly PreviewedFile[]): Promise<void> {
     const tabs = vscode.window.tabGroups.all.flatMap((group) => group.tabs);
     await vscode.window.tabGroups.close(tabs.filter((tab) => shows(tab, files)));
-    for (const { preview } of files) {
-      texts.delete(preview.toString());
-    }
   }
 
   function decide(choice: Choice): void {

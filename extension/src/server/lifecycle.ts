@@ -167,22 +167,24 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
     }
   }
 
+  /** Sends a request; null while the server does not run. */
+  async function request<P, R>(type: RequestType<P, R, void>, params: P): Promise<R | null> {
+    try {
+      return (await runningClient()?.sendRequest<R>(type.method, params)) ?? null;
+    } catch (error) {
+      if (isLostConnection(error)) {
+        return null; // the server ended before its answer
+      }
+      throw error;
+    }
+  }
+
   return {
     /** The running client, or null. */
     client: runningClient,
     ready,
     warnNotRunning,
-    /** Sends a request; null while the server does not run. */
-    async request<P, R>(type: RequestType<P, R, void>, params: P): Promise<R | null> {
-      try {
-        return (await runningClient()?.sendRequest<R>(type.method, params)) ?? null;
-      } catch (error) {
-        if (isLostConnection(error)) {
-          return null; // the server ended before its answer
-        }
-        throw error;
-      }
-    },
+    request,
     /** A range of the server's; null without one, and while the server does not run. */
     toRange: (range: Range | null) =>
       (range && runningClient()?.protocol2CodeConverter.asRange(range)) ?? null,
@@ -203,7 +205,7 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
     lookAgain: (cause: string) =>
       enqueue(async () => {
         await apply(cause);
-        await runningClient()?.sendRequest(lookAgainRequest, {});
+        await request(lookAgainRequest, {});
       }),
     restart,
     stop: () => enqueue(stop),

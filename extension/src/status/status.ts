@@ -75,7 +75,15 @@ export function createStatusBoard() {
     item.show();
   }
 
-  const listener = vscode.window.onDidChangeActiveTextEditor(draw);
+  const listener = vscode.Disposable.from(
+    vscode.window.onDidChangeActiveTextEditor(draw),
+    vscode.workspace.onDidChangeWorkspaceFolders(({ removed }) => {
+      for (const { uri } of removed) {
+        byFolder.delete(uri.toString()); // the server says nothing more of it
+      }
+      draw();
+    }),
+  );
   draw();
   return {
     /** A folder's state has changed. */

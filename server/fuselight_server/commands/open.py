@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from fuselight_server.base.command_error import CommandError
@@ -34,6 +34,7 @@ from fuselight_server.jobs.reports.mapping import (
 )
 from fuselight_server.jobs.reports.texts import LogTexts
 from fuselight_server.jobs.trace_log.files import LogError, find_logs
+from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind
 from fuselight_server.jobs.trace_log.reader import JobReader, job_name
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
     from fuselight_server.jobs.trace_log.files import FoundLogs
-    from fuselight_server.jobs.trace_log.model import LoggedJob
+    from fuselight_server.jobs.trace_log.model import LoggedCompile, LoggedJob, ProcessLog
     from fuselight_server.jobs.trace_log.reader import ReadStep
 
 ChooseFile: TypeAlias = "Callable[[AmbiguousFile], Awaitable[str | None]]"
@@ -241,7 +242,10 @@ class _Opening:
             self._texts.read(process)
         files = self._map(job, is_partial=is_partial)
         processes = [
-            OpenedProcess(process, read_report(process, files, self._texts)) for process in job.processes
+            OpenedProcess(
+                process, read_report(_traced(process) if is_partial else process, files, self._texts)
+            )
+            for process in job.processes
         ]
         lines = _source_of(files)
         if digests is None:
@@ -301,6 +305,17 @@ class _PartialSchedule:
         now = time.monotonic()
         self.has_news = False
         self._next = now + max(_FIRST_PARTIAL, (now - started) * _PARTIAL_COST)
+
+
+def _traced(process: ProcessLog) -> ProcessLog:
+    """Without a compile that is still being traced: its findings may get another line from what it logs next."""
+    return replace(process, compiles=tuple(compiled for compiled in process.compiles if _is_traced(compiled)))
+
+
+def _is_traced(compiled: LoggedCompile) -> bool:
+    last = compiled.last
+    kinds = {graph.kind for graph in last.graphs}
+    return last.state is not AttemptState.UNFINISHED or GraphKind.DYNAMO in kinds
 
 
 def _source_of(files: JobFiles) -> Callable[[str], Sequence[str] | None]:

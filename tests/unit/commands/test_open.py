@@ -138,12 +138,18 @@ def test_a_source_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
         open_job(tmp_path / "absent.log", project(tmp_path / "source", {}))
 
 
+NEXT = record("str", ["/job/later.py", 3], at="", process=7)
+"""A record: the one before it is known to have ended."""
+
+
 def test_partial_results_come_while_the_logs_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "_FIRST_PARTIAL", 0.0)
     source = project(tmp_path / "source", {"net.py": SOURCE})
-    logs = written(tmp_path / "logs", {"a": log_of("/job/net.py"), "b": log_of("/job/net.py", process=8)})
+    logs = written(
+        tmp_path / "logs", {"a": log_of("/job/net.py") + NEXT, "b": log_of("/job/net.py", process=8)}
+    )
     partial: list[tuple[OpenedJob, ...]] = []
     job = open_job(logs, source, on_partial=partial.append)
     assert partial
@@ -157,7 +163,7 @@ def test_a_growing_log_is_followed_until_the_token_is_canceled(
     monkeypatch.setattr(opening, "_FIRST_PARTIAL", 0.0)
     monkeypatch.setattr(opening, "_FOLLOW_EVERY", 0.05)
     source = project(tmp_path / "source", {"net.py": SOURCE})
-    data = log_of("/job/net.py")
+    data = log_of("/job/net.py") + NEXT
     half = data.index(b"recompile_reasons")
     half = data.rindex(b"\nV", 0, half) + 1
     logs = written(tmp_path / "logs", {"a": data[:half]})
@@ -178,6 +184,27 @@ def test_a_growing_log_is_followed_until_the_token_is_canceled(
 
     (job,) = asyncio.run(follow())
     assert partial[0] == ["GB0059"]
+    assert [finding.code for finding in job.findings] == ["FL201", "GB0059"]
+
+
+@pytest.mark.parametrize(("is_traced", "known"), [(False, ["GB0059"]), (True, ["FL201", "GB0059"])])
+def test_a_finding_of_a_followed_job_comes_when_its_line_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_traced: bool, known: list[str]
+) -> None:
+    """What a compile logs until its graph can give a recompilation another line."""
+    monkeypatch.setattr(opening, "_FIRST_PARTIAL", 0.0)
+    source = project(tmp_path / "source", {"net.py": SOURCE})
+    data = log_of("/job/net.py")
+    end = data.rindex(b"\nV") + 1
+    graph = record("dynamo_output_graph", {}, "class GraphModule: pass", at="0/1/0", process=7)
+    logs = written(tmp_path / "logs", {"a": data[:end] + (graph if is_traced else b"") + NEXT})
+    partial: list[list[str]] = []
+    job = open_job(
+        logs,
+        source,
+        on_partial=lambda jobs: partial.append([finding.code for finding in jobs[0].findings]),
+    )
+    assert partial[-1] == known
     assert [finding.code for finding in job.findings] == ["FL201", "GB0059"]
 
 

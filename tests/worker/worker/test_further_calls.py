@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -19,10 +19,13 @@ from fuselight.capture.calls.rungs import Answered, Ladder
 from fuselight.measure.accuracy.results import CallResults, Value
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Aspect, CaseFamily, Verification
+from fuselight.worker.child.line_watch import LineWatch
 from fuselight.worker.child.request_results import VerifiedCalls
 from fuselight.worker.live.call_records import CallRecord
-from fuselight.worker.verify import further_calls, verification_cases
-from fuselight.worker.verify.further_calls import CaseCall, FurtherCalls, ModuleModes
+from fuselight.worker.verify import verification_cases
+from fuselight.worker.verify.case_caller import ModuleModes
+from fuselight.worker.verify.case_folder import CaseFolder
+from fuselight.worker.verify.further_calls import CaseCall, FurtherCalls
 from fuselight.worker.verify.verification import VerifyCalls
 from fuselight.worker.verify.verification_cases import Case, cases_of
 from tests.support.live_worker import LiveWorker, make_request
@@ -487,21 +490,22 @@ def test_the_modes_of_modules_are_restored() -> None:
     module(torch.ones(3, 2)).sum().backward()
 
 
+def new_text(folder: Path, call: Callable[..., Any]) -> tuple[FurtherCalls, VerifiedCalls]:
+    """The further calls of a new text whose calls `call` makes, and their result."""
+    request: Any = SimpleNamespace(folder=str(folder), seconds=60.0, records=False, settings=False)
+    caller: Any = SimpleNamespace(call=call, lines=LineWatch(()))
+    result = VerifiedCalls()
+    return FurtherCalls(result, request, caller), result
+
+
 def test_a_case_of_which_the_compiled_call_alone_is_late_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = SimpleNamespace(raised="")
-    monkeypatch.setattr(FurtherCalls, "_call", lambda *_given, **_named: record)
     monkeypatch.setattr(FurtherCalls, "_add", lambda *_given, **_named: None)
-    monkeypatch.setattr(further_calls, "load_record", lambda _path: record)
+    monkeypatch.setattr(CaseFolder, "load", lambda *_given: record)
     (tmp_path / "further.json").write_text(json.dumps({"0": (True, 0.1)}), encoding="utf-8")
-    state: Any = None
-    result = VerifiedCalls()
-    request: Any = SimpleNamespace(
-        folder=str(tmp_path), seconds=60.0, records=False, settings=False, overlays={}
-    )
-    streams: Any = None
-    calls = FurtherCalls(state, result, request, lambda: None, {}, streams, [])  # type: ignore[arg-type, return-value]
+    calls, result = new_text(tmp_path, lambda *_given, **_named: record)
     first, second = (Case(name, CaseFamily.SIZE) for name in ("a", "b"))
     planned = [CaseCall(case, compiled=compiled) for case in (first, second) for compiled in (False, True)]
     monkeypatch.setattr(calls, "_planned", lambda: planned)
@@ -512,21 +516,14 @@ def test_a_case_of_which_the_compiled_call_alone_is_late_says_so(
 def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def call(_calls: FurtherCalls, case: Case, *, compiled: bool, is_first: bool) -> None:
+    def call(case: Case, *, compiled: bool, is_first: bool) -> None:
         del compiled, is_first
         if case.name == "b":
             raise TimeoutError
 
-    monkeypatch.setattr(FurtherCalls, "_call", call)
     done = {str(index): (index > 0, 0.1) for index in range(3)}
     (tmp_path / "further.json").write_text(json.dumps(done), encoding="utf-8")
-    state: Any = None
-    result = VerifiedCalls()
-    request: Any = SimpleNamespace(
-        folder=str(tmp_path), seconds=60.0, records=False, settings=False, overlays={}
-    )
-    streams: Any = None
-    calls = FurtherCalls(state, result, request, lambda: None, {}, streams, [])  # type: ignore[arg-type, return-value]
+    calls, result = new_text(tmp_path, call)
     monkeypatch.setattr(
         calls, "_planned", lambda: [CaseCall(Case(name, CaseFamily.SIZE)) for name in ("a", "b", "c")]
     )
@@ -540,10 +537,7 @@ def test_a_compiled_call_alone_may_round_as_far_as_compiling_moves_the_old_text(
         tensor = torch.tensor(values)
         return CallRecord(CallResults((Value("output", tensor, str(tensor.dtype), tuple(tensor.shape)),)))
 
-    state: Any = None
-    result = VerifiedCalls()
-    request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0, records=False, overlays={})
-    calls = FurtherCalls(state, result, request, lambda: None, {}, None, [])  # type: ignore[arg-type, return-value]
+    calls, result = new_text(tmp_path, record)
     case = Case("a", CaseFamily.SIZE)
     eager, compiled, new = record(1.0, 2.0), record(1.00001, 2.0), record(1.0, 2.00001)
     calls._add(case, new, [eager, compiled], compiled=True)

@@ -48,7 +48,7 @@ from fuselight.worker.child import child, run_failures
 from fuselight.worker.child.request_results import ComparedOutputs
 from fuselight.worker.child.state import RunState, put
 from fuselight.worker.child.target_run import Climb
-from fuselight.worker.verify.further_calls import eager_mode
+from fuselight.worker.verify.eager_mode import eager_mode
 
 _MOST_CALLS = 4
 _MOST_ELEMENTS = 1 << 27

@@ -48,13 +48,10 @@ from fuselight.worker.live.call_records import (
     without_printed,
     without_reached,
 )
-from fuselight.worker.verify.further_calls import (
-    ABOUT,
-    FurtherCalls,
-    NothingToCompareError,
-    eager_mode,
-    uses_gpu,
-)
+from fuselight.worker.verify.case_caller import CaseCaller, NothingToCompareError, uses_gpu
+from fuselight.worker.verify.case_folder import ABOUT
+from fuselight.worker.verify.eager_mode import eager_mode
+from fuselight.worker.verify.further_calls import FurtherCalls
 
 _SPECIAL = {"NaN": math.nan, "infinity": math.inf, "negative infinity": -math.inf}
 
@@ -106,7 +103,8 @@ class VerifyCalls:
             raise TypeError(f"{type(request).__name__} does not say what to compare with")
         result = state.result = VerifiedCalls()
         if request.cases:
-            FurtherCalls(state, result, request, climb, names, self.streams, available=[answered]).make()
+            caller = CaseCaller(state, climb, names, self.streams, [answered], _line_watch(request))
+            FurtherCalls(result, request, caller).make()
             return
         calls = _Calls(state, result, request, climb, names, self.streams, available=[answered])
         try:
@@ -135,9 +133,9 @@ class _Calls:
     notes: dict[str, None] = field(default_factory=dict)
     printed_varies: bool = False
     selections: SelectionWatch = field(init=False)
+    """The branches that became a torch.where."""
     lines: LineWatch = field(init=False)
     """What runs of the changed files."""
-    """The branches that became a torch.where."""
     _checksums: dict[int, tuple[float, ...]] = field(default_factory=dict)
     """Of the recorded inputs, by call: to see whether another seed gives other values."""
     _kept: dict[torch.nn.Module, dict[str, torch.Tensor]] = field(default_factory=dict)
@@ -145,7 +143,7 @@ class _Calls:
 
     def __post_init__(self) -> None:
         self.selections = SelectionWatch(self.request.target.path, self.request.overlays)
-        self.lines = LineWatch(() if self.request.records else self.request.overlays)
+        self.lines = _line_watch(self.request)
         for module in self.names.values():
             if isinstance(module, torch.nn.Module):
                 state = module.state_dict(keep_vars=True)
@@ -411,6 +409,11 @@ def _backend(request: RunRequest) -> Callable[..., Any]:
         return compiled
 
     return backend
+
+
+def _line_watch(request: VerifyRequest) -> LineWatch:
+    """What runs of the changed files, in calls of the new text."""
+    return LineWatch(() if request.records else request.overlays)
 
 
 def _caller(prepared: Prepared, function: Callable[..., Any]) -> Callable[[], Any]:

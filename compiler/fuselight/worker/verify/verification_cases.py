@@ -16,9 +16,35 @@ from typing import Any
 import torch
 
 from fuselight.capture.calls.calls import Prepared
-from fuselight.capture.calls.tensors import tensors_in, with_tensors
-from fuselight.measure.measured_call import modules_of, with_inputs
+from fuselight.capture.calls.tensors import tensors_in
+from fuselight.measure.measured_call import modules_of
 from fuselight.shared.report import CaseFamily
+from fuselight.worker.verify.input_changes import (
+    CallChange,
+    add_dimension,
+    as_complex,
+    as_truth,
+    as_two_rows,
+    change_each,
+    change_one,
+    convert_call,
+    extreme,
+    fill_mask,
+    freeze_parameters,
+    is_number,
+    is_plain,
+    is_signed,
+    mask_to,
+    put_number,
+    replace_argument,
+    require_gradients,
+    resize,
+    share_tensors,
+    spread,
+    then_negate,
+    then_require_gradients,
+    to_dtype,
+)
 
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -53,8 +79,6 @@ _SMALL = range(2, 10)
 _NEGATED = frozenset({CaseFamily.SIZE, CaseFamily.DTYPE})
 """Families whose calls are made with negated inputs, too: a branch may take its other side."""
 
-Change = Callable[[torch.Tensor], torch.Tensor]
-
 
 @dataclass(frozen=True)
 class Case:
@@ -63,7 +87,7 @@ class Case:
     name: str
     """In words that follow `except for`: `float16 inputs`."""
     family: CaseFamily
-    change: Callable[[Prepared], Prepared] = lambda prepared: prepared
+    change: CallChange = lambda prepared: prepared
     """Gives the call its inputs."""
     training: bool | None = None
     """Mode of the modules; None: that of the known call."""
@@ -108,27 +132,23 @@ def cases_of(prepared: Prepared, *, settings: bool = False) -> list[Case]:
         cases.append(case)
         if not case.has_variants:
             continue
-        if case.family in _NEGATED and any(map(_is_signed, inputs)):
-            cases.append(replace(case, change=_and_negated(case.change), is_variant=True))
+        if case.family in _NEGATED and any(map(is_signed, inputs)):
+            cases.append(replace(case, change=then_negate(case.change), is_variant=True))
         if differentiable and case.family in _DIFFERENTIATED:
-            change = _and_gradients(case.change)
+            change = then_require_gradients(case.change)
             cases.append(replace(case, grad=True, change=change, is_variant=True))
     return cases
 
 
-def _and_negated(change: Callable[[Prepared], Prepared]) -> Callable[[Prepared], Prepared]:
-    return lambda prepared: _each(lambda tensor: -tensor if _is_signed(tensor) else tensor)(change(prepared))
-
-
 def _in_training(case: Case) -> Case:
-    change = _and_gradients(case.change)
+    change = then_require_gradients(case.change)
     return replace(case, name=f"{case.name} in training", training=True, grad=True, change=change)
 
 
 def in_float64(case: Case) -> Case:
     """The case with floating-point inputs and modules in float64, in which rounding is far less."""
-    convert = _converting(_to(torch.float64, floats=True), torch.float64)
-    return replace(case, change=lambda prepared: convert(case.change(prepared)))
+    to_float64 = convert_call(to_dtype(torch.float64, floats=True), torch.float64)
+    return replace(case, change=lambda prepared: to_float64(case.change(prepared)))
 
 
 def compiled_cases(cases: list[Case], *, settings: bool = False) -> list[Case]:
@@ -167,18 +187,6 @@ def _first_of_each(most: int, cases: list[Case], family: CaseFamily) -> list[Cas
     return [case for group in by_name.values() for case in group[:most]]
 
 
-def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether values can be put into a tensor."""
-    return (
-        type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        and tensor.layout is torch.strided
-        and not tensor.is_meta
-        and not tensor.is_quantized
-        and not tensor.is_complex()
-        and (not tensor.is_floating_point() or tensor.element_size() > 1)
-    )
-
-
 # Modes
 
 
@@ -188,10 +196,12 @@ def _modes(prepared: Prepared) -> Iterator[Case]:
         yield Case("inference", CaseFamily.MODE, training=False, grad=False)
     else:
         yield Case("training", CaseFamily.MODE, training=True, grad=True)
-    yield Case("gradients of the inputs", CaseFamily.GRADIENTS, _with_gradients, training=trains, grad=True)
+    yield Case("gradients of the inputs", CaseFamily.GRADIENTS, require_gradients, training=trains, grad=True)
     if any(any(True for _ in module.parameters()) for _, module in modules_of(prepared)):
-        yield Case("frozen parameters", CaseFamily.FROZEN, _frozen, training=True, grad=True)
-    yield Case("evaluation with gradients", CaseFamily.GRADIENTS, _with_gradients, training=False, grad=True)
+        yield Case("frozen parameters", CaseFamily.FROZEN, freeze_parameters, training=True, grad=True)
+    yield Case(
+        "evaluation with gradients", CaseFamily.GRADIENTS, require_gradients, training=False, grad=True
+    )
     yield Case("calls without gradients", CaseFamily.GRADIENTS, training=trains, grad=False)
     yield Case("training mode without gradients", CaseFamily.MODE, training=True, grad=False)
 
@@ -201,31 +211,11 @@ def _second_gradients(prepared: Prepared) -> Case:
     return Case(
         "gradients of gradients",
         CaseFamily.SECOND,
-        _with_gradients,
+        require_gradients,
         training=prepared.options.train,
         grad=True,
         differentiates_twice=True,
     )
-
-
-def _frozen(prepared: Prepared) -> Prepared:
-    for _, module in modules_of(prepared):
-        module.requires_grad_(requires_grad=False)
-    return prepared
-
-
-def _with_gradients(prepared: Prepared) -> Prepared:
-    return with_inputs(prepared, _gradient_input)
-
-
-def _and_gradients(change: Callable[[Prepared], Prepared]) -> Callable[[Prepared], Prepared]:
-    return lambda prepared: _with_gradients(change(prepared))
-
-
-def _gradient_input(tensor: torch.Tensor) -> torch.Tensor:
-    if not is_plain(tensor) or not tensor.is_floating_point() or tensor.requires_grad:
-        return tensor
-    return tensor.detach().clone().requires_grad_()
 
 
 # Sizes
@@ -237,15 +227,15 @@ def _sizes(inputs: list[torch.Tensor]) -> Iterator[Case]:
     for size in list(dict.fromkeys(sizes))[:_MOST_GROUPS]:
         for number in _other_sizes(size):
             words = f"size {number} in place of {size}"
-            yield Case(words, CaseFamily.SIZE, _resizing({size: number}))
+            yield Case(words, CaseFamily.SIZE, resize({size: number}))
     first = [argument.shape[0] for argument in inputs if argument.dim()]
     if first and sizes.count(first[0]) > first.count(first[0]):
         for number in _other_sizes(first[0]):
-            yield Case(f"a batch of {number}", CaseFamily.SIZE, _resizing({first[0]: number}, only=0))
+            yield Case(f"a batch of {number}", CaseFamily.SIZE, resize({first[0]: number}, only=0))
     if len(inputs) > 1:
         for index, tensor in enumerate(inputs[:_MOST_ALONE]):
             for number in _other_sizes(tensor.shape[0]) if tensor.dim() else ():
-                change = _resizing({tensor.shape[0]: number}, only=0, alone=index)
+                change = resize({tensor.shape[0]: number}, only=0, alone=index)
                 yield Case(f"input {index} with a batch of {number}", CaseFamily.SIZE, change)
 
 
@@ -255,7 +245,7 @@ def _small_sizes(inputs: list[torch.Tensor]) -> Iterator[Case]:
         for number in _SMALL:
             if number not in {size, *_other_sizes(size)}:
                 words = f"size {number} in place of {size}"
-                yield Case(words, CaseFamily.SIZE, _resizing({size: number}), has_variants=False)
+                yield Case(words, CaseFamily.SIZE, resize({size: number}), has_variants=False)
 
 
 def _other_sizes(size: int) -> tuple[int, ...]:
@@ -263,51 +253,10 @@ def _other_sizes(size: int) -> tuple[int, ...]:
     return (other, 1) if size > 1 else (other,)
 
 
-def _resizing(
-    sizes: dict[int, int], *, only: int | None = None, alone: int | None = None
-) -> Callable[[Prepared], Prepared]:
-    """Give dimensions other sizes: all, or those of index `only`; of all inputs, or of the input `alone`."""
-
-    def change(prepared: Prepared) -> Prepared:
-        generator = torch.Generator("cpu").manual_seed(0)
-        count = iter(range(1 << 30))
-
-        def resized(tensor: torch.Tensor) -> torch.Tensor:
-            if not is_plain(tensor):
-                return tensor
-            index = next(count)
-            shape = [
-                sizes.get(size, size) if only in {None, place} else size
-                for place, size in enumerate(tensor.shape)
-            ]
-            if shape == list(tensor.shape) or alone not in {None, index}:
-                return tensor
-            return _like(tensor, shape, generator)
-
-        return with_inputs(prepared, resized)
-
-    return change
-
-
-def _like(tensor: torch.Tensor, shape: list[int], generator: torch.Generator) -> torch.Tensor:
-    """A tensor of another shape with values like those of `tensor`."""
-    flat = tensor.detach().reshape(-1).cpu()
-    if flat.numel() == 0 or math.prod(shape) == 0:
-        blank = torch.zeros(shape, dtype=tensor.dtype, device="cpu")
-    elif tensor.is_floating_point():
-        wide = flat.double()
-        drawn = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
-        blank = (drawn * (float(wide.std(correction=0)) or 1.0) + float(wide.mean())).to(tensor.dtype)
-    else:
-        picked = torch.randint(flat.numel(), shape, generator=generator, device="cpu")
-        blank = flat[picked]
-    return blank.to(tensor.device).requires_grad_(tensor.requires_grad)
-
-
 def _empty(inputs: list[torch.Tensor]) -> Iterator[Case]:
     for size in list(dict.fromkeys(tensor.shape[0] for tensor in inputs if tensor.dim()))[:2]:
         if size:
-            yield Case("empty inputs", CaseFamily.EMPTY, _resizing({size: 0}, only=0))
+            yield Case("empty inputs", CaseFamily.EMPTY, resize({size: 0}, only=0))
 
 
 def _ranks(inputs: list[torch.Tensor]) -> Iterator[Case]:
@@ -318,44 +267,20 @@ def _ranks(inputs: list[torch.Tensor]) -> Iterator[Case]:
         yield Case(
             "inputs with one more dimension than their masks",
             CaseFamily.RANK,
-            _each(lambda tensor: _repeated(tensor) if tensor.is_floating_point() else tensor),
+            change_each(lambda tensor: add_dimension(tensor) if tensor.is_floating_point() else tensor),
         )
-    yield Case("inputs with one more dimension", CaseFamily.RANK, _each(_repeated))
+    yield Case("inputs with one more dimension", CaseFamily.RANK, change_each(add_dimension))
     if all(argument.dim() > 1 for argument in inputs):
-        yield Case("inputs without a batch", CaseFamily.RANK, _each(lambda tensor: _fresh(tensor[0], tensor)))
+        yield Case("inputs without a batch", CaseFamily.RANK, change_each(lambda tensor: tensor[0]))
     for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
         for second in (-2, 0):
             words = f"rows of 1 and {second}, and one dimension {{}} of input {index}"
             if tensor.dim():
-                change = _with_rows(second, index, _repeated)
+                change = as_two_rows(second, index, add_dimension)
                 yield Case(words.format("more"), CaseFamily.RANK, change)
             if tensor.dim() > 1:
-                change = _with_rows(second, index, lambda tensor: tensor[..., 0])
+                change = as_two_rows(second, index, lambda tensor: tensor[..., 0])
                 yield Case(words.format("fewer"), CaseFamily.RANK, change)
-
-
-def _with_rows(second: int, index: int, change: Change) -> Callable[[Prepared], Prepared]:
-    """Give all inputs two rows, 1 and `second`, of sizes of 3, and one of them another number of dimensions.
-
-    A mask that has fewer dimensions than what it selects from selects rows. Eager code may accept one row where it
-    expects 3 numbers, and compiled code, which must be right for any number of rows, fails. Of the rows 1 and 0, or 1
-    and -2, most conditions select one.
-    """
-
-    def with_rows(tensor: torch.Tensor) -> torch.Tensor:
-        shape = [3 if place else 2 for place in range(tensor.dim())]
-        rows = torch.ones(shape, dtype=tensor.dtype, device=tensor.device)
-        if shape:
-            rows[1] = second if _is_signed(tensor) else 0
-        return rows
-
-    return lambda prepared: _alone(index, change)(_each(with_rows)(prepared))
-
-
-def _repeated(tensor: torch.Tensor) -> torch.Tensor:
-    steps = torch.arange(3, device=tensor.device).to(tensor.dtype)
-    wide = tensor.detach().unsqueeze(-1)
-    return _fresh(wide & (steps < 2) if tensor.dtype is torch.bool else wide + steps, tensor)  # noqa: PLR2004 - a mixture
 
 
 # Values
@@ -364,105 +289,72 @@ def _repeated(tensor: torch.Tensor) -> torch.Tensor:
 def _values(inputs: list[torch.Tensor]) -> Iterator[Case]:
     numbers = [tensor for tensor in inputs if tensor.dtype is not torch.bool]
     if numbers:
-        yield Case("zeros", CaseFamily.VALUES, _each(torch.zeros_like))
+        yield Case("zeros", CaseFamily.VALUES, change_each(torch.zeros_like))
         yield Case(
             "negative values",
             CaseFamily.VALUES,
-            _each(lambda tensor: -tensor.abs() - 1 if _is_signed(tensor) else tensor),
+            change_each(lambda tensor: -tensor.abs() - 1 if is_signed(tensor) else tensor),
         )
         yield Case(
             "positive values",
             CaseFamily.VALUES,
-            _each(lambda tensor: tensor.abs() + 1 if _is_number(tensor) else tensor),
+            change_each(lambda tensor: tensor.abs() + 1 if is_number(tensor) else tensor),
         )
-        yield Case("equal values", CaseFamily.VALUES, _each(torch.ones_like))
+        yield Case("equal values", CaseFamily.VALUES, change_each(torch.ones_like))
         yield Case(
             "other magnitudes",
             CaseFamily.VALUES,
-            _each(lambda tensor: tensor * 1000 if tensor.is_floating_point() else tensor),
+            change_each(lambda tensor: tensor * 1000 if tensor.is_floating_point() else tensor),
         )
     if len(numbers) < len(inputs):
         for value in (True, False):
             name = f"masks that are all {value}"
-            yield Case(name, CaseFamily.VALUES, _each(functools.partial(_filled, value=value)))
+            yield Case(name, CaseFamily.VALUES, change_each(functools.partial(fill_mask, value=value)))
         yield Case(
             "other masks",
             CaseFamily.VALUES,
-            _each(lambda tensor: ~tensor if tensor.dtype is torch.bool else tensor),
+            change_each(lambda tensor: ~tensor if tensor.dtype is torch.bool else tensor),
         )
-
-
-def _filled(tensor: torch.Tensor, *, value: bool) -> torch.Tensor:
-    return torch.full_like(tensor, value) if tensor.dtype is torch.bool else tensor
-
-
-def _is_number(tensor: torch.Tensor) -> bool:
-    return tensor.dtype is not torch.bool
-
-
-def _is_signed(tensor: torch.Tensor) -> bool:
-    return _is_number(tensor) and tensor.dtype.is_signed
 
 
 def _not_finite(inputs: list[torch.Tensor]) -> Iterator[Case]:
     if not any(argument.is_floating_point() for argument in inputs):
         return
     for name, value in (("NaN", math.nan), ("infinity", math.inf), ("negative infinity", -math.inf)):
-        yield Case(f"{name} in one element", CaseFamily.NONFINITE, _each(_putting(value)))
-    yield Case("NaN in all elements", CaseFamily.NONFINITE, _each(_putting(math.nan, everywhere=True)))
+        yield Case(f"{name} in one element", CaseFamily.NONFINITE, change_each(put_number(value)))
+    yield Case(
+        "NaN in all elements", CaseFamily.NONFINITE, change_each(put_number(math.nan, everywhere=True))
+    )
     # Python's max and min keep the first or the second of two numbers, by which of them is NaN.
-    yield Case("NaN in the first element", CaseFamily.NONFINITE, _each(_putting(math.nan, place=0)))
+    yield Case("NaN in the first element", CaseFamily.NONFINITE, change_each(put_number(math.nan, place=0)))
     for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
         if tensor.is_floating_point():
-            yield Case(f"NaN in input {index}", CaseFamily.NONFINITE, _alone(index, _putting(math.nan)))
-
-
-def _putting(value: float, *, everywhere: bool = False, place: int = -1) -> Change:
-    """Put a number into an element of floating-point tensors, the last one unless `place` says so, or into all."""
-
-    def put(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.is_floating_point() or tensor.numel() == 0:
-            return tensor
-        changed = tensor.detach().clone()
-        if everywhere:
-            return changed.fill_(value)
-        changed[(place,) * changed.dim()] = value
-        return changed
-
-    return put
+            yield Case(f"NaN in input {index}", CaseFamily.NONFINITE, change_one(index, put_number(math.nan)))
 
 
 def _extremes(inputs: list[torch.Tensor]) -> Iterator[Case]:
     """Values near the limits of each dtype, and integers whose products and powers exceed it."""
-    if any(_is_number(tensor) and not tensor.is_floating_point() for tensor in inputs):
+    if any(is_number(tensor) and not tensor.is_floating_point() for tensor in inputs):
         for dtype in _INTEGERS:
             info = torch.iinfo(dtype)
             root = math.isqrt(info.max) + 1
             for value in (info.max, info.min, root, -root if info.min else root + 1, _MODERATE):
-                yield _extreme(f"where {_name(dtype)} overflows", dtype, value, floats=False)
-            yield _extreme(
-                f"where {_name(dtype)} overflows", dtype, info.max // 2, floats=False, everywhere=True
+                yield Case(
+                    f"where {_name(dtype)} overflows", CaseFamily.EXTREME, extreme(dtype, value, floats=False)
+                )
+            yield Case(
+                f"where {_name(dtype)} overflows",
+                CaseFamily.EXTREME,
+                extreme(dtype, info.max // 2, floats=False, everywhere=True),
             )
     if any(tensor.is_floating_point() for tensor in inputs):
         for float_type in _FLOATS:
             limits = torch.finfo(float_type)
             name = f"for {_name(float_type)} values near its limits"
             for number in (limits.max / 2, -limits.max / 2, limits.smallest_normal):
-                yield _extreme(name, float_type, number, floats=True, everywhere=number > 1)
-
-
-def _extreme(name: str, dtype: torch.dtype, value: float, *, floats: bool, everywhere: bool = False) -> Case:
-    def put(tensor: torch.Tensor) -> torch.Tensor:
-        if not _is_number(tensor) or tensor.is_floating_point() != floats:
-            return tensor
-        changed = _as_dtype(tensor, dtype)
-        if changed.numel() and everywhere:
-            changed.fill_(value)
-        elif changed.numel():
-            changed[(0,) * changed.dim()] = value
-        return changed
-
-    return Case(name, CaseFamily.EXTREME, _converting(put, dtype if floats else None))
+                yield Case(
+                    name, CaseFamily.EXTREME, extreme(float_type, number, floats=True, everywhere=number > 1)
+                )
 
 
 # Dtypes
@@ -470,23 +362,25 @@ def _extreme(name: str, dtype: torch.dtype, value: float, *, floats: bool, every
 
 def _dtypes(inputs: list[torch.Tensor]) -> Iterator[Case]:
     floats = [argument for argument in inputs if argument.is_floating_point()]
-    integers = [argument for argument in inputs if _is_number(argument) and not argument.is_floating_point()]
+    integers = [argument for argument in inputs if is_number(argument) and not argument.is_floating_point()]
     for dtype in _FLOATS if floats else ():
-        change = _converting(_to(dtype, floats=True), dtype)
+        change = convert_call(to_dtype(dtype, floats=True), dtype)
         yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, change)
     for dtype in _INTEGERS if integers else ():
-        yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, _each(_to(dtype, floats=False)))
+        yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, change_each(to_dtype(dtype, floats=False)))
     if floats:
         device = floats[0].device.type
         yield Case("autocast", CaseFamily.DTYPE, around=functools.partial(_autocast, device))
     if integers:
-        yield Case("float32 inputs", CaseFamily.DTYPE, _each(_to(torch.float32, floats=False)))
+        yield Case("float32 inputs", CaseFamily.DTYPE, change_each(to_dtype(torch.float32, floats=False)))
     for kind in _number_kinds(inputs):
         for truth in _TRUTHS:
-            change = _each(functools.partial(_as_truth, truth=truth, floats=kind))
+            change = change_each(functools.partial(as_truth, truth=truth, floats=kind))
             yield Case("bool inputs", CaseFamily.DTYPE, change, has_variants=False)
     for dtype in _MASKS if any(argument.dtype is torch.bool for argument in inputs) else ():
-        yield Case(f"{_name(dtype)} masks", CaseFamily.DTYPE, _each(functools.partial(_mask_to, dtype=dtype)))
+        yield Case(
+            f"{_name(dtype)} masks", CaseFamily.DTYPE, change_each(functools.partial(mask_to, dtype=dtype))
+        )
     for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
         yield from _dtypes_alone(index, tensor)
 
@@ -497,9 +391,9 @@ def _dtypes_alone(index: int, tensor: torch.Tensor) -> Iterator[Case]:
     for dtype in (torch.float64, torch.float16, torch.int64) if floats else _INTEGERS[:2]:
         if tensor.dtype is not dtype:
             name = f"{_name(dtype)} for input {index}"
-            yield Case(name, CaseFamily.DTYPE, _alone(index, _to(dtype, floats=floats)))
-    for truth in _TRUTHS[:2] if _is_number(tensor) else ():
-        change = _alone(index, functools.partial(_as_truth, truth=truth, floats=floats))
+            yield Case(name, CaseFamily.DTYPE, change_one(index, to_dtype(dtype, floats=floats)))
+    for truth in _TRUTHS[:2] if is_number(tensor) else ():
+        change = change_one(index, functools.partial(as_truth, truth=truth, floats=floats))
         yield Case(f"bool for input {index}", CaseFamily.DTYPE, change, has_variants=False)
 
 
@@ -511,44 +405,27 @@ def _kinds(inputs: list[torch.Tensor]) -> Iterator[Case]:
     """
     kinds = _number_kinds(inputs)
     for dtype in _INTEGERS if True in kinds else ():
-        for change in _signs(_each(_to(dtype, floats=True)), dtype):
+        for change in _signs(change_each(to_dtype(dtype, floats=True)), dtype):
             yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, change, has_variants=False)
     if False in kinds:
-        yield Case("float64 inputs", CaseFamily.DTYPE, _each(_to(torch.float64, floats=False)))
+        yield Case("float64 inputs", CaseFamily.DTYPE, change_each(to_dtype(torch.float64, floats=False)))
     for floats in kinds:
         for factor in (1 + 0.5j, 1j):
-            change = _each(functools.partial(_as_complex, factor=factor, floats=floats))
+            change = change_each(functools.partial(as_complex, factor=factor, floats=floats))
             yield Case("complex64 inputs", CaseFamily.DTYPE, change, has_variants=False)
 
 
 def _number_kinds(inputs: list[torch.Tensor]) -> list[bool]:
     """Whether there are floats (True), and integers (False)."""
-    return list(dict.fromkeys(tensor.is_floating_point() for tensor in inputs if _is_number(tensor)))
+    return list(dict.fromkeys(tensor.is_floating_point() for tensor in inputs if is_number(tensor)))
 
 
-def _signs(
-    change: Callable[[Prepared], Prepared], dtype: torch.dtype
-) -> Iterator[Callable[[Prepared], Prepared]]:
+def _signs(change: CallChange, dtype: torch.dtype) -> Iterator[CallChange]:
     """The change, then with the values negated if the dtype has a sign, and as zeros."""
     yield change
     if dtype.is_signed:
-        yield _and_negated(change)
-    yield lambda prepared: _each(torch.zeros_like)(change(prepared))
-
-
-def _as_complex(tensor: torch.Tensor, *, factor: complex, floats: bool) -> torch.Tensor:
-    return _to(torch.complex64, floats=floats)(tensor) * factor if _fits(tensor, floats=floats) else tensor
-
-
-def _as_truth(tensor: torch.Tensor, *, truth: tuple[bool, bool], floats: bool) -> torch.Tensor:
-    if not _fits(tensor, floats=floats):
-        return tensor
-    is_even = torch.arange(tensor.numel(), device=tensor.device) % 2 == 0
-    return torch.where(is_even, *truth).reshape(tensor.shape)
-
-
-def _mask_to(tensor: torch.Tensor, *, dtype: torch.dtype) -> torch.Tensor:
-    return tensor.to(dtype) if tensor.dtype is torch.bool else tensor
+        yield then_negate(change)
+    yield lambda prepared: change_each(torch.zeros_like)(change(prepared))
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -560,38 +437,6 @@ def _autocast(device: str) -> contextlib.AbstractContextManager[Any]:
     return manager
 
 
-def _to(dtype: torch.dtype, *, floats: bool) -> Change:
-    def convert(tensor: torch.Tensor) -> torch.Tensor:
-        return _as_dtype(tensor, dtype) if _fits(tensor, floats=floats) else tensor
-
-    return convert
-
-
-def _fits(tensor: torch.Tensor, *, floats: bool) -> bool:
-    """Whether a tensor has floats, or else integers."""
-    return _is_number(tensor) and tensor.is_floating_point() == floats
-
-
-def _as_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    wide = tensor.detach()
-    if tensor.is_floating_point() and not (dtype.is_floating_point or dtype.is_complex):
-        wide = (wide * 3).round()
-    if not dtype.is_signed:
-        wide = wide.abs()
-    return wide.to(dtype, copy=True)
-
-
-def _converting(change: Change, dtype: torch.dtype | None) -> Callable[[Prepared], Prepared]:
-    """Change the inputs, and give the modules the dtype, as `model.half()` does."""
-
-    def convert(prepared: Prepared) -> Prepared:
-        for _, module in modules_of(prepared) if dtype is not None else ():
-            module.to(dtype)
-        return _each(change)(prepared)
-
-    return convert
-
-
 # Options and layouts
 
 
@@ -601,7 +446,7 @@ def _options(prepared: Prepared) -> Iterator[Case]:
     for key, value in named[: 2 * _MOST_ALONE]:
         for other in _other_numbers(value):
             shown = f"argument {key} = {other!r}"
-            change = functools.partial(_with_argument, key=key, value=other)
+            change = functools.partial(replace_argument, key=key, value=other)
             yield Case(shown, CaseFamily.OPTION, change)
 
 
@@ -615,67 +460,9 @@ def _other_numbers(value: object) -> tuple[bool | float, ...]:
     return ()
 
 
-def _with_argument(prepared: Prepared, *, key: int | str, value: object) -> Prepared:
-    if isinstance(key, str):
-        return replace(prepared, kwargs={**prepared.kwargs, key: value})
-    return replace(prepared, args=(*prepared.args[:key], value, *prepared.args[key + 1 :]))
-
-
 def _layouts(inputs: list[torch.Tensor]) -> Iterator[Case]:
     if any(tensor.dim() for tensor in inputs):
-        yield Case("inputs that are not contiguous", CaseFamily.LAYOUT, _each(_spread))
+        yield Case("inputs that are not contiguous", CaseFamily.LAYOUT, change_each(spread))
     kinds = [(tensor.shape, tensor.dtype) for tensor in inputs]
     if len(set(kinds)) < len(kinds):
-        yield Case("one tensor as several inputs", CaseFamily.LAYOUT, _shared)
-
-
-def _spread(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements, each of which has another one beside it."""
-    if tensor.dim() == 0:
-        return tensor
-    return tensor.repeat_interleave(2, dim=-1)[..., ::2]
-
-
-def _shared(prepared: Prepared) -> Prepared:
-    first: dict[tuple[Any, ...], torch.Tensor] = {}
-    inputs = with_tensors(
-        (prepared.args, prepared.kwargs),
-        lambda tensor: (
-            first.setdefault((tuple(tensor.shape), tensor.dtype), tensor) if is_plain(tensor) else tensor
-        ),
-    )
-    return replace(prepared, args=inputs[0], kwargs=inputs[1])
-
-
-# All inputs
-
-
-def _each(change: Change) -> Callable[[Prepared], Prepared]:
-    """Change each input that takes values."""
-    return lambda prepared: with_inputs(prepared, lambda tensor: _changed(tensor, change))
-
-
-def _alone(wanted: int, change: Change) -> Callable[[Prepared], Prepared]:
-    """Change one input."""
-
-    def convert(prepared: Prepared) -> Prepared:
-        count = iter(range(1 << 30))
-
-        def converted(tensor: torch.Tensor) -> torch.Tensor:
-            return _changed(tensor, change) if is_plain(tensor) and next(count) == wanted else tensor
-
-        return with_inputs(prepared, converted)
-
-    return convert
-
-
-def _changed(tensor: torch.Tensor, change: Change) -> torch.Tensor:
-    if not is_plain(tensor):
-        return tensor
-    changed = change(tensor.detach())
-    return tensor if changed is tensor else _fresh(changed, tensor)
-
-
-def _fresh(fresh: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """A leaf that requires a gradient if `tensor` does and it can."""
-    return fresh.detach().requires_grad_(tensor.requires_grad and fresh.is_floating_point())
+        yield Case("one tensor as several inputs", CaseFamily.LAYOUT, share_tensors)

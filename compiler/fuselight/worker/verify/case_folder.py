@@ -1,0 +1,82 @@
+"""What the run of the old text leaves for that of the new one: a folder with a record of each further call.
+
+Invariant: a call that is not in the list of those that are done has no record that counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from fuselight.shared.protocol import VerifyRequest
+from fuselight.worker.child.state import put
+from fuselight.worker.live.call_records import CallRecord, load_record
+
+ABOUT = "about.json"
+"""What the run of the old text found for the calls of the inputs."""
+_FLOAT64 = "-float64"
+"""In the names of the records of calls in float64."""
+
+
+@dataclass(frozen=True)
+class RecordedCase:
+    """What the run of the old text found for one case."""
+
+    is_made: bool
+    """Whether its inputs can be made."""
+    seconds: float
+    """How long its call took."""
+    raised: str = ""
+    """Type of the exception of its call; empty if there was none."""
+
+
+class CaseFolder:
+    """The folder of one verification."""
+
+    def __init__(self, request: VerifyRequest) -> None:
+        """Further calls of settings have records of their own."""
+        self._folder = request.folder
+        self._name = "further-settings" if request.settings else "further"
+        self._recorded: dict[str, tuple[bool, float, str]] = {}
+
+    @property
+    def printed_varies(self) -> bool:
+        """Whether printed text differs from call to call."""
+        return bool(self._read(ABOUT).get("printed_varies"))
+
+    def add(self, index: int, record: CallRecord | None, seconds: float) -> None:
+        """Note that a call is done; `record`: None where its inputs cannot be made, or it is not to be made."""
+        if record is not None:
+            record.save(self._path(index))
+        self._recorded[str(index)] = record is not None, seconds, record.raised if record else ""
+        put(os.path.join(self._folder, f"{self._name}.json"), json.dumps(self._recorded).encode())
+
+    def add_in_float64(self, index: int, record: CallRecord) -> None:
+        """Keep the record of a call in float64."""
+        record.save(self._path(index, _FLOAT64))
+
+    def done(self) -> dict[int, RecordedCase]:
+        """The calls that the run of the old text has done, by index."""
+        return {int(index): RecordedCase(*value) for index, value in self._read(f"{self._name}.json").items()}
+
+    def load(self, index: int) -> CallRecord:
+        """The record of a call."""
+        return load_record(self._path(index))
+
+    def load_in_float64(self, index: int) -> CallRecord:
+        """The record of a call in float64. Raises FileNotFoundError if it failed, or if there was no time for it."""
+        return load_record(self._path(index, _FLOAT64))
+
+    def _path(self, index: int, suffix: str = "") -> str:
+        return os.path.join(self._folder, f"{self._name}-{index}{suffix}.pt")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        """What an earlier run wrote; empty if it wrote nothing."""
+        try:
+            with open(os.path.join(self._folder, name), encoding="utf-8") as file:
+                records: dict[str, Any] = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        return records

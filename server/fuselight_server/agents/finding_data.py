@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.base.formatting import cut_list
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import counts
 
@@ -72,10 +73,7 @@ def target_data(report: Report, outcome: CheckOutcome | None = None) -> dict[str
         "breaks": numbers.breaks,
         "recompilations": numbers.recompilations,
         "summary": _summary(report),
-        "inputs": [
-            *calls[:_MOST_CALLS],
-            *([f"{len(calls) - _MOST_CALLS} more"] if len(calls) > _MOST_CALLS else []),
-        ],
+        "inputs": cut_list(calls, _MOST_CALLS),
         "inputs_from": report.inputs.rung.value if report.inputs is not None else "",
         "tier": report.tier.value,
         "torch": report.versions.torch or "",

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fuselight_server.base.finding import SourceLine
 
@@ -103,6 +103,18 @@ def format_list(items: Iterable[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     words = list(items)
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def cut_list(items: Iterable[str], most: int) -> list[str]:
+    """The first items, and `3 more` for the rest."""
+    every = list(items)
+    return [*every[:most], f"{len(every) - most:,} more"] if len(every) > most else every
+
+
+def format_first(items: Sequence[str], most: int) -> str:
+    """`a, b`, `a, b and 3 more`: the first items, and how many there are besides them."""
+    rest = len(items) - most
+    return ", ".join(items[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def format_lines(lines: Iterable[int]) -> str:

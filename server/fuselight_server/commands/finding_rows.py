@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.base.formatting import cut_list
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.fixable import has_remedies
 
@@ -25,7 +26,6 @@ def finding_data(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
     """A finding of a list."""
     place = sources.place(finding.span)
     places = [f"{shown_path(other.span.path)}:{other.span.line}" for other in finding.also_at]
-    more = [f"{len(places) - _MOST_PLACES} more"] if len(places) > _MOST_PLACES else []
     data = {
         "path": shown_path(finding.span.path),
         "line": place.line,
@@ -38,7 +38,7 @@ def finding_data(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
         "target": finding.target,
         "tier": finding.tier.value,
         "has_known_rewrites": has_remedies(finding.code),
-        "also_at": [*places[:_MOST_PLACES], *more],
+        "also_at": cut_list(places, _MOST_PLACES),
     }
     if finding.count > 1:
         data["count"] = finding.count

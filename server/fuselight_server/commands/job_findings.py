@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.formatting import format_count, format_first, format_list
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.commands.findings import compose_findings
 from fuselight_server.commands.opened_job import JobSources, OpenedJob
@@ -132,7 +132,7 @@ def _format_labels(labels: Mapping[str, None]) -> str:
     names = list(labels)
     if len(names) <= _LISTED_FILES + 1:
         return format_list(names)
-    return f"{', '.join(names[:_LISTED_FILES])} and {len(names) - _LISTED_FILES:,} more"
+    return format_first(names, _LISTED_FILES)
 
 
 def _with_state(finding: Finding, files: JobFiles) -> Finding:
@@ -175,11 +175,10 @@ def _notes(job: LoggedJob, files: JobFiles, reports: list[Report]) -> Iterator[s
     own = [path for path in files.evidence if is_of_job(path)]
     absent = [path for path in own if path not in files.local]
     if absent:
-        names = [f"`{path}`" for path in absent[:_LISTED_FILES]]
-        more = f" and {len(absent) - _LISTED_FILES:,} more" if len(absent) > _LISTED_FILES else ""
+        names = format_first([f"`{path}`" for path in absent], _LISTED_FILES)
         files_word = format_count(len(absent), "file")
         yield (
-            f"The source of {files_word} of the job is not here: {', '.join(names)}{more}. "
+            f"The source of {files_word} of the job is not here: {names}. "
             "Name its folder with `--source DIR`."
         )
     problems = dict.fromkeys(problem for report in reports for problem in report.problems)

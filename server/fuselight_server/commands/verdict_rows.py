@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.base.formatting import cut_list
 from fuselight_server.commands.finding_rows import finding_data, problem_texts
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.verify import VerdictKind
 from fuselight_server.explain.findings.common.counts import counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
@@ -57,13 +58,13 @@ def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
         "class": verdict.fix_class.value if verdict.fix_class is not None else None,
         "before": _numbers(verdict.before),
         "after": _numbers(verdict.after),
-        "findings_fixed": _cut(map(_line, verdict.fixed), _MOST_FINDINGS),
+        "findings_fixed": cut_list(map(_line, verdict.fixed), _MOST_FINDINGS),
         "findings_new": [finding_data(finding, sources) for finding in verdict.new[:_MOST_FINDINGS]],
-        "findings_kept": _cut(map(_line, verdict.kept), _MOST_FINDINGS),
+        "findings_kept": cut_list(map(_line, verdict.kept), _MOST_FINDINGS),
         "inputs": [call.text for call in report.inputs.calls[:5]] if report.inputs is not None else [],
-        "compared": _cut(verdict.tried, _MOST_CASES),
+        "compared": cut_list(verdict.tried, _MOST_CASES),
         "not_compared": _not_compared(verdict),
-        "lines_not_run": _cut(
+        "lines_not_run": cut_list(
             (f"{shown_path(line.path)}:{line.line}" for line in verdict.not_run), _MOST_FINDINGS
         ),
         "notes": list(verdict.notes),
@@ -77,7 +78,7 @@ def _not_compared(verdict: PatchVerdict) -> list[str]:
         ("raise an exception before and after the change", verdict.not_accepted),
         ("no time was left", verdict.not_reached),
     )
-    return [f"{reason}: {', '.join(_cut(names, _MOST_CASES))}" for reason, names in reasons if names]
+    return [f"{reason}: {', '.join(cut_list(names, _MOST_CASES))}" for reason, names in reasons if names]
 
 
 def _numbers(report: Report) -> dict[str, int]:
@@ -87,11 +88,6 @@ def _numbers(report: Report) -> dict[str, int]:
 
 def _line(finding: Finding) -> str:
     return f"{shown_path(finding.span.path)}:{finding.span.line}: {finding.code}: {finding.title}"
-
-
-def _cut(texts: Iterable[str], most: int) -> list[str]:
-    rows = list(texts)
-    return [*rows[:most], f"{len(rows) - most:,} more"] if len(rows) > most else rows
 
 
 def verdict_lines(data: dict[str, Any]) -> Iterator[str]:

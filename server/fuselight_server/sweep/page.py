@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.formatting import (
     format_count,
     format_estimate,
+    format_first,
     format_list,
     format_moment,
     format_ratio,
@@ -159,8 +160,7 @@ def _causes(title: str, causes: Sequence[CauseCount], noun: str, nothing: str) -
         return html_section(title, f"<p>{html_text(nothing)}</p>") if nothing else ""
     lines = []
     for cause in causes:
-        more = len(cause.rows) - _MOST_NAMES
-        names = ", ".join(cause.rows[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        names = format_first(cause.rows, _MOST_NAMES)
         lines.append(
             TableLine(
                 (
@@ -190,8 +190,7 @@ def _comparison(comparison: SweepComparison, against: str) -> str:
         ("Only in the earlier sweep", comparison.missing),
     ):
         if ids:
-            more = f" and {len(ids) - _MOST_NAMES} more" if len(ids) > _MOST_NAMES else ""
-            parts.append(f"<p>{html_text(title)}: {html_text(', '.join(ids[:_MOST_NAMES]))}{more}.</p>")
+            parts.append(f"<p>{html_text(title)}: {html_text(format_first(ids, _MOST_NAMES))}.</p>")
     return html_section(f"Compared with {against}", *parts)
 
 

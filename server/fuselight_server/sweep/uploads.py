@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import open_regular
 from fuselight_server.base.files import within
-from fuselight_server.base.formatting import format_count
+from fuselight_server.base.formatting import format_count, format_first
 from fuselight_server.base.git import ask_git
 from fuselight_server.source.local_imports import LocalImports, import_folders
 
@@ -103,6 +103,4 @@ def _is_sent(name: str) -> bool:
 
 
 def _listed(names: Iterable[str]) -> str:
-    every = list(names)
-    more = len(every) - _SHOWN
-    return ", ".join(every[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+    return format_first(list(names), _SHOWN)

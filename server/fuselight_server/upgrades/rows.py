@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import SourceLine
-from fuselight_server.base.formatting import format_count, format_estimate, format_line_ranges, format_time
+from fuselight_server.base.formatting import (
+    format_count,
+    format_estimate,
+    format_first,
+    format_line_ranges,
+    format_time,
+)
 from fuselight_server.jobs.comparison.model import ChangeVerdict, JobComparison, TimeChange
 from fuselight_server.jobs.comparison.rows import MOST_ROWS, change_rows
 from fuselight_server.upgrades.model import TargetState, is_failure
@@ -157,9 +163,8 @@ def _kernels(side: LineKernels | None, place: SourceLine) -> str:
 def _groups(groups: Counter[tuple[SourceLine, ...]], place: SourceLine) -> str:
     """`fused with lines 12, 14`, `alone`."""
     texts = []
-    for group, count in groups.most_common(_MOST_GROUPS):
+    for group, count in groups.most_common():
         others = [line for line in group if line != place]
         text = f"fused with {format_line_ranges(others, place)}" if others else "alone"
         texts.append(f"{text} ({count:,} kernels)" if count > 1 else text)
-    more = len(groups) - _MOST_GROUPS
-    return ", ".join(texts) + (f" and {more:,} more" if more > 0 else "")
+    return format_first(texts, _MOST_GROUPS)

@@ -7,10 +7,12 @@ import time
 import pytest
 
 from fuselight_server.base.formatting import (
+    cut_list,
     fit_encoding,
     format_change,
     format_count,
     format_estimate,
+    format_first,
     format_flops,
     format_lines,
     format_list,
@@ -88,6 +90,9 @@ def test_counts_have_a_comma_and_agree_with_their_noun() -> None:
 
 def test_a_list_ends_with_and() -> None:
     assert [format_list(text) for text in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
+    assert [cut_list(text, 2) for text in ("", "ab", "abcd")] == [[], ["a", "b"], ["a", "b", "2 more"]]
+    assert [format_first(text, 2) for text in ("", "ab", "abcd")] == ["", "a, b", "a, b and 2 more"]
+    assert format_first("a" * 2_000, 1) == "a and 1,999 more"
 
 
 @pytest.mark.parametrize(

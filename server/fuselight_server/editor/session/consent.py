@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from fuselight_server.base.consent_store import first_call_of
+from fuselight_server.base.formatting import format_first
 from fuselight_server.editor.session.ui import Question
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def folder_question(
     `notebook`: what runs of the notebook that has the targets.
     """
     names = list(dict.fromkeys(key.name for key in keys if key.name))
-    calls = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    calls = format_first(names, _NAMED)
     file = os.path.basename(keys[0].path)  # noqa: PTH119 - paths stay text
     steps = f"import {file} and call {calls}"
     if notebook is not None:

@@ -8,6 +8,7 @@ from fuselight.shared.configurations import WRITTEN
 from fuselight.shared.report import Clock, Work
 from fuselight_server.base.formatting import (
     format_count,
+    format_first,
     format_percent,
     format_ratio,
     format_spread,
@@ -118,8 +119,7 @@ def first_calls(rows: Sequence[MeasuredConfiguration], most: int) -> str:
         for row in rows
         if row.first_us is not None or row.failure is not None
     ]
-    more = len(known) - most
-    return f"first call: {', '.join(known[:most])}" + (f" and {more} more" if more > 0 else "")
+    return f"first call: {format_first(known, most)}"
 
 
 def line_summary(times: Iterable[LineTime], total_us: float) -> str:

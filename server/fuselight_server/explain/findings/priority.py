@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import NotCompiledKind
 from fuselight_server.base.finding import Severity
-from fuselight_server.base.formatting import format_count, format_list, format_time
+from fuselight_server.base.formatting import cut_list, format_count, format_list, format_time
 from fuselight_server.explain.findings.breaks.break_costs import sides_of
 from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
 from fuselight_server.explain.findings.common.context import Context
@@ -190,9 +190,7 @@ def more_like_the_first(lines: Sequence[Priority], place: Callable[[Priority], s
     others = [line for line in lines[1:] if words and rules[words](line.cost)]
     if not others:
         return ""
-    named = [place(priority) for priority in others[:_MOST_NAMED]]
-    more = len(others) - len(named)
-    listed = format_list([*named, *([f"{more} more"] if more else [])])
+    listed = format_list(cut_list(map(place, others), _MOST_NAMED))
     verb, _, rest = words.partition(" ")
     verb = verb if len(others) == 1 else verb.removesuffix("s")
     return f"{format_count(len(others), 'more line')} {verb} {rest}: {listed}"

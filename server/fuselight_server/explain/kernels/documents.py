@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import KernelKind
 from fuselight_server.base.finding import SourceLine
-from fuselight_server.base.formatting import format_estimate, format_line_ranges, format_size
+from fuselight_server.base.formatting import format_estimate, format_first, format_line_ranges, format_size
 from fuselight_server.explain.kernels.script import checks, standalone
 from fuselight_server.explain.kernels.shares import places_of
 
@@ -260,8 +260,7 @@ def _header(
     yield from _cost(kernel)
     names = list(dict.fromkeys(operator.original or operator.name for operator in kernel.operators))
     if names:
-        more = f" and {len(names) - _OPERATORS} more" if len(names) > _OPERATORS else ""
-        yield f"Operators: {', '.join(names[:_OPERATORS])}{more}."
+        yield f"Operators: {format_first(names, _OPERATORS)}."
     if kernel.candidates:
         yield f"On a GPU the fastest is taken of: {', '.join(kernel.candidates)}."
 

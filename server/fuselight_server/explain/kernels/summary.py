@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.formatting import (
     format_count,
     format_estimate,
+    format_first,
     format_percent,
     format_size,
 )
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuselight.shared.report import Assembled, Report
+
+_MOST_CANDIDATES = 6
 
 
 def one_call(report: Report) -> Report:
@@ -78,7 +81,6 @@ def resources(assembled: Assembled) -> str:
     return ", ".join(facts)
 
 
-def candidates(names: Sequence[str], most: int = 6) -> str:
+def candidates(names: Sequence[str]) -> str:
     """`one, another and 19 more`: what a GPU would time against each other."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+    return format_first(names, _MOST_CANDIDATES)

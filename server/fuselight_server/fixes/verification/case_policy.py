@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Aspect, CaseFamily
-from fuselight_server.base.formatting import format_list
+from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.fixes.rewrites.remedy import FixClass
 
 if TYPE_CHECKING:
@@ -123,6 +123,4 @@ def _extreme_words(dtypes: list[str]) -> Iterator[str]:
 
 
 def _some(names: list[str]) -> str:
-    if len(names) > _SHOWN:
-        names = [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
-    return format_list(names)
+    return format_list(cut_list(names, _SHOWN))

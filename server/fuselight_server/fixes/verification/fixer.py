@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Verification
 from fuselight_server.base.files import split_text
-from fuselight_server.base.formatting import format_list
+from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.explain.findings.common.counts import counts
@@ -256,7 +256,8 @@ class Fixer:
         tried = tuple(dict.fromkeys(comparison.values for comparison in verification.comparisons))
         notes = tuple(dict.fromkeys((*first.notes, *verification.notes)))
         if verification.not_reached:
-            notes = (*notes, f"not compared, as the time ended: {_shown_cases(verification.not_reached)}")
+            late = format_list(cut_list(verification.not_reached, _SHOWN_CASES))
+            notes = (*notes, f"not compared, as the time ended: {late}")
         if not verdict.passed:
             return refuse(dataclasses.replace(first, tried=tried, notes=notes), verdict.words)
         exceptions = tuple(dict.fromkeys((*first.exceptions, *verdict.exceptions)))
@@ -302,8 +303,3 @@ def _earned(fix_class: FixClass, exceptions: tuple[CaseException, ...], *, round
     """The class of a remedy that passed: an exact one that rounds or has exceptions is equal."""
     is_lowered = fix_class is FixClass.EXACT and (exceptions or rounds)
     return FixClass.EQUAL if is_lowered else fix_class
-
-
-def _shown_cases(names: tuple[str, ...]) -> str:
-    more = len(names) - _SHOWN_CASES
-    return format_list([*names[:_SHOWN_CASES], *([f"{more} more"] if more > 0 else [])])

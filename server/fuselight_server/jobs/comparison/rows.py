@@ -10,7 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.formatting import format_change, format_count, format_list, format_time
+from fuselight_server.base.formatting import (
+    format_change,
+    format_count,
+    format_first,
+    format_list,
+    format_time,
+)
 from fuselight_server.jobs.caches.words import CACHE_NAMES, STATE_NAMES
 from fuselight_server.jobs.comparison.model import ChangeVerdict, ConditionKind, FindingState
 
@@ -218,6 +224,5 @@ def _graphs(facts: FunctionFacts | None) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    shown = (name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in names[:_MOST_NAMES])
-    return f"{', '.join(f'`{name}`' for name in shown)}{more}"
+    shown = (name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in names)
+    return format_first([f"`{name}`" for name in shown], _MOST_NAMES)

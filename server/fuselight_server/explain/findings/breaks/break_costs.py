@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.formatting import cut_list, format_count, format_list
 from fuselight_server.explain.findings.common.carried_values import code_of
 from fuselight_server.explain.findings.common.text import plain
 
@@ -122,7 +122,7 @@ def _compiled_on_the_way(context: Context, group: list[Break]) -> list[str]:
             continue
         if (frame.location.path, frame.function.rpartition(".")[2]) in places or _is_of_any(frame, roots):
             names[f"`{plain(frame.function)}`"] = None
-    return _first(list(names))
+    return cut_list(names, _MOST_NAMED)
 
 
 def _is_of_any(frame: Frame, roots: set[Frame | None]) -> bool:
@@ -148,12 +148,7 @@ def _compiled_calls(context: Context, graph_break: Break) -> list[str]:
         )
         if not is_own and (item.caller[-1].path, item.caller[-1].line) == (home.path, home.line):
             names[f"`{plain(frame.function)}`"] = None
-    return _first(list(names))
-
-
-def _first(names: list[str]) -> list[str]:
-    rest = len(names) - _MOST_NAMED
-    return [*names[:_MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])]
+    return cut_list(names, _MOST_NAMED)
 
 
 def _name(graph_break: Break) -> str:

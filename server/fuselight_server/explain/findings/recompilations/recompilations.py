@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, Rung
 from fuselight_server.base.finding import Related, Severity
-from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.formatting import cut_list, format_count, format_list
 from fuselight_server.explain.findings.common.changing_lines import changing_line
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.resume_functions import (
@@ -220,10 +220,7 @@ def _about_dynamic(context: Context, group: list[Root]) -> str:
     if not of_each[-1]:
         return ""
     names = tuple(dict.fromkeys(name for names in of_each for name in names))
-    shown = [
-        *map(quoted, names[:_MOST_NAMED]),
-        *([f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []),
-    ]
+    shown = cut_list(map(quoted, names), _MOST_NAMED)
     return f"torch then made {format_list(shown)} dynamic: other values usually need no further compile."
 
 

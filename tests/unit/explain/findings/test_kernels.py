@@ -77,6 +77,19 @@ def test_library_operators_and_views_have_no_finding(name: str) -> None:
     assert findings(generated(fallback(name))) == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("higher_order.run_and_save_rng_state", "activation checkpointing"),
+        ("higher_order.with_effects", "it is torch's own"),
+        ("mine.scale", "a custom operator is always called as it is"),
+    ],
+)
+def test_the_advice_for_an_operator_without_a_kernel_fits_its_kind(name: str, hint: str) -> None:
+    (finding,) = findings(generated(fallback(name)))
+    assert hint in finding.message
+
+
 def test_other_kinds_of_kernels_are_no_finding() -> None:
     kinds = set(KernelKind) - {KernelKind.FALLBACK}
     assert findings(generated(*(fallback("aten.mm.default", kind=kind) for kind in kinds))) == ()

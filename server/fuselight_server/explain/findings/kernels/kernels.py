@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TORCHS = ("aten.", "prims.", "quantized.")
+_WRAPPER = "higher_order."
+"""Namespace of torch's operators that call other operators, as activation checkpointing does for random numbers."""
+_RANDOM_STATE = "rng_state"
+"""In the names of those that save the state of the random number generator, or set it."""
+_SAVED_RANDOM_STATE = (
+    "Ignore it: activation checkpointing calls an operator by it, to repeat its random numbers"
+)
 _VIEWS = frozenset(
     {"aten.view_as_real.default", "aten.view_as_complex.default", "aten.view.dtype", "aten.alias.default"}
 )
@@ -135,17 +142,6 @@ def _fallback(context: Context, stack: Stack, name: str, kernels: list[Kernel]) 
     ]
     if len(kernels) > 1:
         cost.append(f"{len(kernels)} launches")
-    hints = (
-        (
-            "Ignore it if it takes a small part of the time",
-            "Or use operators that Inductor generates kernels for: `fuselight ops` shows what each call becomes",
-        )
-        if own
-        else (
-            "Ignore it: a custom operator is always called as it is",
-            "Or write it with torch operators, or wrap its Triton kernel with torch.library.triton_op",
-        )
-    )
     who = "ATen's own kernel" if own else "the operator's own code"
     return context.finding(
         "FL701",
@@ -153,9 +149,25 @@ def _fallback(context: Context, stack: Stack, name: str, kernels: list[Kernel]) 
         f"Inductor generates no code for {shown} here and calls {who}.",
         stack=stack,
         cost=cost,
-        hints=hints,
+        hints=_fallback_hints(name),
         count=len(kernels),
         cost_us=us,
+    )
+
+
+def _fallback_hints(name: str) -> tuple[str, ...]:
+    if name.startswith(_WRAPPER) and _RANDOM_STATE in name:
+        return (_SAVED_RANDOM_STATE,)
+    if name.startswith(_WRAPPER):
+        return ("Ignore it: it is torch's own, and calls other operators",)
+    if name.startswith(_TORCHS):
+        return (
+            "Ignore it if it takes a small part of the time",
+            "Or use operators that Inductor generates kernels for: `fuselight ops` shows what each call becomes",
+        )
+    return (
+        "Ignore it: a custom operator is always called as it is",
+        "Or write it with torch operators, or wrap its Triton kernel with torch.library.triton_op",
     )
 
 

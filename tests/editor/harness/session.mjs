@@ -123,6 +123,14 @@ async function reset({ folder, page, view }) {
       fs.rmSync(path.join(folder, name), { recursive: true });
     }
   }
+  // The explorer notices late: it would open a file of the test before in place of one with the same name.
+  const entries = page.locator(".explorer-folders-view .monaco-list-row");
+  await expect(async () => {
+    if ((await entries.count()) > 1) {
+      await view.command("Refresh Explorer");
+    }
+    expect(await entries.count()).toBeLessThanOrEqual(1);
+  }).toPass({ timeout: 90_000 });
 }
 
 async function begin({ folder, page, view }, files) {

@@ -60,6 +60,7 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
     ]) {
       await expect.poll(() => colors(chart(name).locator("canvas"))).toBeGreaterThan(3);
     }
+    await expect(view.lensAction(/^Benchmark$/).first()).toBeVisible(); // the lens can follow the page late
     await view.screenshot("benchmark");
     await chart(/^Chart: Where/).focus();
     await page.keyboard.press("ArrowRight");

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -20,6 +19,7 @@ from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import Span
 from fuselight_server.editor.handlers.code_lens import RUN
 from fuselight_server.editor.handlers.protocol import PREVIEW_FIX
+from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
 from fuselight_server.editor.presenters import convert
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.fixes.rewrites.families import FixClass, has_remedies
@@ -438,8 +438,8 @@ class VerificationProgress:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._shown: dict[str, tuple[str, str]] = {}
-        """The token and the words of each, by the id of its offer."""
+        self._progress: WorkProgress[str] = WorkProgress(server)
+        """By the id of the offer."""
         self._active: tuple[str, ...] = ()
 
     def update(self) -> None:
@@ -448,39 +448,19 @@ class VerificationProgress:
         if self._active != tuple(active):  # not at each step: a status counts findings
             self._active = tuple(active)
             server.ui.status_changed()
-        if not server.state.client.progress:
-            return
-        for identity in self._shown.keys() - active.keys():
-            token, _ = self._shown.pop(identity)
-            server.progress(types.ProgressParams(token, types.WorkDoneProgressEnd()))
-        for identity, task in active.items():
-            words = f"verifying {task.title}{f': {task.words}' if task.words else ''}"
-            token, before = self._shown.get(identity, ("", ""))
-            if not token:
-                self._shown[identity] = (str(uuid.uuid4()), words)
-                server.spawn(self._begin(identity), "progress")
-            elif before != words:
-                self._shown[identity] = (token, words)
-                report = types.WorkDoneProgressReport(message=words, cancellable=True)
-                server.progress(types.ProgressParams(token, report))
-
-    async def _begin(self, identity: str) -> None:
-        # The answer is not awaited before `begin`, as in status.ProgressBars.
-        if identity not in self._shown:
-            return
-        token, words = self._shown[identity]
-        asked = self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
-        begin = types.WorkDoneProgressBegin(title="Fuselight", message=words, cancellable=True)
-        self._server.progress(types.ProgressParams(token, begin))
-        await asked
+        self._progress.show(
+            {
+                identity: ShownWork(f"verifying {task.title}{f': {task.words}' if task.words else ''}")
+                for identity, task in active.items()
+            }
+        )
 
     def cancel(self, token: str | int) -> bool:
         """Cancel the verification that a token belongs to; False where it is none."""
-        for identity, (shown, _) in self._shown.items():
-            if shown == token:
-                self._server.analysis.fixes.cancel(identity)
-                return True
-        return False
+        identity = self._progress.work_of(token)
+        if identity is not None:
+            self._server.analysis.fixes.cancel(identity)
+        return identity is not None
 
 
 COMMANDS: dict[str, Callable[[Server, dict[str, Any]], Any]] = {APPLY: apply_fix, APPLY_ALL: apply_all}

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import uuid
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
-
-from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.editor.handlers.protocol import JOBS_CHANGED, Written, written_page
+from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.job_page import closed_page, page_of
 from fuselight_server.editor.session.jobs import sources_of, summary_of
@@ -166,41 +164,15 @@ class JobProgress:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._shown: dict[str, tuple[str, str]] = {}
-        """Token and words by the URI of the log or folder."""
+        self._progress: WorkProgress[str] = WorkProgress(server)
+        """By the URI of the log or folder."""
         self._listed: JobsChanged = {"jobs": [], "followed": []}
 
     def update(self) -> None:
         """Begin, move on and end what the client shows."""
         self._list()
-        if not self._server.state.client.progress:
-            return
         openings = self._server.analysis.jobs.openings
-        for source in self._shown.keys() - openings.keys():
-            token, _ = self._shown.pop(source)
-            self._server.progress(types.ProgressParams(token, types.WorkDoneProgressEnd()))
-        for source, opening in openings.items():
-            token, before = self._shown.get(source, ("", ""))
-            if not token:
-                self._shown[source] = (str(uuid.uuid4()), opening.words)
-                self._server.spawn(self._begin(source), "progress")
-            elif before != opening.words:
-                self._shown[source] = (token, opening.words)
-                report = types.WorkDoneProgressReport(message=visible(opening.words), cancellable=True)
-                self._server.progress(types.ProgressParams(token, report))
-
-    async def _begin(self, source: str) -> None:
-        if source not in self._shown:
-            return
-        token, words = self._shown[source]
-        created = self._server.window_work_done_progress_create_async(
-            types.WorkDoneProgressCreateParams(token)
-        )
-        opening = self._server.analysis.jobs.openings.get(source)
-        title = "Following a job" if opening is not None and opening.is_followed else "Opening a job"
-        begin = types.WorkDoneProgressBegin(title=title, message=visible(words), cancellable=True)
-        self._server.progress(types.ProgressParams(token, begin))
-        await created
+        self._progress.show({source: _work(opening) for source, opening in openings.items()})
 
     def _list(self) -> None:
         openings = self._server.analysis.jobs.openings.values()
@@ -214,8 +186,11 @@ class JobProgress:
 
     def cancel(self, token: str | int) -> bool:
         """Cancel the opening that a token belongs to; False where it is none."""
-        for source, (shown, _) in self._shown.items():
-            if shown == token:
-                self._server.analysis.jobs.cancel(source)
-                return True
-        return False
+        source = self._progress.work_of(token)
+        if source is not None:
+            self._server.analysis.jobs.cancel(source)
+        return source is not None
+
+
+def _work(opening: Opening) -> ShownWork:
+    return ShownWork(opening.words, "Following a job" if opening.is_followed else "Opening a job")

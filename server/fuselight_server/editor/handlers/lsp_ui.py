@@ -14,7 +14,8 @@ from fuselight_server.base.consent_store import first_call_of
 from fuselight_server.editor.handlers.diagnostics import path_is_file, publish
 from fuselight_server.editor.handlers.kept_consent import KeptConsent
 from fuselight_server.editor.handlers.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS, without_links
-from fuselight_server.editor.handlers.status import ProgressBars, TimedRunNotifications, statuses
+from fuselight_server.editor.handlers.status import TimedRunNotifications, describe, statuses
+from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
 from fuselight_server.editor.session.ui import agents_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class LspUi:
         self._server = server
         self._published: dict[str, list[types.Diagnostic]] = {}
         """The diagnostics that each file was sent last."""
-        self.progress = ProgressBars()
+        self._progress: WorkProgress[int] = WorkProgress(server)
         self.benches = TimedRunNotifications()
         self._consent = KeptConsent(server, self)
         self._statuses: dict[str | None, FolderStatus] = {}
@@ -89,7 +90,8 @@ class LspUi:
 
     def runs_changed(self) -> None:
         """Show which runs wait, move or ended."""
-        self.progress.update(self._server)
+        running = self._server.analysis.runs.in_flight.values()
+        self._progress.show({id(run): ShownWork(describe(run)) for run in running})
         self.benches.update(self._server)
         self.refresh_lenses()
         self.status_changed()
@@ -142,7 +144,8 @@ class LspUi:
 
     def run_of(self, token: str | int) -> Key | None:
         """Return the run that a progress token belongs to; None where it is over."""
-        return self.progress.key(token)
+        identity, running = self._progress.work_of(token), self._server.analysis.runs.in_flight.values()
+        return next((run.job.key for run in running if id(run) == identity), None)
 
     def say(self, text: str, *, error: bool) -> None:
         """Tell the user."""

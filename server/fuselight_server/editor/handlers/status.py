@@ -1,15 +1,13 @@
-"""What runs do, for the client: the status of each folder, work-done progress, and changes of timed runs.
+"""What runs do, for the client: the status of each folder, and changes of timed runs.
 
 Invariant: a status is sent when it changes, and `idle` with generation N only when every run up to N has ended and its
-findings are published. A progress that was begun ends with its run. `fuselight/measuredChanged` is sent once for each
-benchmark, and `fuselight/tunedChanged` for each search, that began, moved on, ended, is of another text now or has its
-lines elsewhere, and for nothing else.
+findings are published. `fuselight/measuredChanged` is sent once for each benchmark, and `fuselight/tunedChanged` for
+each search, that began, moved on, ended, is of another text now or has its lines elsewhere, and for nothing else.
 """
 
 from __future__ import annotations
 
 import collections
-import uuid
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -138,49 +136,6 @@ def describe(run: Running) -> str:
     if progress.path and progress.line:
         return f"{phase} {format_place(progress.path, progress.line)}"
     return f"{phase} {run.job.key.words}"
-
-
-class ProgressBars:
-    """The progress that the client shows, by run."""
-
-    def __init__(self) -> None:
-        self._shown: dict[int, tuple[str, Running, str]] = {}
-
-    def update(self, server: Server) -> None:
-        """Begin, move on and end progress, so that it shows the runs that are in flight."""
-        if not server.state.client.progress:
-            return
-        runs = {id(run): run for run in server.analysis.runs.in_flight.values()}
-        for identity in [number for number in self._shown if number not in runs]:
-            token, _, _ = self._shown.pop(identity)
-            server.progress(types.ProgressParams(token, types.WorkDoneProgressEnd()))
-        for identity, run in runs.items():
-            words = describe(run)
-            if identity not in self._shown:
-                token = str(uuid.uuid4())
-                self._shown[identity] = (token, run, words)
-                server.spawn(self._begin(server, identity, token, words), "progress")
-            elif self._shown[identity][2] != words:
-                token = self._shown[identity][0]
-                self._shown[identity] = (token, run, words)
-                report = types.WorkDoneProgressReport(message=words, cancellable=True)
-                server.progress(types.ProgressParams(token, report))
-
-    async def _begin(self, server: Server, identity: int, token: str, words: str) -> None:
-        # Messages are ordered, so a client that makes the token at once sees what follows; the answer is not awaited
-        # before `begin`, else a short run would end before it had begun.
-        asked = server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token=token))
-        if identity in self._shown:
-            begin = types.WorkDoneProgressBegin(title="Fuselight", message=words, cancellable=True)
-            server.progress(types.ProgressParams(token, begin))
-        await asked
-
-    def key(self, token: str | int) -> Key | None:
-        """Return what a token's run is about; None for a token that is not ours or is over."""
-        for shown, run, _ in self._shown.values():
-            if shown == token:
-                return run.job.key
-        return None
 
 
 def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> None:

@@ -205,7 +205,7 @@ async def test_a_forecast_is_shown_until_an_edit() -> None:
     assert head == "`step` recompiles if:"
     assert change.startswith("- the batch changes (x.size(0): 6 → 5): one more compile")
     assert "model.py:11" in change
-    assert advice.strip().startswith("advice: Before the first call: torch.`_dynamo`.mark_dynamic")
+    assert advice.strip().startswith("advice: Before the first call: `torch._dynamo.mark_dynamic(")
     assert "**Verify Forecast**" in note
     (result,) = snapshot.captures.values()
     batch, *_ = result.expected_changes

@@ -22,7 +22,9 @@ _ACTIVE = re.compile(
     r"""
     (?P<name>
       (?<!\w)\w[\w.]*(?:\[(?:[^\[\]\n`|]|\[[^\[\]\n`|]*\])*\])+  # `f32[2, 8]`: a link to some readers
-    | (?<!\w)(?:_\w*|\w*_)(?!\w)         # `__main__`: underscores at the edge of a name are emphasis
+    | (?:(?<![\w.])(?:\w+\.)+|(?<!\w))     # `__main__`: underscores at the edge of a name are emphasis
+      (?:_\w*|\w*_)(?!\w)
+      (?:\.\w+)*(?:\([^()\n`|]*\))?        # `torch._dynamo.mark_dynamic(x, 0)` is one piece of code
     )
   | \\                                    # an escape
   | `                                     # code

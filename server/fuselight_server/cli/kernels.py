@@ -6,21 +6,17 @@ Invariant: times are estimates and say so; nothing was launched.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
+from fuselight.shared.devices import FALLBACK
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import standard_output
-from fuselight_server.cli.options import add_command_options
+from fuselight_server.cli.options import add_command_options, device_option
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.kernels import generate
 from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.notebook_lines import NamedLine
-
-if TYPE_CHECKING:
-    from fuselight.shared.report import Device
 
 ASSEMBLIES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
 _NUMBERS = (2, 4)
@@ -32,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_command_options(parser, formats=("text", "json"), seconds=600.0, memory_mb=16384)
     parser.add_argument(
         "--device",
-        type=_device,
+        type=device_option,
         metavar="NAME",
         help=f"target GPU: h100, rtx-4090, ..., or cpu (default: this machine's GPU, or {FALLBACK} if none)",
     )
@@ -78,13 +74,6 @@ def execute(options: argparse.Namespace) -> int:
     has_failed = any(report.failures for report in outcome.reports)
     is_incomplete = any(problem.stage != "cache" for problem in outcome.problems)
     return 2 if is_incomplete or has_failed or not outcome.reports else 0
-
-
-def _device(name: str) -> Device | None:
-    try:
-        return None if name.strip().lower() == AUTO else find(name)
-    except UnknownDevice as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _pair_of_lines(text: str) -> tuple[NamedLine, NamedLine]:

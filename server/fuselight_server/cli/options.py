@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
+    from fuselight.shared.report import Device
+
 
 def add_command_options(
     parser: ArgumentParser,
@@ -110,3 +112,13 @@ def at_least(least: float) -> Callable[[str], float]:
         raise argparse.ArgumentTypeError(f"`{text}` is not {what}")
 
     return number
+
+
+def device_option(name: str) -> Device | None:
+    """The device of an option, None for `auto`. Raises ArgumentTypeError."""
+    from fuselight.shared.devices import AUTO, UnknownDevice, find  # noqa: PLC0415 - few commands have the option
+
+    try:
+        return None if name.strip().lower() == AUTO else find(name)
+    except UnknownDevice as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

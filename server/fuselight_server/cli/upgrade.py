@@ -6,17 +6,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
+from fuselight.shared.devices import FALLBACK
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import standard_output
-from fuselight_server.cli.options import add_command_options, at_least
+from fuselight_server.cli.options import add_command_options, at_least, device_option
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.upgrade import ALL_PARTS, UpgradePart, UpgradePlan, compare_releases
 from fuselight_server.upgrades.model import RegressionKind
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Device
     from fuselight_server.commands.upgrade import UpgradeOutcome
 
 FORMATS = ("text", "json", "sarif", "github", "html")
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="NAME",
-        type=_device,
+        type=device_option,
         help=f"GPU to generate kernels for, present or not, or cpu (default: this machine's GPU, or {FALLBACK})",
     )
     parser.add_argument(
@@ -150,10 +149,3 @@ def _kinds(text: str) -> tuple[RegressionKind, ...]:
     if unknown is not None or not names:
         raise argparse.ArgumentTypeError(f"`{unknown or text}` is none of {', '.join(known)}, {_NONE}")
     return tuple(known[name] for name in names)
-
-
-def _device(name: str) -> Device | None:
-    try:
-        return None if name.strip().lower() == AUTO else find(name)
-    except UnknownDevice as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

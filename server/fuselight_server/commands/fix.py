@@ -48,6 +48,12 @@ class FindingRefusal:
     finding: Finding
     refusal: RefusedRewrite
 
+    @property
+    def words(self) -> str:
+        """`m.py:3: Use torch.where: ...`, in the line numbers of the last text."""
+        span = self.finding.span
+        return f"{shown_path(span.path)}:{span.line}: {self.refusal.title}: {self.refusal.reason}"
+
 
 @dataclass
 class FixOutcome:

@@ -20,6 +20,7 @@ from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.protocol import GenerateRequest, OutputsRequest
 from fuselight.shared.report import Problem
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.fingerprints import key_of
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, shown_path
@@ -49,7 +50,7 @@ from fuselight_server.upgrades.model import (
     UpgradeComparison,
 )
 from fuselight_server.upgrades.paths import differing_packages, installed_versions, package_of
-from fuselight_server.upgrades.results import RunsFolder, key_of, without_texts
+from fuselight_server.upgrades.results import RunsFolder, without_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
@@ -423,15 +424,13 @@ class _UpgradeWork:
             named.pop("path", None)
         parts = sorted(part.value for part in self.plan.parts)
         return key_of(
-            (
-                shown_path(path),
-                self.texts.get(path, ""),
-                json.dumps(asked, sort_keys=True),
-                *(str(version.torch) for version in self.versions),
-                *parts,
-                json.dumps(encode(self.plan.device), sort_keys=True),
-                *((json.dumps(encode(self.plan.measure), sort_keys=True),) if self.plan.measure else ()),
-            )
+            shown_path(path),
+            self.texts.get(path, ""),
+            json.dumps(asked, sort_keys=True),
+            *(str(version.torch) for version in self.versions),
+            *parts,
+            json.dumps(encode(self.plan.device), sort_keys=True),
+            *((json.dumps(encode(self.plan.measure), sort_keys=True),) if self.plan.measure else ()),
         )
 
     def _compare(self, runs: ComparedRuns) -> TargetComparison:

@@ -20,6 +20,7 @@ from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.notebooks.module_text import module_of_notebook
 from fuselight_server.base.files import walk_sources
+from fuselight_server.source.class_sources import dotted_name
 from fuselight_server.source.imported_classes import module_files
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _uses(file: _File, wanted: _Wanted) -> _Uses | None:
     if not builds:
         return None
     held = frozenset(_held(file.tree, builds))
-    nodes = [node for node in calls if _dotted(node.func) in held or _is_built(node.func, builds)]
+    nodes = [node for node in calls if dotted_name(node.func) in held or _is_built(node.func, builds)]
     statements = file.tree.body
     at_top = any(
         _is_main(statement)
@@ -245,7 +246,7 @@ def _is_main(statement: ast.stmt) -> bool:
 
 def _builds(node: ast.Call, aliases: frozenset[str]) -> bool:
     """Whether a call is of what is wanted, or of a constructor of it such as `Net.from_pretrained`."""
-    name = _dotted(node.func)
+    name = dotted_name(node.func)
     return name in aliases or name.rpartition(".")[0] in aliases
 
 
@@ -259,16 +260,7 @@ def _held(tree: ast.Module, builds: Sequence[ast.Call]) -> Iterator[str]:
         else:
             continue
         if node.value is not None and _holds(node.value, builds):
-            yield from filter(None, map(_dotted, targets))
-
-
-def _dotted(node: ast.AST) -> str:
-    """`a.b.c`; empty for any other expression."""
-    parts = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+            yield from filter(None, map(dotted_name, targets))
 
 
 def _aliases(file: _File, wanted: _Wanted) -> Iterator[str]:

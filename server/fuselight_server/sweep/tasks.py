@@ -8,7 +8,6 @@ task: they are timed in interleaved rounds.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import tokenize
@@ -20,6 +19,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.devices import UnknownDevice, find
 from fuselight.shared.foreign_files import project_root, read_regular
 from fuselight.shared.protocol import GenerateRequest, Limits, MeasurePlan, RunRequest, TunePlan
+from fuselight_server.base.fingerprints import key_of
 from fuselight_server.base.store import Store, recorded_calls
 from fuselight_server.execution.runs.planning import MAIN, RunOptions, default_runs, named_runs
 from fuselight_server.explain.benchmarks.planning import configurations, measure_request
@@ -122,7 +122,7 @@ def plan_sweep(suite: Suite, options: SweepOptions, *, has_gpu: bool) -> SweepPl
                             entry,
                             job,
                             device,
-                            key=_hash(_id(entry, job, device), str(readable_runs)),
+                            key=key_of(_id(entry, job, device), str(readable_runs)),
                             status=status,
                             failure=readable_runs,
                         )
@@ -239,7 +239,7 @@ class _SuiteReader:
         parts = (
             [json.dumps(dict(imported), sort_keys=True)] if imported else []
         )  # older rows have no such part
-        key = _hash(text, json.dumps(recorded, sort_keys=True), *parts)
+        key = key_of(text, json.dumps(recorded, sort_keys=True), *parts)
         return [
             _Readable(
                 with_name(entry, planned_run.target.name or MAIN, self._folder), planned_run, options, key
@@ -273,7 +273,7 @@ def _task(readable_run: _Readable, job: SweepJob, device: str, options: SweepOpt
     # Where the file lies and how long a run may take change no result.
     row = readable_run.row
     task_id = _id(row, job, device)
-    key = _hash(task_id, readable_run.text_key, json.dumps(encode(depends_on), sort_keys=True))
+    key = key_of(task_id, readable_run.text_key, json.dumps(encode(depends_on), sort_keys=True))
     return SweepTask(task_id, key, row, job, device, request)
 
 
@@ -288,7 +288,7 @@ def _distinct(tasks: Iterable[SweepTask]) -> Iterator[SweepTask]:
     for task in tasks:
         count = seen[task.id] = seen.get(task.id, 0) + 1
         again = f" ({count})" if count > 1 else ""
-        yield replace(task, id=task.id + again, key=_hash(task.key, again)) if again else task
+        yield replace(task, id=task.id + again, key=key_of(task.key, again)) if again else task
 
 
 def _row_of(
@@ -308,14 +308,6 @@ def _row_of(
         failure=failure,
         notes=(entry.note,) if entry.note else (),
     )
-
-
-def _hash(*parts: str) -> str:
-    whole = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        whole.update(f"{len(data)}:".encode() + data)
-    return whole.hexdigest()[:24]
 
 
 def roots_of(tasks: Iterable[SweepTask]) -> Mapping[str, None]:

@@ -7,22 +7,18 @@ the text of the file, the target, its inputs, both releases and what was asked, 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import json
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight.shared.report import Report
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.upgrades.model import ComparedRuns, SideReports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _MOST_BYTES = 256 << 20
 _MOST_TEXT = 1 << 30
@@ -79,15 +75,6 @@ class RunsFolder:
 
     def _path(self, key: str) -> Path:
         return self._targets / f"{key}.json.gz"
-
-
-def key_of(parts: Iterable[str]) -> str:
-    """24 hex digits for all parts."""
-    whole = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        whole.update(f"{len(data)}:".encode() + data)
-    return whole.hexdigest()[:24]
 
 
 def without_texts(report: Report) -> Report:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.commands.fix import Attempt, FindingRefusal, FixOutcome
+    from fuselight_server.commands.fix import Attempt, FixOutcome
     from fuselight_server.commands.separate_fixes import SeparateFix
 
 _MOST_FIXES = 40
@@ -61,7 +61,7 @@ def _candidates(outcome: FixOutcome, notices: list[str]) -> ToolAnswer:
         if id(attempt) in numbers:
             row.update(_own_diff(passed[numbers[id(attempt)] - 1], numbers[id(attempt)], left))
             left -= len(row["diff"])
-    refusals = list(dict.fromkeys(map(_refusal, outcome.refusals)))
+    refusals = list(dict.fromkeys(refusal.words for refusal in outcome.refusals))
     data: dict[str, Any] = {
         "fixes": rows,
         "verified": sum(attempt.has_passed for attempt in outcome.attempts),
@@ -113,11 +113,6 @@ def _own_diff(fix: SeparateFix, number: int, left: int) -> dict[str, Any]:
         "needs": [need + 1 for need in fix.needs],
         "diff_missing": "" if is_shown and fix.diff else missing,
     }
-
-
-def _refusal(refusal: FindingRefusal) -> str:
-    span = refusal.finding.span
-    return f"{shown_path(span.path)}:{span.line}: {refusal.refusal.title}: {refusal.refusal.reason}"
 
 
 def _candidate_lines(data: dict[str, Any]) -> Iterator[str]:

@@ -43,7 +43,7 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
             "bold",
         )
     )
-    for refused in dict.fromkeys(map(_refused, outcome.refusals)):
+    for refused in dict.fromkeys(refusal.words for refusal in outcome.refusals):
         terminal.print(f"not offered: {refused}")
     if outcome.unsolved:
         terminal.print(f"{format_count(outcome.unsolved, 'finding')} without a known fix.")
@@ -66,12 +66,6 @@ def _why(attempt: Attempt) -> str:
     if attempt.effect and attempt.graphs[1] >= attempt.graphs[0]:
         return f"{attempt.effect.replace('→', '->')}, {attempt.why}"
     return f"{attempt.graphs[0]} -> {format_count(attempt.graphs[1], 'graph')}, {attempt.why}"
-
-
-def _refused(refusal: FindingRefusal) -> str:
-    """`m.py:3: Use torch.where: ...`, in the line numbers of the last text."""
-    span = refusal.finding.span
-    return f"{shown_path(span.path)}:{span.line}: {refusal.refusal.title}: {refusal.refusal.reason}"
 
 
 def fixes_as_json(outcome: FixOutcome) -> str:

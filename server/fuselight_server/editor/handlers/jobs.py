@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.editor.handlers.protocol import JOBS_CHANGED, Written, written_page
+from fuselight_server.editor.handlers.timed_requests import shown_path
 from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.job_page import closed_page, page_of
@@ -107,17 +108,12 @@ def _followed(opening: Opening) -> FollowedJob:
 def _chooser(server: Server) -> Any:
     async def choose(file: AmbiguousFile) -> str | None:
         """Ask which local file a file of the job is; None: none of them."""
-        names = {_shown_path(server, path): path for path in file.candidates[:_MOST_ASKED]}
+        names = {shown_path(server, path): path for path in file.candidates[:_MOST_ASKED]}
         question = f"Which local file is `{file.path}` of the job?"
         answer = await server.ui.offer(question, (*names, NONE_OF_THESE))
         return names.get(answer or "")
 
     return choose
-
-
-def _shown_path(server: Server, path: str) -> str:
-    folder = server.state.folder_of(path)
-    return os.path.relpath(path, folder.path) if folder.uri is not None else path
 
 
 def close_job(server: Server, params: CloseJobParams) -> None:

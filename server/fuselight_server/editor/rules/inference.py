@@ -23,6 +23,7 @@ from fuselight_server.editor.rules.tensor_names import (
     TOTALS,
 )
 from fuselight_server.editor.rules.values import TENSOR, KnownValue, common
+from fuselight_server.source.class_sources import dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -217,7 +218,7 @@ class Scope:
         owner = self.value(node.value)
         if owner is not None and owner.is_tensor:
             return KnownValue(FactKind.TENSOR, owner.dtype) if node.attr in _TENSOR_ATTRIBUTES else None
-        text = _dotted(node)
+        text = dotted_name(node)
         return self._attributes.get(text) if text and text.partition(".")[0] not in self._changed else None
 
     def _call(self, node: ast.Call) -> KnownValue | None:
@@ -325,7 +326,7 @@ class Scope:
         assigned: set[str] = set()
         for node in ast.walk(self.function.node):
             if isinstance(node, ast.Attribute):
-                text = _dotted(node)
+                text = dotted_name(node)
                 if not isinstance(node.ctx, ast.Load):
                     assigned.add(text)
                 elif text and (fact := self.function.fact(node)) is not None:
@@ -360,14 +361,6 @@ class Scope:
 
 def _is_settled(value: KnownValue | None) -> bool:
     return value is not None and value.is_tensor
-
-
-def _dotted(node: ast.expr) -> str:
-    parts = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
 def _bound(nodes: Iterable[ast.AST]) -> set[str]:

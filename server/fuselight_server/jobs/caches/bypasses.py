@@ -227,7 +227,7 @@ def _location(
         return None
     if known.pattern is _AUTOCAST:
         return _autocast_location(lines, index, read_line)
-    return _location_of(lines[index])
+    return lines[index].location
 
 
 def _autocast_location(lines: Sequence[GraphLine], index: int, read_line: ReadLine | None) -> Location | None:
@@ -236,7 +236,7 @@ def _autocast_location(lines: Sequence[GraphLine], index: int, read_line: ReadLi
     torch prints no line above the operator that enters autocast, so that the line above it is of another operator.
     """
     inside = next((line for line in lines[index + 1 :] if "autocast" not in line.operator), None)
-    where = None if inside is None else _location_of(inside)
+    where = None if inside is None else inside.location
     if where is None or read_line is None:
         return where
     return _statement_above(where, read_line) or where
@@ -263,9 +263,3 @@ def _statement_above(where: Location, read_line: ReadLine) -> Location | None:
 
 def _indent(text: str) -> int:
     return len(text) - len(text.lstrip())
-
-
-def _location_of(line: GraphLine) -> Location | None:
-    if line.path is None or line.line is None:
-        return None
-    return Location(line.path, line.line, function=line.function)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location
 from fuselight_server.jobs.caches.model import ChangedLine
 from fuselight_server.jobs.trace_log.graphs import lines_of
 
@@ -124,7 +123,7 @@ def _changed(
             right = added[index] if index < len(added) else None
             where = right or left
             if where is not None:
-                row = ChangedLine(_location(where[0].line), _shown(left, right), _shown(right, left))
+                row = ChangedLine(where[0].line.location, _shown(left, right), _shown(right, left))
                 lines.setdefault(
                     (row.location and (row.location.path, row.location.line), row.before, row.after), row
                 )
@@ -160,12 +159,6 @@ def _by_line(nodes: Sequence[_PrintedNode]) -> list[list[_PrintedNode]]:
         else:
             groups.append([node])
     return groups
-
-
-def _location(line: GraphLine) -> Location | None:
-    if line.path is None or line.line is None:
-        return None
-    return Location(line.path, line.line, function=line.function)
 
 
 def _shown(nodes: list[_PrintedNode] | None, others: list[_PrintedNode] | None) -> str | None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from fuselight_server.jobs.reports.mapping import common_end
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -125,19 +127,11 @@ def common_paths(base: Iterable[str], paths: Iterable[str]) -> dict[str, str]:
 
 def _nearest(path: str, candidates: Sequence[str]) -> str | None:
     """The candidate with the longest common end; None if two have it."""
-    ranked = sorted(candidates, key=lambda candidate: -_common_end(path, candidate))
-    if len(ranked) > 1 and _common_end(path, ranked[0]) == _common_end(path, ranked[1]):
+    parts = path.split("/")
+    ends = sorted((-common_end(parts, candidate.split("/")), candidate) for candidate in candidates)
+    if len(ends) > 1 and ends[0][0] == ends[1][0]:
         return None
-    return ranked[0] if ranked else None
-
-
-def _common_end(path: str, other: str) -> int:
-    length = 0
-    for part, other_part in zip(reversed(path.split("/")), reversed(other.split("/")), strict=False):
-        if part != other_part:
-            break
-        length += 1
-    return length
+    return ends[0][1] if ends else None
 
 
 def _locations(report: Report) -> Iterator[Location]:

@@ -171,9 +171,7 @@ class _Nodes:
 
     def location(self, node: GraphLine) -> Location | None:
         """The local line of a node."""
-        if node.path is None or node.line is None:
-            return None
-        return self._files.location(Location(node.path, node.line, function=node.function))
+        return None if node.location is None else self._files.location(node.location)
 
     @cached_property
     def ordered(self) -> tuple[GraphLine, ...]:

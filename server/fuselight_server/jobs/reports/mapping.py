@@ -267,7 +267,7 @@ def _candidates(logged: str, known: SourceEvidence, sources: LocalSources) -> tu
     if not parts:
         return ()
     least = _least_common(logged)
-    common = {path: _common_end(parts, _parts(path)) for path in sources.named(parts[-1])}
+    common = {path: common_end(parts, _parts(path)) for path in sources.named(parts[-1])}
     longest = max(common.values(), default=0)
     if longest < max(least, 1):
         return ()
@@ -323,7 +323,7 @@ def _has_function(lines: Sequence[str], line: int, name: str) -> bool:
 def _prefixes(logged: str, path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What is left of both paths without their common end."""
     here, there = _parts(path), _parts(logged)
-    length = _common_end(there, here)
+    length = common_end(there, here)
     return there[: len(there) - length], here[: len(here) - length]
 
 
@@ -348,7 +348,8 @@ def _with_known_prefix(
     return best if count and all(other < count for _, other in others) else None
 
 
-def _common_end(logged: Sequence[str], local: Sequence[str]) -> int:
+def common_end(logged: Sequence[str], local: Sequence[str]) -> int:
+    """How many parts two paths have in common at their ends."""
     length = 0
     for part_there, part_here in zip(reversed(logged), reversed(local), strict=False):
         if part_there != part_here:

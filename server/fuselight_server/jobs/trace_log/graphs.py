@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location
 from fuselight_server.jobs.trace_log.payloads import read_text
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ class GraphLine:
     """Shape and dtype as printed: `f32[4, 4][4, 1]cpu`."""
     printed: int
     """1-based line in the text of the graph."""
+
+    @property
+    def location(self) -> Location | None:
+        """The line of source, with its path in the job."""
+        if self.path is None or self.line is None:
+            return None
+        return Location(self.path, self.line, function=self.function)
 
 
 def read_lines(graph: LoggedGraph) -> tuple[GraphLine, ...]:

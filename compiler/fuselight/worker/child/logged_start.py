@@ -55,7 +55,7 @@ def record_imports(state: RunState) -> None:
     path = request.inputs.main_path or request.target.path
     if path.endswith(SUFFIX):
         return  # of a notebook only some cells run
-    state.tell(
+    state.progress.tell(
         "import", f"{os.path.basename(path)}, timed in a process of its own", path, request.target.line
     )
     is_program = request.target.kind in {"main", "call"} or not request.target.name

@@ -205,6 +205,41 @@ async def test_a_checkout_that_restores_an_imported_file_makes_its_times_current
 
 
 @pytest.mark.asyncio
+async def test_a_folder_that_is_deleted_takes_the_results_of_its_files_along(
+    session: BenchmarkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """VS Code reports the folder alone, which matches no pattern of files."""
+    folder = Path(session.path).parent
+    path = folder / "zoo" / "layers.py"
+    result = replace(captured(session), key=Key(str(path), "Block"))
+    session.state.accept(result)
+    asked: list[str] = []
+    gone = session.analysis.documents.gone
+
+    def record(name: str) -> None:
+        asked.append(name)
+        gone(name)
+
+    monkeypatch.setattr(session.analysis.documents, "gone", record)
+
+    def delete(name: str) -> None:
+        events = [types.FileEvent((folder / name).as_uri(), types.FileChangeType.Deleted)]
+        files.watched_changed(server(session), types.DidChangeWatchedFilesParams(events))
+
+    assert [watcher.glob_pattern for watcher in files.WATCHERS if watcher.kind == types.WatchKind.Delete] == [
+        "**/*"
+    ]
+    delete("zoologist")
+    delete("zoo.txt")
+    assert asked == []
+    assert session.state.captures
+    delete("zoo")
+    assert asked == [str(path.parent)]
+    assert not session.state.captures
+    await session.analysis.close()
+
+
+@pytest.mark.asyncio
 async def test_an_imported_file_written_during_a_benchmark_has_changed(
     session: BenchmarkSession,
 ) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.store import REPORT, TESTS, Store
-from fuselight_server.editor.handlers.files import file_changed
+from fuselight_server.editor.handlers.files import file_changed, known_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,9 +40,7 @@ class DiskChange:
 
 def watched_paths(state: State) -> list[str]:
     """The files that matter: of results, of open documents, and what `fuselight run` and pytest have left."""
-    paths = {path for result in state.results.values() for path in (*result.depends, *result.paths())}
-    paths |= {document.path for document in state.documents.values() if document.runnable}
-    paths |= state.failed_tests.paths()
+    paths = known_files(state)
     folders = [folder.path for folder in state.folders.values() if folder.uri is not None]
     paths |= {str(Store.at(Path(folder)).folder / name) for folder in folders for name in (REPORT, TESTS)}
     return sorted(path for path in paths if os.path.isabs(path))[:_MOST]  # noqa: PTH117 - paths stay text

@@ -18,8 +18,16 @@ from fuselight_server.explain.benchmarks.history import take_along
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.answers import TargetChanged
+    from fuselight_server.editor.session.state import State
 
-WATCHED = ("**/*.py", "**/*.ipynb", f"**/{FOLDER}/{REPORT}", f"**/{FOLDER}/{TESTS}")
+_SUFFIXES = (".py", ".ipynb")
+_OURS = (REPORT, TESTS)
+WATCHERS = [
+    *(types.FileSystemWatcher(glob_pattern=f"**/*{suffix}") for suffix in _SUFFIXES),
+    *(types.FileSystemWatcher(glob_pattern=f"**/{FOLDER}/{name}") for name in _OURS),
+    # A deleted folder is one event, without its files.
+    types.FileSystemWatcher(glob_pattern="**/*", kind=types.WatchKind.Delete),
+]
 
 PYTHON_FILES = types.FileOperationRegistrationOptions(
     filters=[
@@ -35,10 +43,24 @@ PYTHON_FILES = types.FileOperationRegistrationOptions(
 
 def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -> None:
     """Answer `workspace/didChangeWatchedFiles`."""
+    known: set[str] | None = None
     for event in params.changes:
         path = convert.path(event.uri)
-        if path is not None:
-            file_changed(server, path, is_deleted=event.type == types.FileChangeType.Deleted)
+        if path is None:
+            continue
+        is_deleted = event.type == types.FileChangeType.Deleted
+        if is_deleted and not path.endswith((*_SUFFIXES, *_OURS)):
+            known = known_files(server.state) if known is None else known
+            if not any(within(file, path) for file in known):
+                continue  # neither a folder with files that matter, nor one of these
+        file_changed(server, path, is_deleted=is_deleted)
+
+
+def known_files(state: State) -> set[str]:
+    """The files of results, of failed tests and of open documents."""
+    paths = {path for result in state.results.values() for path in (*result.depends, *result.paths())}
+    paths |= {document.path for document in state.documents.values() if document.runnable}
+    return paths | state.failed_tests.paths()
 
 
 def file_changed(server: Server, path: str, *, is_deleted: bool) -> None:

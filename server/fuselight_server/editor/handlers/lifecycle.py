@@ -49,12 +49,11 @@ def initialized(server: Server, _params: types.InitializedParams) -> None:
 
 async def _begin(server: Server) -> None:
     if server.state.client.watch:
-        watchers = [types.FileSystemWatcher(glob_pattern=pattern) for pattern in files.WATCHED]
         await _register(
             server,
             "fuselight-files",
             types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
-            types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers),
+            types.DidChangeWatchedFilesRegistrationOptions(watchers=files.WATCHERS),
         )
     else:
         server.spawn(disk_polling.poll(server), "looking for changed files")

@@ -26,6 +26,8 @@ def test_each_operator_has_its_arguments_where_they_are_read(name: str) -> None:
         assert "Tensor" in str(arguments[index].type)
     if operator.peer is not None:
         assert arguments[operator.peer].name in PEERS
+    if operator.kind in collectives._REDUCING:
+        assert "ReduceOp" in str(arguments[operator.group + 1].type)
     returned = get_schema(f"c10d::{name}", "").returns
     assert len(returned) == 1 + operator.returns, "the results, and the work"
 

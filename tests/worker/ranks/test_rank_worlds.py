@@ -106,6 +106,10 @@ def test_as_real_processes(report_of: Callable[[str], Report], real: Path, name:
         assert [call.kind for call in group.collectives] == [
             OPERATORS[kind] for kind, _ in truth["collectives"]
         ]
+        assert all(call.group_name for call in group.collectives)
+        assert {call.kind for call in group.collectives if call.reduction} == {
+            call.kind for call in group.collectives if "reduce" in call.kind
+        }
         for call, (_, shapes) in zip(group.collectives, truth["collectives"], strict=True):
             if (
                 call.kind != "barrier" and len(shapes) > 1 and shapes[1]

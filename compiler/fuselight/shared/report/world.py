@@ -60,6 +60,10 @@ class Collective:
     """Whether the caller goes on before the result is there; of a graph's, always False: Inductor schedules them."""
     peer: int | None = None
     """Of `send`, `recv` and what has a root: the other rank, or the root, as a rank of the world."""
+    reduction: str = ""
+    """`sum`, `max`, ...; empty if nothing is reduced, or if torch does not say how."""
+    group_name: str = ""
+    """As torch names the process group: two groups of the same ranks have two names."""
 
 
 @dataclass(frozen=True)

@@ -18,18 +18,20 @@ _MAY_VARY = frozenset({"all_to_all"})
 def mismatches(ranks: Sequence[EqualRanks]) -> tuple[CollectiveMismatch, ...]:
     """The first mismatch in each process group, of ranks that are not folded yet."""
     groups = dict.fromkeys(
-        collective.group
+        (collective.group, collective.group_name)
         for rank in ranks
         for collective in rank.collectives
         if collective.kind not in _POINT_TO_POINT
     )
-    candidates = (_first_mismatch(group, ranks) for group in groups)
+    candidates = (_first_mismatch(group, name, ranks) for group, name in groups)
     return tuple(mismatch for mismatch in candidates if mismatch is not None)
 
 
-def _first_mismatch(group: tuple[int, ...], ranks: Sequence[EqualRanks]) -> CollectiveMismatch | None:
+def _first_mismatch(
+    group: tuple[int, ...], name: str, ranks: Sequence[EqualRanks]
+) -> CollectiveMismatch | None:
     members = [rank for rank in ranks if rank.ranks[0] in group]
-    sequences = [list(_calls(rank, group)) for rank in members]
+    sequences = [list(_calls(rank, group, name)) for rank in members]
     for index in range(max(map(len, sequences))):
         calls: dict[int, Collective | None] = {}
         for rank, sequence in zip(members, sequences, strict=True):
@@ -42,8 +44,12 @@ def _first_mismatch(group: tuple[int, ...], ranks: Sequence[EqualRanks]) -> Coll
     return None
 
 
-def _calls(rank: EqualRanks, group: tuple[int, ...]) -> Iterator[Collective]:
-    return (call for call in rank.collectives if call.group == group and call.kind not in _POINT_TO_POINT)
+def _calls(rank: EqualRanks, group: tuple[int, ...], name: str) -> Iterator[Collective]:
+    return (
+        call
+        for call in rank.collectives
+        if (call.group, call.group_name) == (group, name) and call.kind not in _POINT_TO_POINT
+    )
 
 
 def _is_complete(rank: EqualRanks) -> bool:
@@ -55,4 +61,4 @@ def signature(call: Collective | None) -> tuple[object, ...]:
     """Equal for calls that fit together."""
     if call is None:
         return ()
-    return call.kind, call.dtype, 0 if call.kind in _MAY_VARY else call.bytes, call.peer
+    return call.kind, call.dtype, 0 if call.kind in _MAY_VARY else call.bytes, call.peer, call.reduction

@@ -59,6 +59,8 @@ class CollectiveRecord:
             source=source,
             is_async=call.is_async and _is_asynchronous(python, source, is_backward=is_backward),
             peer=call.peer,
+            reduction=call.reduction,
+            group_name=call.group_name,
         )
 
     def _users(self, stack: Stack) -> Stack:

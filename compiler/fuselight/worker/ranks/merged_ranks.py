@@ -177,6 +177,7 @@ def _collective_key(collective: Collective, rank: int, roots: Sequence[str]) -> 
         collective.shapes,
         collective.bytes,
         peer,
+        collective.reduction,
         _line(collective.stack, roots),
     )
 

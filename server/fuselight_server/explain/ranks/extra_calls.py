@@ -40,7 +40,8 @@ def extra_call(
     world: World, mismatch: CollectiveMismatch, ranks: tuple[int, int], roots: Sequence[str]
 ) -> ExtraCall | None:
     """The extra call of one of two ranks before their mismatch; None if there is none."""
-    calls = [_calls(world, rank, mismatch.group) for rank in ranks]
+    name = next((call.group_name for call in mismatch.calls if call is not None), "")
+    calls = [_calls(world, rank, mismatch.group, name) for rank in ranks]
     lines = [[_line(call, roots) for call in side] for side in calls]
     before = zip(range(mismatch.index), *lines, strict=False)
     at = next((index for index, first, second in before if first != second), None)
@@ -54,13 +55,13 @@ def extra_call(
     return None
 
 
-def _calls(world: World, rank: int, group: tuple[int, ...]) -> list[Collective]:
+def _calls(world: World, rank: int, group: tuple[int, ...], name: str) -> list[Collective]:
     """The calls of a rank in a process group; empty if they were kept of another process group alone."""
     equal = next((ranks for ranks in world.groups if rank in ranks.ranks), None)
     return [
         call
         for call in (equal.collectives if equal is not None else ())
-        if call.group == group and call.kind not in _POINT_TO_POINT
+        if (call.group, call.group_name) == (group, name) and call.kind not in _POINT_TO_POINT
     ]
 
 

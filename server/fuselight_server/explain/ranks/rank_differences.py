@@ -115,7 +115,7 @@ def _of_mismatch(world: World, mismatch: CollectiveMismatch, roots: Sequence[str
 
 
 def _signature(call: Collective | None) -> tuple[object, ...]:
-    return () if call is None else (call.kind, call.dtype, call.bytes, call.peer)
+    return () if call is None else (call.kind, call.dtype, call.bytes, call.peer, call.reduction)
 
 
 def _verb(ranks: Sequence[int], verb: str) -> str:
@@ -127,7 +127,11 @@ def _instead(shown: Collective | None, other: Collective | None, calls: str) -> 
     if other is None:
         return f"{calls} no further collective of this process group"
     if shown is not None and (shown.kind, shown.dtype) == (other.kind, other.dtype):
-        return f"{calls} {other.kind} with {other.bytes:,} bytes instead of {shown.bytes:,}"
+        if shown.bytes != other.bytes:
+            return f"{calls} {other.kind} with {other.bytes:,} bytes instead of {shown.bytes:,}"
+        if shown.reduction != other.reduction:
+            return f"{calls} {other.kind} with {other.reduction} instead of {shown.reduction}"
+        return f"{calls} {other.kind} with root {other.peer} instead of {shown.peer}"
     return f"{calls} {_words(other)} instead"
 
 

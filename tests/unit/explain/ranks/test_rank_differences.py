@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from fuselight.shared.report import (
     Recompile,
     World,
 )
+from fuselight.worker.ranks.collective_order import mismatches
 from fuselight_server.explain.findings.common.recompilation_hints import recompilation_hints
 from fuselight_server.explain.ranks.collective_lines import collective_rows
 from fuselight_server.explain.ranks.link import LinkError, estimated_us, parse_link
@@ -140,6 +142,25 @@ def test_ranks_that_call_other_collectives_would_wait() -> None:
         assert difference.title.startswith("ranks 0 and 2 would wait here: ")
         assert words in difference.title
         assert difference.location == LINE
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"reduction": "max"}, "rank 1 calls all_reduce with max instead of sum"),
+        ({"peer": 1}, "rank 1 calls all_reduce with root 1 instead of 0"),
+        ({"bytes": 32}, "rank 1 calls all_reduce with 32 bytes instead of 64"),
+        ({"group_name": "1"}, "rank 1 calls no further collective of this process group"),
+    ],
+)
+def test_the_words_for_calls_that_do_not_fit_name_what_differs(changes: dict[str, Any], words: str) -> None:
+    call = _collective("all_reduce", 2, 64, reduction="sum", peer=0, group_name="0")
+    groups = tuple(
+        EqualRanks((rank,), collectives=(replace(call, **more),), collective_count=1)
+        for rank, more in enumerate(({}, changes))
+    )
+    first, *_ = world_differences(_world(*groups, mismatches=mismatches(groups)), ROOTS)
+    assert first.title == f"rank 0 would wait here: {words}"
 
 
 def _evaluated(*more: Collective) -> tuple[Collective, ...]:

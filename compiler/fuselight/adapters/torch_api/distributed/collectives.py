@@ -35,6 +35,10 @@ class CollectiveCall:
     is_async: bool
     peer: int | None = None
     """A rank of the world."""
+    reduction: str = ""
+    """`sum`, `max`, ...; empty if nothing is reduced."""
+    group_name: str = ""
+    """As torch names the process group: two groups of the same ranks have two names."""
 
 
 Listener = Callable[[CollectiveCall], None]
@@ -56,6 +60,10 @@ class _CollectiveOperator:
     """Index of the process group: after the tensors, if not given."""
     peer: int | None = None
     """Index of the rank, in its group, that is the root or the other side."""
+
+
+_REDUCING = frozenset({"all_reduce", "reduce", "reduce_scatter"})
+"""Kinds whose argument after the process group says how they reduce."""
 
 
 def _keep(_outputs: list[torch.Tensor], _inputs: list[torch.Tensor], _group: Any) -> None:
@@ -175,7 +183,24 @@ def _call(operator: _CollectiveOperator, name: str, arguments: Sequence[Any], gr
         size,
         _is_async(arguments[operator.group + 1 :], name),
         peer,
+        _reduction(arguments[operator.group + 1]) if operator.kind in _REDUCING else "",
+        _name_of(group),
     )
+
+
+def _reduction(boxed: Any) -> str:
+    c10d: Any = torch._C._distributed_c10d
+    try:
+        return str(c10d.ReduceOp.RedOpType(boxed.op()).name).lower()
+    except (AttributeError, RuntimeError, TypeError, ValueError):  # a torch that boxes it in another way
+        return ""
+
+
+def _name_of(group: Any) -> str:
+    try:
+        return str(group.group_name)
+    except (AttributeError, RuntimeError):  # a group that has no name yet, or no longer
+        return ""
 
 
 def _own_part(

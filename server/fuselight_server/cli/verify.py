@@ -17,7 +17,8 @@ from fuselight_server.base.terminal import standard_output
 from fuselight_server.base.unified_diff import DiffError, apply_diff
 from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.progress import complete
-from fuselight_server.commands.sources import read_text
+from fuselight_server.commands.changed_texts import file_texts, named_text
+from fuselight_server.commands.sources import SourceFiles, read_text
 from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, verify
 
 
@@ -77,7 +78,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _from_file(path: Path, new: Path) -> dict[str, str]:
-    return {os.path.abspath(path): _text(new)}  # noqa: PTH100 - as commands/sources.py names files
+    return {_absolute(str(path)): _text(new)}
 
 
 def _from_diff(name: str) -> dict[str, str]:
@@ -86,7 +87,7 @@ def _from_diff(name: str) -> dict[str, str]:
         texts = apply_diff(diff, _text_or_none)
     except DiffError as error:
         raise CommandError(f"{error}. Nothing was verified.") from None
-    return {os.path.abspath(path): text for path, text in texts.items()}  # noqa: PTH100 - as above
+    return file_texts({_absolute(path): text for path, text in texts.items()}, SourceFiles())
 
 
 def _text(path: Path) -> str:
@@ -97,5 +98,8 @@ def _text(path: Path) -> str:
 
 
 def _text_or_none(path: str) -> str | None:
-    text = read_text(Path(path))
-    return None if isinstance(text, Problem) else text
+    return named_text(_absolute(path), SourceFiles())
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path)  # noqa: PTH100 - as commands/sources.py names files

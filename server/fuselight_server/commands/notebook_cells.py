@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.fix import Attempt, FixOutcome
     from fuselight_server.commands.forecast import Trials
     from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.verify import VerifyOutcome
     from fuselight_server.source.notebooks.module import ModuleCell
     from fuselight_server.source.reading import Reading
 
@@ -93,6 +94,43 @@ def fix_in_cells(outcome: FixOutcome) -> FixOutcome:
         refusals=tuple(
             dataclasses.replace(refusal, finding=last.finding(refusal.finding))
             for refusal in outcome.refusals
+        ),
+    )
+
+
+def verify_in_cells(outcome: VerifyOutcome) -> VerifyOutcome:
+    """The verdicts with the lines of cells: of the old text for what is fixed, of the new one for all else."""
+    changed = {
+        path: module_of_text(text)
+        for path, text in outcome.new_sources.given.items()
+        if path.endswith(SUFFIX)
+    }
+    old = cell_names(outcome.checked)
+    new = CellNames({**old.modules, **changed})
+    if not new.modules:
+        return outcome
+    return dataclasses.replace(
+        outcome,
+        checked=check_in_cells(outcome.checked),
+        verdicts=tuple(
+            dataclasses.replace(
+                verdict,
+                before=old.report(verdict.before),
+                after=new.report(verdict.after),
+                fixed=tuple(map(old.finding, verdict.fixed)),
+                new=tuple(map(new.finding, verdict.new)),
+                kept=tuple(map(new.finding, verdict.kept)),
+                not_run=tuple(map(new.place, verdict.not_run)),
+            )
+            for verdict in outcome.verdicts
+        ),
+        new_sources=SourceFiles(
+            {
+                cell_path(path, cell): list(cell.python.lines)
+                for path, module in new.modules.items()
+                for cell in module.cells
+            },
+            outcome.new_sources.given,
         ),
     )
 

@@ -5,10 +5,13 @@ Invariant: what was not compared is listed next to what was.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
-from fuselight_server.base.formatting import cut_list
+from fuselight_server.base.formatting import cut_list, format_line_ranges
 from fuselight_server.commands.finding_rows import finding_data, problem_texts
+from fuselight_server.commands.notebook_cells import verify_in_cells
+from fuselight_server.commands.notebook_lines import cell_of
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.verify import VerdictKind
 from fuselight_server.explain.findings.common.counts import counts
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
+    from fuselight_server.base.finding import Finding, SourceLine
     from fuselight_server.commands.sources import SourceFiles
     from fuselight_server.commands.verify import PatchVerdict, VerifyOutcome
 
@@ -34,7 +37,8 @@ _VERDICTS = {
 
 def verify_data(outcome: VerifyOutcome) -> dict[str, Any]:
     """The verdict of all targets."""
-    rows = [_verdict(verdict, outcome.checked.sources) for verdict in outcome.verdicts]
+    outcome = verify_in_cells(outcome)
+    rows = [_verdict(verdict, outcome.new_sources) for verdict in outcome.verdicts]
     return {
         "verdict": outcome.kind.value,
         "passed": outcome.exit_code == 0,
@@ -45,7 +49,24 @@ def verify_data(outcome: VerifyOutcome) -> dict[str, Any]:
 
 
 def _why(outcome: VerifyOutcome) -> str:
-    return next((verdict.words for verdict in outcome.verdicts if verdict.kind is outcome.kind), "")
+    return next((_words(verdict) for verdict in outcome.verdicts if verdict.kind is outcome.kind), "")
+
+
+def _words(verdict: PatchVerdict) -> str:
+    """Why, with the changed lines that no call ran: equal results say nothing about them."""
+    if not verdict.not_run:
+        return verdict.words
+    by_cell = (
+        list(lines) for _, lines in itertools.groupby(verdict.not_run, lambda line: cell_of(line.path))
+    )
+    places = ", ".join(_line_ranges(lines, verdict.not_run[0]) for lines in by_cell)
+    return f"{verdict.words}, but no call ran {places} of the new text"
+
+
+def _line_ranges(lines: list[SourceLine], reference: SourceLine) -> str:
+    cell = cell_of(lines[0].path)[1]
+    ranges = format_line_ranges(lines, reference if cell is None else lines[0])
+    return ranges if cell is None else f"cell {cell}, {ranges}"
 
 
 def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
@@ -54,7 +75,7 @@ def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
         "target": report.target.name or "__main__",
         "path": shown_path(report.target.path),
         "verdict": verdict.kind.value,
-        "why": verdict.words,
+        "why": _words(verdict),
         "class": verdict.fix_class.value if verdict.fix_class is not None else None,
         "before": _numbers(verdict.before),
         "after": _numbers(verdict.after),

@@ -6,7 +6,7 @@ same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
@@ -40,6 +40,8 @@ class VerifyOutcome:
 
     checked: CheckOutcome
     verdicts: tuple[PatchVerdict, ...]
+    new_sources: SourceFiles = field(default_factory=SourceFiles)
+    """The lines of the files after the change."""
 
     @property
     def kind(self) -> VerdictKind:
@@ -109,7 +111,8 @@ async def verify(
             return first
 
         checked = await report_each(options, show, token, report_of)
-    return VerifyOutcome(checked, tuple(verdicts))
+    new_sources = SourceFiles(given={**checked.sources.given, **texts})
+    return VerifyOutcome(checked, tuple(verdicts), new_sources)
 
 
 def _check_size(texts: Mapping[str, str]) -> None:

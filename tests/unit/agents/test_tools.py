@@ -371,6 +371,52 @@ def test_findings_of_a_notebook_are_in_its_cells(project: Path, monkeypatch: pyt
     talk(lambda: toolbox_of(project), script)
 
 
+def test_a_change_of_a_notebook_is_one_of_its_cells(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project / "n.ipynb"
+    function = TEXT.partition("import torch\n")[2].strip()
+    old, cells = (
+        "import torch\n%cd .",
+        [{"cell_type": "code", "source": ""}, {"cell_type": "code", "source": function}],
+    )
+    cells[0]["source"] = old
+    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+    text = read_text(path)
+    assert isinstance(text, str)
+    changed = function.replace("return x * 2", "y = x * 2\n    print(y)\n    return y")
+    unrun = dataclasses.replace(compared(), lines_run=(LinesRun(str(path), ()),))
+
+    def answer(request: Any) -> Report:
+        parts = {"verification": unrun} if isinstance(request, VerifyRequest) else {}
+        return scale(path, request.overlays.get(str(path), text), **parts)
+
+    worker = AnsweringWorker(answer)
+    worker.put_in_place(monkeypatch)
+    whole = [cells[0], {"cell_type": "code", "source": changed}]
+    diff = "--- a/n.ipynb:cell 2\n+++ b/n.ipynb:cell 2\n@@\n     print(x)\n-    return x * 2\n"
+    diff += "+    y = x * 2\n+    print(y)\n+    return y\n"
+    changes: list[dict[str, str]] = [
+        {"path": "n.ipynb", "new_text": json.dumps({"cells": whole, "metadata": {}, "nbformat": 4})},
+        {"path": "n.ipynb:cell 2", "new_text": changed},
+        {"diff": diff},
+    ]
+
+    async def script(client: MemoryClient) -> None:
+        for change in changes:
+            data, _ = await ask(client, "verify_patch", **change, case_seconds=0)
+            (target,) = data["targets"]
+            assert [(new["path"], new["line"]) for new in target["findings_new"]] == [("n.ipynb:cell 2", 6)]
+            assert target["findings_kept"][0].startswith("n.ipynb:cell 2:4: ")
+            assert data["why"] == "same results, but no call ran cell 2, lines 5-7 of the new text"
+        assert "has no cell 3" in await client.refusal("verify_patch", path="n.ipynb:cell 3", new_text="")
+        assert "is damaged" in await client.refusal("verify_patch", path="n.ipynb", new_text="{")
+
+    talk(lambda: toolbox_of(project), script)
+    verified = {
+        request.overlays[str(path)] for request in worker.requests if isinstance(request, VerifyRequest)
+    }
+    assert verified == {text, text.replace(function, changed)}
+
+
 def test_long_lines_around_a_finding_are_cut(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = TEXT.replace("    return", f"    text = '{'x' * 100_000}'\n    return")
     (project / "model.py").write_text(text)
@@ -423,6 +469,34 @@ def test_the_kernels_of_a_line(project: Path, monkeypatch: pytest.MonkeyPatch) -
         data, text = await ask(client, "kernels", paths=["model.py"], line=1)
         assert "Line 1 has a part in no kernel" in text
         assert "no-such-gpu" in await client.refusal("kernels", paths=["model.py"], device="no-such-gpu")
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_the_kernels_of_a_line_in_a_cell(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project / "n.ipynb"
+    sources = ["import torch\n", TEXT.partition("import torch\n")[2].strip()]
+    cells = [{"cell_type": "code", "source": source} for source in sources]
+    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+    text = read_text(path)
+    assert isinstance(text, str)
+    rows = [number for number, line in enumerate(text.split("\n"), 1) if "print" in line or "return" in line]
+    generated = (graph(*(_moved(kernel(row, launch=row, name=f"k{row}"), str(path)) for row in rows)),)
+    ran = dataclasses.replace(scale(path, text), generated=generated)
+    AnsweringWorker(lambda _request: ran).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        for cell in ({}, {"cell": 2, "and_cell": 2}):
+            data, _ = await ask(client, "kernels", paths=["n.ipynb"], line=5, and_line=4, **cell)
+            (target,) = data["targets"]
+            assert [(line["line"], line["source"]) for line in target["lines"]] == [
+                ("n.ipynb:cell 2:5", "return x * 2")
+            ]
+            assert target["fusion"].startswith("Cell 2, line 5 and cell 2, line 4 are not fused")
+        data, _ = await ask(client, "kernels", paths=["n.ipynb"], line=1, cell=1)
+        assert data["targets"][0]["rest"] == "Cell 1, line 1 has a part in no kernel of these calls."
+        assert "`cell` needs `line`" in await client.refusal("kernels", paths=["n.ipynb"], cell=1)
+        assert "is none" in await client.refusal("kernels", paths=["model.py"], line=1, cell=1)
 
     talk(lambda: toolbox_of(project), script)
 

@@ -12,8 +12,10 @@ from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.agents.verdict_schema import VERDICT_SCHEMA
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.unified_diff import DiffError, apply_diff
+from fuselight_server.commands.changed_texts import file_texts, named_text
 from fuselight_server.commands.finding_rows import problem_texts
 from fuselight_server.commands.notebook_cells import fix_in_cells
+from fuselight_server.commands.notebook_lines import cell_of, path_of_cell
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.commands.verdict_rows import verdict_lines, verify_data
 from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, VerdictKind, verify
@@ -180,17 +182,26 @@ def _new_texts(session: AgentSession, arguments: dict[str, Any]) -> dict[str, st
     diff, path, text = arguments["diff"], arguments["path"], arguments["new_text"]
     if (diff is None) == (text is None) or (text is not None) != (path is not None):
         raise ArgumentError("give either a `diff`, or a `path` with its whole `new_text`")
-    if diff is None:
-        return {str(session.existing(path)): text}
     sources = SourceFiles(given=session.host.texts())
+    if diff is None:
+        session.existing(cell_of(path)[0])
+        return file_texts({_named_path(session, path): text}, sources)
 
     def read(name: str) -> str | None:
-        return sources.text_or_none(str(session.path(name)))
+        return named_text(_named_path(session, name), sources)
 
     try:
-        return {str(session.path(name)): changed for name, changed in apply_diff(diff, read).items()}
+        changed = {_named_path(session, name): new for name, new in apply_diff(diff, read).items()}
     except DiffError as error:
         raise RefusedCallError(f"{error}. Nothing was verified.") from None
+    return file_texts(changed, sources)
+
+
+def _named_path(session: AgentSession, name: str) -> str:
+    """The absolute path of a file, or of a cell. Raises ArgumentError."""
+    file, cell = cell_of(name)
+    path = str(session.path(file))
+    return path if cell is None else path_of_cell(path, cell)
 
 
 FIX_CANDIDATES = Tool(
@@ -242,7 +253,9 @@ VERIFY_PATCH = Tool(
             "string",
             "The change as a unified diff with paths relative to the root. Line numbers may be off",
         ),
-        Argument("path", "string", "In place of a diff: the file that changes"),
+        Argument(
+            "path", "string", "In place of a diff: the file that changes, or a cell, as `n.ipynb:cell 3`"
+        ),
         Argument("new_text", "string", "In place of a diff: the whole new text of `path`"),
         Argument(
             "run_paths",

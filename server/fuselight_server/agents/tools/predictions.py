@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.bounds import bounded_text
@@ -23,7 +24,8 @@ from fuselight_server.base.formatting import (
 from fuselight_server.commands.finding_rows import finding_data, problem_texts
 from fuselight_server.commands.forecast import forecast
 from fuselight_server.commands.kernels import generate
-from fuselight_server.commands.notebook_cells import forecast_in_cells
+from fuselight_server.commands.notebook_cells import check_in_cells, forecast_in_cells
+from fuselight_server.commands.notebook_lines import NamedLine, cell_of, in_words
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecasts import (
@@ -38,6 +40,7 @@ from fuselight_server.explain.kernels.summary import one_call, target_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from fuselight.shared.report import Device, Report
     from fuselight_server.agents.protocol.toolbox import Caller
@@ -148,15 +151,28 @@ def _forecast_lines(row: dict[str, Any]) -> Iterator[str]:
 
 async def _kernels(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
     paths = [session.existing(path) for path in arguments["paths"]]
+    _check_cells(paths, arguments)
     device = _device(arguments["device"])
     await session.permit(paths, caller)
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         options = session.options(paths, arguments["targets"], seconds=600.0, memory_mb=16384)
         outcome = await generate(options, show, token, device=device)
-        return _generated(outcome, arguments)
+        return _generated(check_in_cells(outcome), arguments)
 
     return await session.works.do("kernels", work, arguments["wait_seconds"], caller)
+
+
+def _check_cells(paths: list[Path], arguments: dict[str, Any]) -> None:
+    """Raise ArgumentError for a cell without a line, and for one of a file that is no notebook."""
+    for line, cell in (("line", "cell"), ("and_line", "and_cell")):
+        if arguments[cell] is None:
+            continue
+        if arguments[line] is None:
+            raise ArgumentError(f"`{cell}` needs `{line}`")
+        other = next((path for path in paths if path.suffix != SUFFIX), None)
+        if other is not None:
+            raise ArgumentError(f"`{cell}` is of a notebook, and `{shown_path(str(other))}` is none")
 
 
 def _device(name: str) -> Device | None:
@@ -178,16 +194,13 @@ def _generated(outcome: CheckOutcome, arguments: dict[str, Any]) -> ToolAnswer:
 
 
 def _kernels_of(report: Report, outcome: CheckOutcome, arguments: dict[str, Any]) -> dict[str, Any]:
-    line, other = arguments["line"], arguments["and_line"]
+    line, other = _named_line(report, arguments, ""), _named_line(report, arguments, "and_")
     call = one_call(report)
     costs = [cost for cost in costs_by_line(call) if cost.place is not None]
     whole = float(sum(cost.us for cost in costs_by_line(call)))
-    here = [cost for cost in costs if line is None or _is_at(cost.place, report, line)]
+    here = [cost for cost in costs if line in {None, cost.place}]
     kernels = [item for graph in call.generated for item in fold(graph, report.roots)]
-    wanted = [
-        item for item in kernels if line is None or any(_is_at(place, report, line) for place in item.places)
-    ]
-    ends = SourceLine(report.target.path, line or 0), SourceLine(report.target.path, other or 0)
+    wanted = [item for item in kernels if line is None or line in item.places]
     return {
         **target_data(report),
         "device": report.target_device.name if report.target_device else report.device,
@@ -208,13 +221,20 @@ def _kernels_of(report: Report, outcome: CheckOutcome, arguments: dict[str, Any]
         "kernels": [_kernel(item, report, arguments) for item in wanted[:_MOST_KERNELS]],
         "rest": _left_out(len(here), len(wanted)) if wanted or line is None else _no_kernel(line, call),
         "findings": [finding_data(finding, outcome.sources) for finding in outcome.of_kernels(report)],
-        "fusion": sentence(why(report, *ends), *ends) if line is not None and other is not None else "",
+        "fusion": _fusion(report, line, other) if line is not None and other is not None else "",
         "failures": [failure.message for failure in report.failures],
     }
 
 
-def _is_at(place: SourceLine | None, report: Report, line: int) -> bool:
-    return place is not None and (place.path, place.line) == (report.target.path, line)
+def _named_line(report: Report, arguments: dict[str, Any], prefix: str) -> SourceLine | None:
+    line, cell = arguments[f"{prefix}line"], arguments[f"{prefix}cell"]
+    return None if line is None else NamedLine(line, cell).place(report.target.path)
+
+
+def _fusion(report: Report, *ends: SourceLine) -> str:
+    first, second = ends
+    is_in_cell = any(cell_of(end.path)[1] is not None for end in ends)
+    return sentence(why(report, first, second), first, second, name=in_words if is_in_cell else None)
 
 
 def _left_out(lines: int, kernels: int) -> str:
@@ -226,11 +246,10 @@ def _left_out(lines: int, kernels: int) -> str:
     return f"{' and '.join(left)} more: name a `line`." if left else ""
 
 
-def _no_kernel(line: int, call: Report) -> str:
-    path = call.target.path
-    lines = {cost.place.line for cost in costs_by_line(call) if cost.place and cost.place.path == path}
+def _no_kernel(line: SourceLine, call: Report) -> str:
+    lines = {cost.place.line for cost in costs_by_line(call) if cost.place and cost.place.path == line.path}
     known = f"; kernels come from {format_lines(sorted(lines))}" if lines else ""
-    return f"Line {line} has a part in no kernel of these calls{known}."
+    return f"{in_words(line).capitalize()} has a part in no kernel of these calls{known}."
 
 
 def _kernel(item: Folded, report: Report, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -301,8 +320,19 @@ KERNELS = Tool(
     (
         PATHS,
         TARGETS,
-        Argument("line", "integer", "Only the kernels of this line of the target's file", least=1),
+        Argument(
+            "line",
+            "integer",
+            "Only the kernels of this line of the target's file; in a notebook, of its cell",
+            least=1,
+        ),
+        Argument(
+            "cell", "integer", "In a notebook: the cell that `line` is in, if not the target's", least=1
+        ),
         Argument("and_line", "integer", "A second line: are the two fused, and why not", least=1),
+        Argument(
+            "and_cell", "integer", "In a notebook: the cell of `and_line`, if not the target's", least=1
+        ),
         Argument("source", "boolean", "Also give the source of the kernels", default=False),
         Argument(
             "device",

@@ -27,7 +27,7 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
     print_first(outcome.checked, terminal, outcome.verified_fix)
     attempts = outcome.attempts
     if attempts:
-        terminal.print_table([_HEADER, *map(_row, attempts)])
+        terminal.print_table([_HEADER, *map(_row, attempts)], left_columns=len(_HEADER))
     for note in dict.fromkeys(note for attempt in attempts for note in attempt.notes):
         terminal.print(f"note: {note}")
     totals = [

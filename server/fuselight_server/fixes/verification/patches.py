@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Verification
 from fuselight_server.base.files import split_text
-from fuselight_server.base.formatting import format_line_ranges
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
@@ -71,7 +70,7 @@ class PatchVerdict:
 
     kind: VerdictKind
     words: str
-    """`same results, except for float16 inputs`, or why it is refused."""
+    """`same results, except for float16 inputs`, or why it is refused; without the lines of `not_run`."""
     before: Report
     after: Report
     """Of the new text: what it compiles to."""
@@ -152,9 +151,7 @@ def _with_unrun(
     not_run = lines_not_run(old, remedy.texts, verifications)
     if not not_run or verdict.kind is not VerdictKind.SAME:
         return verdict
-    places = format_line_ranges(not_run, not_run[0])
-    words = f"{verdict.words}, but no call ran {places} of the new text"
-    return dataclasses.replace(verdict, words=words, not_run=not_run)
+    return dataclasses.replace(verdict, not_run=not_run)
 
 
 async def _with_further(

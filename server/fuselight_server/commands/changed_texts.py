@@ -1,0 +1,75 @@
+"""New texts of files and of cells of notebooks, as a person or an agent writes them, as the texts that are verified.
+
+Invariant: a notebook is verified as the module of its cells; its other cells stay as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from fuselight.shared.foreign_files import read_regular
+from fuselight.shared.notebooks.cells import PYTHON, SUFFIX, Cell, NotebookError, read_python_cells
+from fuselight.shared.notebooks.module_text import module_of_notebook, module_text, python_of_cell
+from fuselight_server.base.command_error import CommandError
+from fuselight_server.commands.notebook_lines import cell_of
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.source.notebooks.module import module_of_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fuselight_server.commands.sources import SourceFiles
+
+
+def named_text(path: str, sources: SourceFiles) -> str | None:
+    """The text of a file, or of a cell as its notebook has it; None if there is none."""
+    file, number = cell_of(path)
+    if number is None:
+        return sources.text_or_none(path)
+    cells = _cells(file, sources)
+    return f"{cells[number - 1].text}\n" if 0 < number <= len(cells) else None
+
+
+def file_texts(changed: Mapping[str, str], sources: SourceFiles) -> dict[str, str]:
+    """The new text of each file. `changed`: by the path of a file or cell. Raises CommandError."""
+    texts: dict[str, str] = {}
+    cells: dict[str, list[Cell]] = {}
+    for path, text in changed.items():
+        file, number = cell_of(path)
+        if number is None:
+            texts[path] = _module(path, text) if path.endswith(SUFFIX) else text
+            continue
+        of_file = cells.setdefault(file, list(_cells(file, sources)))
+        if not 0 < number <= len(of_file):
+            raise CommandError(f"`{shown_path(file)}` has no cell {number}. Nothing was verified.")
+        of_file[number - 1] = dataclasses.replace(of_file[number - 1], text=text.removesuffix("\n"))
+    both = next((file for file in cells if file in texts), None)
+    if both is not None:
+        raise CommandError(
+            f"the change names `{shown_path(both)}` and a cell of it. Name either. Nothing was verified."
+        )
+    return texts | {file: module_text(map(python_of_cell, of_file)) for file, of_file in cells.items()}
+
+
+def _module(path: str, text: str) -> str:
+    """The module of a notebook's new text, which is the file's JSON or the module already."""
+    if not text.lstrip("\ufeff \t\r\n").startswith("{"):
+        return text
+    try:
+        return module_of_notebook(text)
+    except NotebookError as error:
+        raise CommandError(
+            f"the new text of `{shown_path(path)}` is no notebook: {error}. Nothing was verified."
+        ) from None
+
+
+def _cells(file: str, sources: SourceFiles) -> Sequence[Cell]:
+    """The code cells of a notebook; of a text that is not on disk, its module's, without commands of IPython."""
+    if file in sources.given:
+        module = module_of_text(sources.given[file])
+        return [Cell(cell.id, PYTHON, "\n".join(cell.python.lines), cell.number) for cell in module.cells]
+    try:
+        return read_python_cells(read_regular(file))
+    except (OSError, NotebookError):
+        return ()

@@ -6,7 +6,7 @@ same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
@@ -17,7 +17,7 @@ from fuselight_server.fixes.verification.patches import AllowedChange, PatchVerd
 from fuselight_server.fixes.verification.verdict import VerdictKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
@@ -112,7 +112,17 @@ async def verify(
 
         checked = await report_each(options, show, token, report_of)
     new_sources = SourceFiles(given={**checked.sources.given, **texts})
-    return VerifyOutcome(checked, tuple(verdicts), new_sources)
+    return VerifyOutcome(checked, _run_by_none(verdicts), new_sources)
+
+
+def _run_by_none(verdicts: Sequence[PatchVerdict]) -> tuple[PatchVerdict, ...]:
+    """The verdicts without the unrun lines that the calls of another target ran."""
+    compared = [set(verdict.not_run) for verdict in verdicts if verdict.kind is VerdictKind.SAME]
+    unrun = set.intersection(*compared) if compared else set()
+    return tuple(
+        replace(verdict, not_run=tuple(line for line in verdict.not_run if line in unrun))
+        for verdict in verdicts
+    )
 
 
 def _check_size(texts: Mapping[str, str]) -> None:

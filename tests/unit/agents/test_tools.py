@@ -237,6 +237,34 @@ def test_changed_lines_that_no_call_ran_are_named(project: Path, monkeypatch: py
     talk(lambda: toolbox_of(project), script)
 
 
+def test_a_changed_line_that_another_target_ran_is_not_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(project / "model.py")
+    more = "\n\n# fuselight: double(f32[2])\ndef double(x):\n    return x + x\n"
+    (project / "model.py").write_text(TEXT + more)
+    changed = (TEXT + more).replace("x * 2", "x * 2.0").replace("x + x", "2 * x")
+
+    def answer(request: Any) -> Report:
+        ran = (7,) if request.target.name == "scale" else ()
+        parts = {"verification": dataclasses.replace(compared(), lines_run=(LinesRun(path, ran),))}
+        name = TargetRef(path, request.target.name, 5, "function")
+        part = scale(Path(path), TEXT, **(parts if isinstance(request, VerifyRequest) else {}))
+        return dataclasses.replace(part, target=name)
+
+    AnsweringWorker(answer).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, _ = await ask(client, "verify_patch", path="model.py", new_text=changed, case_seconds=0)
+        last = len(changed.splitlines())
+        assert [(target["target"], target["lines_not_run"]) for target in data["targets"]] == [
+            ("scale", [f"model.py:{last}"]),
+            ("double", [f"model.py:{last}"]),
+        ]
+
+    talk(lambda: toolbox_of(project), script)
+
+
 def test_a_patch_that_drops_a_call_is_not_proven(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project / "model.py"
 

@@ -26,6 +26,7 @@ ROUNDING = Difference(Aspect.OUTPUT, "output: was 1, is 1", rounding=True)
 UNUSED = Difference(Aspect.UNUSED_GRADIENT, "the gradient of a was None, is zeros")
 GONE = Difference(Aspect.EXCEPTION, "no longer raises ZeroDivisionError")
 RAISES = Difference(Aspect.EXCEPTION, "raises ValueError: no")
+OTHER_TYPE = Difference(Aspect.EXCEPTION, "raises TypeError: no, instead of ValueError")
 COPY = Difference(Aspect.MEMORY, "output shared memory with input 0, and now with no input")
 ENDLESS = Difference(Aspect.TIME, "takes more than 10 s, and took 0.1 s before")
 KIND = Difference(Aspect.KIND, "calls was a number, is a tensor")
@@ -103,7 +104,11 @@ def test_an_ordinary_call_that_differs_refuses_the_fix(row: Row, words: str) -> 
             ],
             "for int8 inputs and where integers overflow",
         ),
-        ([(CaseFamily.VALUES, "zeros", GONE, False)], "where ZeroDivisionError is raised"),
+        ([(CaseFamily.VALUES, "zeros", GONE, False)], "where ZeroDivisionError is no longer raised"),
+        (
+            [(CaseFamily.SIZE, "size 9 in place of 8", OTHER_TYPE, False)],
+            "where ValueError becomes TypeError",
+        ),
         (
             [(CaseFamily.MODE, "training", UNUSED, True)],
             "that unused parameters get zero gradients (weight decay and momentum change them)",

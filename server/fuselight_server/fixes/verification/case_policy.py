@@ -6,6 +6,7 @@ fix whose title excepts anything, or that rounds in any call, is not exact (docs
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ class CaseException:
 
     family: str
     name: str
-    """That of the case: `float16 inputs`; of an attribute or an exception its name."""
+    """That of the case: `float16 inputs`; of an attribute its name; of an exception what becomes of it."""
 
 
 def exception_of(remedy: Remedy, difference: Difference, comparison: CallComparison) -> CaseException | None:
@@ -49,9 +50,9 @@ def exception_of(remedy: Remedy, difference: Difference, comparison: CallCompari
         is_known = comparison.compiled or remedy.fix_class is FixClass.CHANGES
         return CaseException(UNUSED, "") if is_known else None
     if difference.aspect is Aspect.EXCEPTION and comparison.family is not CaseFamily.DTYPE:
-        raised = _old_exception(difference.text)
-        if raised:
-            return CaseException(RAISES, raised)
+        changed = _exception_change(difference.text)
+        if changed:
+            return CaseException(RAISES, changed)
     is_second = comparison.compiled and comparison.family is CaseFamily.SECOND
     may_be_excepted = difference.aspect is not Aspect.TIME  # no title can except a call that never ends
     if may_be_excepted and (is_second or comparison.family in _EXCEPTED):
@@ -59,17 +60,20 @@ def exception_of(remedy: Remedy, difference: Difference, comparison: CallCompari
     return None
 
 
-def _old_exception(text: str) -> str:
-    """The exception that is no longer raised, or whose type differs; empty if the old text raised none."""
+def _exception_change(text: str) -> str:
+    """What becomes of an exception: `ValueError becomes TypeError`; empty if the old text raised none."""
     if text.startswith(NO_LONGER):
-        return text.removeprefix(NO_LONGER)
-    return text.rpartition(INSTEAD)[2] if INSTEAD in text else ""
+        return f"{text.removeprefix(NO_LONGER)} is no longer raised"
+    raises, instead, old = text.rpartition(INSTEAD)
+    new = _TYPE.match(raises)
+    return f"{old} becomes {new['type'] if new is not None else 'another exception'}" if instead else ""
 
 
 NO_INPUT = "and now with no input"
 """End of the text of a difference in what an output shares its memory with."""
 NO_LONGER, INSTEAD = "no longer raises ", ", instead of "
 """Parts of the text of a difference between exceptions (worker/call_records.py)."""
+_TYPE = re.compile(r"raises (?P<type>[\w.]+)")
 
 
 def exception_words(exceptions: Iterable[CaseException]) -> str:
@@ -98,7 +102,7 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
     limits = [extreme.split()[1] for extreme in extremes]
     yield from _extreme_words([limit for limit in dict.fromkeys(limits) if limit not in names])
     if RAISES in by_family:
-        yield f"where {_some(by_family[RAISES])} is raised"
+        yield f"where {_some(by_family[RAISES])}"
     if UNUSED in by_family:
         yield "that unused parameters get zero gradients (weight decay and momentum change them)"
     if NEW_TENSOR in by_family:

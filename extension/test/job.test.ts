@@ -10,6 +10,7 @@ import {
   leftOut,
   lineName,
   lookups,
+  savedAgain,
   seconds,
   secondsOf,
   shortPlace,
@@ -104,6 +105,12 @@ describe("The start by line", () => {
       lines.map((each) => secondsOf(each, "compiling")),
       [5, 0],
     );
+  });
+
+  it("says what a second start saves", () => {
+    assert.match(savedAgain(5.1), /would save ~5\.1 s of the compiles, and import everything again\.$/);
+    assert.match(savedAgain(0), /would save nothing of the compiles/);
+    assert.equal(savedAgain(null), "");
   });
 
   it("names each line by its place here, else by the end of its path in the job", () => {

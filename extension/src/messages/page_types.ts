@@ -612,7 +612,7 @@ export interface JobStartLine {
   /** 0 for imports. */
   readonly compiles: number;
   readonly seconds: number;
-  /** Of imports: with the lines of the user's files that they run, which have rows of their own. */
+  /** Of imports: with the lines of the user's files that they run, which have rows of their own; null without any. */
   readonly with_nested: number | null;
   readonly stages: readonly JobStage[];
   readonly saved: number | null;

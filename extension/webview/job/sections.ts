@@ -21,7 +21,7 @@ import { details, list, type Section, section, text } from "../measured/section"
 import { type Cell, type Column, type Open, placeCell, sentence, small, table } from "../measured/table";
 import * as words from "../measured/words";
 import { element } from "../page/dom";
-import { estimate, leftOut, lookups, ranksOf, seconds } from "./shown";
+import { estimate, leftOut, lookups, ranksOf, savedAgain, seconds } from "./shown";
 import { startChart } from "./start_chart";
 import { timelineChart } from "./timeline_chart";
 
@@ -312,21 +312,17 @@ export function startSection({ start }: JobPage, open: Open): Section | null {
   }
   const { process, seconds: whole, stages, lines, more, saved, notes } = start;
   const parts = stages.map(({ stage, seconds: spent }) => `${stage} ${seconds(spent)}`).join(", ");
-  const again =
-    saved === null
-      ? ""
-      : ` A second start with the same caches would save about ${estimate(saved)} of the compiles; it imports everything again.`;
   const rows = table<JobStartLine>(
     "Lines that import and functions that were compiled, longest first",
     [
       { title: "What it does", cell: ({ function: name }) => name },
+      { title: "Time", isNumber: true, cell: ({ seconds: spent }) => seconds(spent) },
       { title: "Line", cell: (row) => at(row.at, open) },
       {
         title: "Compiles",
         isNumber: true,
         cell: ({ compiles }) => (compiles === 0 ? "" : words.number(compiles)),
       },
-      { title: "Time", isNumber: true, cell: ({ seconds: spent }) => seconds(spent) },
       {
         title: "With what it imports",
         isNumber: true,
@@ -347,7 +343,9 @@ export function startSection({ start }: JobPage, open: Open): Section | null {
     lines,
   );
   return section("The start", [
-    text(`${process}, which compiled for longest: ${seconds(whole)}: ${parts}.${again}`),
+    text(
+      `${process}, which compiled for longest: ${seconds(whole)}: ${parts}. ${savedAgain(saved)}`.trimEnd(),
+    ),
     createChart(startChart(start), open),
     details("start", "As a table", rows),
     ...note(more, "line"),

@@ -63,6 +63,15 @@ export function secondsOf({ stages }: { readonly stages: readonly JobStage[] }, 
   return stages.find((one) => one.stage === stage)?.seconds ?? 0;
 }
 
+/** What a second start with the same caches saves; empty if the log does not show it. */
+export function savedAgain(saved: number | null): string {
+  if (saved === null) {
+    return "";
+  }
+  const what = saved > 0 ? estimate(saved) : "nothing";
+  return `A second start with the same caches would save ${what} of the compiles, and import everything again.`;
+}
+
 export function lineName({ at, function: name }: JobStartLine): string {
   return at === null ? name : `${shortPlace(at)}  ${name}`;
 }

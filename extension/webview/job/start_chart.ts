@@ -30,9 +30,7 @@ export function startChart({ lines: all, process }: JobStart): ChartSpec {
       words: [
         lineName(line),
         `${seconds(line.seconds)}${inCompiles(line.compiles)}`,
-        ...(line.with_nested === null || line.with_nested <= line.seconds
-          ? []
-          : [`${seconds(line.with_nested)} with what it imports`]),
+        ...(line.with_nested === null ? [] : [`${seconds(line.with_nested)} with what it imports`]),
         ...line.stages.map((stage) => `${stage.stage} ${seconds(stage.seconds)}`),
       ],
       place: line.at?.place ?? null,

@@ -191,7 +191,7 @@ class JobStartLine:
     """0 for imports."""
     seconds: float
     with_nested: float | None
-    """Of imports: with the lines of the user's files that they run, which have rows of their own."""
+    """Of imports: with the lines of the user's files that they run, which have rows of their own; None without any."""
     stages: tuple[JobStage, ...]
     saved: float | None
 

@@ -298,7 +298,7 @@ def _start_line(line: LineStart, view: JobView) -> JobStartLine:
         at=view.logged(line.location),
         compiles=line.compiles,
         seconds=line.seconds,
-        with_nested=line.with_nested,
+        with_nested=line.with_nested if (line.with_nested or 0.0) > line.seconds else None,
         stages=_stages(line.stages),
         saved=line.saved_by_second_start,
     )

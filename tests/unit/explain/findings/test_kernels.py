@@ -90,6 +90,12 @@ def test_the_advice_for_an_operator_without_a_kernel_fits_its_kind(name: str, hi
     assert hint in finding.message
 
 
+def test_the_seeds_that_inductor_draws_itself_have_no_finding() -> None:
+    name = "aten.randint.low_out"
+    assert findings(generated(fallback(name, operators=(FusedOperator(name),)))) == ()
+    assert [finding.span.line for finding in findings(generated(fallback(name)))] == [14]
+
+
 def test_other_kinds_of_kernels_are_no_finding() -> None:
     kinds = set(KernelKind) - {KernelKind.FALLBACK}
     assert findings(generated(*(fallback("aten.mm.default", kind=kind) for kind in kinds))) == ()

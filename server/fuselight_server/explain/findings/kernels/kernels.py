@@ -51,6 +51,8 @@ _VIEWS = frozenset(
     {"aten.view_as_real.default", "aten.view_as_complex.default", "aten.view.dtype", "aten.alias.default"}
 )
 """Fallbacks that compute nothing: views of a tensor."""
+_SEEDS = "aten.randint.low_out"
+"""Draws the seeds of the random numbers of a graph: a call of Inductor's own, which has no line of the user's."""
 _OVERLOAD = re.compile(r"^(?:torch\.ops\.)?(\w+\.\w+)(?:\.\w+)?$")
 _INSTANCES = re.compile(r" \((\d+) instances?\)")
 _SKIPS: tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...] = (
@@ -124,7 +126,7 @@ def _fallbacks(context: Context) -> Iterator[Finding]:
         if kernel.kind is KernelKind.FALLBACK
     )
     for stack, name, kernels in _by_line(context, fallbacks):
-        if name not in _VIEWS and not is_library_call(name):
+        if name not in _VIEWS and not is_library_call(name) and not (name == _SEEDS and not stack):
             yield _fallback(context, stack, name, kernels)
 
 

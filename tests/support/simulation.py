@@ -189,7 +189,8 @@ class Workspace:
             self.state,
             self.ui,
             make_worker=lambda _worker_key, _settings, _log: self.worker,
-            find_interpreter=lambda _folder: Interpreter("/python"),
+            # With arguments, its files say nothing about what it starts.
+            find_interpreter=lambda _folder: Interpreter("/python", ("-X", "utf8")),
         )
         self.analysis.early.end()
 

@@ -61,6 +61,32 @@ async def test_another_interpreter_runs_the_targets_again() -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_change_that_follows_at_once_runs_the_targets_as_well() -> None:
+    """An editor reports a setting and the interpreter that it chooses by it one after the other."""
+    session = await without_torch()
+    requests = len(session.worker.requests)
+    answer, begun = session.worker.run, asyncio.Event()
+
+    async def hang(
+        _request: RunRequest, _progress: Callable[..., None], _partial: Callable[..., None]
+    ) -> Answer:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    session.worker.run = hang  # type: ignore[method-assign,assignment]
+    await session.analysis.restart("/w")
+    await begun.wait()
+    session.worker.run = answer  # type: ignore[method-assign]
+    await session.analysis.restart("/w")
+    await session.settle()
+    assert len(session.worker.requests) == requests + 1
+    await session.analysis.restart("/w")
+    await session.settle()
+    assert len(session.worker.requests) == requests + 1, "nothing is left to repeat"
+
+
+@pytest.mark.asyncio
 async def test_a_look_at_the_same_interpreter_tries_again_only_where_none_could_run() -> None:
     session = await without_torch()
     answers = 0
@@ -97,6 +123,29 @@ async def test_the_failure_is_cleared_if_nothing_may_run_again() -> None:
     await session.settle()
     assert session.state.results[Key(PATH, "f")] is before
     assert len(session.worker.requests) == 1
+
+
+@pytest.mark.asyncio
+async def test_another_interpreter_that_cannot_run_anything_is_reported_before_a_run(tmp_path: Path) -> None:
+    session = ConsentSession(DIRECTIVE)
+    messages: list[str] = []
+    session.ui.say = lambda text, *, error: messages.append(f"{error}: {text}")  # type: ignore[method-assign]
+    gone = str(tmp_path / "python")
+    session.folder.settings = replace(
+        session.folder.settings, resolved_interpreter=Interpreter(gone, why="the user's choice")
+    )
+    await session.analysis.restart("/w")
+    for _ in range(100):
+        await asyncio.sleep(0.01)
+        if messages:
+            break
+    (message,) = messages
+    assert message == (
+        f"True: {gone} cannot be started: No such file or directory; this interpreter comes from the user's choice, "
+        "and `fuselight.interpreter` sets another. Choose another interpreter."
+    )
+    assert session.folder.problem is not None
+    assert session.worker.requests == []
 
 
 @pytest.mark.asyncio

@@ -203,6 +203,9 @@ class Analysis:
             if folder is None or known.path == folder:
                 known.problem = known.torch = None
         self._unrunnable.run_again(folder, self.targets, self.requests)
+        for document in self._state.documents.values():
+            if document.runnable and folder in {None, self._state.folder_of(document.path).path}:
+                self.documents.look_at_interpreter(document)
         self._ui.runs_changed()
 
     async def close(self) -> None:

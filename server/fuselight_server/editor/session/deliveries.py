@@ -56,9 +56,12 @@ class UnrunnableTargets:
         self._keys = {key for key in self._keys if not within(key.path, path)}
 
     def run_again(self, folder: str | None, targets: TargetRuns, requests: RunRequests) -> None:
-        """Drop the failures of an interpreter that could run nothing, and run their targets again."""
+        """Drop the failures of an interpreter that could run nothing, and run their targets again.
+
+        They stay known until one of their runs works: a further change may cancel these runs.
+        """
         keys = [key for key in self._keys if folder in {None, self._state.folder_of(key.path).path}]
-        self._keys.difference_update(keys)
+        self._keys.difference_update(key for key in keys if key.is_timed or key.kernel)
         by_path: dict[str, list[Key]] = {}
         for key in keys:
             result = self._state.results.get(key)

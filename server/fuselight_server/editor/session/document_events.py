@@ -75,10 +75,11 @@ class DocumentEvents:
             self._on_disk.note(document.path)
             self._edits.opened(document.path)
             self._tasks.start(self._stored.show_for(document.path), "reading results of earlier sessions")
-            if not self._early.keep(lambda: self._look_at_interpreter(document)):
-                self._look_at_interpreter(document)
+            if not self._early.keep(lambda: self.look_at_interpreter(document)):
+                self.look_at_interpreter(document)
 
-    def _look_at_interpreter(self, document: Document) -> None:
+    def look_at_interpreter(self, document: Document) -> None:
+        """Report an interpreter that cannot run anything, if its files show that."""
         self._tasks.start(self._environments.look(document), "looking at the interpreter")
 
     def changed(self, document: Document, version: int, edits: Iterable[Edit]) -> None:

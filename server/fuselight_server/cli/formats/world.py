@@ -17,7 +17,7 @@ from fuselight_server.explain.ranks.collective_lines import collective_rows
 from fuselight_server.explain.ranks.link import estimated_us
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from fuselight.shared.report import EqualRanks, Report, World
     from fuselight_server.base.terminal import Part, Terminal
@@ -39,11 +39,7 @@ def print_worlds(outcome: CheckOutcome, terminal: Terminal, link: RankLink) -> N
 def _lines(report: Report, world: World, link: RankLink) -> Iterator[Part | str]:
     name = f"{report.target.name or '__main__'} ({shown_path(report.target.path)})"
     seconds = sorted(world.seconds.values())
-    took = (
-        f"{seconds[0]:.1f} to {seconds[-1]:.1f} s each, on the CPU, without a network"
-        if seconds
-        else "none ended"
-    )
+    took = f"{_range(seconds)} s each, on the CPU, without a network" if seconds else "none ended"
     which = "" if len(world.ran) == world.size else f" ({ranks_in_words(world.ran)})"
     yield (
         f"{name} as {len(world.ran)} of {format_count(world.size, 'rank')}{which}: {took}.",
@@ -64,6 +60,11 @@ def _lines(report: Report, world: World, link: RankLink) -> Iterator[Part | str]
             ),
             "dim",
         )
+
+
+def _range(seconds: Sequence[float]) -> str:
+    """`1.2 to 3.4`; one number if both are shown alike."""
+    return " to ".join(dict.fromkeys(f"{value:.1f}" for value in (seconds[0], seconds[-1])))
 
 
 def _is_fake(report: Report) -> bool:

@@ -49,7 +49,7 @@ from fuselight_server.upgrades.model import (
     SideReports,
     UpgradeComparison,
 )
-from fuselight_server.upgrades.paths import differing_packages, installed_versions, package_of
+from fuselight_server.upgrades.paths import InstalledPaths, differing_packages, installed_versions
 from fuselight_server.upgrades.results import RunsFolder, without_texts
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ async def compare_releases(
                 *(plan, options, versions, outcome, texts, show, token, folder, caches),
                 thresholds or Thresholds(),
             )
+            work.paths = InstalledPaths(frozenset(folder for side in sides for folder in side.packages))
             work.installed = installed_versions(sides[0].packages), installed_versions(sides[1].packages)
             work.jobs.extend(enumerate(jobs))
             await token.run(_all_or_none([work.run_lane(lane) for lane in lanes]))
@@ -242,6 +243,14 @@ def _notes(sides: Sequence[_UpgradeSide], packages: Mapping[str, tuple[str, str]
             f"The sides have `{name}` {old} and {new}: differences in its code may come from that, and its lines are "
             "not compared. Install the same version on both."
         )
+
+
+def _paths_of_code(side: SideReports) -> Iterator[str]:
+    """The files of the code that was compiled: of functions that were inlined where an operator is theirs."""
+    yield from (frame.location.path for frame in side.capture.frames)
+    for graph in side.kernels.generated if side.kernels is not None else ():
+        for kernel in graph.kernels:
+            yield from (place.path for operator in kernel.operators for place in operator.stack)
 
 
 def _called(run: TargetRun, side: SideReports) -> list[RunRequest]:
@@ -335,6 +344,7 @@ class _UpgradeWork:
     compared: dict[int, TargetComparison] = field(default_factory=dict)
     installed: tuple[dict[str, str], dict[str, str]] = ({}, {})
     """The version of each installed package, on both sides."""
+    paths: InstalledPaths = field(default_factory=InstalledPaths)
     packages: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The packages that a target used and of which the sides have two versions."""
 
@@ -434,12 +444,8 @@ class _UpgradeWork:
         )
 
     def _compare(self, runs: ComparedRuns) -> TargetComparison:
-        used = {
-            name
-            for side in (runs.before, runs.after)
-            for frame in side.capture.frames
-            if (name := package_of(frame.location.path)) is not None
-        }
+        paths = {path for side in (runs.before, runs.after) for path in _paths_of_code(side)}
+        used = {name for path in paths if (name := self.paths.package(path)) is not None}
         packages = differing_packages(used, *self.installed)
         self.packages |= packages
         return compare_target(
@@ -447,5 +453,6 @@ class _UpgradeWork:
             thresholds=self.thresholds,
             read_line=self.outcome.sources.line,
             packages=packages.keys(),
+            paths=self.paths,
             without_ignored=lambda findings: without_ignored(findings, self.outcome.readings),
         )

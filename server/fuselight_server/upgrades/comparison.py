@@ -25,7 +25,7 @@ from fuselight_server.upgrades.own_findings import (
     result_findings,
     time_findings,
 )
-from fuselight_server.upgrades.paths import common_path
+from fuselight_server.upgrades.paths import STANDARD_PATHS, InstalledPaths
 from fuselight_server.upgrades.times import compare_times
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def compare_target(
     read_line: Callable[[str, int], str | None],
     without_ignored: Callable[[Iterable[Finding]], Iterable[Finding]],
     packages: Collection[str] = (),
+    paths: InstalledPaths = STANDARD_PATHS,
 ) -> TargetComparison:
     """One target with both releases. `without_ignored` drops findings that a comment of the source silences.
 
@@ -53,7 +54,9 @@ def compare_target(
     before, after = runs.before, runs.after
     state = _state(before, after)
     versions = before.capture.versions, after.capture.versions
-    sides = [tuple(_identify(side, thresholds, read_line, without_ignored)) for side in (before, after)]
+    sides = [
+        tuple(_identify(side, paths, thresholds, read_line, without_ignored)) for side in (before, after)
+    ]
     changes = pair_findings(sides[1], sides[0], is_same_torch=False, is_same_source=True)
     compared: list[FindingChange] = []
     left: list[FindingChange] = []
@@ -61,7 +64,7 @@ def compare_target(
         is_compared = _is_comparable(change, before, after) and not _says_nothing(change)
         (compared if is_compared else left).append(change)
     has_both = state is TargetState.COMPARED
-    functions = compare_functions(before, after) if has_both else ()
+    functions = compare_functions(before, after, paths) if has_both else ()
     times = compare_times(before.measured, after.measured, read_line)
     own = (
         *result_findings(after, versions),
@@ -81,7 +84,7 @@ def compare_target(
         times=times,
         is_undecided=any(map(_says_nothing, left))
         or (state is TargetState.NEITHER and any(is_undecided(change.finding) for change in changes)),
-        lines=compare_lines(before, after, packages) if has_both else (),
+        lines=compare_lines(before, after, packages, paths) if has_both else (),
         device=compared_device(before, after) if has_both else None,
         notes=(*_notes(before, after, versions), *_equal_times(times)),
     )
@@ -98,6 +101,7 @@ def _state(before: SideReports, after: SideReports) -> TargetState:
 
 def _identify(
     side: SideReports,
+    paths: InstalledPaths,
     thresholds: Thresholds,
     read_line: Callable[[str, int], str | None],
     without_ignored: Callable[[Iterable[Finding]], Iterable[Finding]],
@@ -116,7 +120,7 @@ def _identify(
         text = read_line(path, line)
         yield IdentifiedFinding(
             finding=finding,
-            path=common_path(path),
+            path=paths.common(path),
             function=names.get((path, line)),
             text=None if text is None else " ".join(text.split()),
             subject=finding.subject or finding.title,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.torch_texts import in_user_words
 from fuselight_server.jobs.comparison.model import FunctionChange, FunctionFacts
-from fuselight_server.upgrades.paths import common_path
+from fuselight_server.upgrades.paths import STANDARD_PATHS, InstalledPaths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +59,11 @@ _Key = tuple[str, str, bool]
 _Pair = tuple["_CompiledCode | None", "_CompiledCode | None"]
 
 
-def compare_functions(before: SideReports, after: SideReports) -> tuple[FunctionChange, ...]:
+def compare_functions(
+    before: SideReports, after: SideReports, paths: InstalledPaths = STANDARD_PATHS
+) -> tuple[FunctionChange, ...]:
     """The functions of both sides, in the order of the later side."""
-    theirs, ours = _read(before), _read(after)
+    theirs, ours = _read(before, paths), _read(after, paths)
     pairs = [
         pair
         for key in dict.fromkeys((*ours, *theirs))
@@ -70,12 +72,12 @@ def compare_functions(before: SideReports, after: SideReports) -> tuple[Function
     return tuple(_change(*pair) for pair in pairs)
 
 
-def _read(side: SideReports) -> dict[_Key, list[_CompiledCode]]:
+def _read(side: SideReports, paths: InstalledPaths) -> dict[_Key, list[_CompiledCode]]:
     functions: dict[_Key, dict[int, _CompiledCode]] = defaultdict(dict)
     report = side.capture
     again = {item.compile_id: item for item in report.recompiles if item.compile_id is not None}
     for compiled in report.compiles:
-        function = _function(functions, report.frames[compiled.frame])
+        function = _function(functions, report.frames[compiled.frame], paths)
         function.compiles += 1
         if compiled.graph is not None:
             function.operators.append(compiled.graph.operators)
@@ -84,14 +86,16 @@ def _read(side: SideReports) -> dict[_Key, list[_CompiledCode]]:
             function.recompilations += 1
             function.reasons |= dict.fromkeys(_reasons(recompile))
     if side.kernels is not None and not side.kernels.failures:
-        _add_kernels(functions, side.kernels)
+        _add_kernels(functions, side.kernels, paths)
     return {key: [compiled for _, compiled in sorted(lines.items())] for key, lines in functions.items()}
 
 
-def _function(functions: dict[_Key, dict[int, _CompiledCode]], frame: Frame) -> _CompiledCode:
+def _function(
+    functions: dict[_Key, dict[int, _CompiledCode]], frame: Frame, paths: InstalledPaths
+) -> _CompiledCode:
     is_resumed = frame.resumes_at is not None
     line = frame.location.line if frame.resumes_at is None else frame.resumes_at
-    path = common_path(frame.location.path)
+    path = paths.common(frame.location.path)
     lines = functions[path, frame.function, is_resumed]
     if line not in lines:
         location = replace(frame.location, path=path, line=line)
@@ -99,12 +103,14 @@ def _function(functions: dict[_Key, dict[int, _CompiledCode]], frame: Frame) -> 
     return lines[line]
 
 
-def _add_kernels(functions: dict[_Key, dict[int, _CompiledCode]], report: Report) -> None:
+def _add_kernels(
+    functions: dict[_Key, dict[int, _CompiledCode]], report: Report, paths: InstalledPaths
+) -> None:
     frames = {compiled.id: report.frames[compiled.frame] for compiled in report.compiles}
     for graph in report.generated:
         frame = frames.get(graph.compile_id)
         if frame is not None:
-            function = _function(functions, frame)
+            function = _function(functions, frame, paths)
             function.kernels = (function.kernels or []) + [_kernel_name(kernel) for kernel in graph.kernels]
 
 

@@ -12,7 +12,7 @@ from fuselight_server.base.finding import SourceLine
 from fuselight_server.explain.kernels.shares import costs_by_line, places_of
 from fuselight_server.explain.kernels.summary import one_call
 from fuselight_server.upgrades.model import KernelLineChange, LineKernels
-from fuselight_server.upgrades.paths import TORCH, common_path, package_of
+from fuselight_server.upgrades.paths import STANDARD_PATHS, TORCH, InstalledPaths
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,7 +25,10 @@ _LEAST = 0.02
 
 
 def compare_lines(
-    before: SideReports, after: SideReports, packages: Collection[str] = ()
+    before: SideReports,
+    after: SideReports,
+    packages: Collection[str] = (),
+    paths: InstalledPaths = STANDARD_PATHS,
 ) -> tuple[KernelLineChange, ...]:
     """The lines whose kernels differ, by place; empty if the sides cannot be compared.
 
@@ -33,7 +36,7 @@ def compare_lines(
     """
     if compared_device(before, after) is None or before.kernels is None or after.kernels is None:
         return ()
-    theirs, ours = (_by_line(report, {TORCH, *packages}) for report in (before.kernels, after.kernels))
+    theirs, ours = (_by_line(report, {TORCH, *packages}, paths) for report in (before.kernels, after.kernels))
     changes = (
         KernelLineChange(place, theirs.get(place), ours.get(place)) for place in sorted({*theirs, *ours})
     )
@@ -50,28 +53,30 @@ def compared_device(before: SideReports, after: SideReports) -> str | None:
     return devices[0] if len(devices) == 2 and devices[0] == devices[1] else None  # noqa: PLR2004 - both
 
 
-def _by_line(report: Report, without: Collection[str]) -> dict[SourceLine, LineKernels]:
+def _by_line(
+    report: Report, without: Collection[str], paths: InstalledPaths
+) -> dict[SourceLine, LineKernels]:
     call = one_call(report)
     lines: dict[SourceLine, LineKernels] = {}
     for cost in costs_by_line(call):
-        if cost.place is None or package_of(cost.place.path) in without:
+        if cost.place is None or paths.package(cost.place.path) in without:
             continue
         groups = Counter(
             tuple(
-                _common_line(place)
+                _common_line(place, paths)
                 for place in places_of(kernel, call.roots)
-                if package_of(place.path) not in without
+                if paths.package(place.path) not in without
             )
             for _, kernel in cost.launches
         )
         has_estimate = any(kernel.estimate_us is not None for _, kernel in cost.launches)
         us = float(cost.us) if has_estimate else None
-        lines[_common_line(cost.place)] = LineKernels(len(cost.launches), groups, us)
+        lines[_common_line(cost.place, paths)] = LineKernels(len(cost.launches), groups, us)
     return lines
 
 
-def _common_line(place: SourceLine) -> SourceLine:
-    return SourceLine(common_path(place.path), place.line)
+def _common_line(place: SourceLine, paths: InstalledPaths) -> SourceLine:
+    return SourceLine(paths.common(place.path), place.line)
 
 
 def _differs(change: KernelLineChange) -> bool:

@@ -45,7 +45,7 @@ from fuselight_server.upgrades.model import (
     TargetState,
 )
 from fuselight_server.upgrades.numerics import result_change
-from fuselight_server.upgrades.paths import common_path, differing_packages, installed_versions, package_of
+from fuselight_server.upgrades.paths import InstalledPaths, differing_packages, installed_versions
 from fuselight_server.upgrades.results import RunsFolder
 from fuselight_server.upgrades.rows import reworded_rows, state_row, target_rows
 from tests.support.reports import FILE, H100, VERSIONS, at, broken, report
@@ -340,11 +340,13 @@ def test_what_says_nothing_about_torch_is_no_regression(failure: Failure) -> Non
         ("/b/lib/python3.12/site-packages/lib/x.py", "site-packages/lib/x.py"),
         ("/usr/lib/python3/dist-packages/lib/x.py", "site-packages/lib/x.py"),
         ("/usr/lib/python3.11/contextlib.py", "lib/python/contextlib.py"),
+        ("/opt/shared/lib/x.py", "site-packages/lib/x.py"),
+        ("/opt/sharedlib/x.py", "site-packages/sharedlib/x.py"),
         ("/project/model.py", "/project/model.py"),
     ],
 )
 def test_installed_files_have_a_common_path(path: str, common: str) -> None:
-    assert common_path(path) == common
+    assert InstalledPaths(frozenset({"/opt", "/opt/shared"})).common(path) == common
 
 
 def test_lines_of_torch_and_of_packages_of_two_versions_are_not_compared() -> None:
@@ -375,9 +377,30 @@ def test_the_packages_that_differ_are_those_that_a_target_used(tmp_path: Path) -
         folders.append(installed_versions([str(folder), "/missing"]))
     used = {"transformers", "same_lib", "torch", "unknown"}
     assert differing_packages(used, *folders) == {"transformers": ("5.17.0", "5.23.0")}
-    assert package_of("/x/lib/python3.11/site-packages/transformers/models/a.py") == "transformers"
-    assert package_of("/x/lib/python3.11/site-packages/six.py") == "six"
-    assert package_of("/project/model.py") is None
+    paths = InstalledPaths(frozenset({"/opt/shared"}))
+    assert paths.package("/x/lib/python3.11/site-packages/transformers/models/a.py") == "transformers"
+    assert paths.package("/x/lib/python3.11/site-packages/six.py") == "six"
+    assert paths.package("/opt/shared/transformers/models/a.py") == "transformers"
+    assert paths.package("/project/model.py") is None
+
+
+def test_a_package_has_the_names_that_are_imported(tmp_path: Path) -> None:
+    files = {
+        "pillow-11.0.dist-info/top_level.txt": "PIL\n",
+        "scikit_learn-1.7.dist-info/RECORD": "sklearn/__init__.py,sha256=x,1\nscikit_learn-1.7.dist-info/RECORD,,\n",
+        "six-1.17.dist-info/RECORD": "six.py,sha256=x,1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    versions = installed_versions([str(tmp_path)])
+    assert versions == {
+        "pillow": "11.0",
+        "pil": "11.0",
+        "scikit_learn": "1.7",
+        "sklearn": "1.7",
+        "six": "1.17",
+    }
 
 
 def test_runs_are_kept_whole_or_not_at_all(tmp_path: Path) -> None:

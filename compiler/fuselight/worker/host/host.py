@@ -68,6 +68,19 @@ def main(started_with: frozenset[str]) -> int:
     return 0
 
 
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def has_packages(folder: str) -> bool:
+    """Whether packages are installed in a folder of sys.path: also in others, which a `.pth` file may add."""
+    if os.path.basename(folder) in _INSTALLED:
+        return True
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder)) if folder else False
+    except OSError:  # an archive, or no folder any more
+        return False
+
+
 class Host:
     """The state of the loop: the active runs by id, and the handler of each descriptor."""
 
@@ -95,8 +108,7 @@ class Host:
         except warm.Unusable as unusable:
             self._send(hello(versions=versions(), problem=unusable.failure))
             return False
-        installed = {"site-packages", "dist-packages"}
-        packages = tuple(path for path in sys.path if os.path.basename(path) in installed)
+        packages = tuple(filter(has_packages, sys.path))
         self._send(hello(versions=self._warm.versions, packages=packages))
         for broken in self._warm.violations:
             self._log("warning", f"fork rule broken while getting ready: {broken}")

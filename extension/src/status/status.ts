@@ -9,7 +9,7 @@ import { folderOf } from "../cursor/cursor";
 import type { FolderState, FolderStatus } from "../messages/server_types";
 import { fail } from "../workbench/say";
 import { inlayHints } from "./inlay_hints";
-import { spoken } from "./spoken_status";
+import { interpreterMessage, spoken } from "./spoken_status";
 
 const icons: Record<FolderState, string> = {
   untrusted: "$(shield)",
@@ -59,11 +59,13 @@ export function createStatusBoard() {
     const status = of(editor?.document.uri);
     item.name = "Fuselight";
     const isVerifying = status.state === "idle" && status.verifying.length > 0;
-    const label = status.state === "idle" ? "Fuselight" : `Fuselight: ${words[status.state]}`;
+    // The server says which one: no interpreter, or one without torch.
+    const state = status.state === "noInterpreter" ? status.text : words[status.state];
+    const label = status.state === "idle" ? "Fuselight" : `Fuselight: ${state}`;
     item.text = isVerifying ? `${icons.running} Fuselight: verifying` : `${icons[status.state]} ${label}`;
     const fixes = isVerifying ? `; verifying ${status.verifying.join(", ")}` : "";
     item.accessibilityInformation = {
-      label: spoken(words[status.state], `${status.detail}${fixes}`),
+      label: spoken(state, `${status.detail}${fixes}`),
       role: "button",
     };
     item.tooltip = tooltip(status);
@@ -129,9 +131,11 @@ function tooltip(status: FolderStatus): vscode.MarkdownString {
 /** Warns once for each reason that a folder's interpreter cannot run code, with a way to select another. */
 export function warnOfInterpreters(board: StatusBoard): vscode.Disposable {
   const warned = new Map<string | null, string>();
-  return board.onDidChange(async ({ folder, state, detail }) => {
+  return board.onDidChange(async ({ folder, state, detail, why, torch }) => {
     if (state !== "noInterpreter") {
-      warned.delete(folder);
+      if (torch !== null) {
+        warned.delete(folder); // code has run since
+      }
       return;
     }
     if (warned.get(folder) === detail) {
@@ -139,7 +143,7 @@ export function warnOfInterpreters(board: StatusBoard): vscode.Disposable {
     }
     warned.set(folder, detail);
     const actions = { "Select Interpreter": "fuselight.selectInterpreter", "Show Log": "fuselight.showLog" };
-    const chosen = await fail(`Fuselight: ${detail}`, ...Object.keys(actions));
+    const chosen = await fail(interpreterMessage(detail, why), ...Object.keys(actions));
     if (chosen !== undefined && chosen in actions) {
       await vscode.commands.executeCommand(actions[chosen as keyof typeof actions]);
     }

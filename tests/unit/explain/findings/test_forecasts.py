@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -407,6 +408,12 @@ def test_each_kind_has_one_entry_and_modes_come_from_no_input() -> None:
     modes = {kind for kind, entry in KINDS.items() if entry.scope is ChangeScope.MODE}
     assert modes == {ChangeKind.TRAINING, ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST}
     assert all(KINDS[kind].crosses_breaks and not KINDS[kind].is_of_data for kind in modes)
+
+
+def test_the_page_names_each_kind() -> None:
+    text = (Path(__file__).parents[4] / "docs/forecast.md").read_text(encoding="utf-8")
+    (row,) = (line for line in text.splitlines() if line.startswith("| `kind` |"))
+    assert [kind for kind in ChangeKind if f"`{kind.value}`" not in row] == []
 
 
 @pytest.mark.parametrize("kind", ChangeKind)

@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.report import Break, Culprit, Failure, Location, NotCompiled, NotCompiledKind
+from fuselight.shared.report import (
+    Break,
+    Compile,
+    Culprit,
+    Failure,
+    Frame,
+    Graph,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+)
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.explain.findings import findings
 from tests.support.reports import FILE, at, broken, report
@@ -248,6 +259,18 @@ def test_a_break_in_a_library_has_no_advice_for_the_library_code(
     assert finding.severity is (Severity.WARNING if advised else Severity.INFORMATION)
     assert not set(finding.hints) & set(GENERIC)
     assert any(advised in hint for hint in finding.hints) == bool(advised)
+
+
+@pytest.mark.parametrize("graph", [None, Graph(1)])
+def test_a_module_that_only_ddp_keeps_from_being_compiled_is_a_warning(graph: Graph | None) -> None:
+    """`torch.compile(DistributedDataParallel(nn.Sequential(...)))` compiles nothing."""
+    inside = Location(f"{TORCH}/nn/parallel/distributed.py", 90, function="_pre_forward")
+    broke = broken(at(30, (8, 20)), inside, gb="GB0156", explanation="method `_rebuild_buckets`")
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("1/0", 0, Outcome.COMPILED, graph=graph))
+    frames = (Frame("f", at(30)),)
+    (finding,) = findings(report(breaks=(broke,), compiles=compiles, frames=frames))
+    assert finding.severity is (Severity.WARNING if graph is None else Severity.INFORMATION)
+    assert ("before it is wrapped" in finding.message) == (graph is None)
 
 
 def test_the_step_that_a_scheduler_wraps_is_information() -> None:

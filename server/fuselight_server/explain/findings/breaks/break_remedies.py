@@ -105,7 +105,9 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
     )
     if broke is None:
         return _general(title, gb_id, graph_break)
-    known = library_break(graph_break, broke)
+    compiles = context.report.compiles
+    has_graphs = not compiles or any(compiled.graph is not None for compiled in compiles)
+    known = library_break(graph_break, broke, has_graphs=has_graphs)
     if known is not None:
         return BreakWords(known.title or title, known.text, known.hints, is_information=known.is_information)
     if not context.is_user_file(broke.path):

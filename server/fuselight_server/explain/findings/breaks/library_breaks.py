@@ -46,6 +46,12 @@ _DDP_CODE = LibraryBreak(
     "DistributedDataParallel's own code runs in eager mode by design. The module in it is compiled separately.",
     is_information=True,
 )
+_DDP_OF_NOTHING = LibraryBreak(
+    "code of DistributedDataParallel is not traced, and nothing in it is compiled",
+    "DistributedDataParallel's own code runs in eager mode by design. torch then compiles the module in it, unless its "
+    "class is torch's own, as nn.Sequential: here it compiled nothing.",
+    ("Compile the module before it is wrapped: DistributedDataParallel(torch.compile(module))",),
+)
 _KNOWN = (
     _Known(
         "torch/optim/lr_scheduler.py",
@@ -118,15 +124,18 @@ _CALLS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """By the file of the branch and a part of the function's name: what to call instead."""
 
 
-def library_break(graph_break: Break, broke: Location) -> LibraryBreak | None:
-    """What is known of a break of a library; None where it needs the advice for any break in a library."""
+def library_break(graph_break: Break, broke: Location, *, has_graphs: bool = True) -> LibraryBreak | None:
+    """What is known of a break of a library; None where it needs the advice for any break in a library.
+
+    `has_graphs`: whether anything was compiled in the run.
+    """
     paths = [place.path for place in graph_break.stack]
     texts = f"{broke.function} {graph_break.explanation} {graph_break.context}"
     for known in _KNOWN:
         if not _names(known.path, paths, texts):
             continue
         if re.search(known.name, texts) is not None:
-            return known.what
+            return _DDP_OF_NOTHING if known.what is _DDP_CODE and not has_graphs else known.what
     return None
 
 

@@ -1,4 +1,4 @@
-"""Lookups of caches that ended in another state than in the earlier job, and misses of both jobs with a known cause.
+"""Lookups of caches that ended in another state than in the earlier job, and misses of both jobs whose keys differ.
 
 Invariant: lookups are compared for the same cache, the same compiled function and the same compile of it, and their
 number there, never by their position: a hit writes its records in another order than a miss.
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.trace_log.model import CacheName
 
 _ORDER = (CacheState.HIT, CacheState.MISS, CacheState.BYPASS, CacheState.SAVED)
-_OF_EARLIER_KEY = frozenset(
-    (CauseKind.KEY_CHANGED, CauseKind.NOT_RECORDED, CauseKind.SAME_KEY, CauseKind.NO_BACKWARD)
-)
-"""Causes of a miss where the earlier job compiled the same: a cold start writes the entry that this one looks for."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +46,12 @@ class _Lookups:
 
 
 def compare_caches(
-    after: CacheSummary, before: CacheSummary, functions: PairedFunctions
+    after: CacheSummary, before: CacheSummary, functions: PairedFunctions, *, is_same_torch: bool
 ) -> tuple[CacheChange, ...]:
-    """The lookups whose state differs, and those that missed again: lost hits first, the most expensive first."""
+    """The lookups whose state differs, and those that missed again: lost hits first, the most expensive first.
+
+    With another release of torch every key differs, so that no miss has a cause of its own.
+    """
     ours = _by_key(after, functions.after)
     theirs = _by_key(before, functions.before)
     changes = [
@@ -61,7 +60,7 @@ def compare_caches(
         if key in theirs
         for change in (
             *_changes(key, lookups, theirs[key].counts, functions),
-            *_missed_again(key, lookups, theirs[key].counts, functions),
+            *(_missed_again(key, lookups, theirs[key].counts, functions) if is_same_torch else ()),
         )
     ]
     return tuple(
@@ -100,11 +99,11 @@ def _changes(
 def _missed_again(
     key: _LookupKey, lookups: _Lookups, before: Counter[CacheState], functions: PairedFunctions
 ) -> Iterator[CacheChange]:
-    """The misses of both jobs: the entry that the earlier one wrote was not found."""
+    """The misses of both jobs whose keys differ. With the same key, each job had a cache of its own."""
     missed = [
         item
         for item in lookups.results
-        if item.state is CacheState.MISS and any(cause.kind in _OF_EARLIER_KEY for cause in item.causes)
+        if item.state is CacheState.MISS and any(cause.kind is CauseKind.KEY_CHANGED for cause in item.causes)
     ]
     count = min(sum(item.count for item in missed), before[CacheState.MISS])
     if count:

@@ -36,19 +36,19 @@ def compare_jobs(after: ComparedSide, before: ComparedSide) -> JobComparison:
     functions = pair_functions((after, ours), (before, theirs))
     job, base = _compared(after.job, rank), _compared(before.job, base_rank)
     summary = summarize(job, base)
-    releases = torch_versions(ours), torch_versions(theirs)
+    is_same_torch = torch_versions(ours) == torch_versions(theirs)
     return JobComparison(
         name=after.job.name,
         base=before.job.name,
         rank=rank,
         base_rank=base_rank,
-        findings=compare_findings(after, before, is_same_torch=releases[0] == releases[1]),
+        findings=compare_findings(after, before, is_same_torch=is_same_torch),
         functions=functions.changes,
         time=TimeChange(
             _total(change.before for change in functions.changes),
             _total(change.after for change in functions.changes),
         ),
-        caches=compare_caches(summary, summarize(base), functions),
+        caches=compare_caches(summary, summarize(base), functions, is_same_torch=is_same_torch),
         conditions=(*compare_ranks(after, before), *compare_conditions(ours, theirs, summary)),
         notes=tuple(_notes(after, before, ours, theirs)),
     )

@@ -15,6 +15,7 @@ from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.count_baseline import NAME, CountStanding, compare, entry_of, read
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.pytest_plugin.expectations import ExpectationError
+from fuselight_server.pytest_plugin.stashed import test_name
 
 if TYPE_CHECKING:
     from fuselight_server.commands.count_baseline import CountComparison, CountEntry
@@ -49,9 +50,7 @@ def entries_of(config: pytest.Config) -> dict[str, CountEntry]:
 
 def key_of(item: pytest.Item, number: int) -> str:
     """The name of a check: that of its test, and its number unless it is the first."""
-    name = item.nodeid
-    if item.get_closest_marker("xdist_group") is not None:
-        name = name.rpartition("@")[0] or name  # pytest-xdist adds the group to the name
+    name = test_name(item.nodeid)
     return name if number == 1 else f"{name}#{number}"
 
 

@@ -27,7 +27,13 @@ from fuselight_server.commands.compile_checks import CompileCheck
 from fuselight_server.pytest_plugin import baselines, expectations
 from fuselight_server.pytest_plugin.compiled import CompileResult
 from fuselight_server.pytest_plugin.keywords import named_arguments
-from fuselight_server.pytest_plugin.stashed import CHECKS, INTERRUPTED, START_VARIABLE, StoppedCheck
+from fuselight_server.pytest_plugin.stashed import (
+    CHECKS,
+    INTERRUPTED,
+    START_VARIABLE,
+    StoppedCheck,
+    test_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,7 +130,7 @@ class Checker:
         if isinstance(
             error, (KeyboardInterrupt, pytest.exit.Exception)
         ):  # pytest makes no report of the test
-            self._item.config.stash.setdefault(INTERRUPTED, {})[self._item.nodeid] = self._checks
+            self._item.config.stash.setdefault(INTERRUPTED, {})[test_name(self._item.nodeid)] = self._checks
 
     def _start_twice(self, compiled: CompileResult) -> SecondStart:
         __tracebackhide__ = True

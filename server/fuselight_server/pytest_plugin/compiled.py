@@ -259,7 +259,7 @@ class CompileResult:
 
 
 def _change_line(change: ExpectedChange) -> str:
-    advice = f"; {change.remedies[0]}" if change.remedies else ""
+    advice = f". {change.remedies[0]}" if change.remedies else ""
     return f"{change.title}: {change.cost}{advice}"
 
 

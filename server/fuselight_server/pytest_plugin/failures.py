@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from fuselight_server.pytest_plugin.compiled import CompileResult
 
 _SECTION = "Fuselight"
+_FORECAST = re.compile(r"\d changes? that compiles? ")
+_NARROWED = re.compile(r"\.(sizes|likely)\b")
+"""An attribute of the forecast, as pytest writes what an assertion has evaluated."""
 _NOUNS = {"graph": "graphs", "break": "breaks", "recompilation": "recompiles"}
 
 
@@ -43,6 +46,9 @@ def complete_report(
     rows = new or causing(failed.check, _codes_of(excinfo.value))
     if rows:
         report.longrepr = _placed(report.longrepr, rows[0])
+    advice = _forecast_text(failed, str(excinfo.value))
+    if advice:
+        report.longrepr.addsection(f"{_SECTION}: forecast of {failed.label}", advice)
     text = failed.findings_text()
     if text:
         report.longrepr.addsection(f"{_SECTION}: {failed.label}", text)
@@ -66,6 +72,17 @@ def _is_named(check: CompileResult, text: str) -> bool:
     """Whether the text has a number, the findings or the forecast of a check, as their reprs name it."""
     name = re.escape(check.label)
     return re.search(rf"(\d (\w+) of|\) of|<check of|that compiles?) {name}(?![#\w.])", text) is not None
+
+
+def _forecast_text(check: CompileResult, failure: str) -> str:
+    """The changes that a failed assertion is about, each with its cost and what to do; empty where it lists them."""
+    if not check.check.has_forecast or _FORECAST.search(failure) is None:
+        return ""
+    changes = check.forecast
+    for name in dict.fromkeys(_NARROWED.findall(failure)):
+        changes = changes.sizes if name == "sizes" else changes.likely
+    lines = changes.explanation()
+    return "" if lines and lines[0] in failure else "\n".join(lines)
 
 
 def _codes_of(error: BaseException) -> tuple[str, ...]:

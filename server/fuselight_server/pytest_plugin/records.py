@@ -12,7 +12,7 @@ from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.commands.compile_tests import failed_test
 from fuselight_server.pytest_plugin.compiled import CompileResult
 from fuselight_server.pytest_plugin.failures import complete_report
-from fuselight_server.pytest_plugin.stashed import RECORD, StoppedCheck
+from fuselight_server.pytest_plugin.stashed import RECORD, StoppedCheck, test_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,11 @@ def complete(
     results = [check for check in checks if isinstance(check, CompileResult)]
     causes = complete_report(report, call.excinfo, results)
     if call.when == "call" or (call.when == "setup" and report.failed):
-        setattr(report, RECORD, record_of(report.nodeid, checks, causes, is_listed=are_listed(item.config)))
+        setattr(
+            report,
+            RECORD,
+            record_of(test_name(report.nodeid), checks, causes, is_listed=are_listed(item.config)),
+        )
 
 
 def are_listed(config: pytest.Config) -> bool:

@@ -22,7 +22,7 @@ from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.commands.warm import STARTS, WarmState, compare_starts
 from fuselight_server.pytest_plugin.finding_lines import finding_line
-from fuselight_server.pytest_plugin.stashed import START_VARIABLE, Explained
+from fuselight_server.pytest_plugin.stashed import START_VARIABLE, Explained, test_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -147,7 +147,8 @@ def _run(item: pytest.Item, name: str, start: _Start) -> None:
 def _arguments(item: pytest.Item) -> Iterator[str]:
     """The arguments that run one test alone, with the plugins and settings of the session."""
     config = item.config
-    yield str(config.rootpath / item.nodeid.partition("::")[0]) + "::" + item.nodeid.partition("::")[2]
+    file, separator, name = test_name(item.nodeid).partition("::")
+    yield str(config.rootpath / file) + separator + name
     yield from ("-q", "-p", "no:cacheprovider", "--rootdir", str(config.rootpath))
     yield f"--import-mode={config.getoption('importmode')}"
     if config.inipath is not None:

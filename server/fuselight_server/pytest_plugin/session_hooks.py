@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fuselight_server.pytest_plugin.stashed import INTERRUPTED, RECORD
+from fuselight_server.pytest_plugin.stashed import INTERRUPTED, RECORD, test_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,11 +44,12 @@ class SessionHooks:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record of a test."""
-        self._ran.add(report.nodeid)
+        test = test_name(report.nodeid)
+        self._ran.add(test)
         if report.outcome != "passed":
-            self._not_passed.add(report.nodeid)  # its teardown may fail after its checks were compared
+            self._not_passed.add(test)  # its teardown may fail after its checks were compared
         elif report.when == "setup":
-            self._not_passed.discard(report.nodeid)  # it is tried again
+            self._not_passed.discard(test)  # it is tried again
         if hasattr(report, RECORD):
             self._reports.append(report)
 
@@ -75,7 +76,7 @@ class SessionHooks:
 
         results = SessionResults(self._ran, self._gone)
         for report in self._reports:
-            results.add(report.nodeid, report.outcome, getattr(report, RECORD))
+            results.add(test_name(report.nodeid), report.outcome, getattr(report, RECORD))
         for test, checks in self._config.stash.get(INTERRUPTED, {}).items():
             results.add_interrupted(self._config, test, checks)
         results.finish(self._config, self._not_passed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,6 +50,15 @@ INTERRUPTED: pytest.StashKey[dict[str, list[Counted | StoppedCheck]]] = pytest.S
 
 START_VARIABLE = "FUSELIGHT_PYTEST_START"
 """In a test that another one has started for its caches: what it is asked for, as JSON."""
+
+
+_GROUPED = re.compile(r"(?P<test>.+::[^@\[\]]+(?:\[.*\])?)@[^\]]*")
+
+
+def test_name(node_id: str) -> str:
+    """The name of a test, without the group that `--dist loadgroup` of pytest-xdist adds: `@gpu`."""
+    match = _GROUPED.fullmatch(node_id)
+    return node_id if match is None else match["test"]
 
 
 class Explained:

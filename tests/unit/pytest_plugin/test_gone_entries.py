@@ -12,6 +12,21 @@ from fuselight_server.commands import count_baseline
 from fuselight_server.commands.count_baseline import NAME, CountEntry
 from fuselight_server.pytest_plugin import session_hooks
 from fuselight_server.pytest_plugin.session_results import gone_entries, gone_tests
+from fuselight_server.pytest_plugin.stashed import test_name as name_of_test
+
+
+@pytest.mark.parametrize(
+    ("node_id", "name"),
+    [
+        ("a/test_x.py::test_one@gpu", "a/test_x.py::test_one"),  # as --dist loadgroup of pytest-xdist has it
+        ("a/test_x.py::Test::test_one[a@b-(4, 8)]@gpu_2", "a/test_x.py::Test::test_one[a@b-(4, 8)]"),
+        ("a/test_x.py::test_one[a@b]", "a/test_x.py::test_one[a@b]"),
+        ("a@b/test_x.py::test_one", "a@b/test_x.py::test_one"),
+    ],
+)
+def test_the_name_of_a_test_has_no_group(node_id: str, name: str) -> None:
+    assert name_of_test(node_id) == name
+
 
 KEPT = ("test_a.py::test_one", "test_a.py::test_one#2", "test_a.py::test_old[4]", "test_b.py::test_two")
 

@@ -279,6 +279,11 @@ def test_codes(fuselight_check):
     assert fuselight_check(Chatty(), (X,)).findings.codes == ()
 
 
+def test_no_size_compiles_again(fuselight_check):
+    compiled = fuselight_check(Smooth(), (X,))
+    assert not compiled.forecast.sizes
+
+
 def test_no_forecast(fuselight_check):
     fuselight_check(lambda x: x, (1,)).forecast
 
@@ -382,6 +387,15 @@ def test_failure_shows_the_finding_at_its_line(ran: PytestRun) -> None:
     assert "- Fuselight: Chatty -" in text
     assert '13 |         print("scale", 3)' in text
     assert "What to do:" in text
+
+
+def test_a_failure_of_a_forecast_shows_what_to_do(ran: PytestRun) -> None:
+    text = ran.section("test_no_size_compiles_again").partition("- Fuselight: forecast of Smooth -")[2]
+    (first, *_) = text.splitlines()[1:]
+    assert first.startswith("the batch changes (x.size(0): 4 \N{RIGHTWARDS ARROW} ")
+    assert ": one more compile, " in first
+    assert "mark_dynamic" in first
+    assert "grad mode" not in text  # it is no size
 
 
 def test_failure_of_one_check_shows_no_other(ran: PytestRun) -> None:

@@ -79,6 +79,18 @@ def test_a_break_moves_with_its_line_and_disappears_with_it() -> None:
     assert capture_changes(before, captured()) == ("line 12 (deleted): break gone",)
 
 
+def test_a_break_of_a_deleted_cell_has_no_line() -> None:
+    path = f"{ROOT}/train.ipynb"
+    of = report(roots=(ROOT,), breaks=(broken(replace(at(12), path=path)),))
+    of = replace(of, target=replace(of.target, path=path))
+    before = capture_result_of(Key(path, "Net"), 1, of, findings(of))
+    document = SourceDocument(path, "x\n" * 40)
+    before.change(path, document.edit((11, 0), (14, 0), ""))
+    none = replace(of, breaks=())
+    after = capture_result_of(Key(path, "Net"), 2, none, findings(none))
+    assert capture_changes(before, after) == ("a deleted line: break gone",)
+
+
 @pytest.mark.parametrize("failed", [0, 1])
 def test_findings_that_a_failed_run_did_not_reach_are_not_removed(failed: int) -> None:
     runs = [captured(12), captured()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_estimate, format_line_ranges
 from fuselight_server.editor.results.kernels import differences
@@ -81,10 +82,12 @@ def _of_findings(
     def where(place: SourceLine) -> str:
         return format_line_ranges([place], reference=SourceLine(path, 0))
 
-    gone = [
-        f"{where(place)}{' (deleted)' if deleted else ''}: {name} gone"
-        for place, name, deleted in sorted(old - new)
-    ]
+    def former(place: SourceLine, *, deleted: bool) -> str:
+        if deleted and place.path.endswith(SUFFIX):
+            return "a deleted line"  # of the module, which has no such line in a cell any more
+        return f"{where(place)}{' (deleted)' if deleted else ''}"
+
+    gone = [f"{former(place, deleted=deleted)}: {name} gone" for place, name, deleted in sorted(old - new)]
     return (*gone, *(f"{where(place)}: new {name}" for place, name, _ in sorted(new - old)))
 
 

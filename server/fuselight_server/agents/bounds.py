@@ -18,12 +18,22 @@ T = TypeVar("T")
 LONGEST_TEXT = 24_000
 """Characters of one text of an answer, as a diff or a kernel's source."""
 _LONGEST_LINE = 300
+_LONGEST_MESSAGE = 4_000
+_END_OF_MESSAGE = 500
 OFFSET = Argument("offset", "integer", "Skip this many items of the list", default=0, least=0)
 
 
 def limit_argument(default: int, what: str) -> Argument:
     """The argument that bounds a list."""
     return Argument("limit", "integer", f"Most {what} in the answer", default=default, least=1, most=500)
+
+
+def bounded_message(text: str) -> str:
+    """A refusal, which may repeat what the client gave: its beginning and its end, which says what to do."""
+    if len(text) <= _LONGEST_MESSAGE:
+        return text
+    first, last = text[: _LONGEST_MESSAGE - _END_OF_MESSAGE], text[-_END_OF_MESSAGE:]
+    return f"{first} ... ({len(text) - _LONGEST_MESSAGE:,} characters are left out) ... {last}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from fuselight_server.explain.findings.common.counts import counts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.shared.report import Report
+    from fuselight.shared.report import Failure, Report
     from fuselight_server.commands.outcome import CheckOutcome
 
 FINDING_SCHEMA = {
@@ -81,9 +81,18 @@ def target_data(report: Report, outcome: CheckOutcome | None = None) -> dict[str
     }
 
 
+def failure_text(failure: Failure) -> str:
+    """Why a run failed, with its line: `train.py:22: invalid syntax`."""
+    if not failure.stack:
+        return failure.message
+    place = failure.stack[-1]
+    return f"{shown_path(place.path)}:{place.line}: {failure.message}"
+
+
 def _summary(report: Report) -> str:
     if report.inputs is None:
-        return "not run: no inputs are known"
+        why = failure_text(report.failures[0]) if report.failures else "no inputs are known"
+        return f"not run: {why}"
     if report.failures and not (report.compiles or report.breaks):
         return "failed"
     if not (report.compiles or report.breaks):

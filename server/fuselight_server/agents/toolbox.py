@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.agents.answers import RefusedCallError
 from fuselight_server.agents.arguments import ArgumentError, read_arguments
+from fuselight_server.agents.bounds import bounded_message
 from fuselight_server.agents.catalog import TOOLS
 from fuselight_server.agents.instructions import INSTRUCTIONS
 from fuselight_server.agents.protocol.toolbox import ToolResult, UnknownToolError
@@ -50,7 +51,7 @@ class AgentToolbox:
         try:
             answer = await tool.run(self._session, read_arguments(tool.arguments, arguments), caller)
         except (ArgumentError, RefusedCallError, CommandError, OSError) as error:
-            return ToolResult(str(error), is_error=True)
+            return ToolResult(bounded_message(str(error)), is_error=True)
         return ToolResult(answer.text, {"state": "done", **answer.data})
 
     async def close(self) -> None:

@@ -474,6 +474,22 @@ def test_a_code_is_explained_without_a_run(project: Path) -> None:
 # Kernels, benchmarks, searches
 
 
+def test_a_target_that_did_not_run_says_where_and_why(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = at(4, path=str(project / "model.py"))
+    failure = Failure(Culprit.USER, "inputs", "invalid syntax", stack=(place,))
+    failed = dataclasses.replace(scale(project / "model.py", "", failures=(failure,)), inputs=None)
+    AnsweringWorker(lambda _request: failed).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "kernels", paths=["model.py"])
+        assert data["targets"][0]["failures"] == ["model.py:4: invalid syntax"]
+        data, text = await ask(client, "forecast", paths=["model.py"])
+        assert text.splitlines()[0] == "scale (model.py:5): nothing was compiled"
+        assert text.splitlines()[1] == "  no forecast: not run: model.py:4: invalid syntax"
+
+    talk(lambda: toolbox_of(project), script)
+
+
 def test_the_kernels_of_a_line(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project / "model.py"
     kernels = (kernel(6, name="first"), kernel(7, launch=1, name="second"))
@@ -497,6 +513,9 @@ def test_the_kernels_of_a_line(project: Path, monkeypatch: pytest.MonkeyPatch) -
         data, text = await ask(client, "kernels", paths=["model.py"], line=1)
         assert "Line 1 has a part in no kernel" in text
         assert "no-such-gpu" in await client.refusal("kernels", paths=["model.py"], device="no-such-gpu")
+        refused = await client.refusal("kernels", paths=["model.py"], device="x" * 60_000)
+        assert "(56," in refused
+        assert len(refused) < 4_100
 
     talk(lambda: toolbox_of(project), script)
 

@@ -10,7 +10,7 @@ from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.bounds import bounded_text
-from fuselight_server.agents.finding_data import target_data
+from fuselight_server.agents.finding_data import failure_text, target_data
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.base.finding import SourceLine
@@ -129,7 +129,10 @@ def _trial(trial: RemedyTrial) -> dict[str, Any]:
 
 
 def _forecast_lines(row: dict[str, Any]) -> Iterator[str]:
-    yield f"{row['name']} ({row['path']}:{row['line']}): compiled for {', '.join(row['inputs']) or 'its program'}"
+    calls = ", ".join(row["inputs"])
+    compiled = "compiled for its program" if row["has_forecast"] else "nothing was compiled"
+    compiled = f"compiled for {calls}" if calls else compiled
+    yield f"{row['name']} ({row['path']}:{row['line']}): {compiled}"
     if not row["has_forecast"]:
         yield f"  no forecast: {row['summary']}"
     for change in row["changes"]:
@@ -222,7 +225,7 @@ def _kernels_of(report: Report, outcome: CheckOutcome, arguments: dict[str, Any]
         "rest": _left_out(len(here), len(wanted)) if wanted or line is None else _no_kernel(line, call),
         "findings": [finding_data(finding, outcome.sources) for finding in outcome.of_kernels(report)],
         "fusion": _fusion(report, line, other) if line is not None and other is not None else "",
-        "failures": [failure.message for failure in report.failures],
+        "failures": [failure_text(failure) for failure in report.failures],
     }
 
 

@@ -265,6 +265,25 @@ def test_a_changed_line_that_another_target_ran_is_not_named(
     talk(lambda: toolbox_of(project), script)
 
 
+def test_a_patch_without_torch_says_that_nothing_ran(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = Failure(Culprit.ENVIRONMENT, "no_torch", "/x/python has no torch")
+    failed = dataclasses.replace(scale(project / "model.py", "", failures=(failure,)), inputs=None)
+    worker = AnsweringWorker(lambda _request: failed)
+    worker.put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, _ = await ask(client, "verify_patch", path="model.py", new_text="x = 1\n")
+        assert data["why"] == (
+            "it cannot be verified: the code before the change did not run: /x/python has no torch"
+        )
+        (target,) = data["targets"]
+        assert (target["findings_fixed"], target["findings_new"]) == ([], [])
+        assert len(target["findings_kept"]) == 1
+
+    talk(lambda: toolbox_of(project), script)
+    assert len(worker.requests) == 1
+
+
 def test_a_patch_that_drops_a_call_is_not_proven(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project / "model.py"
 

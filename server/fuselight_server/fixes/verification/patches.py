@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Verification
+from fuselight.shared.report import Culprit, Verification
 from fuselight_server.base.files import split_text
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.explain.findings import apply_ignores, findings
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 _SETTINGS = re.compile(r"\.compile\b|_dynamo|_inductor|mark_dynamic|mark_static|allow_in_graph|\bdynamic\b")
 """In a changed line: compiled calls alone may show what it does."""
 
-
+_UNVERIFIED = "it cannot be verified: "
 _OTHER_CALLS = (
-    "it cannot be verified: the patch also changes which calls are made, and results are compared on the same calls. "
+    f"{_UNVERIFIED}the patch also changes which calls are made, and results are compared on the same calls. "
     "Verify the code first, and change the example inputs afterwards"
 )
 
@@ -117,7 +117,7 @@ async def verify_patch(
 ) -> PatchVerdict:
     """Verify a patch for one target. `before`: its report of the old text."""
     if before.inputs is None:
-        return await _unknown(fixer, target, before, remedy, "no inputs of the target are known")
+        return await _without_inputs(fixer, target, before, remedy)
     if not fixer.may_be_changed(before, remedy):
         words = "the target runs nothing that the patch changes"
         return _judged(fixer, remedy, (before, before), (VerdictKind.UNCONCERNED, words))
@@ -182,10 +182,16 @@ async def _with_further(
     return passed, report
 
 
-async def _unknown(fixer: Fixer, target: FixTarget, before: Report, remedy: Remedy, why: str) -> PatchVerdict:
-    after = await target.report(with_texts(target.request, remedy.texts))
-    verdict = VerdictKind.UNVERIFIED, f"it cannot be verified: {why}"
-    return _judged(fixer, remedy, (before, after), verdict)
+async def _without_inputs(fixer: Fixer, target: FixTarget, before: Report, remedy: Remedy) -> PatchVerdict:
+    """The verdict for a target that made no call: nothing can be compared."""
+    failure = next(iter(before.failures), None)
+    why = "no inputs of the target are known"
+    if failure is not None:
+        why = f"the code before the change did not run: {failure.message}"
+    after = before
+    if failure is None or failure.culprit is not Culprit.ENVIRONMENT:  # the new text may run
+        after = await target.report(with_texts(target.request, remedy.texts))
+    return _judged(fixer, remedy, (before, after), (VerdictKind.UNVERIFIED, f"{_UNVERIFIED}{why}"))
 
 
 def _judged(
@@ -198,7 +204,9 @@ def _judged(
     """The verdict with what is known of the findings; `reports`: of the old and the new text."""
     before, after = reports
     old = fixer.findings(before)
-    new = old if after is before else apply_ignores(findings(after), fixer.readings(remedy.texts))
+    if after is before:
+        return PatchVerdict(*verdict, before, after, (), (), tuple(old), notes=notes)
+    new = apply_ignores(findings(after), fixer.readings(remedy.texts))
     lines = {path: LineMap.between(fixer.texts.text(path) or "", text) for path, text in remedy.texts.items()}
     fixed, added, kept = compare_findings(old, new, lines)
     return PatchVerdict(*verdict, before, after, fixed, added, kept, notes=notes)

@@ -170,9 +170,16 @@ export function workbench(page) {
     },
     /** Moves the cursor; the editor has the focus afterwards. */
     async goToLine(line) {
-      const list = await this.openList("Control+g", `:${line}`);
-      await page.keyboard.press("Enter");
-      await list.waitFor({ state: "hidden" });
+      await expect(async () => {
+        const list = await this.openList("Control+g", `:${line}`);
+        await page.keyboard.press("Enter");
+        try {
+          await list.waitFor({ state: "hidden", timeout: 5000 });
+        } catch (error) {
+          await page.keyboard.press("Escape"); // it was opened before a text editor had the focus
+          throw error;
+        }
+      }).toPass({ timeout: 90_000 });
       await page.locator(".editor-instance .monaco-editor.focused").waitFor();
     },
     /** Accepts the suggestion of a save dialog; resolves to the file name. */

@@ -107,9 +107,11 @@ def _names_in(folder: Path) -> Iterator[str]:
 
 
 def _adds(path: Path) -> bool:
-    """Whether a `.pth` file adds a folder to the path; the others of its lines run code."""
+    """Whether a `.pth` file adds a folder to the path, or may import torch: its lines with `import` run code."""
     lines = path.read_text("utf-8", "replace").splitlines()
-    return any(line.strip() and not line.startswith(("#", "import ", "import\t")) for line in lines)
+    code = "\n".join(line for line in lines if line.startswith(("import ", "import\t")))
+    is_path = any(line.strip() and not line.startswith(("#", "import ", "import\t")) for line in lines)
+    return is_path or any(word in code for word in ("addsitedir", "sys.path", "torch"))
 
 
 def python_of(folder: Path) -> str | None:

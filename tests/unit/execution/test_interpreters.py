@@ -113,8 +113,16 @@ def test_torch_that_may_be_elsewhere_is_not_missed(tmp_path: Path) -> None:
     (tmp_path / "path" / "torch").mkdir(parents=True)
     assert isolated.problem(PYTHONPATH=str(tmp_path)) is not None
     assert isolated.problem(PYTHONPATH=str(tmp_path / "path")) is None
-    (isolated.packages / "more.pth").write_text("/opt/pytorch\n")
-    assert isolated.problem() is None
+    more = isolated.packages / "more.pth"
+    for line in (
+        "/opt/pytorch",
+        "import site; site.addsitedir('/opt/pytorch')",
+        "import __editable___torch_finder",
+    ):
+        more.write_text(f"{line}\n")
+        assert isolated.problem() is None, line
+    more.write_text("import os; os.environ.setdefault('A', 'b')\n")
+    assert isolated.problem() is not None
     assert known_problem(environment_at(tmp_path / "conda"), {}) is None
 
 

@@ -77,7 +77,9 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         return 2
     if chosen is not None and command is None:
         parser.error(f"there is no command {chosen}{suggestion(chosen, COMMANDS)}")
-    own, arguments = _split(given) if command is not None and _takes_program(command) else (given, [])
+    own, arguments = given, list[str]()
+    if command is not None and _takes_program(command) and "--" in given:
+        own, arguments = _split(given, parser)
     options, extra = parser.parse_known_args(own)
     if extra:
         (command or parser).reject(extra)
@@ -106,10 +108,15 @@ def _takes_program(command: argparse.ArgumentParser) -> bool:
     return command.get_default("arguments") is not None
 
 
-def _split(given: list[str]) -> tuple[list[str], list[str]]:
-    """The words of Fuselight, and those of the program after `--`."""
-    at = given.index("--") if "--" in given else len(given)
-    return given[:at], given[at + 1 :]
+def _split(given: list[str], parser: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
+    """The words of Fuselight, and those of the program after `--`. A `--` before all paths ends the options alone."""
+    at = given.index("--")
+    own, rest = given[:at], given[at + 1 :]
+    with_path, extra = parser.parse_known_args([*own, "PATH"])
+    if len(with_path.paths) > 1 or extra:
+        return own, rest
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*own, "--", *rest[:end]], rest[end + 1 :]
 
 
 def _parsers(chosen: str | None) -> tuple[_Parser, _Parser | None]:

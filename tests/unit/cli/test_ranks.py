@@ -116,8 +116,10 @@ def test_words_after_two_dashes_are_the_arguments_of_the_program(
     worker.hello = worker.hello_of(report())
     worker.put_in_place(monkeypatch)
     run_cli("check", str(program), "--no-cache", "--", "--config", "small.json", "--", "--format")
-    (request,) = worker.requests
-    assert request.argv == ("--config", "small.json", "--", "--format")
+    run_cli("check", "--no-cache", "--", str(program))
+    run_cli("check", "--no-cache", "--", str(program), "--", "--config")
+    texts = [request.argv for request in worker.requests]
+    assert texts == [("--config", "small.json", "--", "--format"), (), ("--config",)]
 
 
 def test_a_directive_asks_for_its_ranks(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:

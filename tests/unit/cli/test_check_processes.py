@@ -160,6 +160,7 @@ def project(tmp_path: Path) -> CheckedProject:
     return CheckedProject(tmp_path)
 
 
+@pytest.mark.slow
 def test_two_checks_of_a_file_at_once_keep_both_captures(project: CheckedProject) -> None:
     with project.check("first second") as process, project.check("first second") as two:
         for target in ("first", "second"):  # both answer, and write what they keep, at the same moment
@@ -176,6 +177,7 @@ def test_two_checks_of_a_file_at_once_keep_both_captures(project: CheckedProject
     assert out.count(", unchanged since ") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_a_check_keeps_what_has_run_and_leaves_nothing(
     project: CheckedProject, number: signal.Signals

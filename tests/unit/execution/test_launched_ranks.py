@@ -92,6 +92,7 @@ if number == 1:
 """
 
 
+@pytest.mark.slow
 def test_one_rank_prints_one_report_for_all(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(RANK)
     command = [sys.executable, "-m", "fuselight_server", "run", "--python", sys.executable, "train.py"]

@@ -1,22 +1,13 @@
 /** The preview of a fix: one at a time, with an end that leaves nothing behind. */
 
 import assert from "node:assert/strict";
-import { registerHooks } from "node:module";
 import { beforeEach, describe, it } from "node:test";
 import { seen } from "./fakes/preview_window.ts";
+import { replaceModules } from "./fakes/replace_modules.ts";
 
-const fakes: Record<string, string> = {
-  vscode: "./fakes/preview_window.ts",
-  "vscode-languageclient/node": "./fakes/languageclient.ts",
-};
-registerHooks({
-  resolve(name, context, next) {
-    const fake = fakes[name];
-    if (fake !== undefined) {
-      return { url: new URL(fake, import.meta.url).href, shortCircuit: true };
-    }
-    return next(name.startsWith(".") && !name.endsWith(".ts") ? `${name}.ts` : name, context);
-  },
+replaceModules({
+  vscode: "./preview_window.ts",
+  "vscode-languageclient/node": "./languageclient.ts",
 });
 const { createFixPreviews } = await import("../src/server/fix_preview.ts");
 

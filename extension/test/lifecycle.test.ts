@@ -2,28 +2,18 @@
 
 import assert from "node:assert/strict";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { registerHooks } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, beforeEach, describe, it } from "node:test";
 import { isLostConnection } from "../src/server/lost_connection.ts";
 import { within } from "../src/workbench/within.ts";
 import { behavior, clients, State } from "./fakes/languageclient.ts";
+import { replaceModules } from "./fakes/replace_modules.ts";
 import { cell, closed, pythonExtension, saved } from "./fakes/vscode.ts";
 
-const fakes: Record<string, string> = {
-  vscode: "./fakes/vscode.ts",
-  "vscode-languageclient/node": "./fakes/languageclient.ts",
-};
-registerHooks({
-  resolve(name, context, next) {
-    const fake = fakes[name];
-    if (fake !== undefined) {
-      return { url: new URL(fake, import.meta.url).href, shortCircuit: true };
-    }
-    // The bundler, which makes the extension, needs no endings.
-    return next(name.startsWith(".") && !name.endsWith(".ts") ? `${name}.ts` : name, context);
-  },
+replaceModules({
+  vscode: "./vscode.ts",
+  "vscode-languageclient/node": "./languageclient.ts",
 });
 const { createLifecycle } = await import("../src/server/lifecycle.ts");
 
@@ -197,7 +187,7 @@ describe("Waiting for another extension", () => {
   });
 });
 
-it("A lost connection is told by its code", () => {
+it("A lost connection is recognized by its code", () => {
   assert.equal(isLostConnection({ code: -32096 }), true);
   for (const error of [{ code: -32603 }, new Error("text"), null, "text"]) {
     assert.equal(isLostConnection(error), false);

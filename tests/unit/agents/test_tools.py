@@ -397,13 +397,19 @@ def test_a_finding_is_explained_with_the_code_around_it(
     talk(lambda: toolbox_of(project), script)
 
 
-def test_findings_of_a_notebook_are_in_its_cells(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def written_notebook(project: Path) -> tuple[Path, str]:
+    """A notebook of two cells, the imports and the rest of the program, and its text as Python."""
     path = project / "n.ipynb"
     sources = ["import torch\n", TEXT.partition("import torch\n")[2].strip()]
     cells = [{"cell_type": "code", "source": source} for source in sources]
     path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
     text = read_text(path)
     assert isinstance(text, str)
+    return path, text
+
+
+def test_findings_of_a_notebook_are_in_its_cells(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, text = written_notebook(project)
     AnsweringWorker(lambda _request: scale(path, text)).put_in_place(monkeypatch)
 
     async def script(client: MemoryClient) -> None:
@@ -540,12 +546,7 @@ def test_the_kernels_of_a_line(project: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_kernels_of_a_line_in_a_cell(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = project / "n.ipynb"
-    sources = ["import torch\n", TEXT.partition("import torch\n")[2].strip()]
-    cells = [{"cell_type": "code", "source": source} for source in sources]
-    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
-    text = read_text(path)
-    assert isinstance(text, str)
+    path, text = written_notebook(project)
     rows = [number for number, line in enumerate(text.split("\n"), 1) if "print" in line or "return" in line]
     generated = (graph(*(_moved(kernel(row, launch=row, name=f"k{row}"), str(path)) for row in rows)),)
     ran = dataclasses.replace(scale(path, text), generated=generated)

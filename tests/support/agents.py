@@ -103,5 +103,10 @@ def talk(toolbox: Callable[[], Toolbox], script: Callable[[MemoryClient], Corout
 
 def toolbox_of(folder: Path, *, allowed: bool = True, **host: Any) -> AgentToolbox:
     """The tools as a terminal starts them in a folder."""
+    return AgentToolbox(session_of(folder, allowed=allowed, **host))
+
+
+def session_of(folder: Path, *, allowed: bool = True, **host: Any) -> AgentSession:
+    """The state of a server in a folder."""
     permission = FlagPermission([folder] if allowed else [], [folder])
-    return AgentToolbox(AgentSession(AgentHost(folders=lambda: [folder], permission=permission, **host)))
+    return AgentSession(AgentHost(folders=lambda: [folder], permission=permission, **host))

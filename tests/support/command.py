@@ -24,18 +24,20 @@ class Result:
 
     exit_code: int
     stdout: str
+    """Bytes that are not UTF-8 stand as surrogates."""
     stderr: str
 
 
 def run_cli(*arguments: str) -> Result:
     """Run the command. Its errors are handled as for users; a bug is raised."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="", write_through=True), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code = run_command(arguments)
         except SystemExit as ended:  # argparse's own way
             code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    return Result(code, out.getvalue(), err.getvalue())
+    out.flush()
+    return Result(code, out.buffer.getvalue().decode("utf-8", "surrogateescape"), err.getvalue())
 
 
 @dataclass

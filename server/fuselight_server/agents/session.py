@@ -48,6 +48,12 @@ class AgentSession:
             raise ArgumentError(f"`{text}` is outside of the folders of this server, which are {known}")
         return path
 
+    def name(self, path: str) -> str:
+        """A file as `path` finds it: relative to a folder of this server, else absolute."""
+        folders = map(os.path.abspath, self.host.folders())
+        names = (Path(os.path.relpath(path, folder)).as_posix() for folder in folders if within(path, folder))
+        return next((name for name in names if str(self.path(name)) == path), path)
+
     def existing(self, text: str) -> Path:
         """As `path`, of a file or folder that exists or has an unsaved text. Raises ArgumentError."""
         path = self.path(text)

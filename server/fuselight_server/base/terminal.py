@@ -72,8 +72,21 @@ class Terminal:
             self.print(f"{' ' * indent}... and {format_count(count, f'more {noun}')}")
 
     def write_data(self, text: str) -> None:
-        """Write a file's text, as it is unless people see it."""
-        self._write(printable(text) if self._stream.isatty() else text)
+        """Write a file's text: UTF-8 in each locale, and without control characters if people see it."""
+        if self._stream.isatty():
+            self._write(printable(text))
+        else:
+            self.write_bytes(fit_encoding(text, "utf-8").encode())
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write a part of a file."""
+        buffer = getattr(self._stream, "buffer", None)
+        if buffer is None:  # a stream in memory
+            self._write(data.decode(errors="backslashreplace"))
+            return
+        self._stream.flush()
+        buffer.write(data)
+        buffer.flush()
 
     def overwrite(self, text: str) -> None:
         """Show one line in place of the one that was shown like this before."""
@@ -96,9 +109,9 @@ def standard_output(color: Color = Color.AUTO) -> Terminal:
     return Terminal(sys.stdout, color=color)
 
 
-def standard_error() -> Terminal:
-    """Where errors of the command go."""
-    return Terminal(sys.stderr)
+def standard_error(color: Color = Color.AUTO) -> Terminal:
+    """Where errors of the command go, and what it prints next to data on stdout."""
+    return Terminal(sys.stderr, color=color)
 
 
 def print_error(message: str) -> None:

@@ -26,12 +26,18 @@ _ABSENT = "/dev/null"
 _SIGNATURE = re.compile(r"-- ?")
 _VERSION = re.compile(r"\d[\w.]*( .*)?")
 """What `git format-patch` writes after the last hunk of a mail: a mark, and git's version on the next line."""
+_BYTE_ORDER_MARK = "\ufeff"
+"""What the first line of a file may start with, and a diff of its bytes has, too."""
 _SHOWN = 60
 """Characters of a line that a message shows."""
 
 
 class DiffError(Exception):
     """A diff that cannot be applied; the message says which part and why."""
+
+
+class MissingFileError(DiffError):
+    """A diff of a file that cannot be read."""
 
 
 @dataclass
@@ -91,7 +97,7 @@ def _applied_in_order(
         file.path = path
         old = texts[path] if path in texts else read(path)
         if old is None and not file.is_new:
-            raise DiffError(f"the diff changes `{file.path}`, which cannot be read")
+            raise MissingFileError(f"the diff changes `{file.path}`, which cannot be read")
         if old and file.is_new:
             raise DiffError(f"the diff creates `{file.path}`, which exists")
         texts[path] = _applied(file, old or "")
@@ -105,6 +111,8 @@ def _known_path(file: FileDiff, read: Callable[[str], str | None]) -> str:
 
 def parse_diff(diff: str) -> list[FileDiff]:
     """The files of a diff, in the order of the diff. Raises DiffError."""
+    if not diff.strip():
+        raise DiffError("the diff is empty")
     reader = _DiffReader(re.split(r"\r\n|\n", diff.rstrip("\r\n")))
     reader.read()
     changed = [file for file in reader.files if file.hunks]
@@ -249,7 +257,7 @@ def _counted_end(lines: list[str], number: int, left: tuple[int, int]) -> int | 
 
 def _take(hunk: DiffHunk, lines: list[str], number: int) -> None:
     line = lines[number]
-    mark, text = line[:1], line[1:]
+    mark, text = line[:1], line[1:].removeprefix(_BYTE_ORDER_MARK)
     hunk.blank = hunk.blank + 1 if not line else 0
     if line.startswith(_NO_END[:10]):
         hunk.ends_without_newline |= lines[number - 1][:1] in {"+", " "}
@@ -272,7 +280,7 @@ def _applied(file: FileDiff, old: str) -> str:
     lines = re.split(r"(?<=\n)", old)
     if lines and lines[-1] == "":
         lines.pop()
-    bare = [line.rstrip("\r\n") for line in lines]
+    bare = [line.rstrip("\r\n").removeprefix(_BYTE_ORDER_MARK) for line in lines]
     result: list[str] = []
     at = 0
     for number, hunk in enumerate(file.hunks, 1):

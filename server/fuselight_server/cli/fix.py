@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.terminal import standard_output
+from fuselight_server.base.terminal import standard_error, standard_output
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
@@ -29,7 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fix only findings with this code, or a code that starts so; repeatable",
     )
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--diff", action="store_true", help="print the changes of the fixes that pass")
+    output.add_argument(
+        "--diff",
+        action="store_true",
+        help="print the changes of the fixes that pass as a unified diff, all else on stderr",
+    )
     output.add_argument("--write", action="store_true", help="write the fixes that pass into the files")
     parser.add_argument(
         "--allow-behavior-changes",
@@ -61,15 +65,16 @@ def execute(options: argparse.Namespace) -> int:
         inductor=options.inductor,
         warm=options.warm,
     )
-    from fuselight_server.cli.formats.fixes import fixes_as_json, print_fixes  # noqa: PLC0415 - not for --help
+    from fuselight_server.cli.formats.fixes import fixes_as_json, print_diff, print_fixes  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
     outcome = fix_in_cells(outcome)
     if options.format == "json":
         terminal.write_data(fixes_as_json(outcome) + "\n")
-    else:
-        if options.diff:
-            terminal.write_data(outcome.diff)
-        print_fixes(outcome, terminal, diff_shown=options.diff)
-        report_problems(outcome.checked, "fix")
+        return outcome.checked.exit_code
+    if options.diff:
+        print_diff(outcome, terminal)
+        terminal = standard_error(options.color)  # stdout has the diff alone, for a file or `git apply`
+    print_fixes(outcome, terminal, diff_shown=options.diff)
+    report_problems(outcome.checked, "fix")
     return outcome.checked.exit_code

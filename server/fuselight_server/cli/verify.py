@@ -14,10 +14,10 @@ from pathlib import Path
 from fuselight.shared.report import Problem
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import standard_output
-from fuselight_server.base.unified_diff import DiffError, apply_diff
+from fuselight_server.base.unified_diff import DiffError
 from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.progress import complete
-from fuselight_server.commands.changed_texts import file_texts, named_text
+from fuselight_server.commands.changed_texts import diff_texts, file_texts
 from fuselight_server.commands.sources import SourceFiles, read_text
 from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, verify
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     change.add_argument(
         "--diff",
         metavar="FILE",
-        help="unified diff of the change, - for stdin; its paths are of the working folder",
+        help="unified diff of the change, - for stdin; its paths are relative to the working folder or to one above",
     )
     parser.add_argument(
         "--allow",
@@ -82,12 +82,14 @@ def _from_file(path: Path, new: Path) -> dict[str, str]:
 
 
 def _from_diff(name: str) -> dict[str, str]:
-    diff = sys.stdin.read() if name == "-" else _text(Path(name))
     try:
-        texts = apply_diff(diff, _text_or_none)
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()  # may be a pipe
+    except OSError as error:
+        raise CommandError(f"`{name}`: {error.strerror or error}. Name a file that can be read.") from None
+    try:
+        return file_texts(diff_texts(data, Path.cwd(), SourceFiles()), SourceFiles())
     except DiffError as error:
         raise CommandError(f"{error}. Nothing was verified.") from None
-    return file_texts({_absolute(path): text for path, text in texts.items()}, SourceFiles())
 
 
 def _text(path: Path) -> str:
@@ -95,10 +97,6 @@ def _text(path: Path) -> str:
     if isinstance(text, Problem):
         raise CommandError(f"`{path}`: {text.why}. Name a file that can be read.")
     return text
-
-
-def _text_or_none(path: str) -> str | None:
-    return named_text(_absolute(path), SourceFiles())
 
 
 def _absolute(path: str) -> str:

@@ -6,18 +6,22 @@ Invariant: a notebook is verified as the module of its cells; its other cells st
 from __future__ import annotations
 
 import dataclasses
+import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import PYTHON, SUFFIX, Cell, NotebookError, read_python_cells
 from fuselight.shared.notebooks.module_text import module_of_notebook, module_text, python_of_cell
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.unified_diff import DiffError, MissingFileError, apply_diff
 from fuselight_server.commands.notebook_lines import cell_of
-from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.sources import file_encoding, shown_path
 from fuselight_server.source.notebooks.module import module_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from fuselight_server.commands.sources import SourceFiles
 
@@ -29,6 +33,59 @@ def named_text(path: str, sources: SourceFiles) -> str | None:
         return sources.text_or_none(path)
     cells = _cells(file, sources)
     return f"{cells[number - 1].text}\n" if 0 < number <= len(cells) else None
+
+
+def diff_texts(diff: bytes, folder: Path, sources: SourceFiles) -> dict[str, str]:
+    """The new texts of a diff, by the absolute path of a file or cell. Raises DiffError.
+
+    The paths in a diff are relative to the folder in which it applies: `folder`, or the nearest one above it that has
+    the files, as in a diff of git's. A diff that is not UTF-8 has the lines of each file in the encoding of the file.
+    """
+    is_text = True
+    try:
+        text = diff.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        is_text, text = False, diff.decode("utf-8", "surrogateescape")
+    missing: MissingFileError | None = None
+    for base in (folder, *folder.parents):
+        files = _FilesOfDiff(base, sources, is_text=is_text)
+        try:
+            return files.named(apply_diff(text, files.read))
+        except MissingFileError as error:
+            missing = missing or error
+    raise missing or DiffError("the diff has no hunk")
+
+
+@dataclass(frozen=True)
+class _FilesOfDiff:
+    """The files that a diff names, with texts that its lines can be compared with."""
+
+    folder: Path
+    sources: SourceFiles
+    is_text: bool
+    """Whether the lines are text; else the bytes of each file, where what is not UTF-8 stands as surrogates."""
+
+    def _path(self, name: str) -> str:
+        return os.path.abspath(self.folder / name)  # noqa: PTH100 - as commands/sources.py names files
+
+    def read(self, name: str) -> str | None:
+        """The text of a file or cell; None if there is none."""
+        path = self._path(name)
+        text = named_text(path, self.sources)
+        if text is None or self.is_text:
+            return text
+        return text.encode(file_encoding(path)).decode("utf-8", "surrogateescape")
+
+    def named(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """The texts by absolute path, decoded as Python does. Raises DiffError."""
+        return {(path := self._path(name)): self._decoded(path, text) for name, text in texts.items()}
+
+    def _decoded(self, path: str, text: str) -> str:
+        encoding = "utf-8" if self.is_text else file_encoding(path)
+        try:
+            return text if self.is_text else text.encode("utf-8", "surrogateescape").decode(encoding)
+        except UnicodeDecodeError:
+            raise DiffError(f"the new text of `{shown_path(path)}` is not {encoding}") from None
 
 
 def file_texts(changed: Mapping[str, str], sources: SourceFiles) -> dict[str, str]:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import Problem
+from fuselight_server.base.diff_text import TextChange, diff_folder, name_in
 from fuselight_server.base.files import split_text
 from fuselight_server.commands.cache_fixes import CacheFixer
 from fuselight_server.commands.check import shared_findings
 from fuselight_server.commands.fix_parts import fix_part, parts_of, program_attempts
 from fuselight_server.commands.outcome import CheckOutcome
-from fuselight_server.commands.separate_fixes import SeparateFix, separate_fixes, unified_lines
+from fuselight_server.commands.separate_fixes import SeparateFix, separate_fixes
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import readings_of, report_each
 from fuselight_server.fixes.rewrites.families import FixClass
@@ -27,7 +28,7 @@ from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
 from fuselight_server.fixes.verification.notebook_texts import NotebookText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
@@ -64,7 +65,8 @@ class FixOutcome:
     attempts: list[Attempt] = field(default_factory=list)
     unsolved: int = 0
     """Findings for which no remedy is known."""
-    diff: str = ""
+    changes: tuple[TextChange, ...] = ()
+    """Of all fixes that have passed, by path."""
     refusals: tuple[FindingRefusal, ...] = ()
     """Rewrites that are not offered, with the reasons."""
     before: dict[str, str] = field(default_factory=dict)
@@ -73,9 +75,23 @@ class FixOutcome:
     """The whole text of each file with the fixes that have passed, by path."""
 
     @property
-    def separate(self) -> tuple[SeparateFix, ...]:
-        """The diff of each fix that has passed, with the fixes that it needs."""
-        return separate_fixes(self.attempts, self.before)
+    def diff_folder(self) -> str:
+        """The folder in which the diff of all changes applies."""
+        return diff_folder(change.path for change in self.changes)
+
+    @property
+    def diff(self) -> str:
+        """The unified diff of all changes, with paths in its folder."""
+        folder = self.diff_folder
+        return self.diff_named(lambda path: name_in(folder, path))
+
+    def diff_named(self, name: Callable[[str], str]) -> str:
+        """The unified diff of all changes, with the names of their paths."""
+        return "".join(change.diff(name(change.path)) for change in self.changes)
+
+    def separate(self, name: Callable[[str], str]) -> tuple[SeparateFix, ...]:
+        """The diff of each fix that has passed, with the fixes that it needs; `name`: as in `diff_named`."""
+        return separate_fixes(self.attempts, self.before, name)
 
     def verified_fix(self, first: Priority) -> str:
         """Say which fix of the line to fix first has passed and is not written: `Use torch.where: verified`."""
@@ -123,7 +139,7 @@ async def fix(
         checked,
         files.attempts,
         files.unsolved,
-        files.diff(),
+        tuple(files.changes()),
         tuple(files.refusals),
         files.texts_read(),
         dict(files.fixer.texts.changed),
@@ -267,17 +283,14 @@ class FixedFiles:
             **{path: text for path, text in self._given.items() if path in self.fixer.texts.changed},
         }
 
-    def diff(self) -> str:
-        """The unified diff of all fixes that passed."""
-        return "".join(line for path in sorted(self.fixer.texts.changed) for line in self._diff_of(path))
-
-    def _diff_of(self, path: str) -> Iterator[str]:
-        file, fixed = self._file(path), self.fixer.texts.changed[path]
-        parts: Iterable[tuple[str, str, str]] = [("", self._text(path) or "", fixed)]
-        if file is not None and path not in self._given:
-            parts = file.parts(fixed)
-        for part, old, new in parts:
-            yield from unified_lines(shown_path(path) + part, old, new)
+    def changes(self) -> Iterator[TextChange]:
+        """What all fixes that passed change."""
+        for path in sorted(self.fixer.texts.changed):
+            file, fixed = self._file(path), self.fixer.texts.changed[path]
+            if file is None or path in self._given:
+                yield TextChange(path, self._text(path) or "", fixed)
+            else:
+                yield from file.changes(fixed)
 
     def write(self, outcome: CheckOutcome) -> None:
         """Write the texts. Fixes that share a file with one that cannot be written are not written either."""

@@ -6,18 +6,16 @@ compared is each fix on top of all before it.
 
 from __future__ import annotations
 
-import difflib
-import io
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight_server.base.diff_text import unified_lines
 from fuselight_server.base.unified_diff import DiffError, apply_diff
-from fuselight_server.commands.sources import shown_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from fuselight_server.fixes.verification.attempts import Attempt
 
@@ -47,8 +45,13 @@ class _Step:
     is_notebook: bool
 
 
-def separate_fixes(attempts: Iterable[Attempt], before: Mapping[str, str]) -> tuple[SeparateFix, ...]:
-    """Each fix that has passed, in the order in which they were found. `before`: the texts without any, by path."""
+def separate_fixes(
+    attempts: Iterable[Attempt], before: Mapping[str, str], name: Callable[[str], str]
+) -> tuple[SeparateFix, ...]:
+    """Each fix that has passed, in the order in which they were found.
+
+    `before`: the texts without any, by path; `name`: the name of a path in a diff.
+    """
     passed = [attempt for attempt in attempts if attempt.has_passed]
     steps = list(_steps(passed, before))
     names = frozenset(_NAME.findall("\n".join(before.values())))
@@ -59,7 +62,7 @@ def separate_fixes(attempts: Iterable[Attempt], before: Mapping[str, str]) -> tu
         texts = _texts_with(steps, needs, before)
         after = _texts_with(steps, (*needs, number), before)
         is_known = texts is not None and after is not None and not steps[number].is_notebook
-        diff = unified(texts, after) if is_known and texts is not None and after is not None else ""
+        diff = _unified(texts, after, name) if is_known and texts is not None and after is not None else ""
         fixes.append(SeparateFix(attempt, diff, needs))
     return tuple(fixes)
 
@@ -68,7 +71,7 @@ def _steps(passed: Sequence[Attempt], before: Mapping[str, str]) -> Iterator[_St
     texts = dict(before)
     for attempt in passed:
         new = attempt.remedy.texts
-        diff = unified({path: texts.get(path, "") for path in new}, new, names={path: path for path in new})
+        diff = _unified({path: texts.get(path, "") for path in new}, new, lambda path: path)
         added = "\n".join(line[1:] for line in diff.splitlines() if line[:1] == "+" and line[:4] != "+++ ")
         yield _Step(diff, frozenset(_NAME.findall(added)), any(path.endswith(SUFFIX) for path in new))
         texts.update(new)
@@ -104,22 +107,10 @@ def _texts_with(
     return texts
 
 
-def unified(
-    before: Mapping[str, str], after: Mapping[str, str], *, names: Mapping[str, str] | None = None
-) -> str:
-    """The unified diff of texts by path; `names`: the paths in it, by default as they are shown."""
+def _unified(before: Mapping[str, str], after: Mapping[str, str], name: Callable[[str], str]) -> str:
+    """The unified diff of texts by path."""
     return "".join(
         line
         for path in sorted(after)
-        for line in unified_lines(
-            names[path] if names else shown_path(path), before.get(path, ""), after[path]
-        )
+        for line in unified_lines(name(path), before.get(path, ""), after[path])
     )
-
-
-def unified_lines(name: str, old: str, new: str) -> Iterator[str]:
-    """The unified diff of a text."""
-    # Not by `splitlines`, which also splits at form feeds.
-    before, after = (list(io.StringIO(text, newline="")) for text in (old, new))
-    for line in difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"):
-        yield line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"

@@ -62,6 +62,14 @@ def read_text(path: Path) -> str | Problem:
         return Problem(stage="source", what=str(path), why=f"{type(error).__name__}: {error}")
 
 
+def file_encoding(path: str) -> str:
+    """The encoding of a file as Python reads it; UTF-8 where it cannot be read."""
+    try:
+        return tokenize.detect_encoding(io.BytesIO(read_python(path)).readline)[0]
+    except (OSError, SyntaxError, ValueError):
+        return "utf-8"
+
+
 @dataclass(frozen=True)
 class CharacterSpan:
     """A span in characters: all four 1-based, the end column exclusive."""

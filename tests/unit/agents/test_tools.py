@@ -41,7 +41,7 @@ from fuselight_server.commands.warm import WarmState
 from fuselight_server.explain.benchmarks.planning import history_of
 from fuselight_server.explain.findings import findings
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy
-from tests.support.agents import MemoryClient, talk, toolbox_of
+from tests.support.agents import MemoryClient, session_of, talk, toolbox_of
 from tests.support.command import AnsweringWorker, run_cli
 from tests.support.fix_world import patch_remedies
 from tests.support.measured import benchmark, graph, kernel, row
@@ -800,9 +800,10 @@ def test_each_of_several_candidates_has_its_own_diff(project: Path) -> None:
         for number, text in enumerate(texts[1:], 1)
     ]
     outcome = FixOutcome(CheckOutcome(findings=[known]), attempts, before={path: loud})
-    answer = patches._candidates(outcome, [])
+    answer = patches._candidates(session_of(project), outcome, [])
     assert [(fix["number"], fix["needs"]) for fix in answer.data["fixes"]] == [(1, []), (2, [])]
     for fix, printed in zip(answer.data["fixes"], ("print(x)", "print(a)"), strict=True):
+        assert fix["diff"].startswith("--- a/model.py\n"), "relative to the folder of the session"
         (changed,) = apply_diff(fix["diff"], {"model.py": loud}.get).values()
         assert changed == loud.replace(f"    {printed}\n", "")
         assert f"[{fix['number']}] applies alone:\n{fix['diff']}" in answer.text

@@ -43,7 +43,7 @@ def test_a_hunk_fits_where_its_lines_stand(diff: str) -> None:
 @pytest.mark.parametrize(
     ("diff", "message"),
     [
-        ("", "has no hunk"),
+        ("", "the diff is empty"),
         (HEAD, "has no hunk"),
         ("@@ -1 +1 @@\n-a\n+b\n", "before any `--- PATH`"),
         (f"{HEAD}@@\n-    print(x)\n", "hunk 1 of `m.py` fits 2 places (lines 5, 10)"),

@@ -11,6 +11,8 @@ import pytest
 from fuselight.shared.protocol import RunRequest, VerifyRequest
 from fuselight.shared.report import Aspect, Culprit, Failure, Report, Verification
 from fuselight_server.base.finding import Finding
+from fuselight_server.commands.changed_texts import diff_texts
+from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, differing, patch_remedies, replaced, report_of_text
@@ -83,14 +85,33 @@ def test_without_an_option_no_file_changes_and_the_findings_are_still_there(worl
 
 
 def test_the_diff_has_the_lines_that_change(world: FixCommand) -> None:
-    printed = world.run("--diff").stdout
-    assert "No file has changed: --write makes the changes." in printed
-    changed = [line for line in printed.splitlines() if line[:1] in {"+", "-"}]
+    result = world.run("--diff")
+    assert "2 fixes: 2 passed." in result.stderr
+    assert "No file has changed: --write makes the changes." in result.stderr
+    assert result.stdout.startswith("--- a/model.py\n"), "the diff alone"
+    diff = result.stdout.encode("utf-8", "surrogateescape")
+    new = MODEL.replace(b"branch", b"where").decode("latin-1")
+    assert diff_texts(diff, world.path.parent, SourceFiles()) == {str(world.path): new}
+    changed = [line for line in result.stdout.splitlines() if line[:1] in {"+", "-"}]
     assert changed == [
         "--- a/model.py",
         "+++ b/model.py",
         *("-    branch(x)", "-    return branch(x)", "+    where(x)", "+    return where(x)"),
     ]
+
+
+def test_the_diff_of_a_file_elsewhere_says_where_it_applies(
+    world: FixCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = world.path.parent
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    result = run_cli("fix", "../model.py", "--diff")
+    assert result.stdout.startswith("--- a/model.py\n")
+    assert f"the paths of the diff are relative to {folder}, since" in result.stderr
+    data = json.loads(run_cli("fix", "../model.py", "--format", "json").stdout)
+    diff = data["diff"].encode("latin-1").decode("utf-8", "surrogateescape")
+    assert (diff, data["diff_folder"]) == (result.stdout, str(folder)), "in the encoding of the file"
 
 
 def test_fixes_are_written_one_on_top_of_the_other_in_the_encoding_and_with_the_line_ends(

@@ -31,7 +31,7 @@ def chained(before: Mapping[str, str], *changes: tuple[str, str, str]) -> tuple[
         assert texts[path].count(old) == 1
         texts[path] = texts[path].replace(old, new)
         attempts.append(passed({path: texts[path]}))
-    return separate_fixes(attempts, before)
+    return separate_fixes(attempts, before, str)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_files_are_separate_and_what_did_not_pass_has_no_diff() -> None:
     before = {"m.py": "x = 1\n", "n.py": "y = 1"}
     both = {"m.py": "x = 2\n", "n.py": "y = 2"}
     refused = passed({"m.py": "z\n"}, passes=False)
-    fixes = separate_fixes([refused, passed({"m.py": "x = 2\n"}), passed(both)], before)
+    fixes = separate_fixes([refused, passed({"m.py": "x = 2\n"}), passed(both)], before, str)
     assert [fix.needs for fix in fixes] == [(), ()]
     assert apply_diff(fixes[1].diff, before.get) == {"n.py": "y = 2"}
 

@@ -48,14 +48,16 @@ async def _fix_candidates(session: AgentSession, arguments: dict[str, Any], call
             codes=arguments["codes"],
             changes_behavior=arguments["allow_behavior_changes"],
         )
-        return _candidates(fix_in_cells(outcome), [*notices, *_unmatched(outcome, arguments["codes"])])
+        return _candidates(
+            session, fix_in_cells(outcome), [*notices, *_unmatched(outcome, arguments["codes"])]
+        )
 
     return await session.works.do("fix_candidates", work, arguments["wait_seconds"], caller)
 
 
-def _candidates(outcome: FixOutcome, notices: list[str]) -> ToolAnswer:
-    diff, rest = bounded_text(outcome.diff)
-    passed = outcome.separate
+def _candidates(session: AgentSession, outcome: FixOutcome, notices: list[str]) -> ToolAnswer:
+    diff, rest = bounded_text(outcome.diff_named(lambda path: _name(session, path)))
+    passed = outcome.separate(lambda path: _name(session, path))
     numbers = {id(fix.attempt): number for number, fix in enumerate(passed, 1)}
     rows = [_fix(attempt) for attempt in outcome.attempts[:_MOST_FIXES]]
     left = LONGEST_TEXT
@@ -202,6 +204,12 @@ def _named_path(session: AgentSession, name: str) -> str:
     file, cell = cell_of(name)
     path = str(session.path(file))
     return path if cell is None else path_of_cell(path, cell)
+
+
+def _name(session: AgentSession, path: str) -> str:
+    """The name in a diff of a file, or of a cell, as `_named_path` reads it."""
+    file, cell = cell_of(path)
+    return session.name(file) if cell is None else path_of_cell(session.name(file), cell)
 
 
 FIX_CANDIDATES = Tool(

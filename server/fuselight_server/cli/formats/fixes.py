@@ -6,8 +6,10 @@ Invariant: each remedy that was considered has one row, which says what became o
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.base.diff_text import name_in
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.cli.formats.finding_parts import file_and_line
 from fuselight_server.cli.formats.fix_first import print_first
@@ -16,10 +18,26 @@ from fuselight_server.commands.fix import FixStatus
 from fuselight_server.commands.sources import shown_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.fix import Attempt, FindingRefusal, FixOutcome
 
+_DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "@@": "cyan", "-": "red", "+": "green"}
 _HEADER = ("place", "code", "fix", "result", "why")
+
+
+def print_diff(outcome: FixOutcome, terminal: Terminal) -> None:
+    """Print the changes of the fixes that have passed, in the encoding of each file unless people see them."""
+    folder = outcome.diff_folder
+    for change in outcome.changes:
+        name = name_in(folder, change.path)
+        if not terminal.is_terminal:
+            terminal.write_bytes(change.encoded_diff(name))
+            continue
+        for line in change.diff(name).removesuffix("\n").split("\n"):
+            style = next((style for mark, style in _DIFF_STYLES.items() if line.startswith(mark)), "")
+            terminal.print((line.rstrip("\r"), style))
 
 
 def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) -> None:
@@ -52,6 +70,23 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
         terminal.print(
             f"No file has changed: {shows}--write makes {'the changes' if diff_shown else 'them'}."
         )
+    for note in _diff_notes(outcome) if diff_shown else ():
+        terminal.print(f"note: {note}")
+
+
+def _diff_notes(outcome: FixOutcome) -> Iterator[str]:
+    """What those who apply the diff have to know."""
+    folder = outcome.diff_folder
+    if outcome.changes and folder != str(Path.cwd()):
+        yield (
+            f"the paths of the diff are relative to {folder}, since it changes files outside of the working folder: "
+            "run `git apply` or `patch -p1` there"
+        )
+    if any(change.is_cell for change in outcome.changes):
+        yield (
+            "the diff names cells of a notebook: `fuselight verify` reads it, `git apply` and `patch` cannot. "
+            "--write changes the notebook"
+        )
 
 
 def _row(attempt: Attempt) -> tuple[str, ...]:
@@ -77,6 +112,7 @@ def fixes_as_json(outcome: FixOutcome) -> str:
         "unsolved": outcome.unsolved,
         "refusals": [_refusal(refusal) for refusal in outcome.refusals],
         "diff": outcome.diff,
+        "diff_folder": outcome.diff_folder,
         "problems": problems_as_json(outcome.checked),
     }
     return json.dumps(data, indent=2)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuselight.shared.foreign_files import project_root, read_regular
+from fuselight_server.base.diff_text import TextChange
 from fuselight_server.base.files import within
 
 
@@ -39,9 +40,9 @@ class FileText:
         """The content of the file with a text. Raises UnicodeEncodeError."""
         return text.encode(self.encoding)
 
-    def parts(self, text: str) -> Iterator[tuple[str, str, str]]:
-        """Name, old and new text of each part that a diff shows."""
-        yield "", self.text, text
+    def changes(self, text: str) -> Iterator[TextChange]:
+        """What a new text changes, in the parts that a diff shows."""
+        yield TextChange(self.path, self.text, text, self.encoding)
 
     def obstacle(self, text: str) -> str:
         """Why `text` cannot be written into the file now; empty if it can."""

@@ -13,6 +13,7 @@ from functools import cached_property
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import NotebookError
 from fuselight.shared.notebooks.module_text import module_of_notebook
+from fuselight_server.base.diff_text import TextChange
 from fuselight_server.fixes.verification.file_texts import FileText
 from fuselight_server.source.notebooks.edits import NoCellEditError, cell_edits
 from fuselight_server.source.notebooks.file_edits import cell_texts, edited_file
@@ -39,12 +40,12 @@ class NotebookText(FileText):
         """The content of the file with a text of its module. Raises NoCellEditError and NotebookError."""
         return edited_file(self.data, cell_edits(self._module, text))
 
-    def parts(self, text: str) -> Iterator[tuple[str, str, str]]:
-        """Old and new text of each cell that a new text of the module changes."""
+    def changes(self, text: str) -> Iterator[TextChange]:
+        """What a new text of the module changes, by cell."""
         pairs = zip(cell_texts(self.data), cell_texts(self.encoded(text)), strict=True)
         for number, (old, new) in enumerate(pairs, 1):
             if old != new:
-                yield f":cell {number}", old, new
+                yield TextChange(f"{self.path}:cell {number}", old, new, is_cell=True)
 
     def obstacle(self, text: str) -> str:
         """Why a text of the module cannot be written into the file now; empty if it can."""

@@ -336,3 +336,88 @@ def test_branches_on_values_of_collectives_are_named(live: LiveWorker) -> None:
     named = findings(report, read_line=lambda _path, line: rows[line - 1] if line <= len(rows) else None)
     depending = [finding.span.line for finding in named if finding.code == "FL917"]
     assert depending == [number for number, line in enumerate(rows, 1) if "# on" in line]
+
+
+MODES = """\
+import contextlib
+import torch
+import torch.distributed as dist
+import torch._inductor.config
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drop = torch.nn.Linear(4, 4), torch.nn.Dropout()
+
+    def forward(self, x):
+        return self.drop(self.layer(x))
+
+@torch.no_grad()
+def decorated(f, x):  #: grad mode off
+    return f(x)
+
+def compiled(function, x):
+    return torch.compile(function)(x)
+
+def main():
+    dist.init_process_group("nccl")
+    rank, x = dist.get_rank(), torch.ones(4, 4)
+    net = Net()
+    if rank == 0:  # what a rank may do alone
+        torch._dynamo.config.verbose = True
+        torch._inductor.config.trace.graph_diagram = True
+        with torch.no_grad(), torch.autocast("cpu"):
+            print(net.layer(x).mean().item())
+        profile = torch.profiler.profile()
+        profile.start()
+    if rank == 1:
+        net.eval()  #: modules in eval() mode
+    compiled(net, x)
+    if rank == 0:
+        profile.stop()
+    torch.manual_seed(rank)
+    (decorated if rank == 1 else compiled)(torch.compile(lambda y: y.sin()), x)
+    cast = torch.autocast("cuda", dtype=torch.bfloat16) if rank == 1 else contextlib.nullcontext()
+    with cast:  #: autocast on (cpu bfloat16)
+        compiled(lambda y: y.cos(), x)
+    with torch.inference_mode(rank == 1):  #: inference mode on
+        compiled(lambda y: y.tan(), x)
+    torch.set_float32_matmul_precision("high" if rank == 1 else "highest")  #: float32 matmul precision high
+    compiled(lambda y: y.exp(), x)
+    torch.set_float32_matmul_precision("highest")
+    with torch._inductor.config.patch(max_autotune=rank == 1):  #: `torch._inductor.config.max_autotune = True`
+        compiled(lambda y: y.log(), x)
+    torch._dynamo.config.capture_scalar_outputs = rank == 1  #: `torch._dynamo.config.capture_scalar_outputs = True`
+    compiled(lambda y: y.abs(), x)
+    torch._dynamo.config.capture_scalar_outputs = False
+    torch.set_default_dtype(torch.float64 if rank == 1 else torch.float32)  #: default dtype float64
+    compiled(lambda y: y.neg(), x)
+    torch.set_default_dtype(torch.float32)
+    torch.use_deterministic_algorithms(rank == 1)  #: deterministic algorithms on
+    compiled(lambda y: y.sign(), x)
+    torch.use_deterministic_algorithms(False)
+    torch.set_default_device("meta" if rank == 1 else "cpu")  #: default device meta
+    compiled(lambda y: y.relu(), x)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_modes_that_ranks_do_not_share_are_named_on_the_lines_that_set_them(live: LiveWorker) -> None:
+    report = run_program(live, MODES, 2)
+    assert report.failures == ()
+    assert report.problems == ()
+    assert all(group.failures == () for group in world_of(report).groups)
+    marked = {
+        number: line.partition("  #: ")[2]
+        for number, line in enumerate(MODES.splitlines(), 1)
+        if "  #: " in line
+    }
+    assert len(marked) == 10
+    named = {
+        finding.span.line: finding.title for finding in findings(report) if finding.code.startswith("FL9")
+    }
+    assert named.keys() == marked.keys()
+    for line, words in marked.items():
+        assert f" with {words}; rank 0 has " in named[line]

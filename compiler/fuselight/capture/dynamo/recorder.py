@@ -30,6 +30,7 @@ from fuselight.capture.dynamo.forecast import (
     does_something_at_its_end,
     forecast,
 )
+from fuselight.capture.dynamo.modes import ModeLog
 from fuselight.capture.dynamo.unseen import UnseenLog
 from fuselight.capture.dynamo.wrappers import Callee, callee_of
 from fuselight.shared import torch_texts
@@ -41,6 +42,7 @@ from fuselight.shared.report import (
     FrameForecast,
     Graph,
     Location,
+    Mode,
     NotCompiled,
     NotCompiledKind,
     Outcome,
@@ -140,6 +142,9 @@ class CompileUnderWay:
     """The recompile limit that prevented this compile."""
     makes_dynamic: bool | None = None
     """Whether a size that changed becomes dynamic in this compile."""
+    modes: tuple[Mode, ...] = ()
+    """As it started, those of torch; then those of the modules that its graph calls."""
+    module_modes: tuple[Mode, ...] = ()
 
     def restarted(self, reason: str) -> None:
         """Record that Dynamo restarted the trace."""
@@ -165,6 +170,7 @@ class CompileUnderWay:
             restarts=tuple(self.restarts),
             caller=self.caller,
             makes_dynamic=self.makes_dynamic,
+            modes=(*self.modes, *self.module_modes),
         )
 
     def _outcome(self, result: object, error: BaseException | None) -> Outcome:
@@ -238,6 +244,8 @@ class Recorder:
         self._texts: dict[str, str] = {}
         self._asked: dict[CodeType, CompiledFrame] = {}
         self._unseen = UnseenLog()
+        self.modes: ModeLog | None = None
+        """What the program sets, if the modes of compiles are recorded."""
         self._births: weakref.WeakKeyDictionary[Any, guards.Births] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Recorder:  # noqa: PYI034 - `Self` is younger than Python 3.10
@@ -314,6 +322,7 @@ class Recorder:
         callee = self._callees[code] = callee_of(code, f_locals, self._roots)
         run = CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code))
         run.makes_dynamic = settings.makes_dynamic()
+        run.modes = self.modes.read() if self.modes is not None else ()
         self._running.append(run)
         self._frame(code, callee)
         self._keep_locals(code, callee, f_locals)
@@ -424,6 +433,8 @@ class Recorder:
                 *artifacts.used_globals(output_graph),
             ],
         )
+        if self.modes is not None:
+            run.module_modes = self.modes.of_modules(self._unseen.last_modules())
 
     def hook_registered(self, module: Any, kind: str, hooks: Any, identity: int) -> None:
         """A module, or None for all modules, gets a hook."""

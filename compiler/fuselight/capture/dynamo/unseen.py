@@ -130,6 +130,11 @@ class UnseenLog:
             _CompiledFunction(self._next(), function, location, references, methods, variables)
         )
 
+    def last_modules(self) -> list[torch.nn.Module]:
+        """The modules that the function that was compiled last calls."""
+        known = self._compiled[-1].modules if self._compiled else ()
+        return [module for module in (reference() for reference in known) if module is not None]
+
     def compile_started(self) -> None:
         """A trace starts: it has read no variable."""
         self._read = []

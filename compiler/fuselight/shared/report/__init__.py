@@ -21,6 +21,7 @@ from fuselight.shared.report.capture import GuardCause as GuardCause
 from fuselight.shared.report.capture import GuardFailure as GuardFailure
 from fuselight.shared.report.capture import GuardPlace as GuardPlace
 from fuselight.shared.report.capture import Mismatch as Mismatch
+from fuselight.shared.report.capture import Mode as Mode
 from fuselight.shared.report.capture import NotCompiled as NotCompiled
 from fuselight.shared.report.capture import NotCompiledKind as NotCompiledKind
 from fuselight.shared.report.capture import Outcome as Outcome

@@ -79,6 +79,19 @@ class Outcome(str, enum.Enum):
 
 
 @dataclass(frozen=True)
+class Mode:
+    """A mode or a setting of torch that was not at its default when a function was compiled."""
+
+    name: str
+    """`grad mode`, `autocast`, ..., or a setting's full name: `torch._inductor.config.max_autotune`."""
+    value: str
+    default: str
+    stack: Stack = ()
+    """Where it got this value, outermost frame first: the line, or the `def` line of a function that a decorator gives
+    the mode. Empty if that is not known."""
+
+
+@dataclass(frozen=True)
 class Compile:
     """One compile of one frame: at most one graph and its guards."""
 
@@ -105,6 +118,8 @@ class Compile:
     user's code, the line that gave the function to torch.compile."""
     makes_dynamic: bool | None = None
     """Whether torch makes a size dynamic that changed between calls; dynamic=False and a setting forbid it."""
+    modes: tuple[Mode, ...] = ()
+    """Those that are not at their default; recorded of a rank of a world alone."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """One report of all ranks: that of the first rank, and of each group of equal ranks what differs.
 
-Invariant: two ranks are in run group only if they compiled the same graphs on the same lines, broke, recompiled and
-failed alike, and called the same collectives. Durations and the constants of a graph are not compared.
+Invariant: two ranks are in one group only if they compiled the same graphs on the same lines in the same modes, broke,
+recompiled and failed alike, and called the same collectives. Durations and the constants of a graph are not compared.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fuselight.shared.report import (
     World,
     WorldPlan,
     innermost_user_frame,
+    is_pythons_own,
 )
 from fuselight.shared.world_plan import without_addresses
 from fuselight.worker.child.request_results import RequestResult
@@ -151,12 +152,17 @@ def _key(group: EqualRanks, roots: Sequence[str]) -> tuple[Any, ...]:
                     without_addresses(item.graph.inputs),
                     _lines(item.graph.lines, roots),
                 ),
+                tuple((mode.name, mode.value) for mode in item.modes),
             )
             for item in group.compiles
         ),
         tuple((item.types, _line(item.stack, roots)) for item in group.breaks),
         tuple((item.function, item.location) for item in group.recompiles),
-        tuple((item.kind, item.function, item.location) for item in group.not_compiled),
+        tuple(
+            (item.kind, item.function, item.location)
+            for item in group.not_compiled
+            if not is_pythons_own(item.location.path)
+        ),
         tuple((item.kind, item.message, _line(item.stack, roots)) for item in group.failures),
         tuple(_collective_key(item, group.ranks[0], roots) for item in group.collectives),
         group.collective_count,

@@ -12,6 +12,8 @@ import torch
 
 from fuselight.adapters.torch_api.distributed import fake_world
 from fuselight.adapters.torch_api.distributed.objects import ObjectExchange
+from fuselight.adapters.torch_api.dynamo.modes import listen_to_modes
+from fuselight.capture.dynamo.modes import ModeLog
 from fuselight.shared.protocol import CaptureRequest
 from fuselight.shared.report import Culprit, Failure, Note, Report, WorldPlan
 from fuselight.worker.child.request_results import RequestResult
@@ -50,10 +52,11 @@ def run_rank(state: RunState, plan: WorldPlan, work: Work) -> None:
     if isinstance(state.job.request, CaptureRequest):
         state.result = RankResult(record)
         state.node_runs = record.nodes
+        state.recorder.modes = ModeLog()
     exchange = ObjectExchange(_shared_folder(state), rank)
     exchange.start()
     try:
-        with fake_world.fake_world(rank, plan.size, record.add, exchange):
+        with fake_world.fake_world(rank, plan.size, record.add, exchange), _modes_of(state):
             if state.job.request.target.kind not in {"main", "call"}:
                 fake_world.start(rank, plan.size)
             try:
@@ -64,6 +67,11 @@ def run_rank(state: RunState, plan: WorldPlan, work: Work) -> None:
     finally:
         if record.count:
             state.notes.append(_not_real())
+
+
+def _modes_of(state: RunState) -> contextlib.AbstractContextManager[None]:
+    log = state.recorder.modes
+    return contextlib.nullcontext() if log is None else listen_to_modes(log)
 
 
 def _shared_folder(state: RunState) -> Path:

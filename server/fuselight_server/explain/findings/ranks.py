@@ -1,4 +1,4 @@
-"""FL911 to FL915: where ranks compile other code, or would wait for each other, before the job is started.
+"""FL911 to FL915, FL918: where ranks compile other code, or would wait for each other, before the job is started.
 
 Invariant: only a report of a world of ranks has such findings, and what the first rank does not have is said to be of
 the ranks that have it.
@@ -26,6 +26,7 @@ _SAME_CODE = "Take the branch outside of the compiled function, or give all rank
 _HINTS = {
     "FL911": (_SAME_CODE,),
     "FL912": ("Move the collective out of the branch, or take the branch on a value that all ranks share",),
+    "FL918": ("Set the mode on all ranks, or undo it before ranks call the same function",),
 }
 _STAGES = "Or nothing, if these ranks are stages of a pipeline: they compile different code on purpose"
 _POINT_TO_POINT = frozenset({"send", "recv"})

@@ -13,6 +13,7 @@ from fuselight.shared.report import Graph, Outcome, innermost_user_frame, is_use
 from fuselight.shared.world_plan import without_addresses
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.explain.ranks.extra_calls import extra_call
+from fuselight_server.explain.ranks.mode_differences import mode_differences, mode_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -155,7 +156,8 @@ def _compile_differences(world: World, roots: Sequence[str]) -> Iterator[WorldDi
         recompiled = _recompiled_unequally(group, usual)
         # Graphs that end at a break of some ranks differ, too.
         graphs = _graph_difference(group, usual, roots, recompiled) if broken is None else None
-        for difference in (broken, graphs, _recompile_difference(group, usual, roots)):
+        modes = _mode_differences(group, usual, roots)
+        for difference in (*modes, broken, graphs, _recompile_difference(group, usual, roots)):
             if difference is not None and (difference.title, difference.location) not in seen:
                 seen.add((difference.title, difference.location))
                 yield difference
@@ -287,6 +289,31 @@ def _of_graphs(left: _Side, right: _Side, key: _CompileKey, roots: Sequence[str]
     return WorldDifference("FL915", title, _OTHER_SIZES, _users_line(key[1], left.compiled, roots))
 
 
+def _mode_differences(
+    group: EqualRanks, usual: EqualRanks, roots: Sequence[str]
+) -> Iterator[WorldDifference]:
+    """The functions that the ranks compile in other modes, on the line that sets one."""
+    for difference in mode_differences(group, usual):
+        of_group, of_usual = (
+            f"{ranks_in_words(ranks.ranks)} {_verb(ranks.ranks, verb)}"
+            for ranks, verb in ((group, "compile"), (usual, "have"))
+        )
+        title = (
+            f"{of_group} `{difference.function}` with {difference.words(0)}; {of_usual} {difference.words(1)}"
+        )
+        lines = [
+            (place, f"{ranks_in_words(ranks.ranks)}: {words}")
+            for side, ranks in enumerate((group, usual))
+            for place, words in difference.lines(side, roots)
+        ]
+        called = innermost_user_frame(difference.compiled[0].caller, roots)
+        if called is not None:
+            lines.append((called, f"{ranks_in_words(group.ranks)}: this call is compiled"))
+        place = lines[0][0] if lines else None
+        related = tuple((where, words) for where, words in lines if where != place)
+        yield WorldDifference("FL918", title, " ".join((*difference.effects(), _OWN_CODE)), place, related)
+
+
 def _break_difference(group: EqualRanks, usual: EqualRanks, roots: Sequence[str]) -> WorldDifference | None:
     """A graph break of some ranks alone."""
     for some, others in ((group, usual), (usual, group)):
@@ -325,6 +352,7 @@ def _recompile_difference(
                 return _of_compile(
                     _only_some(some, others, "compile", f"`{recompile.function}` again{why}"),
                     _users_line(recompile.location, recompile, roots),
+                    tuple(mode_lines(some, recompile.compile_id, roots)),
                     code="FL913",
                     cause=failures[0].cause if failures else None,
                 )

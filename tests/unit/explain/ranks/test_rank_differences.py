@@ -19,6 +19,7 @@ from fuselight.shared.report import (
     GuardFailure,
     Location,
     Mismatch,
+    Mode,
     Outcome,
     Recompile,
     World,
@@ -254,3 +255,78 @@ def test_graphs_that_differ_in_a_reported_collective_are_one_finding(*, is_colle
 def test_a_collective_that_one_graph_has_alone_is_not_hidden_without_a_mismatch() -> None:
     graphs = _ranks(0), _ranks(1, targets=("relu", "torch._ops._c10d_functional.all_reduce.default", "sum"))
     assert [difference.code for difference in world_differences(_world(*graphs), ROOTS)] == ["FL911"]
+
+
+def _in_modes(rank: int, *compiles: tuple[Mode, ...]) -> EqualRanks:
+    """A rank that compiles `step` once in each of some sets of modes."""
+    (compiled,) = _ranks(rank).compiles
+    return replace(
+        _ranks(rank),
+        compiles=tuple(
+            replace(compiled, id=f"0/{number}", modes=modes, caller=(OTHER,))
+            for number, modes in enumerate(compiles)
+        ),
+    )
+
+
+SET = Location("/project/train.py", 3, function="main")
+NO_GRAD = Mode("grad mode", "off", "on", (SET,))
+EVAL = Mode("modules in", "eval() mode", "train() mode", (Location("/project/train.py", 4),))
+AUTOTUNE = Mode("torch._inductor.config.max_autotune", "True", "False")
+
+
+def test_ranks_in_other_modes_are_named_on_the_line_that_sets_one() -> None:
+    (difference,) = world_differences(_world(_ranks(0, 2, 3), _in_modes(1, (NO_GRAD, EVAL))), ROOTS)
+    assert (difference.code, difference.location) == ("FL918", SET)
+    assert difference.title == (
+        "rank 1 compiles `step` with grad mode off and modules in eval() mode; "
+        "ranks 0, 2-3 have grad mode on and modules in train() mode"
+    )
+    assert "has no backward" in difference.text
+    assert [(place.line, words) for place, words in difference.related] == [
+        (4, "rank 1: modules in eval() mode"),
+        (OTHER.line, "rank 1: this call is compiled"),
+    ]
+
+
+def test_a_setting_without_a_line_is_named_on_the_compiled_call() -> None:
+    (difference,) = world_differences(_world(_ranks(0), _in_modes(1, (AUTOTUNE,))), ROOTS)
+    assert difference.location == OTHER
+    assert difference.title == (
+        "rank 1 compiles `step` with `torch._inductor.config.max_autotune = True`; "
+        "rank 0 has `torch._inductor.config.max_autotune = False`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [
+        # An evaluation of one rank, before or after the training of all.
+        ((), ((NO_GRAD,), ()), ""),
+        ((), ((), (NO_GRAD,)), ""),
+        # A rank that stays in eval mode after it: the nearest compiles are compared.
+        ((), ((NO_GRAD, EVAL), (EVAL,)), "modules in eval() mode; "),
+        # As many compiles, one of them in a mode that the other rank never has.
+        (((), ()), ((), (NO_GRAD,)), "grad mode off; "),
+        # The same modes in another order.
+        (((NO_GRAD,), ()), ((), (NO_GRAD,)), ""),
+    ],
+)
+def test_a_further_compile_in_another_mode_is_no_difference_of_modes(
+    first: tuple[tuple[Mode, ...], ...], second: tuple[tuple[Mode, ...], ...], named: str
+) -> None:
+    groups = _in_modes(0, *(first or ((),))), _in_modes(1, *second)
+    titles = [item.title for item in world_differences(_world(*groups), ROOTS) if item.code == "FL918"]
+    assert len(titles) == bool(named)
+    assert all(f"with {named}rank 0" in title for title in titles)
+
+
+def test_a_recompilation_in_another_mode_lists_the_lines_that_set_it() -> None:
+    again = _again(1, GuardCause.GLOBAL_STATE)
+    again = replace(
+        again,
+        compiles=(again.compiles[0], replace(again.compiles[1], modes=(NO_GRAD,))),
+        recompiles=(replace(again.recompiles[0], compile_id="0/1"),),
+    )
+    (difference,) = world_differences(_world(_again(0, None), again), ROOTS)
+    assert (difference.code, difference.related) == ("FL913", ((SET, "grad mode off"),))

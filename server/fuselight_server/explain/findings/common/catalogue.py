@@ -85,6 +85,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL915", _INFO, "ranks compile for different values or shapes"),
         CodeInfo("FL916", _WARNING, "ranks wait in a collective"),
         CodeInfo("FL917", _INFO, "a branch depends on the value of a collective"),
+        CodeInfo("FL918", _WARNING, "ranks compile in different modes"),
         CodeInfo("FL921", _INFO, "compiled again: the cache had no entry for the key"),
         CodeInfo("FL922", _WARNING, "torch cannot cache this compile"),
         CodeInfo("FL931", _WARNING, "results change with another version of torch"),

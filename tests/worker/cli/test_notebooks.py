@@ -82,7 +82,7 @@ def test_a_fix_changes_the_lines_of_one_cell_and_no_other_byte(
     monkeypatch.chdir(live.folder)
     before = notebook.read_text(encoding="utf-8")
     outcome = live.do_command(fix(CommandOptions((notebook,)), lambda _: None, CancelToken(), writes=True))
-    assert "--- a/scores.ipynb:cell 2\n+++ b/scores.ipynb:cell 2\n" in outcome.diff
+    assert "--- a/scores.ipynb:cell 2\t\n+++ b/scores.ipynb:cell 2\t\n" in outcome.diff
     text = printed(lambda terminal: print_fixes(fix_in_cells(outcome), terminal, diff_shown=False))
     assert "scores.ipynb:cell 2:2  GB0170  Use torch.where  written  2 -> 1 graph, same results" in text
     after = notebook.read_text(encoding="utf-8")

@@ -55,6 +55,7 @@ CONTRACT = (
     "accuracy",
     "fidelity",
     "suites",
+    "real_ranks",
 )
 """Files of the worker ring that hold what Fuselight relies on in torch: they run on each torch that users have, with
 the tests marked `contract`, which the worker ring leaves out: only another torch can break them.

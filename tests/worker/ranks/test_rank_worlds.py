@@ -1,81 +1,40 @@
-"""Programs as each rank of a world without a network, in the shared worker, against real processes over gloo."""
+"""Programs as each rank of a world without a network, in the shared worker.
+
+They do what real processes over gloo did, which is recorded: `test_real_ranks.py` runs these again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fuselight.shared.inputs.grammar import world_of_directives
 from fuselight.shared.protocol import Answer, Refused
-from fuselight.shared.report import Compile, EqualRanks, Report, World, innermost_user_frame
+from fuselight.shared.report import Report, innermost_user_frame
 from fuselight.shared.world_plan import world_plan
 from fuselight_server.explain.findings import findings
 from tests.support.live_worker import LiveWorker
-from tests.support.lsp_client import ROOT
 from tests.support.rank_programs import PROGRAMS, RANKS
+from tests.support.rank_records import (
+    compare_with_real,
+    digest_of_programs,
+    group_of,
+    recorded_ranks,
+    run_program,
+    world_of,
+)
 
 pytestmark = pytest.mark.torch
-
-DEADLINE = 400
-OPERATORS = {
-    "allreduce_": "all_reduce",
-    "allgather_": "all_gather",
-    "_allgather_base_": "all_gather",
-    "allgather_into_tensor_coalesced_": "all_gather",
-    "_reduce_scatter_base_": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced_": "reduce_scatter",
-    "alltoall_base_": "all_to_all",
-    "broadcast_": "broadcast",
-    "scatter_": "scatter",
-    "barrier": "barrier",
-}
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What real processes did in each program, one file for each rank."""
-    folder = tmp_path_factory.mktemp("real")
-    for name, source in PROGRAMS.items():
-        (folder / f"{name}.py").write_text(source, encoding="utf-8")
-    script = ROOT / "tests" / "support" / "real_ranks.py"
-    command = [sys.executable, str(script), str(folder), *PROGRAMS]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 @pytest.fixture(scope="module")
 def report_of(live: LiveWorker) -> Callable[[str], Report]:
     """The report of each program as its ranks, which is run once."""
     return functools.cache(lambda name: run_program(live, PROGRAMS[name], RANKS[name], file=f"{name}.py"))
-
-
-def run_program(live: LiveWorker, source: str, ranks: int, mesh: str | None = None, **options: Any) -> Report:
-    request = live.request(source, "", **options)
-    return live.report(replace(request, world=world_plan(ranks, mesh)))
-
-
-def world_of(report: Report) -> World:
-    assert report.world is not None, report.failures
-    return report.world
-
-
-def graph_of(compiled: Compile) -> list[str]:
-    assert compiled.graph is not None
-    return [target.rpartition(".")[2] for target in compiled.graph.targets]
-
-
-def group_of(report: Report, rank: int) -> EqualRanks:
-    return next(group for group in world_of(report).groups if rank in group.ranks)
 
 
 def line_of(source: str, text: str) -> int:
@@ -93,28 +52,15 @@ def codes(report: Report) -> list[str]:
     return [finding.code for finding in findings(report) if finding.code.startswith("FL9")]
 
 
+def test_the_recording_is_of_these_programs() -> None:
+    """Else `pytest tests/worker/ranks/test_real_ranks.py --update-golden` records them again."""
+    assert recorded_ranks().programs == digest_of_programs()
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_as_real_processes(report_of: Callable[[str], Report], real: Path, name: str) -> None:
+def test_as_real_processes(report_of: Callable[[str], Report], name: str) -> None:
     report = report_of(name)
-    assert report.failures == ()
-    for rank in range(RANKS[name]):
-        group = group_of(report, rank)
-        truth: dict[str, Any] = json.loads((real / f"{name}-{rank}.json").read_text(encoding="utf-8"))
-        graphs = [graph_of(compiled) for compiled in group.compiles if compiled.graph is not None]
-        assert graphs == truth["graphs"]
-        assert len(group.collectives) == group.collective_count
-        assert [call.kind for call in group.collectives] == [
-            OPERATORS[kind] for kind, _ in truth["collectives"]
-        ]
-        assert all(call.group_name for call in group.collectives)
-        assert {call.kind for call in group.collectives if call.reduction} == {
-            call.kind for call in group.collectives if "reduce" in call.kind
-        }
-        for call, (_, shapes) in zip(group.collectives, truth["collectives"], strict=True):
-            if (
-                call.kind != "barrier" and len(shapes) > 1 and shapes[1]
-            ):  # the profiler has none of lists of tensors
-                assert call.shapes == (tuple(shapes[1]),)
+    compare_with_real(report, recorded_ranks().ranks[name])
     assert codes(report) == (["FL911"] if name == "branch_on_the_rank" else [])
 
 
@@ -226,7 +172,7 @@ def test_a_program_that_does_not_fit(live: LiveWorker, what: str) -> None:
 def test_ranks_that_end_in_other_ways_are_named(live: LiveWorker) -> None:
     """One raises, one is killed, one does not end: the report has the others, and each failure."""
     source = """\
-import os, signal, sys
+import os, signal, time
 import torch
 import torch.distributed as dist
 
@@ -244,7 +190,7 @@ if __name__ == "__main__":
     if rank == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     while rank == 3:
-        pass
+        time.sleep(0.1)
 """
     report = run_program(live, source, 4, seconds=6.0)
     assert report.failures == ()

@@ -18,6 +18,8 @@ from tests.support.prepared import start_server, variables
 ROOT = Path(__file__).parents[2]
 DEADLINE = 120.0
 """Seconds, enough for a busy machine."""
+_PAUSE = 0.3
+"""Seconds until `until` asks again, unless a message comes first that is not mere progress."""
 
 Json = dict[str, Any]
 
@@ -189,11 +191,17 @@ class Client:
         return [message["params"] for message in self.messages if message.get("method") == "fuselight/status"]
 
     def until(self, happened: Callable[[], bool], what: str, *, deadline: float = DEADLINE) -> None:
-        """Repeat `holds` until it is true; each call is a round trip to the server."""
+        """Repeat `happened` until it is true, after each message or pause; each call is a round trip to the server."""
         end = time.monotonic() + deadline
         while not happened():
             if time.monotonic() > end:
                 raise AssertionError(f"{what} did not come.\n{self.transcript()}")
+            since = self.mark()
+            with self._seen:
+                self._seen.wait_for(lambda: self._has_news(since), _PAUSE)
+
+    def _has_news(self, since: int) -> bool:
+        return any(message.get("method") != "$/progress" for message in self.messages[since:])
 
     def diagnostics(self, uri: str) -> list[Json]:
         """The last published diagnostics of a file."""

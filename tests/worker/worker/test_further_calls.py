@@ -20,6 +20,7 @@ from fuselight.measure.accuracy.results import CallResults, Value
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Aspect, CaseFamily, Verification
 from fuselight.worker.child.line_watch import LineWatch
+from fuselight.worker.child.originals import Loaded
 from fuselight.worker.child.request_results import VerifiedCalls
 from fuselight.worker.live.call_records import CallRecord
 from fuselight.worker.verify import verification_cases
@@ -137,6 +138,7 @@ class HereAndNow:
         )
         state: Any = SimpleNamespace(
             job=SimpleNamespace(request=request),
+            loaded=Loaded(),
             step=lambda *_: contextlib.nullcontext(),
             compiled_form=lambda prepared: compiled_form(
                 prepared.function,

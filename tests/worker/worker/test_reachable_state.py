@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -305,3 +306,21 @@ def test_constants_that_a_trace_stores_among_the_globals_are_no_change(
 
 def _double(x: torch.Tensor) -> torch.Tensor:
     return x * 2
+
+
+def test_only_modules_after_those_of_the_host_are_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("before", "host", "after"):
+        module: Any = ModuleType(f"reachable_{name}")
+        module.__file__, module.number = str(tmp_path / f"{name}.py"), [0]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    prepared, roots = Prepared(torch.relu, (), {}), (str(tmp_path),)
+    known = {
+        "": ("before", "host", "after"),
+        "reachable_host": ("after",),
+        "gone": ("before", "host", "after"),
+    }
+    for since, names in known.items():
+        state = ReachableState(prepared, {}, roots, since=since)
+        assert [name for name, _ in state._modules] == [f"reachable_{name}" for name in names]

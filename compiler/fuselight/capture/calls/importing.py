@@ -88,6 +88,8 @@ class Sources:
     """The notebook of the target and its line there: the cells after it do not run. None: all cells of a notebook."""
     failed_statements: FailedStatements | None = None
     """Of that notebook."""
+    before_user_code: Callable[[], None] | None = None
+    """Called once, before the first code of the user's runs: all changes of `sys.modules` until then are ours."""
 
     def text_of(self, path: str, read: Callable[[], bytes]) -> bytes:
         """The text of a workspace file. `read` reads it from the disk, and its exceptions are raised.
@@ -99,6 +101,12 @@ class Sources:
             return text.encode("utf-8", "surrogatepass")
         data = kept_text(self.kept, path, read) if self.kept else read()
         return module_of_notebook(data).encode("utf-8", "surrogatepass") if path.endswith(SUFFIX) else data
+
+    def enter_user_code(self) -> None:
+        """Note that code of the user's runs next."""
+        notify, self.before_user_code = self.before_user_code, None
+        if notify is not None:
+            notify()
 
     def is_users(self, path: str) -> bool:
         """Whether `path` is the user's: a file of the workspace, or one that the editor has open."""
@@ -302,6 +310,7 @@ def import_file(path: str, name: str, sources: Sources) -> types.ModuleType:
     """Import the file as the module `name`. Raises what the user's code raises."""
     parent, _, _ = name.rpartition(".")
     if parent:
+        sources.enter_user_code()
         importlib.import_module(parent)
     if name in sys.modules and getattr(sys.modules[name], "__file__", None) == path:
         return sys.modules[name]  # the package's own __init__ has imported it
@@ -316,6 +325,7 @@ def import_file(path: str, name: str, sources: Sources) -> types.ModuleType:
         raise ImportError(f"{path} cannot be imported as {name}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    sources.enter_user_code()
     spec.loader.exec_module(module)
     return sys.modules.get(name, module)
 
@@ -328,4 +338,5 @@ def run_as_main(path: str, sources: Sources, argv: Sequence[str]) -> None:
     module.__dict__.update(__file__=path, __builtins__=__builtins__, __loader__=loader, __spec__=None)
     sys.modules["__main__"] = module
     code = compile_source(loader.get_data(path), path, sources)
+    sources.enter_user_code()
     _execute(code, module.__dict__)

@@ -76,6 +76,7 @@ from fuselight.shared.report.measured import Work as Work
 from fuselight.shared.report.place import Location as Location
 from fuselight.shared.report.place import Stack as Stack
 from fuselight.shared.report.place import innermost_user_frame as innermost_user_frame
+from fuselight.shared.report.place import is_installed as is_installed
 from fuselight.shared.report.place import is_pythons_own as is_pythons_own
 from fuselight.shared.report.place import is_user_file as is_user_file
 from fuselight.shared.report.reads import Reads as Reads

@@ -42,6 +42,11 @@ def is_user_file(path: str, roots: Sequence[str]) -> bool:
     return _is_user_file(path, tuple(roots))
 
 
+def is_installed(folder: str) -> bool:
+    """Whether a folder is inside of an environment's packages or the standard library."""
+    return _INSTALLED.search(f"{folder}/") is not None
+
+
 def is_pythons_own(path: str) -> bool:
     """Whether `path` is a file of the standard library, of whichever Python."""
     return path.startswith("<frozen") or _STANDARD_LIBRARY.search(path) is not None

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from fuselight.adapters.torch_api.dynamo import namespace_versions
-from fuselight.shared.report import is_user_file
+from fuselight.shared.report import is_installed, is_user_file
 from fuselight.worker.child.reads import loaded_outside
 from fuselight.worker.processes.limits import SystemLimits
 
@@ -118,6 +118,13 @@ class Originals:
         for name in removed:
             self._modules.pop(name, None)
 
+    def accept_modules(self) -> None:
+        """Take `sys.modules` as it is: no user code has run, and what was removed is forgotten.
+
+        To look for what is missing would copy the page of each module in a fork.
+        """
+        self._intact = self._version_of_loaded()
+
     def _restore_modules(self) -> Replaced:
         """Restore the entries of `sys.modules`; those of torch and ours alone count if all are changed."""
         replaced: Replaced = []
@@ -174,6 +181,14 @@ class Loaded:
             for name in ("torch", "torch.version")
             if (path := getattr(sys.modules.get(name), "__file__", None))
         )
+
+    def last_before(self, roots: Sequence[str]) -> str:
+        """The last loaded module before those of the user; empty if a run with these roots may have others before it.
+
+        A host has loaded packages, and a root may be inside of one.
+        """
+        is_users = is_user_file(getattr(sys.modules.get(self.last), "__file__", None) or "", roots)
+        return "" if is_users or any(map(is_installed, roots)) else self.last
 
     @property
     def is_current(self) -> bool:

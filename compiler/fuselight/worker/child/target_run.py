@@ -170,6 +170,7 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
     with _fake_tensors(state, state.job.fake), _guarded_writes(state):
         name, removed = importing.prepare_path(path, request.roots, state.job.started_with)
         state.originals.forget(removed)
+        state.sources.before_user_code = state.originals.accept_modules
         set_seeds()
         if is_main:
             _run_main(state)

@@ -172,16 +172,17 @@ def record_call(
     make: Callable[[], Any],
     *,
     roots: tuple[str, ...] = (),
+    since: str = "",
     compiled: bool = False,
 ) -> tuple[CallRecord, Exception | None]:
     """Make one call and record its effects. `names`: the globals of the user's file. `roots`: folders of such files.
 
-    `compiled`: it is compiled, so that nothing that it guards on may be replaced. Returns the record, and the exception
-    that the call raised.
+    `since`: as in `ReachableState`. `compiled`: it is compiled, so that nothing that it guards on may be replaced.
+    Returns the record, and the exception that the call raised.
     """
     collector = results.ResultCollector(prepared, elements=_ELEMENTS, all_elements=_ALL_ELEMENTS)
     before = dict(_numbers(prepared, names))
-    attributes, reachable = ChangedAttributes(prepared), ReachableState(prepared, names, roots)
+    attributes, reachable = ChangedAttributes(prepared), ReachableState(prepared, names, roots, since=since)
     hooks = HookCounts(prepared) if not compiled else None
     error: Exception | None = None
     for stream in streams:

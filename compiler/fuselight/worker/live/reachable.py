@@ -120,11 +120,16 @@ class _StateWalk:
 class ReachableState:
     """What the plain objects held before a call."""
 
-    def __init__(self, prepared: Prepared, names: Mapping[str, Any], roots: tuple[str, ...]) -> None:
-        """`names`: the globals of the user's file. `roots`: the folders of the user's files."""
+    def __init__(
+        self, prepared: Prepared, names: Mapping[str, Any], roots: tuple[str, ...], *, since: str = ""
+    ) -> None:
+        """`names`: the globals of the user's file. `roots`: the folders of the user's files.
+
+        `since`: name of a module; none that was loaded before it is the user's. Empty: any may be.
+        """
         self._prepared, self._names, self._roots = prepared, names, roots
         self._modules = [
-            module for module in _user_modules(roots, len(sys.modules)) if vars(module[1]) is not names
+            module for module in _user_modules(roots, since, len(sys.modules)) if vars(module[1]) is not names
         ]
         self._before = self._read({})
 
@@ -164,12 +169,18 @@ class ReachableState:
 
 
 @functools.lru_cache(maxsize=1)
-def _user_modules(roots: tuple[str, ...], _loaded: int) -> tuple[tuple[str, types.ModuleType], ...]:
+def _user_modules(
+    roots: tuple[str, ...], since: str, _loaded: int
+) -> tuple[tuple[str, types.ModuleType], ...]:
     """The loaded modules that are the user's files; `_loaded`: how many modules there are."""
+    # From the end: to look at what a host has loaded is to copy it in a fork.
+    new = list(itertools.takewhile(lambda name: name != since, reversed(sys.modules)))
     return tuple(
         (name, module)
-        for name, module in list(sys.modules.items())
-        if isinstance(path := getattr(module, "__file__", None), str) and is_user_file(path, roots)
+        for name in reversed(new)
+        if (module := sys.modules.get(name)) is not None
+        and isinstance(path := getattr(module, "__file__", None), str)
+        and is_user_file(path, roots)
     )
 
 

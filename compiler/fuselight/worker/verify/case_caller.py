@@ -110,7 +110,13 @@ class CaseCaller:
                     return _outputs(prepared, function, case)
 
                 record, _ = record_call(
-                    prepared, self.names, self.streams, make, roots=roots, compiled=compiled
+                    prepared,
+                    self.names,
+                    self.streams,
+                    make,
+                    roots=roots,
+                    since=self.state.loaded.last_before(roots),
+                    compiled=compiled,
                 )
                 return record
 

@@ -354,7 +354,13 @@ class _Calls:
             make = _caller(prepared, function)
             roots = tuple(state.job.request.roots)
             record, error = record_call(
-                prepared, self.names, self.streams, make, roots=roots, compiled=compiled
+                prepared,
+                self.names,
+                self.streams,
+                make,
+                roots=roots,
+                since=state.loaded.last_before(roots),
+                compiled=compiled,
             )
         if is_recorded and error is not None and not state.stopped:
             state.failures.append(child.failure_of(state, error))

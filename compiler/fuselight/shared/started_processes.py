@@ -1,7 +1,7 @@
 """What `fuselight run` gives the processes that a program starts, and what is recorded of their end.
 
 Invariant: a variable that the user has set is kept: logs then go to the user's folder, and nothing is added to it but
-torch's own files.
+torch's own files, and dumps of its flight recorder.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ ENDS = "ends.json"
 _PATH = "PYTHONPATH"
 _LOGS = "dedicated_log_torch_trace_*"
 _WRITER = re.compile(rb"[A-Z]\d{4} [\d:.]+ (\d+) ")
+WAIT_DUMP = "flight_recorder_rank_"
+"""Start of the name of what a rank records while it waits, in the folder for logs, before its number."""
 _RECORDER_DUMP = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _RECORDER_SIZE = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 _RECORDER_ON_TIMEOUT = "TORCH_NCCL_DUMP_ON_TIMEOUT"

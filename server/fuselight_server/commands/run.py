@@ -53,8 +53,9 @@ async def open_run(
     folder = logs[0].parent
     # A folder that has nothing else gives the job its name.
     has_others = set(map(str, logs)) != logs_in(str(folder))
-    place = DumpPlace(dumps, started) if dumps else None
-    request = OpenRequest(logs if has_others else (folder,), source, ran_here=started, dumps=place)
+    request = OpenRequest(
+        logs if has_others else (folder,), source, ran_here=started, dumps=DumpPlace(dumps, started)
+    )
     return await open_jobs(request, show, token)
 
 

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.torch
 RANKS = """\
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -34,6 +35,9 @@ if dist.get_rank() == 1:
 dist.barrier()
 print(os.environ["HF_TOKEN"], flush=True)
 if dist.get_rank() == 1:
+    ends = time.monotonic() + 60
+    while time.monotonic() < ends and not os.path.exists(os.environ["WAITS"]):
+        time.sleep(0.2)
     sys.exit(6)
 dist.barrier()
 """
@@ -79,12 +83,16 @@ def test_ranks_of_a_launcher_have_one_report_which_names_the_rank_that_failed(tm
     (tmp_path / "ranks.py").write_text(RANKS)
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "ranks.py")
     logs = tmp_path / "logs"
-    done = run(tmp_path, *launcher, TORCH_TRACE=str(logs), HF_TOKEN="secret-word")  # noqa: S106 - made up
+    variables = {"HF_TOKEN": "secret-word", "WAITS": str(logs / "flight_recorder_rank_0")}
+    done = run(tmp_path, *launcher, TORCH_TRACE=str(logs), **variables)
     assert done.returncode == 1, done.stderr
     assert done.stdout.count("secret-word") == 2, "the variables of the program are its own"
     assert "ChildFailedError" in done.stderr
     report = done.stderr[done.stderr.index("Job logs, started") :]
-    assert "ranks.py:9:" in report
+    assert "ranks.py:10:" in report
+    waits = report[report.index("warning[FL916]: rank 0 waits in `barrier` (number ") :]
+    last = len(RANKS.splitlines())
+    assert f", which rank 1 has not started; rank 1 has ended\n  --> ranks.py:{last}:1\n" in waits
     assert "x.size(1) was 5, now 7" in report
     assert "rank 1 of 2" in report or "(the other did not)" in report
     assert report.splitlines()[-1] == "rank 1 ended with exit code 6."
@@ -94,10 +102,10 @@ def test_ranks_of_a_launcher_have_one_report_which_names_the_rank_that_failed(tm
     for process in job.processes:
         assert process.imports is not None
         line = process.imports.lines[0]
-        assert (Path(line.location.path).name, line.location.line) == ("ranks.py", 4)
+        assert (Path(line.location.path).name, line.location.line) == ("ranks.py", 5)
         assert line.modules == ("torch",)
         assert not process.imports.is_forked
-    assert "  ranks.py:4 imports torch: " in report
+    assert "  ranks.py:5 imports torch: " in report
     assert not any(b"secret-word" in Path(path).read_bytes() for path in logs_in(str(logs)))
 
 

@@ -58,7 +58,7 @@ class ModeLog:
 
     def read(self) -> tuple[Mode, ...]:
         """The modes of this moment that are not at their default."""
-        found = [
+        changed = [
             Mode(name, value, modes.DEFAULTS[name], self._set.get((name, value), ()))
             for name, value in modes.modes().items()
             if value != modes.DEFAULTS[name]
@@ -66,8 +66,8 @@ class ModeLog:
         for setting, before in self._settings.items():
             name, value = setting.full_name, setting.value
             if value != before:
-                found.append(Mode(name, value, before, self._set.get((name, value), ())))
-        return tuple(found)
+                changed.append(Mode(name, value, before, self._set.get((name, value), ())))
+        return tuple(changed)
 
     def of_modules(self, called: Iterable[torch.nn.Module]) -> tuple[Mode, ...]:
         """Whether modules that look at it are in eval mode."""

@@ -153,7 +153,12 @@ class _JobContext:
         hints = (
             "Find out why the other ranks do not reach it: they have failed, still compile, or take another branch",
         )
-        message = compose(sentence(wait.message), "From the dump of torch's flight recorder.", hints=hints)
+        source = (
+            "the Python stacks of the ranks"
+            if wait.sequence is None
+            else "the dump of torch's flight recorder"
+        )
+        message = compose(sentence(wait.message), f"From {source}.", hints=hints)
         yield self._finding(
             "FL916",
             severity("FL916"),
@@ -162,6 +167,7 @@ class _JobContext:
             wait.location,
             target=wait.location.function or "",
             subject=f"{wait.group}:{wait.collective}:{wait.sequence}",
+            related=tuple(Related(self._span(place), words) for place, words in wait.related),
         )
 
     def _finding(

@@ -1,5 +1,7 @@
 """Dumps of torch's flight recorder next to the logs: in which collective each rank waits.
 
+Those that `fuselight run` has a rank write also have where its main thread is, and how the rank ended.
+
 Invariant: a dump is a file of others: its size is bounded, a pickle is read by `plain_pickle` alone, and what does not
 have the form of a dump is ignored. Of ranks without a dump nothing is said but that.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import collections
 import itertools
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +49,15 @@ class RecordedCollective:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """The function of torch.distributed in which a rank has been for a while: gloo records no send and no receive."""
+
+    name: str
+    peer: int | None
+    """The other rank of a send or receive."""
+
+
+@dataclass(frozen=True, slots=True)
 class FlightDump:
     """The flight recorder of a rank."""
 
@@ -54,6 +66,26 @@ class FlightDump:
     """In the order of their start; the recorder keeps the last ones."""
     members: Mapping[str, frozenset[int]]
     """The ranks of each process group, where the dump has them."""
+    position: Location | None = None
+    """The user's line of the main thread; None if the dump has no stack of it."""
+    call: WaitingCall | None = None
+    ended: str = ""
+    """`ended`, or the exception that ended the rank; empty while it runs."""
+
+    @property
+    def open(self) -> RecordedCollective | None:
+        """The first collective that has started and not ended."""
+        return next((item for item in self.collectives if not item.is_done), None)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the rank waits."""
+        return self.open is not None or self.call is not None
+
+    def started(self, group: str, sequence: int) -> str:
+        """What it started as a collective of a group; empty if it did not, or the recorder no longer has it."""
+        names = (item.name for item in self.collectives if (item.group, item.sequence) == (group, sequence))
+        return next(names, "")
 
     def last(self, group: str) -> int:
         """The number of the last collective that the rank has started in a group; 0 without one."""
@@ -62,15 +94,17 @@ class FlightDump:
 
 @dataclass(frozen=True)
 class DumpPlace:
-    """Where the user has torch write its dumps, maybe among those of other jobs."""
+    """Where the user has torch write its dumps, maybe among those of other jobs, as may be the folder of the logs."""
 
     start: str
-    """The start of their paths, to which torch appends the rank."""
+    """The start of their paths, to which torch appends the rank; empty if the user named none."""
     since: float
     """Seconds since the epoch: older files are of other jobs."""
 
     def files(self) -> Iterator[tuple[str, int]]:
         """Yield the path and the rank of each."""
+        if not self.start:
+            return
         start = Path(self.start).absolute()
         try:
             for path in sorted(start.parent.iterdir()):
@@ -86,18 +120,23 @@ def read_dumps(folders: Iterable[str], place: DumpPlace | None = None) -> list[F
     """The dumps in some folders and at a place of the user, by rank; one for each rank, the newest by name."""
     dumps: dict[int, FlightDump] = {}
     elsewhere = place.files() if place is not None else ()
-    for path, rank in itertools.chain(_candidates(folders), itertools.islice(elsewhere, MOST_DUMPS)):
+    since = place.since if place is not None else None
+    for path, rank in itertools.chain(_candidates(folders, since), itertools.islice(elsewhere, MOST_DUMPS)):
         dump = _read(path, rank)
         if dump is not None:
             dumps[rank] = dump
     return [dumps[rank] for rank in sorted(dumps)]
 
 
-def _candidates(folders: Iterable[str]) -> Iterator[tuple[str, int]]:
+def _candidates(folders: Iterable[str], since: float | None) -> Iterator[tuple[str, int]]:
+    """The files whose names are those of dumps; `since`: only newer ones, in seconds since the epoch."""
     count = 0
     for folder in dict.fromkeys(folders):
         try:
-            names = sorted(entry.name for entry in Path(folder).iterdir())
+            entries = [
+                entry for entry in os.scandir(folder) if since is None or entry.stat().st_mtime >= since
+            ]
+            names = sorted(entry.name for entry in entries)
         except OSError:
             continue
         for name in names:
@@ -128,7 +167,15 @@ def _dump(body: Any, rank: int) -> FlightDump | None:
     if not isinstance(body, dict) or not isinstance(body.get("entries"), list) or "version" not in body:
         return None
     entries = [_collective(entry) for entry in body["entries"] if not entry.get("is_p2p")]
-    return FlightDump(rank, tuple(entries), _members(body, entries))
+    call = body.get("call")
+    return FlightDump(
+        rank,
+        tuple(entries),
+        _members(body, entries),
+        _location(body.get("stack") or ()),
+        None if call is None else WaitingCall(str(call["name"]), call["peer"] and int(call["peer"])),
+        str(body.get("ended", "")),
+    )
 
 
 def _collective(entry: Mapping[str, Any]) -> RecordedCollective:
@@ -168,29 +215,109 @@ def _members(body: Mapping[str, Any], entries: Sequence[RecordedCollective]) -> 
 
 
 def waits_of(dumps: Sequence[FlightDump]) -> tuple[CollectiveWait, ...]:
-    """The collective that each rank has started and not finished, one entry for ranks in the same one."""
+    """The collective that each rank has started and not finished, one entry for ranks in the same one.
+
+    Those that wait for a rank that does not wait itself come first: the others can follow from them.
+    """
     waiting: dict[tuple[str, int, str, Location | None], list[int]] = collections.defaultdict(list)
+    calling: dict[tuple[WaitingCall, Location | None], list[int]] = collections.defaultdict(list)
     for dump in dumps:
-        item = next((entry for entry in dump.collectives if not entry.is_done), None)
+        item = dump.open
         if item is not None:
             waiting[item.group, item.sequence, item.name, item.location].append(dump.rank)
-    return tuple(_wait(key, ranks, dumps) for key, ranks in waiting.items())
+        elif dump.call is not None:
+            calling[dump.call, dump.position].append(dump.rank)
+    waits = [
+        *(_wait(key, ranks, dumps) for key, ranks in waiting.items()),
+        *(_wait_in_call(call, place, ranks, dumps) for (call, place), ranks in calling.items()),
+    ]
+    return tuple(wait for _, wait in sorted(waits, key=lambda pair: pair[0]))
 
 
 def _wait(
     key: tuple[str, int, str, Location | None], ranks: list[int], dumps: Sequence[FlightDump]
-) -> CollectiveWait:
+) -> tuple[bool, CollectiveWait]:
+    """The wait, and whether all ranks that it waits for wait as well."""
     group, sequence, name, location = key
     members = frozenset(rank for dump in dumps for rank in dump.members.get(group, ()))
     known = {dump.rank for dump in dumps}
-    behind = [
-        dump.rank for dump in dumps if (dump.rank in members or not members) and dump.last(group) < sequence
-    ]
-    verb = "wait" if len(ranks) > 1 else "waits"
-    message = f"{ranks_in_words(ranks)} {verb} in `{name}` (number {sequence} of group `{group}`)"
+    others = [dump for dump in dumps if dump.rank not in ranks and (dump.rank in members or not members)]
+    behind = [dump for dump in others if dump.last(group) < sequence]
+    message = f"{_wait_words(ranks)} in `{name}` (number {sequence} of group `{group}`)"
+    instead: dict[str, list[int]] = collections.defaultdict(list)
+    for dump in others:
+        if dump.started(group, sequence) not in {"", name}:
+            instead[dump.started(group, sequence)].append(dump.rank)
+    for other, odd in instead.items():
+        message += f", for which {ranks_in_words(odd)} {_verb(odd, 'call')} `{other}`"
     if behind:
-        message += f", which {ranks_in_words(behind)} {'have' if len(behind) > 1 else 'has'} not started"
-    missing = members - known
+        numbers = [dump.rank for dump in behind]
+        message += f", which {ranks_in_words(numbers)} {_verb(numbers, 'have')} not started"
+        message += "".join(_end_words(behind))
+    missing = sorted(members - known)
     if missing:
-        message += f"; {ranks_in_words(missing)} {'have' if len(missing) > 1 else 'has'} no dump"
-    return CollectiveWait(tuple(ranks), name, sequence, group, location, message)
+        message += f"; {ranks_in_words(missing)} {_verb(missing, 'have')} no dump"
+    concerned = [dump for dump in others if dump in behind or dump.started(group, sequence) not in {"", name}]
+    wait = CollectiveWait(
+        tuple(ranks), name, sequence, group, location, message, tuple(_positions(concerned))
+    )
+    return all(dump.waits for dump in concerned), wait
+
+
+def _wait_in_call(
+    call: WaitingCall, place: Location | None, ranks: list[int], dumps: Sequence[FlightDump]
+) -> tuple[bool, CollectiveWait]:
+    """The same of a call that the recorder does not have: the other rank is known of a send and of a receive alone."""
+    message = f"{_wait_words(ranks)} in `{call.name}`"
+    others = [dump for dump in dumps if dump.rank == call.peer]
+    if call.peer is not None:
+        message += f" {'to' if 'send' in call.name else 'from'} rank {call.peer}"
+        message += "".join(_end_words(others))
+    wait = CollectiveWait(tuple(ranks), call.name, None, "", place, message, tuple(_positions(others)))
+    return all(dump.waits for dump in others), wait
+
+
+def _wait_words(ranks: Sequence[int]) -> str:
+    return f"{ranks_in_words(ranks)} {_verb(ranks, 'wait')}"
+
+
+def _verb(ranks: Sequence[int], verb: str) -> str:
+    return verb if len(ranks) > 1 else {"have": "has"}.get(verb, f"{verb}s")
+
+
+def _end_words(dumps: Sequence[FlightDump]) -> Iterator[str]:
+    """`; rank 1 has ended` of those that have."""
+    ends: dict[str, list[int]] = collections.defaultdict(list)
+    for dump in dumps:
+        if dump.ended:
+            ends[dump.ended].append(dump.rank)
+    for end, ranks in ends.items():
+        how = "" if end == _ENDED else f" by {end}"
+        yield f"; {ranks_in_words(ranks)} {_verb(ranks, 'have')} ended{how}"
+
+
+_ENDED = "ended"
+
+
+def _positions(dumps: Sequence[FlightDump]) -> Iterator[tuple[Location, str]]:
+    """Where other ranks are."""
+    places: dict[tuple[Location, str], list[int]] = collections.defaultdict(list)
+    for dump in dumps:
+        item = dump.open
+        place = dump.position if item is None or item.location is None else item.location
+        if place is not None:
+            name = (
+                dump.call.name
+                if item is None and dump.call is not None
+                else ""
+                if item is None
+                else item.name
+            )
+            places[place, name].append(dump.rank)
+    for (place, name), ranks in places.items():
+        where = (
+            f"{_verb(ranks, 'wait')} in `{name}` here"
+            if name
+            else f"{'are' if len(ranks) > 1 else 'is'} here"
+        )
+        yield place, f"{ranks_in_words(ranks)} {where}"

@@ -183,13 +183,15 @@ class CollectiveWait:
     collective: str
     """`all_reduce`."""
     sequence: int | None
-    """Number of the collective in its process group."""
+    """Number of the collective in its process group; None of a call that the recorder does not have."""
     group: str
     """Name of the process group."""
     location: Location | None
     """The user's line; None if the dump has no stack."""
     message: str
     """`ranks 0 and 2-3 wait in all_reduce (number 57 of group 0), which rank 1 has not started`."""
+    related: tuple[tuple[Location, str], ...] = ()
+    """Where the ranks are that have not started it, if their dumps have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,9 +96,64 @@ def test_ranks_that_wait_in_other_collectives_and_a_rank_without_a_dump(tmp_path
         body = dump([entry(1, name, state="scheduled")])
         (tmp_path / f"comm_lib_trace_rank_{rank}").write_bytes(pickle.dumps(body, 2))
     assert messages(tmp_path) == [
-        "rank 0 waits in `all_reduce` (number 1 of group `0 default_pg`); rank 2 has no dump",
-        "rank 1 waits in `broadcast` (number 1 of group `0 default_pg`); rank 2 has no dump",
+        f"rank {rank} waits in `{name}` (number 1 of group `0 default_pg`), for which rank {other} calls `{instead}`; "
+        "rank 2 has no dump"
+        for rank, name, other, instead in (
+            (0, "all_reduce", 1, "broadcast"),
+            (1, "broadcast", 0, "all_reduce"),
+        )
     ]
+
+
+def recorded(
+    body: dict[str, Any], line: int, call: str = "", peer: int | None = None, ended: str = ""
+) -> str:
+    """The dump that `fuselight run` has a rank write: with the stack of its main thread."""
+    frames = [{"filename": "/job/train.py", "line": line, "name": "main"}]
+    if call:
+        frames.insert(0, {"filename": "/py/torch/distributed/distributed_c10d.py", "line": 9, "name": call})
+    named = {"call": {"name": call, "peer": peer}} if call else {}
+    return json.dumps({**body, "stack": frames, **named, **({"ended": ended} if ended else {})})
+
+
+def test_where_the_ranks_are_that_have_not_started_it(tmp_path: Path) -> None:
+    waiting = dump([entry(1), entry(2, "barrier", state="scheduled", line=9)])
+    (tmp_path / "flight_recorder_rank_0").write_text(recorded(waiting, 9, "barrier"))
+    (tmp_path / "flight_recorder_rank_1").write_text(recorded(dump([entry(1)]), 31))
+    (tmp_path / "flight_recorder_rank_2").write_text(recorded(dump([entry(1)]), 40, ended="ValueError"))
+    (wait,) = waits_of(read_dumps([str(tmp_path)]))
+    assert wait.message == (
+        "rank 0 waits in `barrier` (number 2 of group `0 default_pg`), which ranks 1 and 2 have not started; "
+        "rank 2 has ended by ValueError"
+    )
+    assert [(place.line, words) for place, words in wait.related] == [
+        (31, "rank 1 is here"),
+        (40, "rank 2 is here"),
+    ]
+
+
+def test_a_receive_is_known_by_the_stack_and_comes_after_what_it_follows_from(tmp_path: Path) -> None:
+    """gloo records no receive. Rank 0 waits for rank 1, which waits for rank 2, which does not wait."""
+    inside = dump([entry(1), entry(2, state="scheduled", line=20)])
+    (tmp_path / "flight_recorder_rank_0").write_text(recorded(dump([entry(1)]), 12, "recv", peer=1))
+    (tmp_path / "flight_recorder_rank_1").write_text(recorded(inside, 20, "all_reduce"))
+    (tmp_path / "flight_recorder_rank_2").write_text(recorded(dump([entry(1)]), 30))
+    first, second = waits_of(read_dumps([str(tmp_path)]))
+    assert first.ranks == (1,)
+    assert second.message == "rank 0 waits in `recv` from rank 1"
+    assert second.location is not None
+    assert second.location.line == 12
+    assert [(place.line, words) for place, words in second.related] == [
+        (20, "rank 1 waits in `all_reduce` here")
+    ]
+    assert second.sequence is None
+
+
+def test_dumps_of_an_earlier_run_in_the_same_folder_are_not_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / "flight_recorder_rank_0").write_text(json.dumps(dump([entry(1, state="scheduled")])))
+    changed = (tmp_path / "flight_recorder_rank_0").stat().st_mtime
+    assert len(read_dumps([str(tmp_path)], DumpPlace("", changed - 1))) == 1
+    assert read_dumps([str(tmp_path)], DumpPlace("", changed + 1)) == []
 
 
 def test_other_files_are_no_dumps(tmp_path: Path) -> None:

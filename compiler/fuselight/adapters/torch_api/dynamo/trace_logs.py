@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fuselight.adapters.torch_api import structured_log
+from fuselight.adapters.torch_api.distributed.wait_watch import watch_waits
 from fuselight.shared import import_times
 from fuselight.shared.environment_record import RECORD, allowed_variables
 
@@ -78,6 +79,7 @@ class _ProcessRecords(logging.Filter):
         if self._process != process:
             self._process = process
             _write_artifact(RECORD, allowed_variables(os.environ))
+        watch_waits()
         if self._timed != process and _is_of_compile(record):
             self._timed = process
             times = import_times.active()

@@ -1,8 +1,9 @@
 """`fuselight run [--python PATH] [-m] SCRIPT [ARGS]`: the program as it is, and what torch.compile did to it.
 
 Invariant: to the program nothing is different but a few variables for the processes that it starts, and a thread of
-those that are ranks: its arguments, stdin, stdout, stderr, signals and exit code are as under `python SCRIPT ARGS`. The findings are printed on stderr after
-it ends; those of its own process are kept in `.fuselight/`. Of ranks under one launcher, one prints for all.
+those that are ranks: its arguments, stdin, stdout, stderr, signals and exit code are as under `python SCRIPT ARGS`. The
+findings are printed on stderr after it ends; those of its own process are kept in `.fuselight/`. Of ranks under one
+launcher, one prints for all.
 """
 
 from __future__ import annotations

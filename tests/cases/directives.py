@@ -13,8 +13,8 @@ def unclosed(x):
 
 
 # fuselight: unknown_dtype(g32[4])
-# error: [FL501] "g32"
-#                          ^^^
+# error: [FL501] "`g32[4]` is not a tensor: write `f32[4]`"
+#                          ^^^^^^
 def unknown_dtype(x):
     return x + 1
 

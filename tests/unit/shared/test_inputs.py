@@ -21,6 +21,7 @@ from fuselight.shared.inputs import (
     parse_directive,
     split_options,
 )
+from fuselight.shared.inputs.corrections import tensor_lookalikes
 from fuselight.shared.inputs.describe import device_option
 
 
@@ -83,12 +84,18 @@ def test_stars_spread() -> None:
         ("f(f32[3] % 5)", "f32[3] % 5", "bounds integers"),
         ("f(f32[-1])", "-1", "whole number"),
         ("f(f32[1.5])", "1.5", "whole number"),
-        ("f(f32[1:2])", "1:2", "not slices"),
+        ("f(f32[1:])", "1:", "not slices"),
         ("f('é', Q)", "Q", "no name `Q`"),
         ("f(f32)", "f32", "needs a shape"),
         ("f(f32[n])", "n", "not 'three'"),
         ("f(**n)", "n", "takes a dict"),
         ("f(1 < 2)", "1 < 2", "a comparison"),
+        ("f(f32[2] > 0)", "f32[2] > 0", "`i64[8] % 32` are integers below 32"),
+        ("step", "step", "as `step(f32[4, 8])`"),
+        ("Net", "Net", "as `Net()(f32[4, 8])`"),
+        ("(f32[2,3], None)", "(f32[2,3], None)", "as `step(f32[2, 3], None)`"),
+        ("f(f32[2]), f(f32[3])", "f(f32[2]), f(f32[3])", "a `# fuselight:` line for each"),
+        ("f(f32[0..3])", "0..3", "invalid syntax"),
         ("f(x := 1)", "x := 1", "an assignment"),
         ("f(f'{1}')", "f'{1}'", "an f-string"),
     ],
@@ -97,6 +104,101 @@ def test_errors_are_on_their_columns(text: str, part: str, word: str) -> None:
     message, covered = error(text, n="three")
     assert word in message
     assert covered == part
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "spelled"),
+    [
+        # Integers below a number
+        ("f(i64[8]<32)", "i64[8]<32", "i64[8] % 32"),
+        ("f(i64[8] <= 31)", "i64[8] <= 31", "i64[8] % 32"),
+        ("f(i64[8] <= n)", "i64[8] <= n", "i64[8] % (n + 1)"),
+        ("f(i64[8]:32)", "i64[8]:32", "i64[8] % 32"),
+        ("f(i64[8] in range(32))", "i64[8] in range(32)", "i64[8] % 32"),
+        ("f(i64[8] 32, 1)", "i64[8] 32", "i64[8] % 32"),
+        ("f(i64[8]{32})", "i64[8]{32}", "i64[8] % 32"),
+        ("f(i64[8] mod n)", "i64[8] mod n", "i64[8] % n"),
+        # Shapes
+        ("f(f32[2 3])", "f32[2 3]", "f32[2, 3]"),
+        ("f('é', f32[2x3])", "f32[2x3]", "f32[2, 3]"),
+        ("f(f32[2;3])", "f32[2;3]", "f32[2, 3]"),
+        ("f(f32[2:3])", "f32[2:3]", "f32[2, 3]"),
+        ("f(f32[[2, 3]])", "f32[[2, 3]]", "f32[2, 3]"),
+        ("f(f32<2,3>)", "f32<2,3>", "f32[2, 3]"),
+        ("f(f32{2,3})", "f32{2,3}", "f32[2, 3]"),
+        ("f(f32[batch=2, n])", "f32[batch=2, n]", "f32[2, n]"),
+        # Dtypes
+        ("f(float32[2, 3])", "float32[2, 3]", "f32[2, 3]"),
+        ("f(torch.float32[2, 3])", "torch.float32[2, 3]", "f32[2, 3]"),
+        ("f(float[2])", "float[2]", "f32[2]"),
+        ("f(long[n])", "long[n]", "i64[n]"),
+        ("f(F32[2])", "F32[2]", "f32[2]"),
+        ("f(f31[2])", "f31[2]", "f32[2]"),
+        ("f(g32[2])", "g32[2]", "f32[2]"),
+        ("f(Tensor(2, 3))", "Tensor(2, 3)", "f32[2, 3]"),
+        ("f(tensor([2, 3]))", "tensor([2, 3])", "f32[2, 3]"),
+        ("f(f32(2, 3))", "f32(2, 3)", "f32[2, 3]"),
+        # Brackets and commas
+        ("f(f32[2,3]", "(", "f(f32[2,3])"),
+        ("f(f32[2,3)", ")", "])"),
+        ("f(i64[2,3) % 4", ")", "]"),
+        ("f(f32[2]; f32[3])", ";", ","),
+        # Arguments and options
+        ("f(x: f32[2])", "x: f32[2]", "x=f32[2]"),
+        ("f(1, x f32[2])", "x f32[2]", "x=f32[2]"),
+        ("f(f32[2] = x)", "f32[2] = x", "x=f32[2]"),
+        ("f(f32[2] requires_grad)", "f32[2] requires_grad", "f32[2], no_grad=False"),
+        ("f(f32[2]@cpu)", "f32[2]@cpu", 'device="cpu"'),
+        ("f(f32[2]) cuda", None, 'f(f32[2], device="cuda")'),
+        ("f(f32[2]) train=True", None, "f(f32[2], train=True)"),
+        ("f(cpu)", "cpu", '"cpu"'),
+        ("f({mask: f32[2]})", "mask", '"mask"'),
+        ("f(true)", "true", "True"),
+        ("f(f32[2], training)", "training", "training=True"),
+        # The call
+        ("f f32[2,3]", None, "f(f32[2,3])"),
+        ("f: f32[2,3]", None, "f(f32[2,3])"),
+        ("Net() f32[2,3]", None, "Net()(f32[2,3])"),
+        ("f[f32[2,3]]", None, "f(f32[2,3])"),
+        ("y = f(f32[2,3])", None, "f(f32[2,3])"),
+        # Two faults
+        ("f(f32[2x3], i64[8] < 32)", "f32[2x3]", "f32[2, 3]"),
+        ("f(f32[2 3]", "f32[2 3]", "f32[2, 3]"),
+    ],
+)
+def test_a_wrong_part_has_the_nearest_right_spelling(text: str, part: str | None, spelled: str) -> None:
+    message, covered = error(text, n=3, f=None, Net=None)
+    assert f"`{spelled}`" in message
+    assert covered == (text if part is None else part)
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "message"),
+    [
+        ("f(f32[2]))", ")", "`)` closes nothing: leave it out"),
+        ("f(f32[2] f32[3])", " ", "a comma is missing between `f32[2]` and `f32[3]`"),
+        ("f(f32[2] train=True)", " ", "a comma is missing between `f32[2]` and `train=True`"),
+        ("f(f32[BATCH])", "BATCH", "the file has no name `BATCH`: write a number, or define `BATCH`"),
+        ("f(widht)", "widht", "the file has no name `widht`: did you mean `width`?"),
+        ("f(unknown)", "unknown", "the file has no name `unknown`"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, part: str, message: str) -> None:
+    assert error(text, width=3) == (message, part)
+
+
+@pytest.mark.parametrize(
+    ("text", "lookalikes"),
+    [
+        ("f([2, 3])", [("[2, 3]", "f32[2, 3]")]),
+        ("f(x=(2, 3), y=[f32[2]])", [("(2, 3)", "f32[2, 3]")]),
+        ("f('i64[2x3]')", [("'i64[2x3]'", "i64[2, 3]")]),
+        ("f('[8]', 'text', [], 3)", [("'[8]'", "f32[8]")]),
+        ("f(", []),
+    ],
+)
+def test_what_may_be_meant_as_a_tensor(text: str, lookalikes: list[tuple[str, str]]) -> None:
+    assert list(tensor_lookalikes(text)) == lookalikes
 
 
 def test_a_user_exception_is_separate() -> None:

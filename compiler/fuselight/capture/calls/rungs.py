@@ -20,6 +20,7 @@ from fuselight.capture.calls.calls import PlannedCall, Prepared, parameters_of
 from fuselight.capture.calls.devices import redirect_devices
 from fuselight.capture.calls.example_values import EXAMPLE_TENSOR, example_arguments
 from fuselight.capture.calls.tensors import make_tensor
+from fuselight.capture.calls.unfit_directives import check_arguments, uncallable_words, uncalled_words
 from fuselight.shared.inputs import (
     DTYPES,
     Directive,
@@ -139,17 +140,12 @@ class Ladder:
                 objects[directive.callee_key] = evaluator.value(directive.callee)
             function = objects[directive.callee_key]
             if not callable(function):
-                words = f"{type(function).__name__} objects cannot be called"
-                raise directive.error(words, directive.callee)
+                raise directive.error(uncallable_words(directive, function), directive.callee)
             if inspect.isclass(function):
-                words = (
-                    f"this makes a {function.__name__} but does not call it: add the call's arguments in"
-                    " another pair of parentheses"
-                )
-                raise directive.error(words, directive.call)
+                raise directive.error(uncalled_words(directive, function), directive.call)
             options, keywords = split_options(directive, parameters_of(function))
             args, kwargs = evaluator.arguments(directive.call.args, keywords)
-            _check_arguments(directive, function, args, kwargs)
+            check_arguments(directive, function, args, kwargs)
         except DirectiveError as error:
             raise self._fault(error, line) from None
         if options.device and isinstance(function, torch.nn.Module):
@@ -253,21 +249,6 @@ def _asks_for_fake(directive: Directive) -> bool:
         return split_options(directive)[0].fake
     except DirectiveError:
         return False  # building the call reports it, with its parameters known
-
-
-def _check_arguments(directive: Directive, function: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Find arguments that do not fit the callee before the call: the directive is then what is wrong."""
-    called = function.forward if isinstance(function, torch.nn.Module) else function
-    try:
-        signature = inspect.signature(called)
-    except (TypeError, ValueError):
-        return  # no signature: the call itself tells
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        start, end = directive.span(directive.call)
-        callee_end = directive.span(directive.callee)[1]
-        raise DirectiveError(f"these arguments do not fit: {error}", max(start, callee_end), end) from None
 
 
 def _arguments(answer: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

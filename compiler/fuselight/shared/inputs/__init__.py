@@ -6,9 +6,9 @@ Invariant: whatever the text is, the outcome is a value or a `DirectiveError` wi
 
 from fuselight.shared.inputs.describe import describe_call as describe_call
 from fuselight.shared.inputs.describe import describe_value as describe_value
+from fuselight.shared.inputs.dtypes import DTYPES as DTYPES
 from fuselight.shared.inputs.evaluate import Evaluator as Evaluator
 from fuselight.shared.inputs.evaluate import UserCallError as UserCallError
-from fuselight.shared.inputs.grammar import DTYPES as DTYPES
 from fuselight.shared.inputs.grammar import OPTIONS as OPTIONS
 from fuselight.shared.inputs.grammar import Directive as Directive
 from fuselight.shared.inputs.grammar import DirectiveError as DirectiveError

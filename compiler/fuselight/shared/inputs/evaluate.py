@@ -10,11 +10,14 @@ import ast
 import builtins
 import functools
 import operator
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeGuard, cast
 
-from fuselight.shared.inputs.grammar import DTYPES, Directive, DirectiveError, TensorSpec, dtype_of
+from fuselight.shared.inputs.corrections import nearest, nearest_dtype
+from fuselight.shared.inputs.dtypes import DTYPES, known_dtype
+from fuselight.shared.inputs.grammar import OPTIONS, Directive, DirectiveError, TensorSpec, dtype_of
 
+_DEVICES = frozenset({"cpu", "cuda", "mps", "xpu", "meta"})
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -77,6 +80,7 @@ class Evaluator:
             return self._tensor(node.left, self._whole(node.right, "a bound", least=1))
         if isinstance(node, ast.Name):
             return self._name(node)
+        self._refuse_other_notations(node)
         if isinstance(node, ast.Call):
             return self.call(self.value(node.func), node)
         if isinstance(node, ast.Tuple):
@@ -104,6 +108,42 @@ class Evaluator:
             left, right = self.value(node.left), self.value(node.right)
             return self._guard(node, lambda: _BINARY[type(node.op)](left, right))
         raise self.directive.error("this cannot stand here", node)
+
+    def _refuse_other_notations(self, node: ast.expr) -> None:
+        """Raise for `float32[2, 3]`, `f32(2, 3)`, `torch.float32[2]` and `f32[2] @ cpu`."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            if self._lacks(node.right) and node.right.id in _DEVICES:
+                option = f'device="{node.right.id}"'
+                words = f"the device of the tensors is an option of the call: write `{option}` as its last argument"
+                raise self.directive.error(words, node)
+        elif isinstance(node, ast.Subscript):
+            sizes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            self._refuse_tensor(node, self._dtype_of_subscript(node.value), sizes)
+        elif isinstance(node, ast.Call) and not node.keywords and self._lacks(node.func):
+            nested = node.args[0] if len(node.args) == 1 else None
+            sizes = nested.elts if isinstance(nested, (ast.Tuple, ast.List)) else node.args
+            self._refuse_tensor(node, known_dtype(node.func.id), sizes)
+
+    def _dtype_of_subscript(self, owner: ast.expr) -> str | None:
+        """The dtype that is meant with `float32`, `torch.float32`, `float` or `f31` before a shape."""
+        if (
+            isinstance(owner, ast.Attribute)
+            and isinstance(owner.value, ast.Name)
+            and owner.value.id == "torch"
+        ):
+            return known_dtype(owner.attr)
+        if isinstance(owner, ast.Name) and owner.id in {"int", "float", "complex"} - self.names.keys():
+            return known_dtype(owner.id)
+        return nearest_dtype(owner.id) if self._lacks(owner) else None
+
+    def _refuse_tensor(self, node: ast.expr, dtype: str | None, sizes: Sequence[ast.expr]) -> None:
+        if dtype is not None:
+            tensor = f"{dtype}[{', '.join(map(ast.unparse, sizes))}]"
+            raise self.directive.error(f"`{ast.unparse(node)}` is not a tensor: write `{tensor}`", node)
+
+    def _lacks(self, node: ast.expr | None) -> TypeGuard[ast.Name]:
+        """Whether `node` is a name that the file does not have."""
+        return isinstance(node, ast.Name) and node.id not in self.names and not hasattr(builtins, node.id)
 
     def call(self, function: Any, node: ast.Call) -> Any:
         """Call `function` with the arguments of `node`."""
@@ -141,6 +181,9 @@ class Evaluator:
             value = self.value(value_node)
             if key_node is None:
                 self._guard(value_node, functools.partial(out.update, value))
+            elif self._lacks(key_node):
+                words = f'{self.missing} `{key_node.id}`: write `"{key_node.id}"` for a text'
+                raise self.directive.error(words, key_node)
             else:
                 key = self.value(key_node)
                 self._guard(key_node, functools.partial(out.__setitem__, key, value))
@@ -154,7 +197,20 @@ class Evaluator:
         if node.id in DTYPES:
             message = f"needs a shape, as {node.id}[4, 8]; {node.id}[] is a tensor without dimensions"
             raise self.directive.error(f"{node.id} {message}", node)
-        raise self.directive.error(f"{self.missing} `{node.id}`", node)
+        raise self.directive.error(f"{self.missing} `{node.id}`{self._instead(node.id)}", node)
+
+    def _instead(self, name: str) -> str:
+        """What to write in place of a name that does not exist, as the end of a message."""
+        if name in _DEVICES:
+            return f': write `"{name}"`'
+        if name in OPTIONS:
+            return f": options have a value, as `{name}=True`" if bool in OPTIONS[name] else ""
+        other = nearest(name, self.names)
+        if other is not None:
+            return (
+                f": write `{other}[4, 8]` for a tensor" if other in DTYPES else f": did you mean `{other}`?"
+            )
+        return f": did you mean `torch.{name}`?" if hasattr(self.names.get("torch"), name) else ""
 
     def _tensor(self, node: ast.expr, bound: int | None) -> Any:
         index = cast("ast.Subscript", node).slice
@@ -164,6 +220,9 @@ class Evaluator:
         return self._guard(node, lambda: self.make_tensor(spec))
 
     def _whole(self, node: ast.expr, what: str, *, least: int) -> int:
+        if self._lacks(node):
+            words = f"{self.missing} `{node.id}`: write a number, or define `{node.id}`"
+            raise self.directive.error(words, node)
         value = self.value(node)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             shown = repr(value)[:40]

@@ -15,38 +15,13 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
+from fuselight.shared.inputs.dtypes import DTYPES
 from fuselight.shared.world_plan import WorldError, world_plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from fuselight.shared.report import WorldPlan
-
-DTYPES: dict[str, str] = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f8e4m3fn": "float8_e4m3fn",
-    "f8e4m3fnuz": "float8_e4m3fnuz",
-    "f8e5m2": "float8_e5m2",
-    "f8e5m2fnuz": "float8_e5m2fnuz",
-    "f8e8m0fnu": "float8_e8m0fnu",
-    "f4e2m1fn_x2": "float4_e2m1fn_x2",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "u64": "uint64",
-    "u32": "uint32",
-    "u16": "uint16",
-    "u8": "uint8",
-    "bool": "bool",
-    "c128": "complex128",
-    "c64": "complex64",
-    "c32": "complex32",
-}
-"""Short name to the name in the torch module."""
 
 MAX_TEXT = 20_000
 """Longest directive, in characters: beyond it CPython's parser may run out of stack."""
@@ -139,6 +114,11 @@ class Directive:
         end = getattr(node, "end_col_offset", None)
         return start, end if end is not None else len(self.text.encode())
 
+    def source(self, node: ast.AST) -> str:
+        """The text of `node`."""
+        start, end = self.span(node)
+        return self.text.encode("utf-8", "surrogatepass")[start:end].decode("utf-8", "surrogatepass")
+
     def error(self, message: str, node: ast.AST) -> DirectiveError:
         """An error at `node`."""
         return DirectiveError(message, *self.span(node))
@@ -189,7 +169,34 @@ _WORDS = {
 
 
 def parse_directive(text: str) -> Directive:
-    """Read `Net(dim=64)(f32[4, 128, 64])`. Raises DirectiveError."""
+    """Read `Net(dim=64)(f32[4, 128, 64])`. Raises DirectiveError, with the nearest right spelling if one is known."""
+    try:
+        return _read(text)
+    except DirectiveError as error:
+        raise _with_spelling(text, error) from None
+
+
+def _with_spelling(text: str, error: DirectiveError) -> DirectiveError:
+    """The error at the part of the text that has another spelling with which it can be read."""
+    from fuselight.shared.inputs.corrections import correction  # noqa: PLC0415 - after an error
+
+    nearest = correction(text, _is_readable)
+    if nearest is None:
+        return error
+    marked = nearest.marked or (nearest.start, nearest.end)
+    start, end = (len(text[:at].encode("utf-8", "surrogatepass")) for at in marked)
+    return DirectiveError(nearest.message, start, end)
+
+
+def _is_readable(text: str) -> bool:
+    try:
+        _read(text)
+    except DirectiveError:
+        return False
+    return True
+
+
+def _read(text: str) -> Directive:
     size = len(text.encode("utf-8", "surrogatepass"))
     if not text.strip():
         raise DirectiveError("expected a call, as Net()(f32[4, 8])", 0, size)
@@ -202,12 +209,24 @@ def parse_directive(text: str) -> Directive:
     source, scalars = _scalar_tensors(text)
     tree = _parse(source, size)
     if not isinstance(tree, ast.Call):
-        raise DirectiveError("expected a call, as Net()(f32[4, 8])", 0, size)
+        raise DirectiveError(_no_call(tree), 0, size)
     directive = Directive(text=text, call=tree, scalars=scalars)
     if directive.is_scalar_tensor(tree):
         raise DirectiveError("expected a call, not a tensor", 0, size)
     _check(directive, tree, 0)
     return directive
+
+
+def _no_call(tree: ast.expr) -> str:
+    """What to write in place of a directive that is no call."""
+    if isinstance(tree, ast.Tuple) and any(isinstance(part, ast.Call) for part in tree.elts):
+        return "a directive is one call: write a `# fuselight:` line for each"
+    if isinstance(tree, ast.Name) and tree.id not in DTYPES:
+        return f"expected a call, as `{tree.id}{'()' if tree.id[:1].isupper() else ''}(f32[4, 8])`"
+    if dtype_of(tree) is not None or isinstance(tree, (ast.Tuple, ast.List)):
+        inputs = ast.unparse(tree).removeprefix("(").removesuffix(")")
+        return f"expected a call: write the name of the function before its inputs, as `step({inputs})`"
+    return "expected a call, as Net()(f32[4, 8])"
 
 
 def _scalar_tensors(text: str) -> tuple[str, frozenset[int]]:
@@ -240,7 +259,7 @@ def _parse(source: str, size: int) -> ast.expr:
     except SyntaxError as error:
         start = _offset(source, error.lineno, error.offset, size)
         end = max(_offset(source, error.end_lineno, error.end_offset, size), start + 1)
-        message = (error.msg or "invalid syntax").rstrip(".")
+        message = (error.msg or "invalid syntax").partition(". ")[0].rstrip(".")  # its guesses are of Python
         reason = message[0].lower() + message[1:]
         raise DirectiveError(reason, min(start, size), min(end, size)) from None
     except (ValueError, RecursionError, MemoryError) as error:
@@ -256,6 +275,12 @@ def _offset(source: str, line: int | None, offset: int | None, size: int) -> int
 def _check(directive: Directive, node: ast.AST, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise directive.error("nested too deeply", node)
+    if isinstance(node, ast.Compare) and dtype_of(node.left) is not None:
+        raise directive.error(
+            f"the values of `{ast.unparse(node.left)}` cannot be chosen by a comparison: "
+            "`i64[8] % 32` are integers below 32, `f32[8] * 0.1` is a smaller tensor",
+            node,
+        )
     if not isinstance(node, _ALLOWED):
         what = _WORDS.get(type(node).__name__, "this")
         raise directive.error(f"{what} cannot stand in a directive: write a literal, a name or a call", node)
@@ -277,6 +302,11 @@ def dtype_of(node: ast.AST) -> str | None:
 def _check_shape(directive: Directive, node: ast.Subscript) -> None:
     sizes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     for size in sizes:
+        if isinstance(size, (ast.List, ast.Tuple)):
+            sizes_alone = ", ".join(map(ast.unparse, size.elts))
+            raise directive.error(
+                f"a shape has sizes, not a list: write `{ast.unparse(node.value)}[{sizes_alone}]`", node
+            )
         if isinstance(size, ast.Slice):
             raise directive.error("a shape has sizes, not slices", size)
         negative = isinstance(size, ast.UnaryOp) and isinstance(size.op, ast.USub)
@@ -310,7 +340,9 @@ def split_options(
         kinds = OPTIONS[name]
         if not isinstance(keyword.value, ast.Constant) or type(keyword.value.value) not in kinds:
             wanted = " or ".join(_KINDS[kind] for kind in kinds)
-            raise directive.error(f"the option {name} takes {wanted}", keyword.value)
+            is_word = kinds == (str,) and isinstance(keyword.value, ast.Name)
+            spelled = f': write `{name}="{ast.unparse(keyword.value)}"`' if is_word else ""
+            raise directive.error(f"the option {name} takes {wanted}{spelled}", keyword.value)
         options = replace(options, **{name: cast("Any", keyword.value.value)})
         if name in {"ranks", "mesh"}:
             _check_world(directive, options, keyword.value)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from fuselight import PACKAGE
 from fuselight.shared.inputs import UserCallError
+from fuselight.shared.inputs.corrections import tensor_lookalikes
 from fuselight.shared.protocol import RunRequest, Target
 from fuselight.shared.report import Call, Culprit, Failure, Location, Note, Stack, is_user_file
 from fuselight.shared.report.failure import LONGEST, first_line, safe_text
@@ -217,6 +218,8 @@ def with_eager(failure: Failure, eager: EagerAttempt, planned: PlannedCall, root
     step = "The call fails without torch.compile, too. Correct this line"
     if place is not None:
         step += f", or the inputs in the directive on line {place.line}"
+        lookalike = next(tensor_lookalikes(planned.text), None)
+        step += ": it passes `{}`, and a tensor is written as `{}`".format(*lookalike) if lookalike else ""
     return replace(failure, next_step=f"{step}.")
 
 

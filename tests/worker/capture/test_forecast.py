@@ -30,6 +30,17 @@ SOURCE = """
     def multiplied(x):
         return x * x.sum().item() + 1
 
+    def masked(x, y):
+        return torch.log(x[x > 0]) + y[y > 0]
+
+    def freed(x):
+        parts = [x.sin()]
+        y = x.cos()
+        scale = x.sum().item() + len(parts)
+        z = sum(parts) * scale
+        del y, parts
+        return z
+
     def repeated(x, n):
         for _ in range(n):
             x = x.sin()
@@ -400,6 +411,30 @@ def test_the_last_value_that_a_break_carries_over_is_what_the_expression_compute
     assert [frame.carried for frame in recorder.parts().frames] == [None, 2]
     (number,) = [change for change in part.changes if change.kind is ChangeKind.NUMBER]
     assert (number.subject, number.was) == (("___stack1",), "3.0")
+
+
+def test_a_part_that_deletes_a_variable_has_the_names_of_the_user(module: Any) -> None:
+    """torch hands it all values in one list."""
+    reset()
+    with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
+        compiled: Any = torch.compile(module.freed)
+        compiled(torch.ones(3))
+        compiled(torch.ones(4))
+        _, part = recorder.forecasts()
+    assert [frame.carried for frame in recorder.parts().frames] == [None, 1]
+    assert "__resume_frame_values" not in f"{part} {recorder.parts().recompiles[-1].entries}"
+    asked = {(change.kind, change.subject): change.recompiles for change in part.changes}
+    assert asked[ChangeKind.LENGTH, ("parts",)]
+    assert (ChangeKind.NUMBER, ("___stack0",)) in asked
+    assert not asked[ChangeKind.SIZE, ("parts[0].size(0)", "y.size(0)")]
+
+
+def test_two_breaks_on_a_line_have_two_parts(module: Any) -> None:
+    reset()
+    with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),)) as recorder:
+        compiled: Any = torch.compile(module.masked)
+        compiled(torch.tensor([1.0, -1.0]), torch.tensor([1.0, -1.0]))
+    assert [compile_.frame for compile_ in recorder.parts().compiles] == [0, 1, 2]
 
 
 def test_the_reason_is_the_guard_of_the_version_that_served_the_last_call(module: Any) -> None:

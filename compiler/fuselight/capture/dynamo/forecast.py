@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api import settings
-from fuselight.adapters.torch_api.dynamo import names
+from fuselight.adapters.torch_api.dynamo import frames, names
 from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import recompiles, stacks
 from fuselight.capture.dynamo.changed_tensors import (
@@ -61,10 +61,15 @@ class CompiledFrame:
 
 def copied_locals(f_locals: Mapping[str, object]) -> dict[str, object]:
     """The locals of a call that begins: a dict or list in them may be changed by the call, such as `kwargs`."""
+    boxed = f_locals.get(frames.BOXED)
+    items = boxed if isinstance(boxed, list) else []
     copies = {
-        id(value): copy.copy(value) for value in f_locals.values() if type(value) in (dict, list)
+        id(value): copy.copy(value)
+        for value in (*f_locals.values(), *items)
+        if type(value) in (dict, list) and value is not boxed
     }  # by identity: two names of one list stay one
-    return {name: copies.get(id(value), value) for name, value in f_locals.items()}
+    copied = {name: copies.get(id(value), value) for name, value in f_locals.items()}
+    return {**copied, frames.BOXED: [copies.get(id(item), item) for item in items]} if items else copied
 
 
 def does_something_at_its_end(f_locals: Mapping[str, object]) -> bool:
@@ -161,8 +166,10 @@ def _with_guard(
             forecast.kind, is_plain_size=mismatch is not None and mismatch["what"].startswith("size")
         ),
         source=callee.in_its_words(words),
-        guard=code[:400],
-        condition=callee.in_its_words(torch_texts.in_user_words(code[:400])) if callee.passes_on else "",
+        guard=callee.unboxed(code)[:400],
+        condition=callee.in_its_words(torch_texts.in_user_words(code[:400]))
+        if callee.has_other_names
+        else "",
         born=born,
     )
 
@@ -234,7 +241,7 @@ def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
     else:
         yield path, value
         return
-    if path and path[0] not in ("args", "kwargs"):
+    if path and path[0] not in ("args", "kwargs") and path != (frames.BOXED,):
         yield path, value
     if len(path) < _DEPTH:
         for key, item in items:

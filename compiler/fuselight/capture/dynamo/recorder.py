@@ -233,7 +233,7 @@ class Recorder:
         self._exit = contextlib.ExitStack()
         self._running: list[CompileUnderWay] = []
         self._call: int | None = None
-        self._frames: dict[tuple[str, str, int, int | None, int | None], int] = {}
+        self._frames: dict[tuple[object, ...], int] = {}
         self._frame_list: list[Frame] = []
         self._callees: dict[CodeType, Callee] = {}
         self._compiles: list[Compile] = []
@@ -583,7 +583,8 @@ class Recorder:
         resumed = stacks.resumes_at(code)
         original = frames.original_code(code)
         carried = None if resumed is None else stacks.carried(code)
-        key = (original.co_filename, callee.function, original.co_firstlineno, resumed, carried)
+        columns = None if resumed is None else stacks.resumes_in_line(code)
+        key = (original.co_filename, callee.function, original.co_firstlineno, resumed, carried, columns)
         index = self._frames.setdefault(key, len(self._frame_list))
         if index == len(self._frame_list):
             taken = callee.parameters

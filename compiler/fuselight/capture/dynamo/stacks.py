@@ -89,7 +89,17 @@ def resumes_at(code: CodeType) -> int | None:
 
 def carried(code: CodeType) -> int:
     """How many values on Python's stack a resume function takes over."""
-    return sum(frames.CARRIED.fullmatch(name) is not None for name in code.co_varnames[: code.co_argcount])
+    names = frames.boxed_values(code) or code.co_varnames[: code.co_argcount]
+    return sum(frames.CARRIED.fullmatch(name) is not None for name in names)
+
+
+def resumes_in_line(code: CodeType) -> tuple[int | None, int | None] | None:
+    """The columns of the expression at which a resume function takes over; None where they are not known.
+
+    Dynamo keeps the columns of the instructions from there on, and of none before.
+    """
+    columns = (place[2:] for place in getattr(code, "co_positions", list)())
+    return next((place for place in columns if place[0] is not None), None)
 
 
 @functools.lru_cache(maxsize=16384)

@@ -23,6 +23,7 @@ from fuselight.capture.dynamo.passed_on import passed_on
 from fuselight.shared.report import Guard, GuardCause, GuardFailure, Location, Mismatch, Symbol
 
 _ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_BOXED = re.compile(rf"(?<![\w.])(?:(?P<local>L\[')?{frames.BOXED}(?(local)'\]))\[(?P<number>\d+)\]")
 _POSITION = r"(?<![\w.]){}\[(\d+)\]"
 _KEYWORD = r"(?<![\w.]){}\[(['\"])(\w+)\1\]"
 _AS_A_WHOLE = (
@@ -58,13 +59,22 @@ class Callee:
     stars: str = "kwargs"
     """The wrapper's name for further keyword arguments."""
 
+    boxed: tuple[str, ...] = ()
+    """The names of what a resume function takes over in one list."""
+
     @property
     def passes_on(self) -> bool:
         """Whether its arguments have other names where they come from: it is called by a wrapper."""
         return self.wrapper is not None or self.wraps is not None
 
+    @property
+    def has_other_names(self) -> bool:
+        """Whether torch names its values in another way than the user's code."""
+        return self.passes_on or bool(self.boxed)
+
     def in_its_words(self, text: str) -> str:
         """`args[0].size(0) was 16, now 12` as `input.size(0) was 16, now 12`."""
+        text = self.unboxed(text)
         if not self.passes_on:
             return text
         if self.stars:
@@ -83,9 +93,20 @@ class Callee:
         index = int(match[1])
         return self.positional[index] if index < len(self.positional) else match[0]
 
+    def unboxed(self, text: str) -> str:
+        """`__resume_frame_values[1].size(0) == 4` as `x.size(0) == 4`."""
+        return _BOXED.sub(self._taken_over, text) if self.boxed else text
+
+    def _taken_over(self, match: re.Match[str]) -> str:
+        """A value of the list by its name, in words of torch or in those of the user."""
+        number = int(match["number"])
+        if number >= len(self.boxed):
+            return match[0]
+        return f"L['{self.boxed[number]}']" if match["local"] else self.boxed[number]
+
     def mismatches(self, mismatches: tuple[Mismatch, ...]) -> tuple[Mismatch, ...]:
-        """Failed guards with the callee's argument names; the expressions stay Dynamo's."""
-        if not self.passes_on:
+        """Failed guards with the callee's argument names; the expressions stay Dynamo's, but for a list of values."""
+        if not self.has_other_names:
             return mismatches
         return tuple(
             replace(mismatch, failures=tuple(self._failure(failure) for failure in mismatch.failures))
@@ -96,6 +117,7 @@ class Callee:
         return replace(
             failure,
             source=self.in_its_words(failure.source),
+            code=self.unboxed(failure.code),
             difference=self.in_its_words(failure.difference),
             cause=GuardCause.ARGUMENTS if failure.source in {"args", "kwargs"} else failure.cause,
             sizes=tuple(replace(size, name=self.in_its_words(size.name)) for size in failure.sizes),
@@ -103,7 +125,7 @@ class Callee:
 
     def sources(self, sourced: tuple[Sourced, ...]) -> tuple[Sourced, ...]:
         """Guards or symbolic sizes with the callee's argument names."""
-        if self.wrapper is None and self.wraps is None:
+        if not self.has_other_names:
             return sourced
         return tuple(replace(guard, source=self.in_its_words(guard.source)) for guard in sourced)
 
@@ -111,7 +133,12 @@ class Callee:
 def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[str]) -> Callee:
     """The callee of a frame that is about to be compiled."""
     original = frames.original_code(code)
-    plain = Callee(stacks.qualified_name(code), stacks.def_location(code), stacks.parameters(original))
+    plain = Callee(
+        stacks.qualified_name(code),
+        stacks.def_location(code),
+        stacks.parameters(original),
+        boxed=frames.boxed_values(code),
+    )
     if stacks.is_user_code(original.co_filename, roots):
         return _with_wrapped_names(plain, original, f_locals)
     held = [

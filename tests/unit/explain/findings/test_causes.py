@@ -55,6 +55,12 @@ def test_counts_follow_the_cause() -> None:
     assert counts(new_report).breaks == len(fold(findings(new_report))) == 1
 
 
+def test_two_breaks_on_one_line_count_as_two() -> None:
+    """As `w[a] + y[b]`: each has a finding."""
+    breaks = (broken(at(30, (8, 12))), broken(at(30, (15, 19))), broken(at(30, (8, 12)), compile_id="0/1"))
+    assert counts(report(breaks=breaks)).breaks == 2
+
+
 def test_a_reference_in_another_file_names_the_file() -> None:
     (full,) = folded(BREAKS[0], broken(at(7, path="/project/parts.py"), INSIDE))
     assert "1 more place has the same cause: parts.py:7." in full.message

@@ -7,6 +7,8 @@ values; a translator and the hooks of a compile are found as values of Dynamo's 
 
 from __future__ import annotations
 
+import dis
+import functools
 import importlib
 import itertools
 import re
@@ -23,6 +25,8 @@ import torch._guards
 
 CARRIED = re.compile(r"___stack\d+")
 """An argument of a resume function for a value that was on Python's stack at the break."""
+BOXED = "__resume_frame_values"
+"""The argument of a resume function that deletes a variable: the list of all that it takes over (torch 2.13)."""
 RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
 
 Positions = dict[tuple[str, int, str], tuple["int | None", "int | None", "int | None"]]
@@ -95,6 +99,28 @@ def original_code(code: CodeType) -> CodeType:
             return code
         code = cache[code].code
     return code
+
+
+@functools.lru_cache(maxsize=1024)
+def boxed_values(code: CodeType) -> tuple[str, ...]:
+    """The names of what a resume function takes over in one list, as `("___stack0", "x")`; empty for any other code.
+
+    Its first instructions take each item out, and store it in the variable whose value it is.
+    """
+    if BOXED not in code.co_varnames[: code.co_argcount]:
+        return ()
+    names: dict[int, str] = {}
+    instructions = [item for item in dis.get_instructions(code) if item.opname != "EXTENDED_ARG"]
+    for (load, index, read), then in zip(_runs(instructions, 3), instructions[3:], strict=False):
+        if load.argval == BOXED and index.opname.startswith("LOAD_") and read.opname.startswith("BINARY_"):
+            is_variable = then.opname == "STORE_FAST"
+            number = int(index.argval)
+            names.setdefault(number, str(then.argval) if is_variable else f"___stack{number}")
+    return tuple(names.get(number, f"{BOXED}[{number}]") for number in range(max(names, default=-1) + 1))
+
+
+def _runs(instructions: list[dis.Instruction], length: int) -> Iterator[tuple[dis.Instruction, ...]]:
+    return zip(*(instructions[start:] for start in range(length)), strict=False)
 
 
 def is_generated(code: CodeType) -> bool:

@@ -1,7 +1,7 @@
 """What a run found, in numbers: the same ones in the lens, in the report view and in the terminal.
 
 Invariant: a graph counts once however often it was compiled (each further time is a recompilation), and a break
-once for each line and cause.
+once for each place and cause.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ def counts(report: Report, inside: Callable[[Location], bool] = everywhere) -> C
 
 
 def break_groups(breaks: Iterable[Break]) -> list[list[Break]]:
-    """Group breaks by line and cause: a group is what counts as one break."""
+    """Group breaks by place and cause: a group is what counts as one break, and has one finding."""
     groups: dict[object, list[Break]] = {}
     for graph_break in breaks:
         last = graph_break.stack[-1] if graph_break.stack else None
-        groups.setdefault((last and (last.path, last.line), graph_break.ids[:1]), []).append(graph_break)
+        place = last and (last.path, last.line, last.column)
+        groups.setdefault((place, graph_break.ids[:1]), []).append(graph_break)
     return list(groups.values())

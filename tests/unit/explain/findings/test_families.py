@@ -184,6 +184,14 @@ def test_a_symbol_that_stayed_symbolic_has_no_finding() -> None:
     assert findings(report(compiles=(symbol("x.size(0)", specialized_to=None),))) == ()
 
 
+def test_a_size_that_a_later_version_keeps_symbolic_is_of_the_recompilation() -> None:
+    """The first version of a part after a break may meet a constant that later is symbolic too."""
+    fixed, free = symbol("out.size(0)"), symbol("out.size(0)", specialized_to=None)
+    assert findings(report(compiles=(fixed, dataclasses.replace(free, id="0/1")))) == ()
+    of_other_code = dataclasses.replace(free, id="1/0", frame=1)
+    assert len(findings(report(compiles=(fixed, of_other_code)))) == 1
+
+
 def test_guards_above_a_threshold_name_their_lines() -> None:
     places = (GuardPlace((at(33), at(9, path=LIBRARY)), 700), GuardPlace((at(34),), 500))
     compiled = Compile("0/0", 0, Outcome.COMPILED, guard_count=1200, guard_us=80.0, guard_places=places)

@@ -58,6 +58,18 @@ def test_the_same_value_changing_again_is_one_finding_with_the_later_changes_lis
     assert "Later changes:\n- x.size(0) was 4, now 9" in finding.message
 
 
+def test_the_same_change_of_another_version_is_not_spelled_out_again() -> None:
+    (finding,) = findings(report(recompiles=(again(SIZE), again(SIZE, compile_id="0/2"))))
+    assert "Later changes:\n- the same change, for another compiled version" in finding.message
+
+
+def test_a_stride_is_named_after_the_value_that_changed_with_it() -> None:
+    stride = failed("x.stride(0) was 150, now 200", cause=GuardCause.STRIDE)
+    number = failed("k was 5, now 6", kind="EQUALS_MATCH", source="k", born=(at(23, function="forward"),))
+    (finding,) = findings(report(recompiles=(again(stride, number),)))
+    assert finding.title == "recompiled: k was 5, now 6"
+
+
 def test_the_calls_of_a_loop_are_on_one_line_and_are_one_place() -> None:
     loop = at(40, (8, 20), function="main")
     compiles = (Compile("0/0", 0, Outcome.COMPILED, caller=(loop,)),)

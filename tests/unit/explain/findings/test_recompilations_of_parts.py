@@ -27,11 +27,13 @@ def test_a_number_that_a_break_carries_over_is_named_by_its_line() -> None:
     assert "tensor" in finding.hints[0]
 
 
-def in_parts(*recompiles: Recompile, **changes: Any) -> tuple[Finding, ...]:
+def in_parts(
+    *recompiles: Recompile, part_symbols: tuple[Symbol, ...] | None = None, **changes: Any
+) -> tuple[Finding, ...]:
     """The findings of a function (compiles 0/*) and of its part after the break on line 25 (compiles 1/*)."""
     compiles = tuple(
-        Compile(f"{frame}/{number}", frame, Outcome.COMPILED, symbols=SYMBOLS if number else ())
-        for frame in (0, 1)
+        Compile(f"{frame}/{number}", frame, Outcome.COMPILED, symbols=symbols if number else ())
+        for frame, symbols in enumerate((SYMBOLS, SYMBOLS if part_symbols is None else part_symbols))
         for number in (0, 1, 2)
     )
     facts = report(frames=(WHOLE, PART), compiles=compiles, recompiles=recompiles, **changes)
@@ -137,6 +139,16 @@ def test_a_size_carried_over_a_break_is_not_a_user_number() -> None:
     (finding,) = (item for item in parts if item.code == "FL201")
     assert finding.title == "recompiled: size(0) of the value of `x.max().item()` on line 25 was 4, now 7"
     assert finding.hints[0].startswith("Remove the graph break on line 25")
+
+
+def test_a_carried_size_that_became_dynamic_has_the_users_name() -> None:
+    carried = failed("___stack0.size(0) was 4, now 7", source="___stack0", born=())
+    symbols = (Symbol("s0", "___stack0.size(0)"),)
+    parts = in_parts(
+        again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),), part_symbols=symbols
+    )
+    (finding,) = (item for item in parts if item.code == "FL201")
+    assert "torch then made size(0) of the value of `x.max().item()` on line 25 dynamic" in finding.message
 
 
 def test_an_argument_stays_an_input_without_the_break() -> None:

@@ -21,6 +21,7 @@ from fuselight_server.explain.findings.forecasts.forecast_remedies import (
     number_remedies,
     size_remedies,
 )
+from fuselight_server.explain.findings.recompilations.guard_causes import ONE_WITH_GRADIENTS
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Forecast
@@ -105,13 +106,16 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _size(named: NamedChange, verb: str = "changes") -> tuple[str, str]:
+def _size(named: NamedChange, verbs: tuple[str, str] = ("changes", "change")) -> tuple[str, str]:
+    """`verbs`: those of one size and of several."""
     names = names_text(named.subject)
-    return f"{named.noun} {verb}", named.values if named.noun == names else f"{names}: {named.values}"
+    has_names = named.noun == names
+    verb = verbs[has_names and len(named.subject) > 1]
+    return f"{named.noun} {verb}", named.values if has_names else f"{names}: {named.values}"
 
 
 def _size_one(named: NamedChange) -> tuple[str, str]:
-    return _size(named, "is 1")
+    return _size(named, ("is 1", "are 1"))
 
 
 def _dtype(named: NamedChange) -> tuple[str, str]:
@@ -180,7 +184,7 @@ KINDS: dict[ChangeKind, ForecastKind] = {
     ChangeKind.REQUIRES_GRAD: ForecastKind(
         ChangeScope.TENSORS,
         _requires_grad,
-        always("Pass tensors with the same requires_grad: detach() those that need no gradient"),
+        always(ONE_WITH_GRADIENTS),
         has_tensor_guard=True,
     ),
     ChangeKind.TRAINING: ForecastKind(

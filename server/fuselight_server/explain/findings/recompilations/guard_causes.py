@@ -36,6 +36,10 @@ _STATE_SIZES = (
     "Set torch._dynamo.config.force_parameter_static_shapes = False before the first call: torch otherwise compiles "
     f"once for each size of a parameter or a buffer. {_SLOWER}"
 )
+ONE_WITH_GRADIENTS = (
+    "Expect one compile for tensors that require a gradient, and one for those that do not. Call detach() before the "
+    "call only where no gradient has to flow back"
+)
 _FREEZE = (
     "Freeze parameters, with requires_grad_(False), before the first call",
     "Or expect one compile for each set of parameters that are trained",
@@ -64,7 +68,7 @@ _ADVICE: dict[GuardCause, str | tuple[str, ...]] = {
     GuardCause.RANK: "Call it with a fixed number of dimensions, or compile one function for each",
     GuardCause.DTYPE: "Convert to one dtype before the call, or accept one compile per dtype",
     GuardCause.DEVICE: "Move the tensors to one device before the call",
-    GuardCause.REQUIRES_GRAD: "Pass tensors with the same requires_grad: detach() those that need no gradient",
+    GuardCause.REQUIRES_GRAD: ONE_WITH_GRADIENTS,
     GuardCause.STRIDE: "Pass tensors in one memory layout, for example after .contiguous()",
     GuardCause.DISPATCH: "Pass tensors of one kind each time, or expect one compile for each kind",
     GuardCause.VALUE: (

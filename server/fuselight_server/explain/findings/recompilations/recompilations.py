@@ -146,7 +146,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         _about_dropped(failure),
         _about_dynamic(context, group),
         *_others(context, recompilation, failure),
-        _later(group),
+        _later(group, difference_of(recompilation, failure)),
         at=home,
         severity=Severity.INFORMATION if expected else None,
         cost=(
@@ -224,9 +224,11 @@ def _about_dynamic(context: Context, group: list[Root]) -> str:
     return f"torch then made {format_list(shown)} dynamic: other values usually need no further compile."
 
 
-def _later(group: list[Root]) -> str:
-    """The later differences, equal ones once."""
-    counted = Counter(difference_of(root.recompile) for root in group[1:])
+def _later(group: list[Root], first: str) -> str:
+    """The later differences, equal ones once; that of the title in words of its own."""
+    again = "the same change, for another compiled version"
+    texts = (difference_of(root.recompile) for root in group[1:])
+    counted = Counter(again if text == first else text for text in texts)
     return _listed("Later changes", [f"{text} ({n} times)" if n > 1 else text for text, n in counted.items()])
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _MOST_CAUSES = 3
 """Causes that get advice in one finding."""
+_CONSEQUENCES = frozenset({GuardCause.RELATION, GuardCause.STRIDE})
 _ROOTS = (GuardCause.GLOBAL_STATE, GuardCause.CLASS)
 """Causes that make other guards fail: the first one that occurs is what to report."""
 
@@ -57,8 +58,8 @@ def root_failures(recompilation: Recompile) -> tuple[GuardFailure, ...]:
     if given := _inputs_of_other_sizes(recompilation, state):
         state = (*given, *state)
     rest = [failure for failure in failures if failure not in state]
-    # A relation between values says less than a value that changed.
-    return (*state, *sorted(rest, key=lambda failure: failure.cause is GuardCause.RELATION))
+    # A relation between values says less than a value that changed, and a stride mostly follows from one.
+    return (*state, *sorted(rest, key=lambda failure: failure.cause in _CONSEQUENCES))
 
 
 def _inputs_of_other_sizes(

@@ -36,6 +36,8 @@ def specialization_findings(context: Context) -> Iterator[Finding]:
         for symbol in compiled.symbols:
             if symbol.specialized_to is None or _is_of_recompilation(context, compiled, symbol, again):
                 continue
+            if not symbol.marked and _became_dynamic(context, compiled, symbol):
+                continue  # a recompilation says so
             home = context.innermost_user_frame(symbol.stack)
             where = (home.path, home.line) if home else (None, None)
             groups.setdefault(
@@ -63,6 +65,19 @@ def _is_of_recompilation(
         for name in (failure.source, *(f"{size.name}.size({size.dimension})" for size in failure.sizes))
     }
     return symbol.source in changed
+
+
+def _became_dynamic(context: Context, compiled: Compile, symbol: Symbol) -> bool:
+    """Whether a later version of the same code keeps the size or the number symbolic.
+
+    As the first version of the part after a break, where another size that has to be equal was still a constant.
+    """
+    later = context.report.compiles[context.report.compiles.index(compiled) + 1 :]
+    return any(
+        other.frame == compiled.frame
+        and any(free.source == symbol.source and free.specialized_to is None for free in other.symbols)
+        for other in later
+    )
 
 
 def fixing_line(context: Context, recompilation: Recompile, failure: GuardFailure) -> Location | None:
@@ -227,10 +242,11 @@ def made_dynamic(
     inputs = compiled.graph.inputs if compiled is not None and compiled.graph is not None else ()
     has_tensors = any(item.endswith(": f64[]") for item in inputs)
     free = {
-        source
+        source: words if symbol.source.startswith(CARRIED) else source
         for symbol in (compiled.symbols if compiled else ())
         if compiled is not None and symbol.specialized_to is None
-        for source in (symbol.source, in_words(context, compiled, symbol))
+        for words in (in_words(context, compiled, symbol),)
+        for source in (symbol.source, words)
     }
     names = [
         name
@@ -238,4 +254,4 @@ def made_dynamic(
         if "." not in f"{failure.was}{failure.now}" or has_tensors
         for name in ([f"{size.name}.size({size.dimension})" for size in failure.sizes] or [failure.source])
     ]
-    return tuple(dict.fromkeys(name for name in names if name in free))
+    return tuple(dict.fromkeys(free[name] for name in names if name in free))

@@ -22,23 +22,50 @@ pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 PRODUCT = "import torch\n# fuselight: f(f32[8, 8])\ndef f(x):\n    return torch.mm(x, x)\n"
 
 
+def recorded(live: LiveWorker, source: str, folder: Path) -> Report:
+    """The report of the earlier side."""
+    request = live.request(source)
+    return live.report(
+        request.of_kind(OutputsRequest, folder=str(folder), records=True, cache=str(folder / "cache"))
+    )
+
+
+def compared(live: LiveWorker, source: str, folder: Path, cache: Path) -> ReleaseOutputs:
+    """What the later side compared with the results in `folder`, which it leaves as they are."""
+    request = live.request(source)
+    outputs = live.report(request.of_kind(OutputsRequest, folder=str(folder), cache=str(cache))).outputs
+    assert outputs is not None
+    return outputs
+
+
 def sides(live: LiveWorker, before: str, after: str, folder: Path) -> tuple[Report, ReleaseOutputs]:
     """The report of the earlier side, and what the later one compared."""
-    reports = []
-    for number, source in enumerate((before, after)):
-        request = live.request(source).of_kind(
-            OutputsRequest, folder=str(folder), records=number == 0, cache=str(folder / str(number))
-        )
-        reports.append(live.report(request))
-    assert reports[1].outputs is not None
-    return reports[0], reports[1].outputs
+    first = recorded(live, before, folder)
+    return first, compared(live, after, folder, folder / "later")
 
 
-def test_equal_sides_are_equal_bit_for_bit(live: LiveWorker, tmp_path: Path) -> None:
-    first, compared = sides(live, PRODUCT, PRODUCT, tmp_path)
+@pytest.fixture(scope="module")
+def product(live: LiveWorker, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+    """The results of PRODUCT as the earlier side, and its report."""
+    folder = tmp_path_factory.mktemp("product")
+    return folder, recorded(live, PRODUCT, folder)
+
+
+@pytest.fixture(scope="module")
+def net(live: LiveWorker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of NET as the earlier side."""
+    folder = tmp_path_factory.mktemp("net")
+    recorded(live, NET, folder)
+    return folder
+
+
+def test_equal_sides_are_equal_bit_for_bit(
+    live: LiveWorker, product: tuple[Path, Report], tmp_path: Path
+) -> None:
+    folder, first = product
     assert first.outputs == ReleaseOutputs()
     assert not first.failures
-    (call,) = compared.calls
+    (call,) = compared(live, PRODUCT, folder, tmp_path).calls
     assert call.text == "f(f32[8, 8])"
     assert (call.is_eager_equal, call.is_compiled_equal) == (True, True)
     verdicts = (call.eager, call.float64, call.compiled_before, call.compiled_after)
@@ -49,10 +76,9 @@ def test_equal_sides_are_equal_bit_for_bit(live: LiveWorker, tmp_path: Path) -> 
 
 
 def test_an_operator_that_computes_something_else_is_seen_in_float64(
-    live: LiveWorker, tmp_path: Path
+    live: LiveWorker, product: tuple[Path, Report], tmp_path: Path
 ) -> None:
-    _, compared = sides(live, PRODUCT, PRODUCT.replace("mm(x, x)", "mm(x, x.t())"), tmp_path)
-    (call,) = compared.calls
+    (call,) = compared(live, PRODUCT.replace("mm(x, x)", "mm(x, x.t())"), product[0], tmp_path).calls
     assert call.eager.passed is False
     assert call.float64 is not None
     assert call.float64.passed is False
@@ -60,10 +86,11 @@ def test_an_operator_that_computes_something_else_is_seen_in_float64(
     assert call.compiled_after.passed
 
 
-def test_compiled_code_that_differs_is_told_from_eager(live: LiveWorker, tmp_path: Path) -> None:
+def test_compiled_code_that_differs_is_told_from_eager(
+    live: LiveWorker, product: tuple[Path, Report], tmp_path: Path
+) -> None:
     wrong = PRODUCT.replace("mm(x, x)", "mm(x, x.t() if torch.compiler.is_compiling() else x)")
-    _, compared = sides(live, PRODUCT, wrong, tmp_path)
-    (call,) = compared.calls
+    (call,) = compared(live, wrong, product[0], tmp_path).calls
     assert call.is_eager_equal
     assert call.compiled_before is not None
     assert call.compiled_after is not None
@@ -82,21 +109,20 @@ class f(torch.nn.Module):
 """
 
 
-def test_the_later_side_gets_the_values_of_the_earlier_one(live: LiveWorker, tmp_path: Path) -> None:
-    _, compared = sides(live, NET, NET.replace("randn(8, 8)", "rand(8, 8)"), tmp_path)
-    (call,) = compared.calls
+def test_the_later_side_gets_the_values_of_the_earlier_one(
+    live: LiveWorker, net: Path, tmp_path: Path
+) -> None:
+    (call,) = compared(live, NET.replace("randn(8, 8)", "rand(8, 8)"), net, tmp_path).calls
     assert call.is_eager_equal
     assert call.notes == (
         "inputs or parameters start with other values: the later version got those of the earlier one",
     )
 
 
-def test_other_shapes_are_refused(live: LiveWorker, tmp_path: Path) -> None:
-    _, compared = sides(live, NET, NET.replace("randn(8, 8)", "randn(8, 9)"), tmp_path)
-    assert not compared.calls
-    assert (
-        "weight is torch.float32[8, 8] with the earlier version and torch.float32[8, 9]" in compared.refused
-    )
+def test_other_shapes_are_refused(live: LiveWorker, net: Path, tmp_path: Path) -> None:
+    later = compared(live, NET.replace("randn(8, 8)", "randn(8, 9)"), net, tmp_path)
+    assert not later.calls
+    assert "weight is torch.float32[8, 8] with the earlier version and torch.float32[8, 9]" in later.refused
 
 
 KEPT = """\
@@ -109,17 +135,17 @@ net = torch.compile(net)
 
 
 def test_a_module_that_the_file_keeps_is_not_left_in_float64(live: LiveWorker, tmp_path: Path) -> None:
-    first, compared = sides(live, KEPT, KEPT, tmp_path)
+    first, later = sides(live, KEPT, KEPT, tmp_path)
     assert not first.failures
-    assert compared.refused == ""
-    assert [(call.is_eager_equal, call.is_compiled_equal) for call in compared.calls] == [(True, True)] * 2
+    assert later.refused == ""
+    assert [(call.is_eager_equal, call.is_compiled_equal) for call in later.calls] == [(True, True)] * 2
 
 
 def test_objects_that_differ_from_each_other_get_the_same_values(live: LiveWorker, tmp_path: Path) -> None:
     source = NET.replace("torch.randn(8, 8)", "torch.full((8, 8), float(time.perf_counter_ns() % 1000003))")
-    first, compared = sides(live, f"import time\n{source}", f"import time\n{source}", tmp_path)
+    first, later = sides(live, f"import time\n{source}", f"import time\n{source}", tmp_path)
     assert not first.failures
-    (call,) = compared.calls
+    (call,) = later.calls
     assert (call.is_eager_equal, call.eager.passed) == (True, True)
     assert call.compiled_before is not None
     assert call.compiled_before.passed
@@ -128,8 +154,8 @@ def test_objects_that_differ_from_each_other_get_the_same_values(live: LiveWorke
 def test_other_random_numbers_are_no_difference(live: LiveWorker, tmp_path: Path) -> None:
     source = PRODUCT.replace("mm(x, x)", "mm(x, torch.rand_like(x))")
     other = source.replace("    return", "    torch.rand(3)\n    return")
-    _, compared = sides(live, source, other, tmp_path)
-    (call,) = compared.calls
+    _, later = sides(live, source, other, tmp_path)
+    (call,) = later.calls
     assert (call.is_eager_equal, call.eager.passed) == (False, None)
     assert "may draw others from the same seed" in call.eager.why
     assert call.float64 is not None
@@ -137,27 +163,30 @@ def test_other_random_numbers_are_no_difference(live: LiveWorker, tmp_path: Path
 
 
 def test_calls_that_are_not_compared_are_counted_or_have_a_reason(live: LiveWorker, tmp_path: Path) -> None:
-    calls = "".join(f"# fuselight: f(f32[{size}, 8])\n" for size in range(2, 9))
-    many = f"import torch\n{calls}def f(x):\n    return x.t() @ x\n"
-    _, compared = sides(live, many, many, tmp_path)
-    assert [call.notes for call in compared.calls] == [(), (), (), ("3 further calls were not compared",)]
-    failing = many.replace("    return", "    assert len(x) != 3\n    return")
-    for number, (texts, reason) in enumerate(
-        {
-            (many, failing): "the call fails without torch.compile with the later version",
-            (failing, many): "the call fails without torch.compile with the earlier version",
-            (failing, failing): "the call fails without torch.compile with both versions",
-        }.items()
-    ):
-        (tmp_path / str(number + 2)).mkdir()
-        _, compared = sides(live, *texts, tmp_path / str(number + 2))
-        assert (len(compared.calls), compared.refused) == (1, reason)
+    calls = [f"# fuselight: f(f32[{size}, 8])\n" for size in range(2, 9)]
+    works = "def f(x):\n    return x.t() @ x\n"
+    many = f"import torch\n{''.join(calls)}{works}"
+    _, later = sides(live, many, many, tmp_path)
+    assert [call.notes for call in later.calls] == [(), (), (), ("3 further calls were not compared",)]
+    working = f"import torch\n{''.join(calls[:2])}{works}"
+    failing = working.replace("    return", "    assert len(x) != 3\n    return")
+    folders = {text: tmp_path / name for text, name in ((working, "working"), (failing, "failing"))}
+    for text, folder in folders.items():
+        folder.mkdir()
+        recorded(live, text, folder)
+    for (before, after), reason in {
+        (working, failing): "the call fails without torch.compile with the later version",
+        (failing, working): "the call fails without torch.compile with the earlier version",
+        (failing, failing): "the call fails without torch.compile with both versions",
+    }.items():
+        later = compared(live, after, folders[before], tmp_path / "later")
+        assert (len(later.calls), later.refused) == (1, reason)
 
 
 def test_what_cannot_be_kept_has_the_reason_of_the_earlier_side(live: LiveWorker, tmp_path: Path) -> None:
     source = NET.replace("torch.randn(8, 8)", "torch.randn(8, 8, device='meta')")
-    _, compared = sides(live, source, source, tmp_path)
-    assert compared.refused.startswith("with the earlier version, the inputs and parameters cannot be kept: ")
+    _, later = sides(live, source, source, tmp_path)
+    assert later.refused.startswith("with the earlier version, the inputs and parameters cannot be kept: ")
 
 
 @pytest.mark.parametrize(
@@ -190,6 +219,29 @@ def test_a_side_without_results_is_refused(live: LiveWorker, tmp_path: Path) -> 
     report = live.report(request)
     assert report.outputs is not None
     assert report.outputs.refused == "there are no results of the earlier version of torch"
+
+
+PRINTS_PATTERNS = """\
+import torch
+# fuselight: f(f32[4])
+def f(x):
+    return x
+from torch._inductor.fx_passes import joint_graph
+print(joint_graph.lazy_init.cache_info().currsize)
+"""
+
+
+def test_inductors_patterns_are_read_once_for_all_runs(
+    live: LiveWorker, product: tuple[Path, Report]
+) -> None:
+    """By the host, after a run that imported Inductor."""
+    del product
+    for _ in range(20):  # the host reads them between two runs, when it has time
+        output = live.analyse(PRINTS_PATTERNS).output
+        assert output is not None
+        if output.stdout == "1\n":
+            break
+    assert output.stdout == "1\n"
 
 
 def test_deprecations_of_torch_stand_on_the_users_line(live: LiveWorker, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
@@ -34,11 +33,10 @@ import torch._inductor.ir
 import torch._inductor.scheduler
 import torch.hub
 from torch._inductor.decomposition import select_decomp_table
-from torch._inductor.fx_passes import joint_graph, post_grad, pre_grad
+from torch._inductor.fx_passes import joint_graph
 from torch._inductor.virtualized import V
 
 from fuselight.adapters.torch_api.patching import patched, wrapped
-from fuselight.adapters.triton_api import names
 from fuselight.adapters.virtual_gpu.attention import attending
 from fuselight.adapters.virtual_gpu.autotune_choices import decided, listing_choices
 from fuselight.adapters.virtual_gpu.cuda_dispatch import dispatch_for
@@ -83,26 +81,6 @@ class GenerationObserver(Protocol):
 
     def broke(self, stage: str, error: Exception) -> None:
         """A hook failed: a fact is lost."""
-
-
-def warm_up() -> None:
-    """Do once what the first graph of a process does: Inductor reads its patterns, and Triton hashes itself.
-
-    It starts no thread: tqdm, which fx asks even where it shows nothing, would start one.
-    """
-    bar: Any = vars(torch.hub).get("tqdm")
-    unwatched = (
-        patched(bar, "monitor_interval", 0) if hasattr(bar, "monitor_interval") else contextlib.nullcontext()
-    )
-    if "input_device" in inspect.signature(joint_graph.lazy_init).parameters:  # else it would ask for a GPU
-        with unwatched:
-            joint_graph.lazy_init(torch.device("cpu"))
-            for passes in (pre_grad, post_grad):  # theirs are the same for each device
-                read_patterns = getattr(passes, "lazy_init", None)
-                if read_patterns is not None:
-                    read_patterns()
-    if not names.is_missing():
-        names.warm_up()
 
 
 def generate(

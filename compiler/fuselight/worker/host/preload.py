@@ -36,8 +36,8 @@ _IDLE = 30.0
 _SOON = 0.05
 _STEP = 0.1
 """Seconds of importing after which the host checks for messages."""
-_WARMED = ("fuselight.adapters.virtual_gpu.codegen",)
-"""Modules of ours with a `warm_up`, which does once what each run would do again."""
+_WARMED = {"torch._inductor.compile_fx": "fuselight.adapters.virtual_gpu.first_graph"}
+"""Modules, each with the one of ours whose `warm_up` does once what each run that imports it would do again."""
 _MOST = 20_000
 """Maximum names, and files, that the host accepts: far more than torch and its dependencies have. The runs import the
 rest."""
@@ -243,9 +243,9 @@ def _imported(name: str, places: tuple[str, ...]) -> bool:
         origin = spec.origin if spec is not None else None
         if origin is None or not os.path.realpath(origin).startswith(places):
             return False
-        module = importlib.import_module(name)
+        importlib.import_module(name)
         if name in _WARMED:
-            module.warm_up()
+            importlib.import_module(_WARMED[name]).warm_up()
     except BaseException:  # noqa: BLE001 - any import may raise anything; a run that needs it will say so
         return False
     return True

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.rank_words import ranks_in_words
+from fuselight_server.jobs.ranks.normalization import file_name
 from fuselight_server.jobs.ranks.timeline_text import timeline_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.jobs.ranks.model import RankRow, RankTable
+    from fuselight_server.jobs.ranks.model import CompileSkew, RankRow, RankTable
 
 _MOST_GROUPS = 8
 _MOST_SKEWS = 3
@@ -46,10 +47,16 @@ def _lines(table: RankTable) -> Iterator[str]:
     if table.unranked:
         yield f"  {format_count(table.unranked, 'process', 'processes')} recorded no rank: not compared"
     for skew in table.skews[:_MOST_SKEWS]:
-        yield f"  `{skew.function}` ({skew.compile_id}): {skew.message}"
+        yield f"  {_compile_words(skew)}: {skew.message}"
     for wait in table.waits:
         yield f"  {wait.message}"
     yield from (f"  note: {note}" for note in table.notes)
+
+
+def _compile_words(skew: CompileSkew) -> str:
+    """`train.py:34 forward (0/0)`."""
+    place = "" if skew.location is None else f"{file_name(skew.location.path)}:{skew.location.line}"
+    return " ".join(filter(None, (place, skew.function, f"({skew.compile_id})")))
 
 
 def _numbers(rows: Sequence[RankRow]) -> str:

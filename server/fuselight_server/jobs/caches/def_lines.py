@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.trace_log.libraries import is_library
+from fuselight_server.jobs.trace_log.libraries import is_library, is_wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     ReadLine = Callable[[str, int], str | None]
 
-_WRAPPERS = "/torch/_dynamo/external_utils.py"
 _MOST_LINES = 100
 """Lines that decorators may take."""
 
@@ -39,9 +38,7 @@ def shown_place(compiled: LoggedCompile, read_line: ReadLine | None) -> Location
 
 def shown_function(compiled: LoggedCompile) -> str | None:
     """The name of a compiled function; None for the one that torch wraps around a library's module."""
-    location = compiled.location
-    is_wrapper = location is not None and location.path.replace("\\", "/").endswith(_WRAPPERS)
-    return None if is_wrapper else compiled.function
+    return None if is_wrapper(compiled.location) else compiled.function
 
 
 def at_def(location: Location | None, function: str | None, read_line: ReadLine | None) -> Location | None:

@@ -82,9 +82,9 @@ def _difference(ranks: tuple[int, ...], group: _Misses) -> RankDifference:
     return RankDifference(
         kind=DifferenceKind.CACHE,
         message=message,
-        location=slowest.location,
+        location=slowest.place,
         is_exact=True,
-        function=slowest.key.function or None,
+        function=slowest.name,
         compile_ids=(slowest.id, ""),
         groups=(RankGroup(ranks, "miss"), RankGroup(group.hits, "hit")),
         seconds=group.seconds,

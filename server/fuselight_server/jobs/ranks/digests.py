@@ -20,7 +20,7 @@ from fuselight_server.jobs.ranks.normalization import (
     short_hash,
 )
 from fuselight_server.jobs.trace_log.files import LogError
-from fuselight_server.jobs.trace_log.libraries import is_library
+from fuselight_server.jobs.trace_log.libraries import is_library, is_wrapper
 from fuselight_server.jobs.trace_log.model import AttemptState, CacheState, GraphKind
 from fuselight_server.jobs.trace_log.payloads import read_texts
 
@@ -114,6 +114,17 @@ class CompileDigest:
     seconds: float | None
     graphs: tuple[Payload, ...]
     guards: Payload | None
+
+    @property
+    def place(self) -> Location | None:
+        """The line of the function; of a library's, the user's line that led to it."""
+        is_own = self.location is None or not is_library(self.location.path)
+        return self.location if is_own or self.caller is None else self.caller
+
+    @property
+    def name(self) -> str | None:
+        """The function; None for the one that torch wraps around a library's module."""
+        return None if is_wrapper(self.location) else self.key.function or None
 
 
 @dataclass(frozen=True, slots=True)

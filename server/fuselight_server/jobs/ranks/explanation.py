@@ -158,7 +158,8 @@ class Explainer:
     def _of_compile(self, divergence: Divergence) -> RankDifference:
         present = divergence.present
         compiled = present[min(present)]
-        what, location = f"compiled `{divergence.key.function}`", compiled.location
+        name, location = compiled.name, compiled.location
+        what = "compiled the module that this line calls" if name is None else f"compiled `{name}`"
         if compiled.content.resumed_at is not None:
             what += f" from line {compiled.content.resumed_at} on, after a graph break"
             location = self._first_line(compiled) or location
@@ -191,11 +192,11 @@ class Explainer:
         location, is_exact = self._first_collective(mine)
         return RankDifference(
             kind=DifferenceKind.COLLECTIVES,
-            message=f"{ranks_in_words(odd)} compiled the collectives of `{mine.key.function}` first, "
-            f"{others_in_words(reference)} those of `{theirs.key.function}`",
-            location=location or mine.location,
+            message=f"{ranks_in_words(odd)} compiled the collectives of {_name(mine)} first, "
+            f"{others_in_words(reference)} those of {_name(theirs)}",
+            location=location or mine.place,
             is_exact=is_exact or location is None,
-            function=mine.key.function or None,
+            function=mine.name,
             compile_ids=(mine.id, theirs.id),
             groups=tuple(RankGroup(tuple(group)) for group in groups),
             seconds=None,
@@ -393,7 +394,7 @@ def _difference(
         message=message,
         location=location,
         is_exact=is_exact,
-        function=divergence.key.function or None,
+        function=next((item.name for item in present.values()), None),
         compile_ids=tuple(_id_of(present, group) for group in groups),
         groups=tuple(groups),
         seconds=max(seconds) - least if seconds else None,
@@ -422,6 +423,13 @@ def _collective_sequence(item: RankDigest) -> list[_KeyedCompile]:
             sequence.append(((unit, counts[unit], compiled.content.collectives), compiled))
             counts[unit] += 1
     return sequence
+
+
+def _name(compiled: CompileDigest) -> str:
+    place = compiled.place
+    if compiled.name is None and place is not None:
+        return f"the module that line {place.line} calls"
+    return f"`{compiled.key.function}`"
 
 
 def _has_state(side: RankSide, state: AttemptState) -> bool:

@@ -129,7 +129,9 @@ class CompileSkew:
     """A compile that ranks began at different times."""
 
     function: str | None
+    """None for the one that torch wraps around a library's module."""
     location: Location | None
+    """Of a library's function, the user's line that led to it."""
     compile_id: str
     late: tuple[int, ...]
     """The ranks that began it last."""

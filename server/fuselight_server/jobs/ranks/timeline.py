@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.alignment import aligned_compiles
 from fuselight_server.jobs.ranks.model import CompileSkew, RankTimeline, TimelineLane, TimelineSpan
+from fuselight_server.jobs.ranks.normalization import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,7 @@ def timeline_of(ranks: Mapping[int, RankDigest]) -> RankTimeline | None:
 
 
 def _lane(rank: int, item: RankDigest, start: float) -> TimelineLane:
-    functions = {compiled.id: compiled.key.function for compiled in item.compiles}
+    functions = {compiled.id: _label(compiled) for compiled in item.compiles}
     spans = []
     for phase in item.phases:
         compile_id = None if phase.compile_id is None else str(phase.compile_id)
@@ -53,6 +54,12 @@ def _lane(rank: int, item: RankDigest, start: float) -> TimelineLane:
         None if log.ended is None else log.ended - start,
         item.is_cut,
     )
+
+
+def _label(compiled: CompileDigest) -> str:
+    """The function of a compile, or the line that led to it."""
+    place = compiled.place
+    return compiled.name or ("" if place is None else f"{file_name(place.path)}:{place.line}")
 
 
 def skews_of(ranks: Mapping[int, RankDigest]) -> tuple[CompileSkew, ...]:
@@ -74,4 +81,4 @@ def _skew(group: Mapping[int, CompileDigest]) -> CompileSkew | None:
     compiled = group[late[0]]
     others = "the others" if len(starts) - len(late) > 1 else ranks_in_words(set(starts) - set(late))
     message = f"{ranks_in_words(late)} began this compile {shown:.1f} s after {others}"
-    return CompileSkew(compiled.key.function or None, compiled.location, compiled.id, late, shown, message)
+    return CompileSkew(compiled.name, compiled.place, compiled.id, late, shown, message)

@@ -1,8 +1,14 @@
-"""Which files of a job are its own, and which are of installed packages."""
+"""Which files of a job are its own, and which are of installed packages or the standard library."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import is_pythons_own
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Location
 
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|(?:^|/)torch/(?:distributed|_\w+|nn|utils)/"
@@ -12,5 +18,13 @@ _LIBRARY = re.compile(
 
 
 def is_library(path: str) -> bool:
-    """Whether a file is torch's, Fuselight's, or of another installed package."""
-    return _LIBRARY.search(path.replace("\\", "/")) is not None
+    """Whether a file is torch's, Fuselight's, Python's own, or of another installed package."""
+    return _LIBRARY.search(path.replace("\\", "/")) is not None or is_pythons_own(path)
+
+
+def is_wrapper(location: Location | None) -> bool:
+    """Whether a function is the one that torch wraps around a library's module to compile it."""
+    return location is not None and location.path.replace("\\", "/").endswith(_WRAPPERS)
+
+
+_WRAPPERS = "/torch/_dynamo/external_utils.py"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.finding import Severity
+from fuselight_server.base.terminal import Terminal
+from fuselight_server.cli.formats.ranks import print_ranks
 from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.jobs.ranks.comparison import compare_digests, compare_ranks
 from fuselight_server.jobs.ranks.digests import digest
@@ -46,17 +49,23 @@ def compiled(
     again: str | None = None,
     cache: str | None = None,
     is_ended: bool = True,
+    library: str = "",
+    late: float = 0.0,
 ) -> bytes:
-    """The records of a compile of one function; a recompilation if `again` says why."""
+    """The records of a compile of one function; a recompilation if `again` says why.
+
+    `library`: the file that the function is in, called by line 90 of the user's. `late`: seconds that it starts later.
+    """
     at = f"{frame}/{0 if again is None else 1}/0"
-    line, path = 10 * frame + 5, f"{folder}/net.py"
+    line, path = 10 * frame + 5, library or f"{folder}/net.py"
+    caller = [{"line": 90, "name": "main", "filename": f"{folder}/train.py"}] if library else []
     options: dict[str, Any] = {
         "at": at,
         "process": 100 + rank,
         "rank": rank,
         "second": 10 * frame + (5 if again else 0),
     }
-    start = 1_000.0 + 10 * frame + (5 if again else 0)
+    start = 1_000.0 + 10 * frame + (5 if again else 0) + late
     graph = GRAPH.format(operator=operator, device=device, folder=folder, line=line, function=function)
     metrics = {
         "co_name": function,
@@ -68,7 +77,9 @@ def compiled(
     parts = [
         event("dynamo", "B", start, **options),
         record(
-            "dynamo_start", {"stack": [{"line": line - 1, "name": function, "filename": path}]}, **options
+            "dynamo_start",
+            {"stack": [*caller, {"line": line - 1, "name": function, "filename": path}]},
+            **options,
         ),
         b"" if again is None else artifact("recompile_reasons", json.dumps([again]), **options),
         record("dynamo_output_graph", {}, graph, **options),
@@ -98,6 +109,44 @@ def messages(table: RankTable) -> list[str]:
 
 
 AGAIN = "0/0: tensor 'x' size mismatch at index 0. expected 4, actual {}"
+
+
+@pytest.mark.parametrize(
+    ("library", "function", "shown", "words"),
+    [
+        ("/py/site-packages/torch/_dynamo/external_utils.py", "inner", None, "train.py:90 (0/0)"),
+        ("/usr/lib/python3.11/contextlib.py", "helper", "helper", "train.py:90 helper (0/0)"),
+        ("", "step", "step", "net.py:4 step (0/0)"),
+    ],
+)
+def test_a_function_of_a_library_that_starts_late_is_on_the_line_that_calls_it(
+    tmp_path: Path, library: str, function: str, shown: str | None, words: str
+) -> None:
+    """torch wraps `inner` around a module, as that of DistributedDataParallel."""
+    table = table_of(
+        tmp_path, {rank: compiled(rank, function=function, library=library, late=rank) for rank in (0, 1)}
+    )
+    (skew,) = table.skews
+    assert skew.function == shown
+    assert table.rows[0].slowest is not None
+    assert (table.rows[0].slowest.function, table.rows[0].slowest.location) == (shown, skew.location)
+    assert table.timeline is not None
+    assert {span.name for lane in table.timeline.lanes for span in lane.spans} == {shown or "train.py:90"}
+    lines = io.StringIO()
+    print_ranks(table, Terminal(lines))
+    assert f"  {words}: rank 1 began this compile 1.0 s after rank 0" in lines.getvalue()
+
+
+def test_a_module_of_a_library_that_one_rank_compiles_is_named_by_the_line_that_calls_it(
+    tmp_path: Path,
+) -> None:
+    wrapper = "/py/site-packages/torch/_dynamo/external_utils.py"
+    logs = {rank: compiled(rank) for rank in (0, 1)}
+    logs[1] += compiled(1, 1, function="inner", library=wrapper)
+    (difference,) = table_of(tmp_path, logs).differences
+    assert difference.message == "only rank 1 compiled the module that this line calls"
+    assert difference.location is not None
+    assert (difference.location.line, difference.function) == (90, None)
 
 
 def test_devices_folders_and_varying_sizes_are_no_difference(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
 
 local driver = { record = { questions = {}, messages = {}, unknown = {}, progress = {}, waits = {} } }
 local record = driver.record
-local seconds = tonumber(vim.env.FUSELIGHT_TEST_SECONDS) or 240
+local seconds = tonumber(vim.env.NEOVIM_TEST_SECONDS) or 240
 
 --- The title of each question's chosen button, by a word of the question.
 driver.answers = {}
@@ -44,9 +44,20 @@ vim.api.nvim_create_autocmd("LspProgress", {
   end,
 })
 
+local PAUSE = 200 -- milliseconds
+
+--- Waits until `is_true`, which is called once in a pause: Neovim would call it after each event, its answers included.
 function driver.wait(what, is_true)
   local began = vim.uv.now()
-  local came = vim.wait(seconds * 1000, is_true, 50)
+  local called = began - PAUSE
+  local came = vim.wait(seconds * 1000, function()
+    if vim.uv.now() - called < PAUSE then
+      return false
+    end
+    local is_now = is_true()
+    called = vim.uv.now()
+    return is_now
+  end, PAUSE)
   record.waits[#record.waits + 1] = { what = what, came = came, seconds = (vim.uv.now() - began) / 1000 }
   if not came then
     error("did not come: " .. what)
@@ -118,7 +129,7 @@ end
 function driver.run(session)
   local ok, failure = xpcall(session, debug.traceback)
   record.failure = not ok and failure or nil
-  vim.fn.writefile({ vim.json.encode(record) }, vim.env.FUSELIGHT_TEST_RECORD)
+  vim.fn.writefile({ vim.json.encode(record) }, vim.env.NEOVIM_TEST_RECORD)
   vim.cmd("qa!")
 end
 

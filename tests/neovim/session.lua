@@ -5,7 +5,7 @@
 package.path = vim.fn.fnamemodify(debug.getinfo(1).source:sub(2), ":h") .. "/?.lua;" .. package.path
 local driver = require("driver")
 local record = driver.record
-local model, helper = vim.env.FUSELIGHT_TEST_MODEL, vim.env.FUSELIGHT_TEST_HELPER
+local model, helper = vim.env.NEOVIM_TEST_MODEL, vim.env.NEOVIM_TEST_HELPER
 local BREAK = 9 -- 0-based line of the model that breaks the graph
 
 local function open()
@@ -54,7 +54,7 @@ local function fix(buffer)
   local before = driver.text(buffer)
   vim.api.nvim_win_set_cursor(0, { BREAK + 1, 8 })
   local function is_fix(action)
-    return action.title:find(vim.env.FUSELIGHT_TEST_FIX, 1, true) ~= nil
+    return action.title:find(vim.env.NEOVIM_TEST_FIX, 1, true) ~= nil
   end
   vim.lsp.buf.code_action({ filter = is_fix, apply = true })
   driver.wait("the edit of the fix", function()

@@ -23,6 +23,7 @@ from fuselight_server.base.consent_store import ConsentStore
 from fuselight_server.explain.benchmarks.history import run_of
 from fuselight_server.explain.benchmarks.planning import history_of
 from tests.support.measured import benchmark, row
+from tests.support.prepared import prepared_interpreter
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 
@@ -47,7 +48,6 @@ def scaled(x):
 """
 FIX = "Use torch.where"
 SETTINGS = {
-    "interpreter": sys.executable,
     "tune": {"budget": 10, "candidates": [], "fixes": False},
     "live": "off",
 }
@@ -105,7 +105,8 @@ class World:
 
     def run(self, editor: str) -> Record:
         """Run the session; returns what it saw."""
-        settings = json.dumps({"settings": {"fuselight": SETTINGS}})
+        chosen = {"interpreter": prepared_interpreter(), **SETTINGS}
+        settings = json.dumps({"settings": {"fuselight": chosen}})
         init = self.home / "init.lua"
         init.write_text(f"{snippet()}\nvim.lsp.config('fuselight', vim.json.decode([==[{settings}]==]))\n")
         variables = {
@@ -117,11 +118,11 @@ class World:
             },
             "PATH": os.pathsep.join((str(self.bin), os.environ.get("PATH", ""))),
             "PYTHONPATH": os.pathsep.join((str(ROOT / "compiler"), str(ROOT / "server"))),
-            "FUSELIGHT_TEST_MODEL": str(self.model),
-            "FUSELIGHT_TEST_HELPER": str(self.helper),
-            "FUSELIGHT_TEST_FIX": FIX,
-            "FUSELIGHT_TEST_SECONDS": "200",
-            "FUSELIGHT_TEST_RECORD": str(self.record),
+            "NEOVIM_TEST_MODEL": str(self.model),
+            "NEOVIM_TEST_HELPER": str(self.helper),
+            "NEOVIM_TEST_FIX": FIX,
+            "NEOVIM_TEST_SECONDS": "200",
+            "NEOVIM_TEST_RECORD": str(self.record),
         }
         command = [
             editor,

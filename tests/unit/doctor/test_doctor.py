@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fuselight.adapters import torch_api
-from fuselight.doctor import Check, Status, checks, tools, versions
+from fuselight.doctor import Check, Status, checks, compiling, tools, versions
 from fuselight.doctor.check import CheckResult
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.execution import doctor
@@ -233,6 +233,33 @@ def test_a_check_that_raises_is_a_result() -> None:
     result = checks._done("cache", "Cache folder", "compiled code is kept there", check)
     assert result.status is Status.FAILED
     assert "LookupError: nowhere" in result.found
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "words"),
+    [
+        (
+            "print(json.dumps({'error': 'CppCompileError: ' + str(off)}))",
+            Status.FAILED,
+            "CppCompileError: []",
+        ),
+        ("print(json.dumps({'seconds': 1.25, 'difference': 2e-6}))", Status.OK, "works, in 1.2 s"),
+        ("print(json.dumps({'seconds': 1.25, 'difference': 1.0}))", Status.FAILED, "eager 1.0e+00"),
+        ("sys.exit('no libstdc++')", Status.FAILED, "exit code 1: no libstdc++"),
+        ("os.kill(os.getpid(), 11)", Status.FAILED, "signal 11"),
+    ],
+)
+def test_the_end_of_a_compile(
+    monkeypatch: pytest.MonkeyPatch, program: str, status: Status, words: str
+) -> None:
+    """Variables that turn compiles off do not reach it."""
+    names = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_SUPPRESS_ERRORS")
+    for name in names:
+        monkeypatch.setenv(name, "1")
+    text = f"import json, os, sys\noff = [name for name in {names} if name in os.environ]\n{program}\n"
+    result = compiling.compile_on("cpu", [sys.executable, "-ISc", text], 60.0)
+    assert (result.status, words in result.found) == (status, True), result.found
+    assert bool(result.fix) is (status is Status.FAILED)
 
 
 def _examined(program: str, tmp_path: Path) -> list[Check]:

@@ -38,16 +38,16 @@ def test_facts_from_before_an_exit_count(live: LiveWorker) -> None:
 def test_a_huge_text_of_an_exception_is_cut_where_it_is_raised(live: LiveWorker) -> None:
     """It is raised while torch traces, which quotes it; what acts on a terminal is shown."""
     for source in (
-        body(r"raise ValueError('a\x1b[31m\u202e\n' * 5_000_000)"),
+        body(r"raise ValueError('a\x1b[31m\u202e\n' * 1_000_000)"),
         "import torch\n\n\n# fuselight: f(f32[4])\n@torch.compile\ndef f(x):\n    y = x + 1\n"
-        r"    raise ValueError('a\x1b[31m\u202e\n' * 5_000_000)" + "\n",
+        r"    raise ValueError('a\x1b[31m\u202e\n' * 1_000_000)" + "\n",
     ):
         report = live.analyse(source)
         (failure,) = report.failures
         assert failure.culprit is Culprit.USER
         assert failure.message == r"ValueError: a\x1b[31m\u202e"
         text = json.dumps(encode(report))
-        assert len(text) < 1_000_000
+        assert len(text) < 200_000
         assert "\\u001b" not in text
 
 

@@ -18,7 +18,7 @@ import pytest
 from fuselight.shared import wire
 from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest, Refused, to_json
 from fuselight.shared.report import Culprit
-from fuselight.shared.worker_launch import launch_path
+from fuselight.shared.worker_launch import launch_path, worker_command
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.execution.worker_client.client import WorkerState
 from tests.support.live_run import EditedRun, breaks
@@ -154,7 +154,7 @@ def test_unknown_fields_of_a_request_are_ignored_and_a_truncated_one_ends_the_ho
     sent = [wire.frame(wire.dump(entry)) for entry in ({"type": "Unheard", "id": 1}, request)]
     messages: list[Any] = []
     with subprocess.Popen(
-        [sys.executable, launch_path()], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        worker_command(prepared_interpreter()), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as host:
         assert host.stdin is not None
         assert host.stdout is not None

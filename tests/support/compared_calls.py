@@ -70,7 +70,7 @@ class Net(torch.nn.Module):
         self.last = torch.nn.Linear(16, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        hidden = torch.relu(self.norm(self.first(x)))  # first relu
+        hidden = torch.relu(self.norm(self.first(x)))
         torch._dynamo.graph_break()
         for _ in range(3):
             hidden = torch.relu(torch.cat([hidden, hidden]) - 0.1)  # relu in a loop
@@ -79,7 +79,7 @@ class Net(torch.nn.Module):
             left = left * 2
         with torch.autocast("cpu"):
             out = self.last(hidden)
-        out = torch.relu(out.float().sin() + 1.5)  # last relu
+        out = torch.relu(out.float().sin() + 1.5)
         return out + left.sum() + right.sum()
 
 

@@ -17,7 +17,7 @@ from fuselight.measure.accuracy.results import CallResults, of_call
 from fuselight.shared.devices import find
 from fuselight.shared.report import Accuracy
 from tests.support import compared_calls
-from tests.support.compared_calls import INFERENCE, TRAINING, Build, X, builder, compiled, eager, judged
+from tests.support.compared_calls import INFERENCE, Build, X, builder, compiled, eager, judged
 
 pytestmark = [
     pytest.mark.torch,
@@ -100,11 +100,28 @@ def bisected(
     return bisection.with_first(judge(compiled(build, backend)), first), first
 
 
+class Small(torch.nn.Module):
+    """Two graphs of a few operators: each trial compiles both again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.relu(self.first(x))  # relu before a break
+        torch._dynamo.graph_break()
+        out = torch.relu(hidden.sin() + 1.5)  # relu before a sum
+        return out + hidden.sum()
+
+
+SMALL, SMALL_TRAINING = builder(Small, X), builder(Small, X, train=True)
+
+
 def test_a_wrong_gradient_of_a_correct_output_is_found() -> None:
-    accuracy, first = bisected(TRAINING, wrong("first relu", wrong_gradient))
+    accuracy, first = bisected(SMALL_TRAINING, wrong("relu before a break", wrong_gradient))
     assert accuracy.passed is False
     assert {tensor.what.partition(" ")[0] for tensor in accuracy.tensors if not tensor.passed} == {"gradient"}
-    assert (first.operator, place(accuracy)) == ("torch.relu", place_of("first relu"))
+    assert (first.operator, place(accuracy)) == ("torch.relu", place_of("relu before a break"))
 
 
 def test_the_line_after_a_break_is_found_and_which_call_of_it() -> None:
@@ -118,9 +135,9 @@ def test_the_line_after_a_break_is_found_and_which_call_of_it() -> None:
 
 
 def test_an_operator_that_is_wrong_only_with_others_is_reported_with_them() -> None:
-    accuracy, _ = bisected(TRAINING, wrong("last relu", together_with="sum"))
+    accuracy, _ = bisected(SMALL_TRAINING, wrong("relu before a sum", together_with="sum"))
     assert "compiled by itself it is right, the smallest stretch that differs is where the" in accuracy.why
-    assert f"from torch.relu at {line_of('last relu')} to sum at" in accuracy.why
+    assert f"from torch.relu at {line_of('relu before a sum')} to sum at" in accuracy.why
 
 
 def short(x: torch.Tensor) -> torch.Tensor:
@@ -153,7 +170,7 @@ def test_the_end_of_the_trials_is_reported() -> None:
 
 
 def test_a_stretch_that_does_not_compile_alone_is_omitted() -> None:
-    inner = wrong("last relu")
+    inner = wrong("relu before a sum")
 
     def choosy(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         names = {str(node.target) for node in gm.graph.nodes}
@@ -161,7 +178,7 @@ def test_a_stretch_that_does_not_compile_alone_is_omitted() -> None:
             raise ValueError("only as a whole")
         return inner(gm, inputs)
 
-    accuracy, first = bisected(INFERENCE, choosy)
+    accuracy, first = bisected(SMALL, choosy)
     assert accuracy.passed is False
     assert not first.stack
     assert "parts of it alone raised BackendCompilerFailed: " in first.words
@@ -216,7 +233,7 @@ def test_a_target_with_state_is_not_bisected() -> None:
 
 
 def test_a_failure_that_cannot_be_reproduced_is_reported() -> None:
-    first = bisected(INFERENCE, cutting_nothing)[1]
+    first = bisected(SMALL, cutting_nothing)[1]
     assert (first.words, first.trials) == (
         "the first line that differs is not known: another call of it was right",
         1,

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Frame, Location, is_pythons_own
-from fuselight_server.jobs.reports.mapping import is_torch_file
+from fuselight_server.jobs.reports.mapping import LineState, is_torch_file
+from fuselight_server.jobs.trace_log.libraries import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,8 +85,15 @@ class JobFrames:
         )
 
     def caller(self, compiled: LoggedCompile) -> Stack:
-        """The frames that called a compiled function."""
-        return self.stack(frame.location for frame in compiled.stack[:-1])
+        """The frames that called a compiled function, with the one that torch leaves out, if the source decides it."""
+        logged = compiled.stack[:-1]
+        stack = self.stack(frame.location for frame in logged)
+        if not stack or is_library(logged[-1].path) or compiled.last.resumed_at is not None:
+            return stack
+        if self._files.state(stack[-1].path, stack[-1].line) is LineState.CHANGED:
+            return stack
+        left_out = self._files.sources.left_out_caller(stack[-1], _last_name(compiled.function or ""))
+        return stack if left_out is None else (*stack, left_out)
 
     def of_break(self, compiled: LoggedCompile, frame: Frame, graph_break: GraphBreak) -> tuple[Stack, Stack]:
         """The frames above the compiled function, and its traced frames, which end on the line of the break."""

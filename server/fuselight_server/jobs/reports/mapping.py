@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_files import read_regular
 from fuselight_server.base.files import leaves, split_text, walk_sources
 from fuselight_server.jobs.reports.definitions import LocalFunction, read_definitions
+from fuselight_server.jobs.reports.left_out_callers import FileCalls, left_out_caller, read_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -89,6 +90,7 @@ class LocalSources:
         self._by_name: dict[str, list[str]] = {}
         self._lines: dict[str, list[str] | None] = {}
         self._definitions: dict[str, dict[tuple[int, str], LocalFunction]] = {}
+        self._calls: dict[str, FileCalls] = {}
         files = dict.fromkeys(path for folder in folders for path in _python_files(folder.absolute()))
         for path in itertools.islice(files, MOST_FILES):
             self._by_name.setdefault(_parts(path)[-1], []).append(path)
@@ -118,6 +120,12 @@ class LocalSources:
         if path not in self._definitions:
             self._definitions[path] = read_definitions(self.lines(path) or ())
         return self._definitions[path].get((line, name))
+
+    def left_out_caller(self, logged: Location, function: str) -> Location | None:
+        """The line that calls a compiled function, below the last line of its logged stack; None if not certain."""
+        if logged.path not in self._calls:
+            self._calls[logged.path] = read_calls(self.lines(logged.path) or ())
+        return left_out_caller(self._calls[logged.path], logged, function)
 
 
 def _python_files(folder: Path) -> Iterator[str]:

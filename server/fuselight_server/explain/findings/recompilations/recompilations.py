@@ -418,12 +418,13 @@ def _related(context: Context, recompilation: Recompile, home: Location) -> Iter
     if call is not None:
         both = before == call
         more = ", as was the earlier compile" if both else ""
-        yield Related(span_of(call), f"triggered by this call{more}")
+        yield Related(span_of(call), f"triggered {_by(context, recompilation, call)} this call{more}")
         before = None if both else before
     elif compiling_call is not None and compiling_call.location is not None:
         yield Related(span_of(compiling_call.location), f"triggered by this call, {compiling_call.text}")
     if before is not None:
-        yield Related(span_of(before), "the earlier compile was triggered by this call")
+        by = _by(context, recompilation, before)
+        yield Related(span_of(before), f"the earlier compile was triggered {by} this call")
     line = resumed_at(context, recompilation)
     if line is not None and line != home.line:
         yield Related(
@@ -457,6 +458,23 @@ def _related_to(
         yield Related(span_of(failure.defined), "the class is created again here")
     if failure.born and not context.is_user_file(failure.born[-1].path):
         yield Related(span_of(failure.born[-1]), "a read in a library created the guard")
+
+
+_CALLED_BY_TORCH = frozenset({"forward", "__call__"})
+"""Functions whose callers in torch are what a log leaves out of the stack."""
+
+
+def _by(context: Context, recompilation: Recompile, call: Location) -> str:
+    """`by` of the line that calls the function; `during` of one that a log names, and that may be further out.
+
+    torch leaves the two innermost frames out of the stacks in its logs.
+    """
+    inputs, name = context.report.inputs, plain(recompilation.function).rpartition(".")[2]
+    is_logged = inputs is not None and inputs.rung is Rung.TRACE
+    if not is_logged or name in _CALLED_BY_TORCH or resumed_at(context, recompilation) is not None:
+        return "by"
+    is_called = re.search(rf"\b{re.escape(name)}\s*\(", context.read_line(call.path, call.line) or "")
+    return "by" if is_called else "during"
 
 
 def _call_above(context: Context, recompilation: Recompile | Compile, home: Location) -> Location | None:

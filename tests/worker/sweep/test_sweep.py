@@ -9,6 +9,7 @@ import pytest
 from fuselight_server.sweep.results import read_results
 from fuselight_server.sweep.rows import RowStatus
 from tests.support.command import run_cli
+from tests.support.prepared import prepared_interpreter
 from tests.support.sweeps import KILLS_ITS_WORKER, NET
 
 pytestmark = pytest.mark.torch
@@ -29,7 +30,19 @@ def test_a_sweep_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         '{"name": "gone", "absent": "no package ships it"}\n',
         encoding="utf-8",
     )
-    options = ("--device", "cpu", "--rounds", "2", "--seconds", "0.02", "--no-accuracy", "--jobs", "1")
+    options = (
+        "--python",
+        prepared_interpreter(),
+        "--device",
+        "cpu",
+        "--rounds",
+        "2",
+        "--seconds",
+        "0.02",
+        "--no-accuracy",
+        "--jobs",
+        "1",
+    )
     checked = run_cli("sweep", "list.jsonl", "--out", "out", *options)
     assert checked.exit_code == 0, checked.stderr
     rows = {row.id: row for row in read_results("out").rows}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -144,7 +145,12 @@ SOURCE = {
 
 
 def branching(
-    branch: Branch, *, range_: str = "[17, inf]", difference: str = "x.size(0) was 8, now 24", **changes: Any
+    branch: Branch,
+    *,
+    range_: str = "[17, inf]",
+    difference: str = "x.size(0) was 8, now 24",
+    lines: Mapping[int, str] | None = None,
+    **changes: Any,
 ) -> Finding:
     symbol = Symbol("s0", "x.size(0)", hint="24", range=range_)
     compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=(symbol,)))
@@ -153,7 +159,7 @@ def branching(
     given = report(frames=(WHOLE,), compiles=compiles, recompiles=(again_,), facts=facts)
     return next(
         finding
-        for finding in findings(given, read_line=lambda _path, line: SOURCE.get(line))
+        for finding in findings(given, read_line=lambda _path, line: (lines or SOURCE).get(line))
         if finding.code == "FL201"
     )
 
@@ -173,6 +179,25 @@ def test_a_branch_on_the_size_with_two_sides_is_expected(changes: dict[str, Any]
     finding = branching(BOTH, **changes)
     assert finding.hints == ("Expect it: each side of the branch on line 22 needs its own compile",)
     assert (finding.severity, finding.fixes) == (Severity.INFORMATION, ())
+
+
+@pytest.mark.parametrize(
+    ("test", "is_expected"),
+    [
+        ("x.shape[0] == 8", True),
+        ("x.size(0) != 8", True),
+        ("not 8 < x.shape[0] <= 24", True),
+        ("x.shape[0] > 100", False),  # both sizes take one side
+        ("x.shape[1] == 8", False),  # another dimension
+        ("x.shape[0] == self.most", False),
+        ("x.shape[0] == 8 and self.fast", False),
+    ],
+)
+def test_a_condition_that_parts_the_sizes_needs_both_compiles(test: str, *, is_expected: bool) -> None:
+    """The new code may accept the size before, and a mark is an error where the other side fixes the size."""
+    finding = branching(BOTH, range_="[2, inf]", lines={**SOURCE, 22: f"        if {test}:\n"})
+    assert ("each side of the branch on line 22" in finding.hints[0]) == is_expected
+    assert (MARK in finding.hints[0]) != is_expected
 
 
 @pytest.mark.parametrize(

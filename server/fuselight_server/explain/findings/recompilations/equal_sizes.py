@@ -48,7 +48,10 @@ def _advice(name: str, source: str, size: str) -> str:
             f"{size_of}: slice it to `{source}` if no input is larger, or, if its rows are "
             "equal, create it with size 1 and expand it"
         )
-    return f"`{name}` has size {size} there: mark its size dynamic as well, or make it of size `{source}`"
+    return (
+        f"`{name}` has size {size} there: mark its size dynamic as well, unless it is an nn.Parameter, of which torch "
+        f"keeps the sizes fixed, or make it of size `{source}`"
+    )
 
 
 def _tensors(context: Context, at: Location, nodes: list[ast.AST], size: str) -> Iterator[str]:

@@ -7,7 +7,9 @@ The compiles to expect are counted, never assumed.
 from __future__ import annotations
 
 import ast
+import operator
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -182,16 +184,16 @@ def branch_on_size(context: Context, recompilation: Recompile, failure: GuardFai
     size = size_of(failure)
     if size is None or fixed_by_torch(failure) or not context.is_user_file(recompilation.location.path):
         return None
-    if failure.cause is not GuardCause.RELATION and not _is_out_of_range(
-        context, recompilation, failure, size
-    ):
-        return None
     tree = function_tree(context.read_line, recompilation.location)
     facts = context.report.facts.files.get(recompilation.location.path)
     if tree is None or facts is None:
         return None
     both = [branch for branch in facts.branches if branch.true and branch.false]
-    tests = _tests_of_size(tree, size)
+    tests: Iterable[ast.expr] = _tests_of_size(tree, size)
+    if failure.cause is not GuardCause.RELATION and not _is_out_of_range(
+        context, recompilation, failure, size
+    ):
+        tests = [test for test in tests if _decides_between(test, failure, size)]
     return next((test.lineno for test in tests if any(_is_at(branch, test) for branch in both)), None)
 
 
@@ -227,6 +229,52 @@ def _tests_of_size(tree: ast.AST, size: Size) -> Iterator[ast.expr]:
             node.test, size[0], frozenset(names)
         ):
             yield node.test
+
+
+def _decides_between(test: ast.expr, failure: GuardFailure, size: Size) -> bool:
+    """Whether a condition on the size alone, as `x.shape[1] == 8`, is another for the new size than for the old one."""
+    if len(failure.sizes) != 1 or any(
+        value is None for value in (failure.sizes[0].was, failure.sizes[0].now)
+    ):
+        return False
+    outcomes = [_outcome(test, size, value) for value in (failure.sizes[0].was, failure.sizes[0].now)]
+    return None not in outcomes and outcomes[0] != outcomes[1]
+
+
+def _outcome(node: ast.expr, size: Size, value: int) -> bool | None:
+    """What a condition is for a value of the size; None if it depends on anything else."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        outcome = _outcome(node.operand, size, value)
+        return None if outcome is None else not outcome
+    if not isinstance(node, ast.Compare):
+        return None
+    parts = (node.left, *node.comparators)
+    numbers = [number for part in parts if (number := _number(part, size, value)) is not None]
+    compares = [_COMPARISONS.get(type(mark)) for mark in node.ops]
+    if len(numbers) < len(parts) or None in compares:
+        return None
+    return all(
+        compare(left, right)
+        for compare, left, right in zip(compares, numbers, numbers[1:], strict=False)
+        if compare is not None
+    )
+
+
+def _number(node: ast.expr, size: Size, value: int) -> int | None:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    name, dimension = size
+    return value if ast.unparse(node) in {f"{name}.shape[{dimension}]", f"{name}.size({dimension})"} else None
+
+
+_COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 
 
 def _mentions(node: ast.AST, tensor: str, names: frozenset[str]) -> bool:

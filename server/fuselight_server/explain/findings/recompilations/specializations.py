@@ -19,6 +19,7 @@ from fuselight_server.explain.findings.common.text import plain, quoted, sentenc
 from fuselight_server.explain.findings.recompilations.equal_sizes import equal_size
 from fuselight_server.explain.findings.recompilations.guard_causes import CARRIED, fixed_by_torch
 from fuselight_server.explain.findings.recompilations.size_remedies import static_words
+from fuselight_server.explain.findings.recompilations.weight_sizes import weight_of_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +45,37 @@ def specialization_findings(context: Context) -> Iterator[Finding]:
                 (*where, in_words(context, compiled, symbol), _is_torchs_rule(symbol)), []
             ).append((compiled, symbol))
     for group in groups.values():
-        yield _finding(context, group)
+        if not _is_expected(context, group):
+            yield _finding(context, group)
+
+
+def _is_expected(context: Context, group: list[tuple[Compile, Symbol]]) -> bool:
+    """Whether `dynamic=True` fixed what never varies: a size of a weight, a number of a layer of torch's."""
+    return all(
+        not _is_error(context, compiled, symbol)
+        and (
+            bool(weight_of_size(context, symbol, context.innermost_user_frame(symbol.stack, compiled.caller)))
+            if _is_size(symbol)
+            else _is_of_layer(context, symbol)
+        )
+        for compiled, symbol in group
+    )
+
+
+def _is_of_layer(context: Context, symbol: Symbol) -> bool:
+    """Whether it is a number of an object that only the library's code reads, as `self.norm.eps`."""
+    return (
+        symbol.source.startswith("self.")
+        and bool(symbol.stack)
+        and not context.is_user_file(symbol.stack[-1].path)
+    )
+
+
+def _is_error(context: Context, compiled: Compile, symbol: Symbol) -> bool:
+    return symbol.marked and any(
+        failure.exception == "ConstraintViolationError" and failure.call == compiled.call
+        for failure in context.report.failures
+    )
 
 
 def _is_of_recompilation(
@@ -94,10 +125,7 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
     values = format_list(dict.fromkeys(item.specialized_to or "" for _, item in group))
     wish = "was marked dynamic (mark_dynamic or dynamic=True)" if symbol.marked else "was symbolic"
     rule = _is_torchs_rule(symbol)
-    is_error = symbol.marked and any(
-        failure.exception == "ConstraintViolationError" and failure.call == compiled.call
-        for failure in context.report.failures
-    )
+    is_error = _is_error(context, compiled, symbol)
     fixed = f"torch fixed it to {values}" if rule else f"this line made the compiler fix it to {values}"
     return context.finding(
         "FL301" if _is_size(symbol) else "FL302",
@@ -112,7 +140,7 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
         call=compiled.call,
         related=(
             *trail(symbol.stack, without=home, verb="specialized in"),
-            *_marks(context, compiled, symbol),
+            *(_marks(context, compiled, symbol) if is_error else ()),
         ),
         subject=symbol.source,
         count=len(group),
@@ -127,6 +155,12 @@ def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -
         )
     if not _is_size(symbol):
         return (f"Pass {name} as a tensor, or avoid Python code that needs its exact value",)
+    weight = weight_of_size(context, symbol, home)
+    if weight:
+        where = " on this line takes only" if weight == "the layer" else " has"
+        return (
+            f"Do not mark this dimension: {weight}{where} size {symbol.specialized_to}, so no other size can come",
+        )
     culprit = equal_size(context, symbol, home) if home is not None else ""
     avoid = culprit or f"Avoid code that needs the exact value of {name}: comparisons, int(), loops over it"
     return (avoid, "Or do not mark it dynamic, if you need only one size") if symbol.marked else (avoid,)

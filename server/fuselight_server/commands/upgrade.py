@@ -49,7 +49,7 @@ from fuselight_server.upgrades.model import (
     SideReports,
     UpgradeComparison,
 )
-from fuselight_server.upgrades.paths import InstalledPaths, differing_packages, installed_versions
+from fuselight_server.upgrades.paths import InstalledPaths, differing_packages, installed_packages
 from fuselight_server.upgrades.results import RunsFolder, without_texts
 
 if TYPE_CHECKING:
@@ -174,8 +174,10 @@ async def compare_releases(
                 *(plan, options, versions, outcome, texts, show, token, folder, caches),
                 thresholds or Thresholds(),
             )
-            work.paths = InstalledPaths(frozenset(folder for side in sides for folder in side.packages))
-            work.installed = installed_versions(sides[0].packages), installed_versions(sides[1].packages)
+            folders = frozenset(folder for side in sides for folder in side.packages)
+            installed = installed_packages(sides[0].packages, sides[1].packages)
+            work.paths = InstalledPaths(folders, installed.namespaces)
+            work.installed = installed.versions
             work.jobs.extend(enumerate(jobs))
             await token.run(_all_or_none([work.run_lane(lane) for lane in lanes]))
             token.check()

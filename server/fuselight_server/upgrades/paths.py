@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 TORCH = "torch"
 
@@ -29,6 +30,8 @@ class InstalledPaths:
 
     folders: frozenset[str] = frozenset()
     """Where packages are installed on either side: also folders with other names, which a `.pth` file may add."""
+    namespaces: frozenset[str] = frozenset()
+    """As in `InstalledPackages`."""
 
     def common(self, path: str) -> str:
         """`site-packages/torch/nn/modules/linear.py` of an installed file; any other path as it is."""
@@ -41,39 +44,104 @@ class InstalledPaths:
         return _STANDARD.sub("lib/python/", path, count=1)
 
     def package(self, path: str) -> str | None:
-        """`transformers` of a file of an installed package, in any form; None of any other file."""
+        """`transformers` of a file of an installed package, in any form; None of any other file.
+
+        Of a namespace it is the part: `google.auth`.
+        """
         head, _, rest = self.common(path).partition("site-packages/")
-        return rest.partition("/")[0].removesuffix(".py") if rest and not head else None
+        return part_of(rest.removesuffix(".py").split("/"), self.namespaces) if rest and not head else None
 
 
 STANDARD_PATHS = InstalledPaths()
 """With folders of the standard names alone."""
 
 
-def installed_versions(folders: Iterable[str]) -> dict[str, str]:
-    """The version of each package in folders of installed packages; the first folder that has it counts.
+@dataclass(frozen=True)
+class _Distribution:
+    """A distribution in a folder of packages."""
 
-    By the name of its distribution and by those that are imported: `pillow` and `pil`.
-    """
-    versions: dict[str, str] = {}
+    name: str
+    version: str
+    folder: Path
+    top: frozenset[str]
+    """Top-level names that can be imported; empty where it says none."""
+
+    def modules(self) -> Iterator[tuple[str, ...]]:
+        """The path of each of its Python files, by its parts without endings."""
+        with (
+            contextlib.suppress(OSError, UnicodeDecodeError),
+            (self.folder / "RECORD").open(encoding="utf-8") as lines,
+        ):
+            for line in lines:
+                path, is_python, _ = line.partition(".py,")
+                if is_python:
+                    yield tuple(path.lower().split("/"))
+
+
+@dataclass(frozen=True)
+class InstalledPackages:
+    """What both sides have installed."""
+
+    namespaces: frozenset[str] = frozenset()
+    """Packages that several distributions share, as `google` and `google.cloud`: each has parts of it."""
+    versions: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    """On either side, by the name of a distribution and by those that are imported: `pillow`, `pil`, `google.auth`."""
+
+
+def installed_packages(before: Iterable[str], after: Iterable[str]) -> InstalledPackages:
+    """The packages in folders of installed packages; the first folder that has one counts."""
+    sides = [list(_distributions(folders)) for folders in (before, after)]
+    owners: dict[str, set[str]] = defaultdict(set)
+    for distribution in (*sides[0], *sides[1]):
+        for name in distribution.top:
+            owners[name].add(distribution.name)
+    shared = {name for name, names in owners.items() if len(names) > 1}
+    modules = {
+        id(distribution): list(distribution.modules())
+        for distribution in (*sides[0], *sides[1])
+        if not shared.isdisjoint(distribution.top)
+    }
+    parts: dict[str, set[str]] = defaultdict(set)
+    for distribution in (*sides[0], *sides[1]):
+        for path in modules.get(id(distribution), ()):
+            for depth in range(1, len(path) + 1):
+                parts[".".join(path[:depth])].add(distribution.name)
+    namespaces = frozenset(name for name, names in parts.items() if len(names) > 1)
+    versions: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    for side, known in zip(sides, versions, strict=True):
+        for distribution in side:
+            names = {part_of(path, namespaces) for path in modules.get(id(distribution), ())}
+            for name in {distribution.name, *((names | distribution.top) - namespaces)}:
+                known.setdefault(name, distribution.version)
+    return InstalledPackages(namespaces, versions)
+
+
+def part_of(path: Sequence[str], namespaces: Collection[str]) -> str:
+    """The package of a file, or the part of a namespace that it is in: `google.auth` of `google/auth/jwt`."""
+    depth = 1
+    while depth < len(path) and ".".join(path[:depth]).lower() in namespaces:
+        depth += 1
+    return ".".join(path[:depth])
+
+
+def _distributions(folders: Iterable[str]) -> Iterator[_Distribution]:
     for folder in folders:
         with contextlib.suppress(OSError):
             for entry in sorted(Path(folder).iterdir()):
                 match = _DISTRIBUTION.fullmatch(entry.name)
                 if match is not None:
-                    for name in (match["name"].replace(".", "_"), *_imported_names(entry)):
-                        versions.setdefault(name.lower(), match["version"])
-    return versions
+                    name = match["name"].replace(".", "_").lower()
+                    yield _Distribution(name, match["version"], entry, frozenset(_imported_names(entry)))
 
 
 def _imported_names(distribution: Path) -> set[str]:
-    """The top-level names that a distribution says it has; empty where it says none."""
+    """The top-level names that a distribution says it has, in small letters; empty where it says none."""
     for file in ("top_level.txt", "RECORD"):
         with (
             contextlib.suppress(OSError, UnicodeDecodeError),
             (distribution / file).open(encoding="utf-8") as lines,
         ):
-            return {name[0] for line in lines if (name := _TOP_LEVEL.match(line)) is not None}
+            return {name[0].lower() for line in lines if (name := _TOP_LEVEL.match(line)) is not None}
     return set()
 
 

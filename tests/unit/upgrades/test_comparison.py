@@ -45,7 +45,7 @@ from fuselight_server.upgrades.model import (
     TargetState,
 )
 from fuselight_server.upgrades.numerics import result_change
-from fuselight_server.upgrades.paths import InstalledPaths, differing_packages, installed_versions
+from fuselight_server.upgrades.paths import InstalledPaths, differing_packages, installed_packages
 from fuselight_server.upgrades.results import RunsFolder
 from fuselight_server.upgrades.rows import reworded_rows, state_row, target_rows
 from tests.support.reports import FILE, H100, VERSIONS, at, broken, report
@@ -374,9 +374,11 @@ def test_the_packages_that_differ_are_those_that_a_target_used(tmp_path: Path) -
         for name in (f"transformers-{version}", f"other-{version}", "same_lib-1.0", f"torch-{version}"):
             (folder / f"{name}.dist-info").mkdir(parents=True)
         (folder / "transformers").mkdir()
-        folders.append(installed_versions([str(folder), "/missing"]))
+        folders.append([str(folder), "/missing"])
     used = {"transformers", "same_lib", "torch", "unknown"}
-    assert differing_packages(used, *folders) == {"transformers": ("5.17.0", "5.23.0")}
+    assert differing_packages(used, *installed_packages(*folders).versions) == {
+        "transformers": ("5.17.0", "5.23.0")
+    }
     paths = InstalledPaths(frozenset({"/opt/shared"}))
     assert paths.package("/x/lib/python3.11/site-packages/transformers/models/a.py") == "transformers"
     assert paths.package("/x/lib/python3.11/site-packages/six.py") == "six"
@@ -393,7 +395,7 @@ def test_a_package_has_the_names_that_are_imported(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)
-    versions = installed_versions([str(tmp_path)])
+    versions = installed_packages([str(tmp_path)], []).versions[0]
     assert versions == {
         "pillow": "11.0",
         "pil": "11.0",
@@ -401,6 +403,61 @@ def test_a_package_has_the_names_that_are_imported(tmp_path: Path) -> None:
         "sklearn": "1.7",
         "six": "1.17",
     }
+
+
+@pytest.mark.parametrize("says_names", [True, False])
+def test_the_distributions_of_a_namespace_have_versions_of_their_own(
+    tmp_path: Path, *, says_names: bool
+) -> None:
+    files = {
+        "google_auth": ("google/auth/jwt.py", "google/auth/__init__.py"),
+        "protobuf": ("google/protobuf/__init__.py", "google/_upb/message.py"),
+        "google_cloud_storage": ("google/cloud/storage/blob.py", "google/cloud/version.py"),
+        "google_cloud_core": ("google/cloud/client/__init__.py",),
+        "nvidia_cublas": ("nvidia/__init__.py", "nvidia/cublas/__init__.py"),
+        "nvidia_nccl": ("nvidia/__init__.py", "nvidia/nccl/__init__.py"),
+        "backports.tarfile": ("backports/__init__.py", "backports/tarfile/__main__.py"),
+    }
+
+    def installed(side: str, **versions: str) -> list[str]:
+        for name, version in versions.items():
+            paths = files[name.replace("__", ".")]
+            folder = tmp_path / side / f"{name.replace('__', '.')}-{version}.dist-info"
+            folder.mkdir(parents=True)
+            (folder / "RECORD").write_text("".join(f"{path},sha256=x,1\n" for path in paths))
+            if says_names:
+                (folder / "top_level.txt").write_text(paths[0].partition("/")[0] + "\n")
+        return [str(tmp_path / side)]
+
+    alike = {
+        "google_auth": "2.1",
+        "google_cloud_core": "2.5",
+        "nvidia_nccl": "2.27",
+        "backports__tarfile": "1.2",
+    }
+    before = installed("old", **alike, protobuf="5.0", google_cloud_storage="3.1", nvidia_cublas="12.8")
+    after = installed("new", **alike, protobuf="6.0", google_cloud_storage="3.4", nvidia_cublas="12.9")
+    both = installed_packages(before, after)
+    paths = InstalledPaths(namespaces=both.namespaces)
+    used = {str(paths.package(f"/x/site-packages/{path}")) for name in files for path in files[name]}
+    assert {"google.auth", "google.cloud.client", "nvidia.nccl", "backports"} <= used
+    assert differing_packages(used, *both.versions) == {
+        "google.protobuf": ("5.0", "6.0"),
+        "google._upb": ("5.0", "6.0"),
+        "google.cloud.storage": ("3.1", "3.4"),
+        "google.cloud.version": ("3.1", "3.4"),
+        "nvidia.cublas": ("12.8", "12.9"),
+    }
+
+
+def test_a_namespace_of_which_each_side_has_one_distribution_is_not_one_package(tmp_path: Path) -> None:
+    for side, name, version in (("old", "google_auth", "2.1"), ("new", "protobuf", "6.0")):
+        folder = tmp_path / side / f"{name}-{version}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "RECORD").write_text(f"google/{name}/x.py,sha256=x,1\n")
+    both = installed_packages([str(tmp_path / "old")], [str(tmp_path / "new")])
+    used = {"google", "google.google_auth", "google.protobuf"}
+    assert differing_packages(used, *both.versions) == {}
 
 
 def test_runs_are_kept_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from fuselight.shared.suites import suite_rows
 from tests.support.case_files import selected_names
+from tests.support.prepared import program_interpreter
 
 ROOT = Path(__file__).parents[3]
 OTHERS = {"timm": "regnety_002", "torchvision": "squeezenet1_1"}
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def measure(results: Path, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    command = [sys.executable, str(ROOT / "benchmarks" / "suite.py"), "run", "--results", str(results)]
+    command = [program_interpreter(), str(ROOT / "benchmarks" / "suite.py"), "run", "--results", str(results)]
     done = subprocess.run(
         [*command, "--models", ",".join(names)], capture_output=True, text=True, check=False
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from fuselight.shared.report import Device, Phase, Report
 from fuselight_server.explain.kernels.documents import SCRIPT, document, key_of
 from fuselight_server.explain.kernels.script import checks, standalone
 from tests.support.live_worker import LiveWorker
+from tests.support.prepared import program_interpreter
 
 pytestmark = pytest.mark.torch
 SOURCE = """\
@@ -38,7 +38,12 @@ def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = folder / "script.py"
     path.write_text(text, encoding="utf-8")
     return subprocess.run(
-        [sys.executable, str(path)], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+        [program_interpreter(), str(path)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
 
 

@@ -1,6 +1,6 @@
 """Every annotated case of provenance end to end, for an absent H100.
 
-One worker serves all files, as for `fuselight kernels`. Invariant: what is generated from each line, kept of it, left
+The worker of the ring serves all files, as that of `fuselight kernels` does. Invariant: what is generated from each line, kept of it, left
 to ATen, left out of CUDA graphs and refused to be fused is what the line says, and nothing else.
 The files say per release of torch what comes: names of kernels and what is fused are its own.
 """
@@ -23,6 +23,7 @@ from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from tests.support.case_files import RELEASES, copied, selected, torch_release
 from tests.support.kernel_cases import KINDS, disagreements, expectations, facts, rewritten
+from tests.support.live_worker import LiveWorker
 
 CASES = Path(__file__).parents[2] / "cases" / "kernels"
 FILES = sorted(path.name for path in CASES.glob("*.py"))
@@ -48,11 +49,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
+def outcome(request: pytest.FixtureRequest, workspace: Path, live: LiveWorker) -> CheckOutcome:
     """What was generated of the files of the tests that were selected; of all for a test that counts."""
     paths = selected(request, workspace, FILES)
     options = CommandOptions(paths, python=sys.executable)
-    return asyncio.run(generate(options, lambda _text: None, CancelToken(), device=find("h100")))
+    return live.do_command(generate(options, lambda _text: None, CancelToken(), device=find("h100")))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -353,3 +353,20 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     assert (uri, line) == (URI, 12), "a click goes to the line, in 0-based lines"
     other_state = opened(of(two[2:]))
     assert not any("first" in title for title in (await lenses(other_state))[STEP]), "there is no choice"
+
+
+@pytest.mark.asyncio
+async def test_a_save_that_does_not_parse_is_said_once_on_the_line() -> None:
+    state = opened(captured("step", 11))
+    document = state.at(FILE)
+    assert document is not None
+    state.edit(FILE, document.source.edit((6, 0), (6, 0), "        x = = 1\n"))
+    waiting = "Fuselight waits: the file does not parse here"
+    assert waiting not in str(await lenses(state)), "only typed"
+    document.waits = True
+    assert (await lenses(state))[5] == [waiting]
+    assert str(await lenses(state)).count(waiting) == 1
+    snapshot = state.snapshot(URI, {})
+    assert snapshot is not None
+    by_hand = dataclasses.replace(snapshot.settings, run="manual")
+    assert waiting not in str(await lenses(state, settings=by_hand)), "a save runs nothing then"

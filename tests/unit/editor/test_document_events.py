@@ -66,6 +66,7 @@ class Events:
 
 
 EDIT = ((1, 4), (1, 5), "10")
+BROKEN = ((1, 4), (1, 5), "(")
 SECOND = ((2, 4), (2, 5), "20")
 
 
@@ -142,3 +143,20 @@ async def test_a_background_task_that_fails_is_logged_with_its_traceback() -> No
     assert answered.result() == 3
     (line,) = log
     assert line.startswith("looking for it failed: ValueError('no such thing')\nTraceback")
+
+
+def test_a_save_that_does_not_parse_waits_until_the_text_does() -> None:
+    events = Events()
+    events.edit(BROKEN)
+    events.documents.saved(PATH, automatic=True)
+    assert not events.document.waits, "the editor saved what is half-typed"
+    events.documents.saved(PATH, automatic=False)
+    assert events.document.waits
+    assert "saves.saved" not in events.order
+    assert events.order[-1] == "state.mark_results"
+    events.edit(SECOND)
+    assert events.document.waits, "it still does not parse"
+    events.edit(((1, 4), (1, 5), "1"))
+    assert not events.document.waits
+    events.edit(BROKEN)
+    assert not events.document.waits, "typed since, and not saved"

@@ -76,6 +76,7 @@ RUN = "fuselight.server.run"
 CANCEL = "fuselight.server.cancel"
 
 WAITING = "waiting for another benchmark"
+UNPARSED = "Fuselight waits: the file does not parse here"
 
 _INFOS = 2
 """Lenses of a target besides its actions."""
@@ -151,10 +152,19 @@ async def _add_lenses(server: Server, uri: str, add: Callable[[list[Lens]], None
     if main is not None:
         at: MessagePosition = {"line": main - 1, "character": 0}
         lenses += TargetLenses(snapshot, "", {"start": at, "end": at}, has_inputs=has_run).make()
+    lenses += _waiting(snapshot)
     lenses += line_lenses(snapshot)
     lenses += job_lines.lenses(snapshot, view)
     add(lenses_for(lenses, snapshot.client))
     return _Lenses.COMPLETE
+
+
+def _waiting(snapshot: Snapshot) -> Iterator[Lens]:
+    """Say on a syntax error that a save ran nothing; what is wrong there, other tools report."""
+    wrong = snapshot.reading.syntax_error
+    if snapshot.document.waits and wrong is not None and snapshot.settings.run == "save":
+        at: MessagePosition = {"line": wrong.line - 1, "character": 0}
+        yield lens({"start": at, "end": at}, UNPARSED)
 
 
 def _line_of_program(snapshot: Snapshot) -> int | None:

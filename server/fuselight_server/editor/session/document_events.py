@@ -90,6 +90,7 @@ class DocumentEvents:
             for change in edit():
                 self._edits.edited(path, change)
         document.version = version
+        document.waits = document.waits and document.reading().syntax_error is not None
         self._state.compare_with_text(path, document.source)
         self._fixes.edited(path)
         self._state.mark_findings([path])
@@ -108,7 +109,11 @@ class DocumentEvents:
             return
         if document.reading().syntax_error is not None and document.module is None:  # its other cells run
             self._state.log(f"no run of {path}: it does not parse")
+            if not automatic:  # the editor also saves what is half-typed
+                document.waits = True
+                self._state.mark_results([path])
             return
+        document.waits = False
         self._targets.drop_lost(path)
         self._saves.saved(path, automatic=automatic, later=lambda: self.saved(path, automatic=True))
 

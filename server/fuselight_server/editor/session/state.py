@@ -64,6 +64,8 @@ class Document:
     """Whether it is a file on disk; an untitled buffer or notebook is none."""
     module: NotebookModule | None = None
     """For a notebook: its cells, whose lines are those of the source."""
+    waits: bool = False
+    """Whether a save ran nothing, because the text did not parse, and it has not parsed since."""
 
     def reading(self) -> Reading:
         """Read the source as it is now."""

@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import torch
 from benchmarks.gpu.kernel_text import GraphText, compare
 from benchmarks.gpu.models import CELL_STEPS
 from tests.support.case_files import selected_names
+from tests.support.prepared import program_interpreter
 
 pytestmark = [
     pytest.mark.torch,
@@ -44,7 +44,9 @@ STEPS = CELL_STEPS if VERSION == "2.11" else 3
 
 GENERATE = """
 import functools
+import os
 import sys
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 from benchmarks.gpu import models as built
 from benchmarks.gpu.half import main
 _, folder, cases, steps, *models = sys.argv
@@ -63,10 +65,9 @@ def halves(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         **os.environ,
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'compiler'}",
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
-        "CUDA_VISIBLE_DEVICES": "",
     }
     names = selected_names(request, "model")
-    command = [sys.executable, "-c", GENERATE, str(folder), CASES, str(STEPS), *names]
+    command = [program_interpreter(), "-c", GENERATE, str(folder), CASES, str(STEPS), *names]
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False
     )

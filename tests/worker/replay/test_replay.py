@@ -36,6 +36,7 @@ from fuselight.shared.devices import find
 from fuselight.shared.foreign_files import signature
 from fuselight.shared.report import Numerics, Preparation, TunedResult, Work
 from fuselight.shared.tuned_file import artifacts_name
+from tests.support.prepared import program_interpreter
 from tests.support.replays import (
     MODEL,
     NAME,
@@ -124,7 +125,8 @@ def test_the_runtimes_wheel_replays_in_a_fresh_process(
     (tmp_path / "freezes.py").write_text(FREEZES)
     kept(tmp_path, result, frozen)
     program = textwrap.dedent("""
-        import json, os, sys
+        import json, os, sys, warnings
+        warnings.simplefilter("ignore")
         root, installed = sys.argv[1:]
         ours = [os.path.join(root, name) for name in ("compiler", "server")]
         sys.path[:] = [one for one in sys.path if one not in (root, *ours)]
@@ -167,11 +169,11 @@ def test_the_runtimes_wheel_replays_in_a_fresh_process(
                           "installed": fuselight.__file__.startswith(installed)}))
     """)
     environment = {
-        **os.environ, "PYTHONPATH": str(installed), "PYTHONWARNINGS": "ignore",
+        **os.environ, "PYTHONPATH": str(installed),
         "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", program, str(ROOT), str(installed)],
+        [program_interpreter(), "-c", program, str(ROOT), str(installed)],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -134,25 +134,42 @@ def test_a_wait_that_ended_well_leaves_nothing(ranks: tuple[Rank, Rank]) -> None
     assert [rank.written for rank in ranks] == [None, None]
 
 
+@pytest.mark.parametrize(
+    ("call", "text", "leaves"),
+    [
+        (True, "[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:59618", True),
+        # Of a backward, whose collectives C++ code calls.
+        (False, "Timed out waiting 12000ms for send operation to complete", True),
+        (True, "Tensors must be contiguous", False),
+        (False, "mat1 and mat2 shapes cannot be multiplied", False),
+    ],
+)
 def test_a_rank_whose_peer_is_gone_waits_in_the_call_that_raised(
-    ranks: tuple[Rank, Rank], monkeypatch: pytest.MonkeyPatch
+    ranks: tuple[Rank, Rank], monkeypatch: pytest.MonkeyPatch, *, call: bool, text: str, leaves: bool
 ) -> None:
     waiting, other = ranks
     other.watch.end()
     assert other.written is None, "nobody waits for it yet"
-    error = caught(in_torch("all_reduce", "raise RuntimeError('Connection closed by peer')"))
-    frames = [{"filename": __file__, "line": 0, "name": "caught"}]
-    waiting.entries = [{**ENTRY, "frames": frames, "collective_seq_id": 2}]
+
+    def backward() -> None:
+        raise RuntimeError(text)
+
+    name = "caught" if call else "backward"
+    error = caught(in_torch("all_reduce", f"raise RuntimeError({text!r})") if call else backward)
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_name != "caught":
+    while trace is not None and trace.tb_frame.f_code.co_name != name:
         trace = trace.tb_next
     assert trace is not None
-    frames[0]["line"] = trace.tb_lineno
+    frames = [{"filename": __file__, "line": trace.tb_lineno, "name": name}]
+    waiting.entries = [{**ENTRY, "frames": frames, "collective_seq_id": 2}]
     fail(error, monkeypatch, waiting.watch)
+    assert (other.written is not None) == leaves
+    if not leaves:
+        assert waiting.written is None
+        return
     assert waiting.written is not None
-    assert waiting.written["call"] == {"name": "all_reduce", "peer": None}
+    assert waiting.written["call"] == ({"name": "all_reduce", "peer": None} if call else None)
     assert [entry["retired"] for entry in waiting.written["entries"]] == [False]
-    assert other.written is not None
 
 
 def test_an_interruption_leaves_what_the_ranks_did(

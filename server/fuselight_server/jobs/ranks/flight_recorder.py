@@ -32,6 +32,9 @@ MOST_DUMPS = 20_000
 _NAME = re.compile(r"(?=.*(?:trace|flight|recorder|fr_)).*?(?P<rank>\d{1,7})(?:\.(?:json|pkl|pickle|bin))?$")
 _GENERATED = re.compile(r"/(?P<folder>[a-z0-9]{2})/c(?P=folder)[a-z2-7]{20,}\.py$")
 """Inductor's own modules in its cache: the frames around them have the user's line."""
+_COMPILED_BELOW = "/torch/_dynamo/eval_frame.py"
+"""Calls a graph from the function that was compiled."""
+_RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(?P<name>\w+?)_at_\d+(?:_at_\d+)*")
 _LOG = re.compile(r"\.log(?:\.gz)?$")
 _PICKLE = b"\x80"
 _MOST_FRAMES = 200
@@ -46,6 +49,8 @@ class RecordedCollective:
     name: str
     is_done: bool
     location: Location | None
+    is_in_graph: bool = False
+    """Whether a compiled graph calls it: the line is then the first one of the graph's function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +192,27 @@ def _collective(entry: Mapping[str, Any]) -> RecordedCollective:
         int(entry["collective_seq_id"]),
         name,
         is_done,
-        _location(entry.get("frames") or ()),
+        *_place(entry.get("frames") or ()),
     )
 
 
 def _location(frames: Sequence[Mapping[str, Any]]) -> Location | None:
     """The innermost frame outside of libraries; the dump has the innermost first."""
+    return _place(frames)[0]
+
+
+def _place(frames: Sequence[Mapping[str, Any]]) -> tuple[Location | None, bool]:
+    """The same, and whether it is a function that Dynamo has compiled, whose graph is the next frame."""
+    inner = ""
     for frame in frames[:_MOST_FRAMES]:
         path = str(frame["filename"])
         if not (is_library(path) or path.startswith("<") or _GENERATED.search(path.replace("\\", "/"))):
-            return Location(path, int(frame["line"]), function=str(frame["name"]))
-    return None
+            name = str(frame["name"])
+            resumed = _RESUME.fullmatch(name)
+            place = Location(path, int(frame["line"]), function=resumed["name"] if resumed else name)
+            return place, inner.endswith(_COMPILED_BELOW) or bool(_GENERATED.search(inner))
+        inner = path.replace("\\", "/")
+    return None, False
 
 
 def _members(body: Mapping[str, Any], entries: Sequence[RecordedCollective]) -> dict[str, frozenset[int]]:
@@ -219,31 +234,32 @@ def waits_of(dumps: Sequence[FlightDump]) -> tuple[CollectiveWait, ...]:
 
     Those that wait for a rank that does not wait itself come first: the others can follow from them.
     """
-    waiting: dict[tuple[str, int, str, Location | None], list[int]] = collections.defaultdict(list)
+    waiting: dict[RecordedCollective, list[int]] = collections.defaultdict(list)
     calling: dict[tuple[WaitingCall, Location | None], list[int]] = collections.defaultdict(list)
     for dump in dumps:
         item = dump.open
         if item is not None:
-            waiting[item.group, item.sequence, item.name, item.location].append(dump.rank)
+            waiting[item].append(dump.rank)
         elif dump.call is not None:
             calling[dump.call, dump.position].append(dump.rank)
     waits = [
-        *(_wait(key, ranks, dumps) for key, ranks in waiting.items()),
+        *(_wait(item, ranks, dumps) for item, ranks in waiting.items()),
         *(_wait_in_call(call, place, ranks, dumps) for (call, place), ranks in calling.items()),
     ]
     return tuple(wait for _, wait in sorted(waits, key=lambda pair: pair[0]))
 
 
 def _wait(
-    key: tuple[str, int, str, Location | None], ranks: list[int], dumps: Sequence[FlightDump]
+    item: RecordedCollective, ranks: list[int], dumps: Sequence[FlightDump]
 ) -> tuple[bool, CollectiveWait]:
     """The wait, and whether all ranks that it waits for wait as well."""
-    group, sequence, name, location = key
+    group, sequence, name = item.group, item.sequence, item.name
     members = frozenset(rank for dump in dumps for rank in dump.members.get(group, ()))
     known = {dump.rank for dump in dumps}
     others = [dump for dump in dumps if dump.rank not in ranks and (dump.rank in members or not members)]
     behind = [dump for dump in others if dump.last(group) < sequence]
-    message = f"{_wait_words(ranks)} in `{name}` (number {sequence} of group `{group}`)"
+    where = ", in the graph that starts on this line" if item.is_in_graph else ""
+    message = f"{_wait_words(ranks)} in `{name}` (number {sequence} of group `{group}`{where})"
     instead: dict[str, list[int]] = collections.defaultdict(list)
     for dump in others:
         if dump.started(group, sequence) not in {"", name}:
@@ -259,7 +275,7 @@ def _wait(
         message += f"; {ranks_in_words(missing)} {_verb(missing, 'have')} no dump"
     concerned = [dump for dump in others if dump in behind or dump.started(group, sequence) not in {"", name}]
     wait = CollectiveWait(
-        tuple(ranks), name, sequence, group, location, message, tuple(_positions(concerned))
+        tuple(ranks), name, sequence, group, item.location, message, tuple(_positions(concerned))
     )
     return all(dump.waits for dump in concerned), wait
 

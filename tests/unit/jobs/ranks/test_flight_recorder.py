@@ -149,6 +149,22 @@ def test_a_receive_is_known_by_the_stack_and_comes_after_what_it_follows_from(tm
     assert second.sequence is None
 
 
+def test_a_collective_of_a_compiled_graph_is_on_the_first_line_of_its_function(tmp_path: Path) -> None:
+    waiting = entry(2, "all_to_all", state="scheduled")
+    waiting["frames"] = [
+        {"filename": "/py/site-packages/torch/_dynamo/eval_frame.py", "line": 9, "name": "_fn"},
+        {"filename": "/job/moe.py", "line": 21, "name": "torch_dynamo_resume_in_forward_at_21"},
+        {"filename": "/job/moe.py", "line": 40, "name": "main"},
+    ]
+    (tmp_path / "flight_recorder_rank_0").write_text(json.dumps(dump([waiting], "[0]")))
+    (wait,) = waits_of(read_dumps([str(tmp_path)]))
+    assert wait.message == (
+        "rank 0 waits in `all_to_all` (number 2 of group `0 default_pg`, in the graph that starts on this line)"
+    )
+    assert wait.location is not None
+    assert (wait.location.line, wait.location.function) == (21, "forward")
+
+
 def test_dumps_of_an_earlier_run_in_the_same_folder_are_not_of_this_one(tmp_path: Path) -> None:
     (tmp_path / "flight_recorder_rank_0").write_text(json.dumps(dump([entry(1, state="scheduled")])))
     changed = (tmp_path / "flight_recorder_rank_0").stat().st_mtime

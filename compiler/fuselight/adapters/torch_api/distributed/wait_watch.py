@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import pickle
+import re
 import sys
 import threading
 import time
@@ -36,6 +37,8 @@ _MOST_FRAMES = 100
 _MOST_ACTIVE = 50
 _C10D = os.path.join("torch", "distributed", "distributed_c10d.py")
 _OF_CALLS = (_C10D, os.path.join("torch", "distributed", "c10d_logger.py"))
+_OF_TRANSPORT = re.compile(r"gloo/transport|Connection (?:closed|reset)|Timed out waiting|ncclRemoteError")
+"""In exceptions of a collective in which another rank does not take part."""
 _WAITS, _ENDED = "waits-", "ended-"
 
 _started: dict[int, WaitWatch] = {}
@@ -180,10 +183,12 @@ class WaitWatch:
             if waited is not None and (has_begun or error is not None):
                 return
             data = _as_data(stack, [line for _, line in places])
-            if call is not None:  # the other rank has closed its connection
+            entries = self.dump()["entries"]
+            reopened = _reopened(entries, data)
+            if _OF_TRANSPORT.search(str(error)) and (call is not None or reopened != entries):
                 self._mark(_WAITS).touch()
                 self._add_ended()
-                self._write({"stack": data, "call": call, "entries": _reopened(self.dump()["entries"], data)})
+                self._write({"stack": data, "call": call, "entries": reopened})
                 return
             self._leave(
                 {"stack": data, "call": None, "ended": "ended" if error is None else type(error).__name__}

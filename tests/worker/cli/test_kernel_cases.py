@@ -1,7 +1,7 @@
 """Every annotated case of provenance end to end, for an absent H100.
 
-The worker of the ring serves all files, as that of `fuselight kernels` does. Invariant: what is generated from each line, kept of it, left
-to ATen, left out of CUDA graphs and refused to be fused is what the line says, and nothing else.
+The worker of the ring serves all files, as that of `fuselight kernels` does. Invariant: what is generated from each
+line, kept of it, left to ATen, left out of CUDA graphs and refused to be fused is what the line says, and nothing else.
 The files say per release of torch what comes: names of kernels and what is fused are its own.
 """
 

@@ -38,10 +38,33 @@ def test_a_command_works_without_a_standard_stream(tmp_path: Path, closed: str) 
     assert (tmp_path / "m.py").read_text(encoding="utf-8") == SOURCE
 
 
+_HELP = """\
+import os, sys
+from fuselight_server import main
+from fuselight_server.cli.command_line import COMMANDS
+for name in COMMANDS:
+    for number in range(3):
+        try:
+            os.close(number)
+        except OSError:
+            pass
+    sys.stdin = sys.stdout = sys.stderr = None
+    sys.argv[1:] = [name, "--help"]
+    try:
+        code = main()
+    except SystemExit as ended:
+        code = ended.code
+    if code:
+        os._exit(9)
+    open("helped", "a").write(name + "\\n")
+"""
+"""Each command finds the streams as a shell that closed them leaves them."""
+
+
 def test_every_subcommand_has_its_help_without_streams(tmp_path: Path) -> None:
-    line = "; ".join(f'"$0" -m fuselight_server {name} --help <&- >&- 2>&- || exit 9' for name in COMMANDS)
     done = subprocess.run(
-        ["sh", "-c", line, sys.executable], cwd=tmp_path, capture_output=True, timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False,
+        ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, _HELP], cwd=tmp_path, timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0
+    assert (tmp_path / "helped").read_text(encoding="utf-8").split() == list(COMMANDS)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +74,44 @@ def run_program(script: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
+@dataclass(frozen=True)
+class TerminalRun:
+    """A project whose program a user ran in a terminal, and what that left."""
+
+    project: Path
+    path: Path
+    store: Path
+    kept: bytes
+    mode: int
+
+    def bring(self, client: Client | None = None) -> None:
+        """Write what the run left, as it did, and report that to a client."""
+        self.store.parent.mkdir(exist_ok=True)
+        self.store.write_bytes(self.kept)
+        if client is not None:
+            tell(client, self.store, 1)
+
+
+@pytest.fixture(scope="module")
+def ended_run(tmp_path_factory: pytest.TempPathFactory) -> TerminalRun:
+    """Of `PROGRAM`: it takes seconds of a processor, and what it leaves is the same each time."""
+    project = tmp_path_factory.mktemp("ended") / "project"
+    project.mkdir()
+    (project / "pyproject.toml").touch()
+    path = write(project, PROGRAM)
+    run_program(path)
+    store = project / ".fuselight" / "last-run.json"
+    return TerminalRun(project, path, store, store.read_bytes(), store.stat().st_mode & 0o777)
+
+
+@pytest.fixture
+def terminal_run(ended_run: TerminalRun) -> TerminalRun:
+    """The project as it was before the run: `bring` makes it that after the run."""
+    ended_run.path.write_text(PROGRAM, encoding="utf-8")
+    shutil.rmtree(ended_run.store.parent, ignore_errors=True)
+    return ended_run
+
+
 def tell(client: Client, path: Path, kind: int) -> None:
     client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": path.as_uri(), "type": kind}]})
     client.request("fuselight/reportTree", {"uri": None})
@@ -87,21 +127,17 @@ def wait_for(client: Client, uri: str, code: str, since: int) -> None:
     )
 
 
-def test_findings_of_a_terminal_run_appear_in_the_editor(connect: Start, tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "pyproject.toml").touch()
-    path = write(project, PROGRAM)
+def test_findings_of_a_terminal_run_appear_in_the_editor(connect: Start, terminal_run: TerminalRun) -> None:
+    assert terminal_run.mode == 0o600
+    store = terminal_run.store
     client = connect()
-    client.start(tmp_path)
-    uri = client.open(path)
+    client.start(terminal_run.project.parent)
+    uri = client.open(terminal_run.path)
     client.idle(0)
-    run_program(path)
-    store = project / ".fuselight" / "last-run.json"
-    assert store.stat().st_mode & 0o777 == 0o600
     mark = client.mark()
-    tell(client, store, 1)
+    terminal_run.bring(client)
     client.notified("fuselight/reportChanged", since=mark)
+    client.until(lambda: breaks(client, uri) != [], "the findings of the run")
     (graph_break,) = breaks(client, uri)
     assert graph_break["range"]["start"]["line"] == PRINT
     (node,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
@@ -120,15 +156,15 @@ def test_findings_of_a_terminal_run_appear_in_the_editor(connect: Start, tmp_pat
     assert client.request("fuselight/reportTree", {"uri": None})["nodes"] == []
 
 
-def test_the_last_run_is_loaded_at_the_start_unless_damaged(connect: Start, tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").touch()
-    path = write(tmp_path, PROGRAM)
-    run_program(path)
+def test_the_last_run_is_loaded_at_the_start_unless_damaged(
+    connect: Start, terminal_run: TerminalRun
+) -> None:
+    terminal_run.bring()
+    path, store = terminal_run.path, terminal_run.store
     client = connect()
-    client.start(tmp_path)
+    client.start(terminal_run.project)
     client.notified("fuselight/reportChanged")
     assert len(breaks(client, path.as_uri())) == 1, "the file need not be open"
-    store = tmp_path / ".fuselight" / "last-run.json"
     store.write_bytes(store.read_bytes()[:1000])
     mark = client.mark()
     tell(client, store, 2)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fuselight_server.editor.jupyter_lsp import specification
+from tests.support.prepared import prepared_interpreter
 
 if TYPE_CHECKING:
     from tests.server.conftest import Start
@@ -62,12 +63,13 @@ def test_joined_cells_have_findings_and_hovers(
     root = tmp_path / "work"
     root.mkdir()
     (root / "halves.ipynb").write_text("{}")
-    client = connect(settings={"interpreter": sys.executable})
+    python = prepared_interpreter()
+    client = connect(settings={"interpreter": python})
     uri = (root / ".virtual_documents" / "halves.ipynb").as_uri()
     initialize = {"processId": None, "rootUri": root.as_uri(), "capabilities": CAPABILITIES}
     client.request("initialize", {**initialize, "workspaceFolders": None, "initializationOptions": None})
     client.notify("initialized", {})
-    settings = {"settings": {"fuselight": {"interpreter": sys.executable}}}
+    settings = {"settings": {"fuselight": {"interpreter": python}}}
     client.notify("workspace/didChangeConfiguration", settings)
     document = {"uri": uri, "languageId": "python", "version": 0, "text": JOINED}
     client.notify("textDocument/didOpen", {"textDocument": document})

@@ -6,8 +6,8 @@
 
 import fs from "node:fs";
 import path from "node:path";
-import { expect } from "@playwright/test";
 import { tools } from "./code_server.mjs";
+import { expect } from "./expect.mjs";
 
 /** Names of the pictures of the docs that this run takes anew (scripts/pictures.py). */
 const pictures = new Set((process.env.FUSELIGHT_PICTURES ?? "").split(",").filter((name) => name !== ""));

@@ -1,6 +1,6 @@
 /** A folder that is not trusted. The file is the first that opens the editor, since trust is given once in a window. */
 
-import { expect } from "@playwright/test";
+import { expect } from "../harness/expect.mjs";
 import { test } from "../harness/session.mjs";
 
 const model = `import torch

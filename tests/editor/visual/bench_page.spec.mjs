@@ -1,7 +1,8 @@
 /** A benchmark's page in a browser, with a fake editor: what a redraw keeps. */
 
 import path from "node:path";
-import { test as base, expect } from "@playwright/test";
+import { test as base } from "@playwright/test";
+import { expect } from "../harness/expect.mjs";
 import { root } from "../harness/session.mjs";
 
 const texts = ["x = self.up(x)", "x = torch.relu(x)", "return self.norm(x)"];

@@ -1,7 +1,7 @@
 /** A benchmark in a real editor: from the lens to the page, its charts and tables, its files, and a canceled benchmark. */
 
 import fs from "node:fs";
-import { expect } from "@playwright/test";
+import { expect } from "../harness/expect.mjs";
 import { test } from "../harness/session.mjs";
 
 const model = `import torch

@@ -2,7 +2,7 @@
 
 import fs from "node:fs";
 import path from "node:path";
-import { expect } from "@playwright/test";
+import { expect } from "../harness/expect.mjs";
 import { test } from "../harness/session.mjs";
 
 const model = `import torch

@@ -1,6 +1,6 @@
 /** The picture of a target's graphs: drawn after a run, navigated with keys, shown as a tree, in every theme. */
 
-import { expect } from "@playwright/test";
+import { expect } from "../harness/expect.mjs";
 import { test } from "../harness/session.mjs";
 
 const model = `import torch

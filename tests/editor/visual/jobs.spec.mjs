@@ -3,7 +3,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { gunzipSync } from "node:zlib";
-import { expect } from "@playwright/test";
+import { expect } from "../harness/expect.mjs";
 import { root, test } from "../harness/session.mjs";
 
 const recordings = path.join(root, "tests/recordings/editor");

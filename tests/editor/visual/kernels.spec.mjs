@@ -1,8 +1,8 @@
 /** Generated kernels as a user sees them: the lens, the source of a kernel next to the line, marks on both sides. */
 
 import { spawnSync } from "node:child_process";
-import { expect } from "@playwright/test";
 import { tools } from "../harness/code_server.mjs";
+import { expect } from "../harness/expect.mjs";
 import { test } from "../harness/session.mjs";
 
 const model = `import torch

@@ -2,8 +2,9 @@
 
 import { spawnSync } from "node:child_process";
 import path from "node:path";
-import { expect, test } from "@playwright/test";
+import { test } from "@playwright/test";
 import { tools } from "../harness/code_server.mjs";
+import { expect } from "../harness/expect.mjs";
 import { root } from "../harness/session.mjs";
 
 test("the table of a sweep searches, filters and sorts", async ({ page }, testInfo) => {

@@ -10,6 +10,7 @@ import path from "node:path";
 import util from "node:util";
 import { chromium } from "playwright-core";
 import { startCodeServer, tools } from "./code_server.mjs";
+import { stillContext } from "./still.mjs";
 
 /** The limit of one suite on a busy machine; an idle one needs a minute. */
 const deadline = 600_000;
@@ -33,7 +34,8 @@ const browser = await chromium.launch({
   args: [...tools.browserFlags, "--disable-gpu"],
 });
 try {
-  const page = await browser.newPage();
+  const context = await stillContext(browser, { width: 800, height: 600 });
+  const page = await context.newPage();
   let ended;
   const exit = new Promise((done) => {
     ended = done;

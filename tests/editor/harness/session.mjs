@@ -10,8 +10,10 @@
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { test as base, expect } from "@playwright/test";
+import { test as base } from "@playwright/test";
 import { install, startCodeServer, tools } from "./code_server.mjs";
+import { expect } from "./expect.mjs";
+import { stillContext } from "./still.mjs";
 import { workbench } from "./workbench.mjs";
 
 export const root = path.resolve(import.meta.dirname, "../../..");
@@ -82,8 +84,7 @@ async function startEditor(browser, extensions) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-workspace-"));
   fs.symlinkSync(path.dirname(path.dirname(tools.python)), path.join(folder, environment));
   const server = await startCodeServer({ extensions, settings, trusted: false });
-  const context = await browser.newContext({ viewport, reducedMotion: "reduce" });
-  await context.addInitScript(stopMotion);
+  const context = await stillContext(browser, viewport);
   context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   await page.goto(server.at(folder));
@@ -101,15 +102,6 @@ async function startEditor(browser, extensions) {
       fs.rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** Runs in each frame: a spinner that turns is drawn by the processor, for as long as a run takes. */
-function stopMotion() {
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(
-    "*, ::before, ::after { animation-duration: 0s !important; animation-iteration-count: 1 !important; transition-duration: 0s !important; }",
-  );
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 }
 
 /** Resets everything that a test can leave, except the width of the side bar. */

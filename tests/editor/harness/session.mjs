@@ -11,7 +11,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { test as base } from "@playwright/test";
-import { install, startCodeServer, tools } from "./code_server.mjs";
+import { install, keys, startCodeServer, tools } from "./code_server.mjs";
 import { expect } from "./expect.mjs";
 import { stillContext } from "./still.mjs";
 import { workbench } from "./workbench.mjs";
@@ -106,21 +106,19 @@ async function startEditor(browser, extensions) {
 
 /** Resets everything that a test can leave, except the width of the side bar. */
 async function reset({ folder, page, view }) {
-  await page.keyboard.press("Escape");
-  await view.command("View: Close All Editors");
-  await view.command("Notifications: Clear All Notifications");
-  await view.command("View: Show Explorer");
-  for (const name of fs.readdirSync(folder)) {
-    if (name !== environment) {
-      fs.rmSync(path.join(folder, name), { recursive: true });
-    }
-  }
-  // The explorer notices late: it would open a file of the test before in place of one with the same name.
+  await view.putAway();
+  // A server that ends a run writes its results again. The explorer notices late: it would open a file of the test before
+  // in place of one with the same name.
   const entries = page.locator(".explorer-folders-view .monaco-list-row");
   await expect(async () => {
-    if ((await entries.count()) > 1) {
-      await view.command("Refresh Explorer");
+    const left = fs.readdirSync(folder).filter((name) => name !== environment);
+    for (const name of left) {
+      fs.rmSync(path.join(folder, name), { recursive: true, force: true });
     }
+    if ((await entries.count()) > 1) {
+      await page.keyboard.press(keys.refreshExplorer);
+    }
+    expect(left).toEqual([]);
     expect(await entries.count()).toBeLessThanOrEqual(1);
   }).toPass({ timeout: 90_000 });
 }

@@ -6,7 +6,7 @@
 
 import fs from "node:fs";
 import path from "node:path";
-import { tools } from "./code_server.mjs";
+import { keys, tools } from "./code_server.mjs";
 import { expect } from "./expect.mjs";
 
 /** Names of the pictures of the docs that this run takes anew (scripts/pictures.py). */
@@ -93,6 +93,15 @@ export function workbench(page) {
       await expect(page.getByText("You trust this folder")).toBeVisible();
       await page.keyboard.press("Control+w");
     },
+    /** Closes tabs and messages, and shows the explorer. */
+    async putAway() {
+      await expect(async () => {
+        await page.keyboard.press("Escape");
+        await page.keyboard.press(keys.putAway); // lost if a page that is closed has the focus
+        await expect(page.locator(".tab")).toHaveCount(0, { timeout: 5000 });
+        await expect(page.locator(".explorer-folders-view")).toBeVisible({ timeout: 5000 });
+      }).toPass({ timeout: 90_000 });
+    },
     /** Resolves when the window accepts keys. */
     async ready() {
       await page.locator(".monaco-workbench .statusbar-item").first().waitFor();
@@ -153,7 +162,7 @@ export function workbench(page) {
       const entry = page.getByRole("treeitem", { name });
       await expect(async () => {
         if (!(await entry.isVisible())) {
-          await this.command("Refresh Explorer"); // lost if the window is still starting
+          await page.keyboard.press(keys.refreshExplorer); // lost if the window is still starting
         }
         await entry.dblclick({ timeout: 10_000 });
       }).toPass({ timeout: 90_000 });

@@ -204,3 +204,29 @@ def test_a_capture_keeps_the_options_that_affect_graphs(tmp_path: Path) -> None:
     assert calls[0].location.line == got.line("@torch.compile(")
     assert [compile_record.outcome.value for compile_record in got.parts.compiles] == ["compiled", "compiled"]
     assert got.parts.compiles[0].symbols[0].marked
+
+
+def test_modules_that_their_own_compile_does_not_compile_are_those_of_torch(tmp_path: Path) -> None:
+    """torch.compile compiles them: `nn.Module.compile` alone has no effect."""
+    got = record(
+        tmp_path,
+        """
+        class Net(nn.Module):
+            def forward(self, x):
+                return x + 1
+
+        own, inherited, net = nn.Linear(3, 3), type("Stack", (nn.Sequential,), {})(nn.Linear(3, 3)), Net()
+        own.compile()
+        inherited.compile()  # inherited
+        net.compile()
+        result = torch.compile(nn.Linear(3, 3))
+
+        def main():
+            for module in (own, inherited, net, result):
+                module(torch.ones(2, 3))
+        """,
+    )
+    assert [name for name, _ in got.compile_calls.own_modules] == ["Linear", "Stack"]
+    assert got.compile_calls.own_modules[1][1].line == got.line("# inherited")
+    compiled = {got.parts.frames[item.frame].function for item in got.parts.compiles}
+    assert compiled == {"Net.forward", "Linear"}

@@ -112,6 +112,11 @@ def asked_notes(asked: CompileCalls, roots: Sequence[str]) -> tuple[Note, ...]:
         if words and place is not None and is_user_file(place.path, roots):
             text = f"torch.compile asks for {' and '.join(words)}: captured without it, as no kernels are made here"
             notes.append(Note("compile_options", text, place))
+    notes += [
+        Note("own_module", f"`compile()` does not compile this `{name}`: its class is torch's own", place)
+        for name, place in asked.own_modules
+        if is_user_file(place.path, roots)
+    ]
     text = "torch.compiler.precompile captures without TorchDynamo: its graph and kernels are not shown"
     notes += [
         Note("precompile", text, place) for place in asked.precompiled if is_user_file(place.path, roots)

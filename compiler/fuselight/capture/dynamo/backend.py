@@ -38,6 +38,8 @@ class CompileCalls:
     """Every `torch.compile` that was made inside `capture_only`, in order."""
 
     calls: list[CompileCall] = field(default_factory=list)
+    own_modules: list[tuple[str, Location]] = field(default_factory=list)
+    """Modules of torch's own classes that `nn.Module.compile` compiles, which has no effect, and the lines."""
     precompiled: list[Location] = field(default_factory=list)
     """The lines that call torch.compiler.precompile, which captures without TorchDynamo."""
 
@@ -131,6 +133,9 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
         """As the original: without a model it is a decorator."""
         model = asked.pop("model", model)
         calls.calls.append(_read_call(asked))
+        own = targets.own_module_compiled(model)
+        if own is not None and (line := calls.calls[-1].location) is not None:
+            calls.own_modules.append((own, line))
         kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
         options = _distinguishing_options(asked)
         if options:

@@ -188,6 +188,7 @@ def test_a_size_that_a_later_version_keeps_symbolic_is_of_the_recompilation() ->
     """The first version of a part after a break may meet a constant that later is symbolic too."""
     fixed, free = symbol("out.size(0)"), symbol("out.size(0)", specialized_to=None)
     assert findings(report(compiles=(fixed, dataclasses.replace(free, id="0/1")))) == ()
+    assert findings(report(compiles=(symbol("x.stride(0)"),))) == ()
     of_other_code = dataclasses.replace(free, id="1/0", frame=1)
     assert len(findings(report(compiles=(fixed, of_other_code)))) == 1
 
@@ -340,6 +341,9 @@ def test_only_notes_that_change_the_reading_are_findings() -> None:
         Note("ended_early", "this run on save ended at line 33", at(33)),
         Note("cell_left_out", "left out of the run: this cell does not parse: invalid syntax", at(34)),
         Note("statement_left_out", "left out of the run: this statement trains", at(35)),
+        Note(
+            "own_module", "`compile()` does not compile this `Sequential`: its class is torch's own", at(36)
+        ),
         Note("output_truncated", "long"),
     )
     assert [(finding.code, finding.span.line) for finding in findings(report(notes=notes))] == [
@@ -348,6 +352,7 @@ def test_only_notes_that_change_the_reading_are_findings() -> None:
         ("FL603", 32),
         ("FL604", 33),
         ("FL605", 34),
+        ("FL101", 36),
     ]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch._dynamo.eval_frame
+import torch._dynamo.trace_rules
 
 from fuselight.adapters.torch_api.patching import wrapped
 
@@ -70,6 +71,21 @@ def is_compiled(target: object) -> bool:
     return hasattr(function, "_torchdynamo_orig_callable") and not getattr(
         function, "_torchdynamo_disable", False
     )
+
+
+def own_module_compiled(function: object) -> str | None:
+    """The class of a module of torch's own that `nn.Module.compile` compiles; None for all else.
+
+    torch starts no compile in code of its own, so nothing is compiled: torch.compile puts a function of Dynamo's around
+    such code, but not around `_call_impl`, which `nn.Module.compile` passes.
+    """
+    module = getattr(function, "__self__", None)
+    check = getattr(torch._dynamo.trace_rules, "check", None)
+    if not isinstance(module, torch.nn.Module) or getattr(function, "__name__", "") != "_call_impl":
+        return None
+    forward = getattr(type(module), "forward", None)
+    is_own = isinstance(forward, FunctionType) and check is not None and bool(check(forward))
+    return type(module).__name__ if is_own else None
 
 
 def compiled_parts(module: torch.nn.Module, is_user_file: Callable[[str], bool]) -> tuple[str, ...]:

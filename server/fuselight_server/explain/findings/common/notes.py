@@ -1,5 +1,7 @@
 """FL601 to FL605: what the run did differently from the program as written, so that nobody is misled.
 
+And FL101 of a `compile()` that has no effect.
+
 Invariant: only notes that change how results are to be read are findings; the rest stay in the report.
 """
 
@@ -21,6 +23,7 @@ _CODES = {
     "writes_diverted": "FL603",
     "ended_early": "FL604",
     "cell_left_out": "FL605",
+    "own_module": "FL101",
 }
 _MEANING = {
     "FL601": (
@@ -33,7 +36,21 @@ _MEANING = {
         "Press Run to execute the program with its writes."
     ),
     "FL604": "Code after this line was not analyzed. Press Run to execute the whole block.",
+    "FL101": (
+        "torch starts no compile in its own code. Modules of your own classes inside this one are compiled, one by one."
+    ),
     "FL605": "Names that this cell defines do not exist in the run. Fix its syntax, then run again.",
+}
+
+
+_HINTS = {
+    "FL101": (
+        (
+            "Call torch.compile on the module and use the result: `model.encoder = torch.compile(model.encoder)`; "
+            "the names of its parameters then have `_orig_mod` in them"
+        ),
+        "Or compile the module that calls it",
+    )
 }
 
 
@@ -48,5 +65,11 @@ def note_findings(context: Context) -> Iterator[Finding]:
             continue
         seen.add(key)
         yield context.finding(
-            code, plain(note.text).rstrip("."), sentence(plain(note.text)), _MEANING[code], at=home
+            code,
+            plain(note.text).rstrip("."),
+            sentence(plain(note.text)),
+            _MEANING[code],
+            at=home,
+            cost=("its own operators run in eager mode",) if code == "FL101" else (),
+            hints=_HINTS.get(code, ()),
         )

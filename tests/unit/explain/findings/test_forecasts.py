@@ -29,6 +29,7 @@ from fuselight_server.explain.findings.forecasts.forecasts import (
     has_unasked_parts,
     lens_text,
 )
+from tests.support.recompilations import again, failed
 from tests.support.reports import LIBRARY, VERSIONS, at, broken, report
 
 
@@ -318,6 +319,27 @@ def test_what_a_call_can_change_is_given_as_a_call_with_the_change() -> None:
 def test_a_float_is_not_advised_to_be_dynamic() -> None:
     (change,) = changes(frame(value(ChangeKind.NUMBER, "p", "0.5", "1.0")))
     assert not any("dynamic=True" in remedy for remedy in change.remedies)
+
+
+@pytest.mark.parametrize(("was", "each"), [("8", True), ("1", False)])
+def test_a_number_that_was_fixed_again_after_a_change_compiles_for_each_value(
+    was: str, *, each: bool
+) -> None:
+    """A size of 1 says nothing: torch compiles it separately."""
+    number = value(ChangeKind.NUMBER, "n", "16", "17")
+    changed = failed(f"n was {was}, now 16", kind="EQUALS_MATCH", source="n")
+    text = dataclasses.replace(forecast_report(frame(number)), recompiles=(again(changed),))
+    (change,) = expected_changes(Context.of(text))
+    assert change.cost.startswith("each new value compiles: 7 more") is each
+    assert any("dynamic=True" in remedy for remedy in change.remedies) is not each
+
+
+def test_a_number_that_is_a_size_is_not_advised_to_be_a_tensor() -> None:
+    lines = {20: "def forward(x, n):", 21: "    return torch.stft(x, n, window=torch.hann_window(n))"}
+    number = value(ChangeKind.NUMBER, "n", "16", "17")
+    context = Context.of(forecast_report(frame(number)), read_line=lambda _path, line: lines.get(line))
+    (change,) = expected_changes(context)
+    assert change.remedies[0].startswith("Pad to a few fixed sizes: `n` is a size")
 
 
 def test_the_lens_names_two_likely_changes_and_no_mode() -> None:

@@ -38,6 +38,27 @@ _SIZES = frozenset(
         *("arange", "zeros", "ones", "empty", "full", "rand", "randn", "randint", "eye", "linspace"),
         *("new_zeros", "new_ones", "new_empty", "new_full", "view", "reshape", "expand", "repeat", "tile"),
         *("split", "chunk", "narrow", "unfold", "unflatten", "roll", "topk", "one_hot", "interpolate", "pad"),
+        *(
+            "fold",
+            "kthvalue",
+            "multinomial",
+            "bincount",
+            "nonzero_static",
+            "pixel_shuffle",
+            "pixel_unshuffle",
+        ),
+        *("avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"),
+        *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d"),
+        *(
+            "stft",
+            "istft",
+            "hann_window",
+            "hamming_window",
+            "blackman_window",
+            "bartlett_window",
+            "kaiser_window",
+        ),
+        *("logspace", "tril_indices", "triu_indices", "as_strided"),
     )
 )
 """Functions and methods of torch that take numbers, and no tensors in their place."""

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location
+from fuselight.shared.report import ChangeKind, GuardCause, Location
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption_on
 from fuselight_server.explain.findings.forecasts.forecast_kinds import KINDS, ChangeScope
 
@@ -47,9 +47,31 @@ def linked_changes(context: Context) -> Iterator[AskedChange]:
     for frame in frames:
         for forecast in frame.changes:
             change = forecast if frame.resumes_at is None else _in_words(context, frame, forecast)
+            change = dataclasses.replace(
+                change, repeats=change.repeats or _is_fixed(context, frame, forecast)
+            )
             groups.setdefault(_key(frame, change), []).append(AskedChange(frame, change, frame))
     for group in groups.values():
         yield from _answers(group)
+
+
+def _is_fixed(context: Context, frame: FrameForecast, forecast: Forecast) -> bool:
+    """Whether torch fixed a number again after it had changed in the run: each further value compiles, too."""
+    if forecast.kind is not ChangeKind.NUMBER or not _EQUALITY.fullmatch(forecast.guard):
+        return False
+    return any(
+        failure.source == forecast.source
+        and failure.cause in {GuardCause.NUMBER, GuardCause.RELATION}
+        and {"0", "1"}.isdisjoint((failure.was, failure.now))  # which torch compiles separately
+        for recompilation in context.report.recompiles
+        if (recompilation.location.path, recompilation.location.line)
+        == (frame.location.path, frame.location.line)
+        for entry in recompilation.entries
+        for failure in entry.failures
+    )
+
+
+_EQUALITY = re.compile(r"L\['\w+'\] == -?[\d.]+(?:e[-+]?\d+)?")
 
 
 def is_of_call(context: Context, asked: AskedChange) -> bool:

@@ -7,15 +7,16 @@ a torch that has it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import ChangeKind
-from fuselight_server.explain.findings.recompilations.guard_causes import mark_call
+from fuselight_server.explain.findings.recompilations.guard_causes import advice_by_use, mark_call
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Forecast
+    from fuselight_server.explain.findings.common.number_uses import Use
 
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")
 _MARKS = 3
@@ -48,6 +49,10 @@ class Advice:
     """The number of dimensions of each tensor."""
     torch: str
     """The version that ran."""
+    uses: Collection[Use] = ()
+    """What the function does with a number; empty if that is not known."""
+    is_fixed: bool = False
+    """Whether torch fixed a number again after it had changed."""
 
 
 def always(text: str) -> Callable[[Advice], tuple[str, ...]]:
@@ -131,10 +136,11 @@ def number_remedies(advice: Advice) -> tuple[str, ...]:
     """For a number."""
     was, name = advice.change.was, advice.subject[0]
     tensor = f"Pass `{name}` as a tensor, `torch.tensor({name})`: its value has no guard"
-    if "." in was or "e" in was or "n" in was:  # a float; inf and nan too
-        return (tensor,)
+    first = advice_by_use(name, advice.uses) or (tensor,)
+    if "." in was or "e" in was or "n" in was or advice.is_fixed:  # a float; inf and nan too
+        return first
     return (
-        tensor,
+        *first,
         "Or compile with torch.compile(..., dynamic=True), which keeps ints symbolic, and sizes too",
     )
 

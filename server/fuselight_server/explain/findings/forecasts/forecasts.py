@@ -14,6 +14,7 @@ from fuselight.shared.report import CallChange, ChangeKind, Outcome
 from fuselight_server.base.formatting import format_count
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption_on
 from fuselight_server.explain.findings.common.context import is_machinery
+from fuselight_server.explain.findings.common.number_uses import uses_of
 from fuselight_server.explain.findings.forecasts.forecast_kinds import (
     KINDS,
     RANKS,
@@ -268,8 +269,17 @@ def _remedies(context: Context, asked: AskedChange, subject: tuple[str, ...]) ->
     if forecast.is_loop_count:
         return loop_remedies(subject[0])
     is_users = context.is_user_file(frame.location.path)
+    is_number = forecast.kind is ChangeKind.NUMBER and frame.resumes_at is None
     return kind.remedies(
-        Advice(forecast, subject, is_users, _ranks(frame), context.report.versions.torch or "")
+        Advice(
+            forecast,
+            subject,
+            is_users,
+            _ranks(frame),
+            context.report.versions.torch or "",
+            uses_of(context.read_line, frame.location, subject) if is_number else frozenset(),
+            is_fixed=forecast.repeats,
+        )
     )
 
 

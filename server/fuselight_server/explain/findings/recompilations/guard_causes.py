@@ -373,9 +373,9 @@ _OF_OPTIMIZERS = ("self.state[", "self.param_groups[")
 def _number_advice(failure: GuardFailure, uses: Collection[Use]) -> tuple[str, ...]:
     name = failure.source or "the number"
     whole = all(_WHOLE.fullmatch(value or "") for value in (failure.was, failure.now))
-    first = next((words for use, words in _BY_USE.items() if use in uses), None)
-    if first is not None:
-        return first.format(name=name), *_kept_symbolic(name, failure, is_whole=whole, uses=uses)
+    first = advice_by_use(name, uses)
+    if first:
+        return *first, *_kept_symbolic(name, failure, is_whole=whole, uses=uses)
     condition = "" if accepts_tensor(uses) else " where the code only calculates with it"
     if name.startswith("self."):
         kind = (
@@ -422,6 +422,11 @@ _BY_USE = {
 """Uses that accept no tensor, the hardest first."""
 _FIXED_USES = frozenset({Use.LOOP, Use.INDEX, Use.PYTHON})
 """Uses for which torch fixes a symbolic number as well."""
+
+
+def advice_by_use(name: str, uses: Collection[Use]) -> tuple[str, ...]:
+    """What to do about a number that the code uses where a tensor does not do; empty for all others."""
+    return tuple(words.format(name=name) for use, words in _BY_USE.items() if use in uses)[:1]
 
 
 def _kept_symbolic(

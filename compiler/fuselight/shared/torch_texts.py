@@ -39,7 +39,8 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\btype\(([^()]*)\)\.__mro__\[\d+\]\.__dict__\[(['\"])(\w+)\2\]"), r"type(\1).\3"),
     (re.compile(r"\b__import_(\w+)"), "@import@"),
 )
-_CLOSURE = re.compile(r"(?P<owner>[\w.\[\]]+)\.__closure__\[(?P<index>\d+)\]\.cell_contents")
+_CLOSURE = re.compile(r"\.__closure__\[(?P<index>\d+)\]\.cell_contents")
+_OPENING = {")": "(", "]": "["}
 _DEFAULT = re.compile(r"(?P<owner>[\w.\[\]]+)\.__(?:kw)?defaults__\[(?P<key>[^\]]+)\]")
 
 
@@ -100,8 +101,50 @@ def in_user_words(source: str) -> str:
             text = pattern.sub(lambda match: match[1].replace("_dot_", "."), text)
         else:
             text = pattern.sub(replacement, text)
-    text = _CLOSURE.sub(r"closure variable \g<index> of \g<owner>", text)
+    text = _closures(text)
     return _DEFAULT.sub(r"default \g<key> of \g<owner>", text)
+
+
+def _closures(text: str) -> str:
+    """`f.__closure__[0].cell_contents` as `closure variable 0 of f`."""
+    while (match := _CLOSURE.search(text)) is not None:
+        start = source_before(text, match.start())
+        owner = text[start : match.start()]
+        text = f"{text[:start]}closure variable {match['index']} of {owner}{text[match.end() :]}"
+    return text
+
+
+def source_before(text: str, end: int) -> int:
+    """Where the source starts that ends at `end`: `hooks[list(hooks)[0]]` as a whole."""
+    waiting: list[str] = []
+    position = end
+    while position > 0:
+        character = text[position - 1]
+        if character in _OPENING:
+            waiting.append(_OPENING[character])
+        elif waiting and character == waiting[-1]:
+            waiting.pop()
+        elif not waiting and not (character.isalnum() or character in "_."):
+            break
+        position -= 1
+    return position
+
+
+def source_after(text: str, start: int) -> int:
+    """Where the source ends that starts at `start`."""
+    depth, position = 0, start
+    while position < len(text):
+        character = text[position]
+        if character in _OPENING.values():
+            depth += 1
+        elif character in _OPENING:
+            if depth == 0:
+                break
+            depth -= 1
+        elif depth == 0 and not (character.isalnum() or character in "_."):
+            break
+        position += 1
+    return position
 
 
 def is_global_state(source: str) -> bool:

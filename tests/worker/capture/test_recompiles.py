@@ -27,6 +27,8 @@ CASES = (
     ("list length", GuardCause.LENGTH, "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), [1, 2, 3])", "len(a) was 2, now 3", "sum(a)"),
     ("type", GuardCause.TYPE, "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), (1, 2))", "the type of a was list, now tuple", "sum(a)"),
     ("key", GuardCause.KEYS, "return x + (1 if 'k' in a else 0)", "f(ones(4), {'k': 1})", "f(ones(4), {'j': 1})", "'k' was in a, now it is not", "in a"),
+    ("first key", GuardCause.KEYS, "return x + sum(a.values())", "f(ones(4), {})", "f(ones(4), {'k': 1})", "len(a) was 0, now 1", "a.values()"),
+    ("missing key", GuardCause.KEYS, "return x + sum(a.values())", "f(ones(4), {'k': ones(4), 'j': ones(4)})", "f(ones(4), {'k': ones(4)})", "a had the key 'j', now it has not", "a.values()"),
     ("value", GuardCause.NUMBER, "return x * (1 if a['k'] > 2 else 3)", "f(ones(4), {'k': 1})", "f(ones(4), {'k': 8})", "a['k'] was 1, now 8", "a['k']"),
     ("function", GuardCause.VALUE, "return a(x)", "f(ones(4), torch.sin)", "f(ones(4), torch.cos)", "a was torch.sin, now torch.cos", "a(x)"),
     ("enum", GuardCause.VALUE, "return x + 1 if a is Way.UP else x - 1", "f(ones(4), Way.UP)", "f(ones(4), Way.DOWN)", "a was Way.UP, now Way.DOWN", "a is Way.UP"),
@@ -311,6 +313,26 @@ def test_a_number_that_torch_fixes_again_is_compared_with_the_version_before(tmp
         (GuardCause.NUMBER, "self.settings['decay']")
     }
     assert {failure.born[-1].line for failure in failures} == {got.line("_foreach_lerp")}
+
+
+def test_a_float_that_torch_fixes_by_a_result_is_that_number_on_its_line(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def clamped(x, clip):
+            y = x + 1
+            return y.clamp(1 - clip, 1 + clip)
+
+        def main():
+            for clip in (0.2, 0.18, 0.16):
+                clamped(torch.ones(4), clip)
+        """,
+        aot_autograd=True,
+    )
+    failures = [recompile.entries[0].failures[0] for recompile in got.parts.recompiles]
+    assert [(failure.cause, failure.source) for failure in failures] == [(GuardCause.NUMBER, "clip")] * 2
+    assert {failure.born[-1].line for failure in failures} == {got.line("y.clamp")}
 
 
 def test_a_freed_object_is_named_with_the_line_that_freed_it(tmp_path: Path) -> None:

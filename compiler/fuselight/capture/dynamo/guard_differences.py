@@ -11,7 +11,7 @@ import enum
 import functools
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -373,12 +373,24 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not) and not _is_value(tree.operand):
         now = _evaluated(tree.operand, evaluate)
         what = in_user_words(ast.unparse(tree.operand))
-        return changed(what, "empty", now if now is not None else "not", GuardCause.LENGTH)
+        is_dict = (now or "").startswith(("{", "a dict"))
+        cause = GuardCause.KEYS if is_dict else GuardCause.LENGTH
+        return changed(what, "empty", now if now is not None else "not", cause)
     facts = [(name, _evaluated_text(name, evaluate)) for name in _sources_in(tree)]
     known = ", ".join(f"{in_user_words(name)} is {value}" for name, value in facts if value is not None)
     now = facts[0][1] if len(facts) == 1 else None
     text = f"{words} no longer holds{': ' + known if known else ''}"
     return _difference(text, now=now, cause=GuardCause.RELATION)
+
+
+def _cause_of_length(node: ast.expr, evaluate: Callable[[str], object]) -> GuardCause:
+    """The length of a dict is that of its keys."""
+    container = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    try:
+        is_dict = container is not None and isinstance(evaluate(ast.unparse(container)), dict)
+    except Exception:  # noqa: BLE001 - any property of the user's can raise anything
+        is_dict = False
+    return GuardCause.KEYS if is_dict else GuardCause.LENGTH
 
 
 def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], object]) -> GuardFailure:
@@ -390,7 +402,7 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
     elif ".size()[" in ast.unparse(left):
         cause = GuardCause.RELATION
     elif ast.unparse(left).startswith("len("):
-        cause = GuardCause.LENGTH
+        cause = _cause_of_length(left, evaluate)
     elif where == "utils_device.CURRENT_DEVICE":
         where, cause = "the default device", GuardCause.GLOBAL_STATE
     elif match := _KEY.match(where):
@@ -407,8 +419,19 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
     return changed(where, was, now, cause)
 
 
+def sources_of(part: str) -> list[str]:
+    """The sources in an expression of a guard."""
+    try:
+        return _sources_in(ast.parse(part, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+
+
 def specialized_number(part: str) -> str | None:
-    """`L['a'].b` of the guard `L['a'].b == 0.5`, with which torch fixes a number that it first kept symbolic."""
+    """`L['a'].b` of the guard `L['a'].b == 0.5`, with which torch fixes a number that it first kept symbolic.
+
+    Also of `1.0 + L['a'].b == 1.5`: a float that code calculates with is fixed by the result.
+    """
     try:
         tree = ast.parse(part, mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
@@ -416,8 +439,25 @@ def specialized_number(part: str) -> str | None:
     if not isinstance(tree, ast.Compare) or not isinstance(tree.ops[0], ast.Eq):
         return None
     left, right = ast.unparse(tree.left), ast.unparse(tree.comparators[0])
-    is_value = _sources_in(tree) == [left] and ".size()[" not in left and ".stride()[" not in left
-    return left if is_value and _NUMBER.fullmatch(right) else None
+    sources = _sources_in(tree)
+    if len(sources) != 1 or not _NUMBER.fullmatch(right) or ".size()[" in left or ".stride()[" in left:
+        return None
+    is_calculated = "." in right and all(
+        isinstance(node, _ARITHMETIC) for node in _around(tree.left, sources[0])
+    )
+    return sources[0] if sources == [left] or is_calculated else None
+
+
+_ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
+
+
+def _around(node: ast.AST, source: str) -> Iterator[ast.AST]:
+    """The parts of an expression around a source."""
+    if isinstance(node, ast.expr) and ast.unparse(node) == source:
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _around(child, source)
 
 
 def _size_of(node: ast.expr) -> tuple[str, int] | None:

@@ -29,7 +29,7 @@ _SMALL = frozenset(
     {*_VALUES, GuardCause.DIMENSION, GuardCause.STRIDE, GuardCause.RELATION, GuardCause.LENGTH}
 )
 """Differences in a value. All others are of another kind of call, as a tensor in the place of None."""
-_CLOSURE = re.compile(r"closure variable (?P<index>\d+) of (?P<owner>[\w.\[\]]+)")
+_CLOSURE = re.compile(r"closure variable (?P<index>\d+) of ")
 _FREED = re.compile(r"because (?P<source>.+) got deallocated")
 _TYPE_OF = re.compile(r"type\((?P<source>.+)\)$")
 _GUARDED_TYPE = re.compile(r"___check_type_id\((?P<source>.*), \d+\), type=<class '(?P<kind>[^']+)'>")
@@ -80,6 +80,8 @@ def _read_entry(entry: Any, frame: Any, backend: object, table: Births) -> tuple
     failures = list(_failures(manager, frame.f_locals, table))
     # what cannot be read any more mostly lies under something whose own guard failed, which says it better
     failures = [failure for failure in failures if failure.kind != _MISSING] or failures
+    named = [failure for failure in failures if not failure.difference.endswith(_MORE_KEYS)]
+    failures = named or failures  # the key itself says it better
     failures = _modes_once(failures)
     if failures:
         failures.sort(key=_reading_order)
@@ -238,15 +240,20 @@ class _GuardReader:
     def words(self, source: str) -> str:
         """A source, or a text with sources in words, as the user would write it."""
         named = _with_local_name(source, self.names) if "list(dict.keys(" in source else source
-        return _CLOSURE.sub(self._closure_name, torch_texts.in_user_words(named))
+        text = torch_texts.in_user_words(named)
+        for match in reversed(list(_CLOSURE.finditer(text))):
+            end = torch_texts.source_after(text, match.end())
+            name = self._closure_name(text[match.end() : end], int(match["index"]))
+            text = text if name is None else f"{text[: match.start()]}{name}{text[end:]}"
+        return text
 
-    def _closure_name(self, match: re.Match[str]) -> str:
-        """The name that the function itself has for a variable of its closure."""
+    def _closure_name(self, owner: str, index: int) -> str | None:
+        """The name that the function itself has for a variable of its closure; None if it cannot be read."""
         try:
-            function = eval(match["owner"], self.names["G"], dict(self.names["L"]))  # noqa: S307 - a name in the call
-            return str(function.__code__.co_freevars[int(match["index"])])
+            function = eval(owner, self.names["G"], dict(self.names["L"]))  # noqa: S307 - a name in the call
+            return str(function.__code__.co_freevars[index])
         except Exception:  # noqa: BLE001 - a callable that is no function, or a name that the call has not
-            return match[0]
+            return None
 
     def is_false(self, expression: str) -> bool:
         try:
@@ -342,10 +349,20 @@ def born_in_comment(text: str, paths: set[str]) -> Stack:
     return (Location(known[0], int(match["line"]), function=stacks.user_function(match["function"])),)
 
 
+_MORE_KEYS = " had more keys than now"
+_LAST_KEY = re.compile(r"\[(?P<key>'[^']*'|\"[^\"]*\"|-?\d+)\]$")
+_LAST_OF_KEYS = re.compile(r"^list\((?P<owner>[^()]+)\)\[\d+\]$")
+
+
 def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
     words = torch_texts.in_user_words(source)
     if isinstance(error, KeyError) and "environ[" in words:
         text, kind, cause = f"{words} was set, now it is not", "DICT_GET", GuardCause.MISSING
+    elif isinstance(error, KeyError) and (key := _LAST_KEY.search(words)) is not None:
+        owner = words[: key.start()]
+        text, kind, cause = f"{owner} had the key {key['key']}, now it has not", _MISSING, GuardCause.KEYS
+    elif isinstance(error, IndexError) and (key := _LAST_OF_KEYS.search(words)) is not None:
+        text, kind, cause = f"{key['owner']}{_MORE_KEYS}", _MISSING, GuardCause.KEYS
     else:
         text, kind = f"{words} was there, now it cannot be read ({type(error).__name__})", _MISSING
         cause = GuardCause.OTHER
@@ -367,7 +384,9 @@ def _root_failure(manager: Any, f_locals: Mapping[str, object], text: str, table
     part = _COMMENT.sub("", text).strip()
     reader = _GuardReader(manager, f_locals)
     failure = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
-    return replace(failure, kind="ROOT", code=text[:2000], born=table.by_code.get(part, ()))
+    reads = (table.by_source.get(source, ()) for source in guard_differences.sources_of(part))
+    born = table.by_code.get(part) or next(filter(None, reads), ())
+    return replace(failure, kind="ROOT", code=text[:2000], born=born)
 
 
 def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:

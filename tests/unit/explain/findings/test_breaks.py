@@ -48,6 +48,13 @@ def test_one_cause_on_one_line_is_one_finding_however_often_it_was_met() -> None
     assert [(item.span.line, item.message) for item in finding.related] == [(30, "called from `forward`")]
 
 
+def test_pythons_own_files_are_on_no_trail() -> None:
+    """As contextlib, through which a context manager of the user's is called."""
+    own = at(111, path="/usr/lib/python3.11/contextlib.py", function="__init__")
+    (finding,) = findings(report(breaks=(broken(FORWARD, own, HELPER),)))
+    assert [item.span.line for item in finding.related] == [30]
+
+
 def test_retries_of_one_compile_are_no_repeats() -> None:
     (finding,) = findings(report(breaks=(broken(FORWARD), broken(FORWARD))))
     assert finding.count == 1

@@ -14,6 +14,7 @@ from fuselight.shared.report import (
     Outcome,
     is_pythons_own,
 )
+from fuselight_server.base.finding import Severity
 from fuselight_server.explain.findings import findings
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 
@@ -41,6 +42,14 @@ def test_a_generator_of_the_user_or_of_a_library_that_user_code_compiles_is_one(
     frame = NotCompiled(NotCompiledKind.GENERATOR, "batches", at(7, path=path), "", caller=(FORWARD,))
     (finding,) = findings(report(not_compiled=(frame,)))
     assert finding.code == "FL103"
+
+
+def test_a_generator_whose_caller_torch_could_not_compile_is_no_warning() -> None:
+    frame = NotCompiled(NotCompiledKind.GENERATOR, "Net.layers", at(7), "", caller=(FORWARD,))
+    forward = Frame("Net.forward", at(FORWARD.line, function="forward"))
+    (finding,) = findings(report(not_compiled=(frame,), frames=(forward,)))
+    assert finding.severity is Severity.INFORMATION
+    assert "its caller" in finding.hints[0]
 
 
 def test_a_function_whose_callee_is_compiled_has_something_to_compile() -> None:

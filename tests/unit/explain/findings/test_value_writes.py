@@ -77,3 +77,22 @@ def test_a_float_that_torch_made_a_tensor_needs_no_further_compile(*, is_input: 
         )
     )
     assert ("torch then made `n` dynamic" in finding.message) == is_input
+
+
+def test_a_float_that_a_result_fixes_is_not_dynamic() -> None:
+    compiles = tuple(
+        Compile(
+            f"0/{number}",
+            0,
+            Outcome.COMPILED,
+            graph=Graph(3, inputs=("l_n_: f64[]",)),
+            symbols=(Symbol("zf0", "n"),),
+        )
+        for number in range(3)
+    )
+    first = again(failed("n was 0.5, now 0.25", source="n"))
+    second = again(failed("1.0 + n was 1.25, now 1.2", source="n"), compile_id="0/2")
+    frames = (Frame(WHOLE.function, WHOLE.location),)
+    for recompiles, is_dynamic in (((first,), True), ((first, second), False)):
+        (finding,) = findings(report(frames=frames, compiles=compiles, recompiles=recompiles))
+        assert ("torch then made" in finding.message) == is_dynamic

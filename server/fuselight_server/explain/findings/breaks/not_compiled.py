@@ -67,6 +67,9 @@ _HINTS = {
 }
 
 
+_CALLER_FIRST = "Remove what keeps its caller from being compiled: compiled code goes through a generator"
+
+
 def not_compiled_findings(context: Context) -> Iterator[Finding]:
     """Yield the findings of frames that run in eager mode."""
     groups: dict[tuple[object, ...], list[NotCompiled]] = {}
@@ -168,6 +171,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     callers = [frame for frame in uncompiled_code.caller if not is_machinery(frame.path)]
     related += trail(callers[-1:], without=home, verb="called from")
     asked_for = uncompiled_code.kind is Kind.SKIPPED and all(item.gb_id in ASKED_FOR for item in group)
+    follows = uncompiled_code.kind is Kind.GENERATOR and _called_from_eager(context, uncompiled_code)
     return context.finding(
         _CODES[uncompiled_code.kind],
         title,
@@ -181,10 +185,12 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         ),
         f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
         at=home,
-        severity=Severity.INFORMATION if asked_for else None,
+        severity=Severity.INFORMATION if asked_for or follows else None,
         cost=_cost(context, uncompiled_code, name, partly=partly),
         hints=for_thread(
-            context, _hints(context, uncompiled_code, stopped), in_thread=uncompiled_code.in_thread
+            context,
+            (_CALLER_FIRST,) if follows else _hints(context, uncompiled_code, stopped),
+            in_thread=uncompiled_code.in_thread,
         ),
         call=uncompiled_code.call,
         related=tuple(related),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fuselight_server
-from fuselight.shared.report import Location, is_user_file
+from fuselight.shared.report import Location, is_pythons_own, is_user_file
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.explain.findings.common import catalogue
 from fuselight_server.explain.findings.common.refused_calls import (
@@ -192,11 +192,11 @@ def span_of(location: Location) -> Span:
 
 
 def trail(frames: Iterable[Location], *, without: Location | None, verb: str) -> tuple[Related, ...]:
-    """Related spans for frames, innermost first, each place once and `without` left out."""
+    """Related spans for frames, innermost first, each place once; without Python's own files and `without`."""
     seen = {(without.path, without.line)} if without else set()
     out = []
     for frame in reversed(tuple(frames)):
-        if (frame.path, frame.line) in seen or is_machinery(frame.path):
+        if (frame.path, frame.line) in seen or is_machinery(frame.path) or is_pythons_own(frame.path):
             continue
         seen.add((frame.path, frame.line))
         where = f"{verb} `{frame.function}`" if frame.function else verb

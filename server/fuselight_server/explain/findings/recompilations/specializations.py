@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 
+_STRIDE = re.compile(r"\.stride\(\d+\)$")
+
+
 def specialization_findings(context: Context) -> Iterator[Finding]:
     """The findings of symbols that were fixed."""
     again = {recompilation.compile_id: recompilation for recompilation in context.report.recompiles}
@@ -37,8 +40,10 @@ def specialization_findings(context: Context) -> Iterator[Finding]:
         for symbol in compiled.symbols:
             if symbol.specialized_to is None or _is_of_recompilation(context, compiled, symbol, again):
                 continue
-            if not symbol.marked and _became_dynamic(context, compiled, symbol):
-                continue  # a recompilation says so
+            if not symbol.marked and (
+                _STRIDE.search(symbol.source) or _became_dynamic(context, compiled, symbol)
+            ):
+                continue  # a recompilation says so; nobody asked for a symbolic stride
             home = context.innermost_user_frame(symbol.stack)
             where = (home.path, home.line) if home else (None, None)
             groups.setdefault(
@@ -275,6 +280,7 @@ def made_dynamic(
     # A float that stays symbolic is an input of the graph, as a tensor; AOTAutograd fixes all others.
     inputs = compiled.graph.inputs if compiled is not None and compiled.graph is not None else ()
     has_tensors = any(item.endswith(": f64[]") for item in inputs)
+    fixed = _fixed_by_results(context, recompilation)
     free = {
         source: words if symbol.source.startswith(CARRIED) else source
         for symbol in (compiled.symbols if compiled else ())
@@ -285,7 +291,22 @@ def made_dynamic(
     names = [
         name
         for failure in failures
-        if "." not in f"{failure.was}{failure.now}" or has_tensors
+        if failure.source not in fixed and ("." not in f"{failure.was}{failure.now}" or has_tensors)
         for name in ([f"{size.name}.size({size.dimension})" for size in failure.sizes] or [failure.source])
     ]
     return tuple(dict.fromkeys(free[name] for name in names if name in free))
+
+
+def _fixed_by_results(context: Context, recompilation: Recompile) -> frozenset[str]:
+    """Floats that torch kept symbolic, and fixed by a result: a guard such as `1.0 + scale == 1.5` failed later."""
+    return frozenset(
+        failure.source
+        for other in context.report.recompiles
+        if (other.function, other.location) == (recompilation.function, recompilation.location)
+        for entry in other.entries
+        for failure in entry.failures
+        if failure.cause is GuardCause.NUMBER
+        and failure.source
+        and not failure.difference.startswith(f"{failure.source} was ")
+        and "." in (failure.was or "")
+    )

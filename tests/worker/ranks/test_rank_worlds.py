@@ -344,14 +344,39 @@ def main():
     torch.use_deterministic_algorithms(False)
     torch.set_default_device("meta" if rank == 1 else "cpu")  #: default device meta
     compiled(lambda y: y.relu(), x)
+    torch.set_default_device("cpu")
+    for work in (dist.isend(x, 1 - rank), dist.irecv(x, 1 - rank)):
+        work.wait()
+    dist.send(x, 1 - rank)
+    dist.recv(x, 1 - rank)
+    dist.recv(x, 1 - rank)  # but each rank sends only twice
 
 if __name__ == "__main__":
     main()
 """
 
 
-def test_modes_that_ranks_do_not_share_are_named_on_the_lines_that_set_them(live: LiveWorker) -> None:
-    report = run_program(live, MODES, 2)
+@pytest.fixture(scope="module")
+def unlike(live: LiveWorker) -> Report:
+    """Two ranks that compile in other modes, and then wait for each other."""
+    return run_program(live, MODES, 2)
+
+
+def test_receives_that_cannot_end_are_named(unlike: Report) -> None:
+    exchanged = [call for call in group_of(unlike, 0).collectives if call.kind in {"send", "recv"}]
+    assert [(call.kind, call.is_async) for call in exchanged] == [
+        ("send", True),
+        ("recv", True),
+        ("send", False),
+        *[("recv", False)] * 2,
+    ]
+    blocked = [(item.span.line, item.title) for item in findings(unlike) if item.code == "FL912"]
+    words = "rank 0 would wait here: it receives from rank 1, which would wait in recv from rank 0 itself"
+    assert blocked == [(line_of(MODES, "sends only twice"), words)]
+
+
+def test_modes_that_ranks_do_not_share_are_named_on_the_lines_that_set_them(unlike: Report) -> None:
+    report = unlike
     assert report.failures == ()
     assert report.problems == ()
     assert all(group.failures == () for group in world_of(report).groups)
@@ -362,7 +387,9 @@ def test_modes_that_ranks_do_not_share_are_named_on_the_lines_that_set_them(live
     }
     assert len(marked) == 10
     named = {
-        finding.span.line: finding.title for finding in findings(report) if finding.code.startswith("FL9")
+        finding.span.line: finding.title
+        for finding in findings(report)
+        if finding.code.startswith("FL9") and finding.code != "FL912"
     }
     assert named.keys() == marked.keys()
     for line, words in marked.items():

@@ -106,6 +106,7 @@ from fuselight.shared.report.verification import CaseFamily as CaseFamily
 from fuselight.shared.report.verification import Difference as Difference
 from fuselight.shared.report.verification import LinesRun as LinesRun
 from fuselight.shared.report.verification import Verification as Verification
+from fuselight.shared.report.world import BlockedRank as BlockedRank
 from fuselight.shared.report.world import Collective as Collective
 from fuselight.shared.report.world import CollectiveMismatch as CollectiveMismatch
 from fuselight.shared.report.world import EqualRanks as EqualRanks

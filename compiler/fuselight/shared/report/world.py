@@ -57,13 +57,16 @@ class Collective:
     source: str = ""
     """`fsdp` or `ddp`, whose hooks call it; empty for the program and its graphs."""
     is_async: bool = False
-    """Whether the caller goes on before the result is there; of a graph's, always False: Inductor schedules them."""
+    """Whether the caller goes on before the result is there, as after `isend` and `irecv`; of a graph's, always False:
+    Inductor schedules them."""
     peer: int | None = None
     """Of `send`, `recv` and what has a root: the other rank, or the root, as a rank of the world."""
     reduction: str = ""
     """`sum`, `max`, ...; empty if nothing is reduced, or if torch does not say how."""
     group_name: str = ""
     """As torch names the process group: two groups of the same ranks have two names."""
+    tag: int = 0
+    """Of `send` and `recv`."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,14 @@ class CollectiveMismatch:
 
 
 @dataclass(frozen=True)
+class BlockedRank:
+    """A rank that waits at a call when no rank of the world can go on."""
+
+    rank: int
+    call: Collective
+
+
+@dataclass(frozen=True)
 class World:
     """A program as several ranks, each in a process of its own, one after the other."""
 
@@ -108,6 +119,8 @@ class World:
     """Duration of each rank that ran, by its number."""
     mismatches: tuple[CollectiveMismatch, ...] = ()
     """Of each process group of which the ranks differ."""
+    blocked: tuple[BlockedRank, ...] = ()
+    """Where ranks wait for each other, if one of them waits in a receive: of a world of which all ranks ran."""
 
     @property
     def ran(self) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ _BACKWARD = os.path.join("torch", "autograd", "graph.py")
 _FSDP = os.path.join("torch", "distributed", "fsdp", "")
 _C10D = os.path.join("torch", "distributed", "distributed_c10d.py")
 _DYNAMO = os.path.join("torch", "_dynamo", "")
+_POINT_TO_POINT = frozenset({"send", "recv"})
 _DDP = os.path.join("torch", "nn", "parallel", "distributed.py")
 
 
@@ -57,10 +58,11 @@ class CollectiveRecord:
             in_graph=running is not None,
             is_backward=is_backward,
             source=source,
-            is_async=call.is_async and _is_asynchronous(python, source, is_backward=is_backward),
+            is_async=_is_asynchronous(python, source, call, is_backward=is_backward),
             peer=call.peer,
             reduction=call.reduction,
             group_name=call.group_name,
+            tag=call.tag,
         )
 
     def _users(self, stack: Stack) -> Stack:
@@ -104,11 +106,17 @@ def _innermost(python: Sequence[FrameType]) -> FrameType | None:
     )
 
 
-def _is_asynchronous(python: Sequence[FrameType], source: str, *, is_backward: bool) -> bool:
+def _is_asynchronous(
+    python: Sequence[FrameType], source: str, call: CollectiveCall, *, is_backward: bool
+) -> bool:
     """Whether the caller continues before it ends: what torch.distributed was asked for, and the buckets of DDP.
 
     Functional collectives are waited for where their result is used, which is not known.
     """
+    if call.kind in _POINT_TO_POINT:  # `recv` calls `irecv`, and waits
+        return not any(frame.f_code.co_name == call.kind and _is_file(frame, _C10D) for frame in python)
+    if not call.is_async:
+        return False
     if source == "ddp":
         return is_backward
     innermost = _innermost(python)

@@ -26,6 +26,7 @@ from fuselight.shared.report import (
 )
 from fuselight.shared.world_plan import without_addresses
 from fuselight.worker.child.request_results import RequestResult
+from fuselight.worker.ranks.blocked_calls import blocked_calls
 from fuselight.worker.ranks.collective_order import mismatches
 
 
@@ -70,6 +71,7 @@ class MergedRanks(RequestResult):
             _folded(ranks, self.roots),
             {str(run.rank): round(run.seconds, 3) for run in ended},
             mismatches(ranks),
+            blocked_calls(ranks, self.plan.size),
         )
         lost = tuple(run.failure for run in self.runs if run.report is None and run.failure is not None)
         if not runs or runs[0].report is None:

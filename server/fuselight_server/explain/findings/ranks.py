@@ -53,6 +53,8 @@ def rank_findings(context: Context) -> Iterator[Finding]:
 
 
 def _hints(difference: WorldDifference, *, has_stages: bool) -> tuple[str, ...]:
+    if difference.hint:
+        return (difference.hint,)
     if difference.code == "FL913":
         return recompilation_hints(difference.cause)
     stages = (_STAGES,) if has_stages and difference.code == "FL911" else ()

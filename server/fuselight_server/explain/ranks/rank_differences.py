@@ -56,6 +56,8 @@ class WorldDifference:
     """Whether a graph differs in its collectives."""
     cause: GuardCause | None = None
     """Of a recompilation: what changed; None: it is not known."""
+    hint: str = ""
+    """What to do, if it is not what its code says."""
 
     @property
     def lines(self) -> set[tuple[str, int]]:
@@ -66,7 +68,7 @@ class WorldDifference:
 
 def world_differences(world: World, roots: Sequence[str]) -> tuple[WorldDifference, ...]:
     """All of them: collectives first. Graphs that differ in these collectives are no difference of their own."""
-    collectives = tuple(_collective_differences(world, roots))
+    collectives = (*_collective_differences(world, roots), *_blocked_receive(world, roots))
     lines = {line for difference in collectives for line in difference.lines}
     compiles = (
         difference
@@ -113,6 +115,40 @@ def _of_mismatch(world: World, mismatch: CollectiveMismatch, roots: Sequence[str
         f"should, until two do not fit. {_MUST_AGREE}"
     )
     return WorldDifference("FL912", title, text, extra.location, ((location, waits), *related))
+
+
+def _blocked_receive(world: World, roots: Sequence[str]) -> Iterator[WorldDifference]:
+    """The first receive of ranks that wait for each other, with where the others wait.
+
+    Only of ranks whose collectives fit together: else these waits follow from that.
+    """
+    calls = {item.rank: item.call for item in world.blocked}
+    first = next((rank for rank, call in calls.items() if call.kind == "recv"), None)
+    if first is None or world.mismatches:
+        return
+    source = calls[first].peer
+    other = calls.get(source) if source is not None else None
+    why = (
+        "which sends it nothing more" if other is None else f"which would wait in {_call_words(other)} itself"
+    )
+    title = f"rank {first} would wait here: it receives from rank {source}, {why}"
+    places = {rank: innermost_user_frame(call.stack, roots) for rank, call in calls.items()}
+    related = tuple(
+        (place, f"rank {rank} would wait here, in {_call_words(calls[rank])}")
+        for rank, place in places.items()
+        if rank != first and place is not None
+    )
+    text = "A receive ends once the other rank has sent. No rank of these goes on, even if sends never wait."
+    yield WorldDifference("FL912", title, text, places[first], related[:_MOST_RELATED], hint=_SEND_FIRST)
+
+
+_MOST_RELATED = 8
+_SEND_FIRST = "Have one of two ranks send before it receives, or use `batch_isend_irecv` for both directions"
+
+
+def _call_words(call: Collective) -> str:
+    """`recv from rank 0`, `barrier`."""
+    return f"{call.kind} from rank {call.peer}" if call.kind == "recv" else call.kind
 
 
 def _signature(call: Collective | None) -> tuple[object, ...]:

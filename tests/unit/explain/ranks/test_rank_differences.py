@@ -24,6 +24,7 @@ from fuselight.shared.report import (
     Recompile,
     World,
 )
+from fuselight.worker.ranks.blocked_calls import blocked_calls
 from fuselight.worker.ranks.collective_order import mismatches
 from fuselight_server.explain.findings.common.recompilation_hints import recompilation_hints
 from fuselight_server.explain.ranks.collective_lines import collective_rows
@@ -330,3 +331,85 @@ def test_a_recompilation_in_another_mode_lists_the_lines_that_set_it() -> None:
     )
     (difference,) = world_differences(_world(_again(0, None), again), ROOTS)
     assert (difference.code, difference.related) == ("FL913", ((SET, "grad mode off"),))
+
+
+def _exchanging(rank: int, calls: str) -> EqualRanks:
+    """A rank that calls `>1` (send to rank 1), `<1` (receive from it), `~1` (irecv), `?` (receive), `b` (barrier)."""
+    kinds = {">": "send", "<": "recv", "~": "recv", "?": "recv", "b": "barrier", "r": "broadcast"}
+    collectives = []
+    for number, text in enumerate(calls.split()):
+        kind, (peer, _, tag) = text[0], text[1:].partition("t")
+        group = (0, 1, 2) if kind in "br" else (0, 1)
+        collectives.append(
+            Collective(
+                kinds[kind],
+                group,
+                "float32",
+                ((1,),),
+                4,
+                (Location("/project/train.py", 10 * rank + number, function="step"),),
+                is_async=kind == "~",
+                peer=int(peer) if peer else None,
+                tag=int(tag or 0),
+            )
+        )
+    return EqualRanks((rank,), collectives=tuple(collectives), collective_count=len(collectives))
+
+
+@pytest.mark.parametrize(
+    ("sequences", "waiting"),
+    [
+        # A pipeline, and one whose stages both receive first.
+        ((">1 <1 b", "<0 >0 b", "b"), []),
+        (("<1 >1 b", "<0 >0 b", "b"), [0, 1, 2]),
+        # Both receive first, but one does not wait for it.
+        (("~1 >1 b", "<0 >0 b", "b"), []),
+        # A receive that does not wait takes the first message, and the next one has none.
+        (("~1 <1 b", ">0 b", "b"), [0, 1, 2]),
+        # It may take the message with its own tag.
+        (("~1t7 <1 b", ">0 b", "b"), []),
+        # Sends never wait: a backend may keep what was sent.
+        ((">1 <1 b", ">0 <0 b", "b"), []),
+        # One more receive than the other rank sends.
+        ((">1 b", "<0 <0 b", "b"), [0, 1, 2]),
+        # A rank is in a barrier, and would send after it.
+        (("b >1", "<0 b", "b"), [0, 1, 2]),
+        # The root of a broadcast does not wait for the others.
+        (("r0 >1", "<0 r0", "r0"), []),
+        # Who sends to a receive of any source is not known.
+        (("? b", "<0 b", "b"), []),
+        # No receive: ranks that call other collectives are a mismatch.
+        (("b", "b", ""), []),
+    ],
+)
+def test_receives_that_nothing_can_end(sequences: tuple[str, str, str], waiting: list[int]) -> None:
+    ranks = [_exchanging(rank, calls) for rank, calls in enumerate(sequences)]
+    assert [item.rank for item in blocked_calls(ranks, 3)] == waiting
+    assert blocked_calls(ranks, 4) == (), "a rank that did not run may send"
+    assert blocked_calls([replace(ranks[0], collective_count=9), *ranks[1:]], 3) == ()
+
+
+@pytest.mark.parametrize(
+    ("sequences", "title"),
+    [
+        (("<1 b", "<0 b", "b"), "it receives from rank 1, which would wait in recv from rank 0 itself"),
+        (("<1", "", ""), "it receives from rank 1, which sends it nothing more"),
+        (("<1 b", "b >0", "b"), "it receives from rank 1, which would wait in barrier itself"),
+    ],
+)
+def test_the_first_receive_that_cannot_end_is_named_with_where_the_others_wait(
+    sequences: tuple[str, str, str], title: str
+) -> None:
+    ranks = [_exchanging(rank, calls) for rank, calls in enumerate(sequences)]
+    world = replace(_world(*ranks), blocked=blocked_calls(ranks, 3))
+    (difference,) = world_differences(world, ROOTS)
+    assert (difference.code, difference.title) == ("FL912", f"rank 0 would wait here: {title}")
+    assert difference.location is not None
+    assert difference.location.line == 0
+    assert [place.line for place, _ in difference.related] == [
+        10 * item.rank for item in world.blocked if item.rank
+    ]
+    assert "send before it receives" in difference.hint
+    mismatch = CollectiveMismatch((0, 1), 0, (0, 1), (ranks[0].collectives[0], None))
+    hidden = world_differences(replace(world, mismatches=(mismatch,)), ROOTS)
+    assert all("it receives from" not in item.title for item in hidden)

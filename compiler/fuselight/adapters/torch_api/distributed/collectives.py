@@ -39,6 +39,8 @@ class CollectiveCall:
     """`sum`, `max`, ...; empty if nothing is reduced."""
     group_name: str = ""
     """As torch names the process group: two groups of the same ranks have two names."""
+    tag: int = 0
+    """Of a send and a receive."""
 
 
 Listener = Callable[[CollectiveCall], None]
@@ -62,6 +64,8 @@ class _CollectiveOperator:
     """Index of the rank, in its group, that is the root or the other side."""
 
 
+_TAG = 3
+"""Index of the tag in the arguments of a send and a receive."""
 _REDUCING = frozenset({"all_reduce", "reduce", "reduce_scatter"})
 """Kinds whose argument after the process group says how they reduce."""
 
@@ -185,6 +189,7 @@ def _call(operator: _CollectiveOperator, name: str, arguments: Sequence[Any], gr
         peer,
         _reduction(arguments[operator.group + 1]) if operator.kind in _REDUCING else "",
         _name_of(group),
+        int(arguments[_TAG]) if name in {"send", "recv_"} and len(arguments) > _TAG else 0,
     )
 
 

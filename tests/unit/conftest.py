@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,14 @@ from tests.support.live_simulation import write_model
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+gc.disable()  # until the tests are collected
+
+
+def pytest_collection_finish() -> None:
+    """Nothing of the collected tests and their modules is garbage, and each search for garbage would visit them."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -199,6 +199,8 @@ def test_two_readers_share_one_reading() -> None:
 def test_objects_frozen_out_of_garbage_collection_do_not_accumulate() -> None:
     text = "".join(f"@torch.compile\ndef f{n}(x):\n    return [x, {n}]{LONG}\n" for n in range(1_200))
 
+    before = gc.get_freeze_count()
+
     async def scenario() -> list[int]:
         document = SourceDocument("m.py", "import torch\n" + text)
         await document.read()
@@ -206,7 +208,7 @@ def test_objects_frozen_out_of_garbage_collection_do_not_accumulate() -> None:
         for number in range(12):
             document.edit((2, 0), (2, 0), f"# {number}\n")  # every target moves and is made again
             await document.read()
-            frozen.append(gc.get_freeze_count())
+            frozen.append(gc.get_freeze_count() - before)
         return frozen
 
     frozen = asyncio.run(scenario())

@@ -28,7 +28,7 @@ def size(x):
 @torch.compile
 def size_of_one(x):
     return x + 1
-    # fix: [FL201] shapes_spec "Compile for any size of dimension 0 of x"
+    # fix: [FL201] shapes_spec "Compile for any size of dimension 0 of x, and fix all others"
     # = 1 -> 1 graphs, same results
     #  |from torch import nn
     # +|from torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec
@@ -217,7 +217,7 @@ def growing_cache(x, cache):
     # = marked dynamic
     # -|@torch.compile
     # +|@torch.compile(dynamic=True)
-    # fix: [FL201] shapes_spec "Compile for any size of dimension 0 of cache"
+    # fix: [FL201] shapes_spec "Compile for any size of dimension 0 of cache, and fix all others"
     # = 1 -> 1 graphs, same results
     #  |from torch import nn
     # +|from torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec

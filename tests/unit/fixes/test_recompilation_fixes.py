@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 
 from fuselight.shared.report import (
+    Compile,
     Frame,
     GuardCause,
     GuardFailure,
     Location,
     Mismatch,
+    Outcome,
     Recompile,
     Report,
     SizeChange,
@@ -47,18 +50,24 @@ def offered(
     caller: str = "",
     roots: tuple[str, ...] = (),
     refused: list[RefusedRewrite] | None = None,
+    resumes_at: int | None = None,
+    other: GuardFailure | None = None,
 ) -> dict[str, Remedy]:
     """The remedies by kind, where the guard failed on the `def` line of a function that the line `caller` calls."""
     name = function.rpartition(".")[2]
     line = text[: text.index(f"def {name}(")].count("\n") + 1
     at = Location("m.py", line)
     above = (Location("m.py", text[: text.index(caller)].count("\n") + 1),) if caller else ()
-    again = Recompile(function, at, (Mismatch("0/0", (failure,)),), compile_id="0/1", caller=above)
+    failures = (failure,) if other is None else (failure, other)
+    again = Recompile(function, at, (Mismatch("0/0", failures),), compile_id="0/1", caller=above)
     report = Report(
         *(Versions("3.11", torch, None, "0", "linux", "python"), TargetRef("m.py", name, line, "function")),
         *(Tier.CAPTURE, 1),
         recompiles=(again,),
-        frames=(Frame(function, at, parameters=("self", "x", "n") if "." in function else ("x", "n")),),
+        frames=(
+            Frame(function, at, resumes_at, parameters=("self", "x", "n") if "." in function else ("x", "n")),
+        ),
+        compiles=(Compile("0/1", 0, Outcome.COMPILED),),
         files=dict.fromkeys(("m.py", *(others or {})), ""),
         roots=roots,
         facts=traced(text),
@@ -106,6 +115,19 @@ def test_a_size_that_varies_is_a_variable_of_the_call_that_compiles() -> None:
     )
     assert list(offered(COMPILED, size((1, 4, 7)), "f", torch="2.14.1")) == ["dynamic", "dynamic_shapes"]
     assert list(offered(COMPILED, size((1, 1, 7)), "f")) == ["shapes_spec"]
+
+
+def test_a_variable_for_one_size_is_refused_where_another_varies() -> None:
+    """torch makes no size dynamic by itself where the call names some."""
+    refused: list[RefusedRewrite] = []
+    other = dataclasses.replace(size((0, 3, 5)), source="y", sizes=(SizeChange("y", 0, 3, 5),))
+    assert list(offered(COMPILED, size((1, 4, 7)), "f", refused=refused, other=other)) == ["dynamic"]
+    assert [refusal.reason.partition(" varies")[0] for refusal in refused] == ["`y.size(0)`"]
+
+
+def test_a_size_of_a_part_after_a_break_is_no_variable_of_the_call() -> None:
+    """torch knows it by no name of a parameter, and makes all sizes static that no entry names."""
+    assert list(offered(COMPILED, size((1, 4, 7)), "f", resumes_at=7)) == ["dynamic"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
     resumed_at,
     worded_recompilations,
 )
-from fuselight_server.explain.findings.recompilations.guard_causes import fixed_by_torch
+from fuselight_server.explain.findings.recompilations.guard_causes import CARRIED, fixed_by_torch
 from fuselight_server.explain.findings.recompilations.recompilations import birthplace, subject_of
 from fuselight_server.fixes.rewrites.buffers import buffer_remedies
 from fuselight_server.fixes.rewrites.call_sites import call_argument
@@ -107,7 +107,7 @@ def recompilation_remedies(
     if text is not None and context.is_user_file(path) and not is_part:
         there = dataclasses.replace(finding, span=Span(path, recompilation.location.line))
         site = Site.of(there, report, text)
-    yield from _for_sizes(failure, function, report, read, path)
+    yield from _for_sizes(failure, function, report, read, path, is_part=is_part)
     yield from _for_numbers(failure, function, report, read, path)
     if site is not None:
         yield from _for_arguments(failure, recompilation, site, report, read)
@@ -180,12 +180,16 @@ def _for_sizes(
     report: Report,
     read: Callable[[str], str | None],
     path: str,
-) -> Iterator[Remedy]:
+    *,
+    is_part: bool,
+) -> Iterator[Remedy | RefusedRewrite]:
     if failure.cause is not GuardCause.DIMENSION and not failure.code.startswith("2 <= "):
         return
     if not fixed_by_torch(failure):
         yield from _dynamic(function, read, path, report.target.path)
-    yield from _shapes(failure, function, report, read, path)
+    # What a part after a break takes over is no parameter of the compiled function, by which a size is named.
+    if not is_part:
+        yield from _shapes(failure, function, report, read, path)
 
 
 def _shapes(
@@ -194,7 +198,7 @@ def _shapes(
     report: Report,
     read: Callable[[str], str | None],
     path: str,
-) -> Iterator[Remedy]:
+) -> Iterator[Remedy | RefusedRewrite]:
     """The sizes that vary as variables in the call of torch.compile, where the torch of the run has that."""
     keyword, sizes = _shapes_keyword(report), failure.sizes
     written = _SIZES.search(failure.code)
@@ -222,9 +226,29 @@ def _shapes(
         new = insert_statements(there, new, (statement,)) if names else new
         if new is not None:
             dimensions = " and ".join(str(size.dimension) for size in sizes)
-            title = f"Compile for any size of dimension {dimensions} of {sizes[0].name}"
+            title = f"Compile for any size of dimension {dimensions} of {sizes[0].name}, and fix all others"
+            other = _other_size(failure, function, report)
+            if other:
+                reason = f"`{other}` varies too, and torch then compiles for each value of a size that is not named"
+                yield RefusedRewrite(keyword, title, reason)
+                return
             yield Remedy(keyword, title, FixClass.EXACT, {there: new}, is_setting=True)
         return
+
+
+def _other_size(failure: GuardFailure, function: CompiledFunction, report: Report) -> str:
+    """A size of an argument that varied in the run as well; empty if there is none."""
+    named = {(size.name, size.dimension) for size in failure.sizes}
+    others = (
+        f"{size.name}.size({size.dimension})"
+        for recompilation in report.recompiles
+        if (recompilation.function, recompilation.location.line) == (function.name, function.line)
+        for other in nearest(recompilation)
+        if other.cause is GuardCause.DIMENSION and other.static is None
+        for size in other.sizes
+        if (size.name, size.dimension) not in named and size.name.isidentifier()
+    )
+    return next((name for name in others if not name.startswith(CARRIED)), "")
 
 
 def _shapes_keyword(report: Report) -> str:

@@ -99,7 +99,12 @@ def size_remedies(advice: Advice) -> tuple[str, ...]:
         else "Or compile with torch.compile(..., dynamic=True). Kernels for dynamic sizes can be slower"
     )
     last = (
-        f"Or compile with torch.compile(..., {spec}), of torch.fx.experimental.dynamic_spec" if spec else ""
+        (
+            f"Or compile with torch.compile(..., {spec}), of torch.fx.experimental.dynamic_spec, which fixes each size "
+            "that it does not name"
+        )
+        if spec
+        else ""
     )
     return tuple(filter(None, [f"Before the first call: {', '.join(marks)}", second, last]))
 

@@ -10,6 +10,7 @@ import math
 import os
 import re
 import subprocess
+import sys
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, replace
@@ -46,6 +47,7 @@ _ALLOWED = re.compile(r"mark\.timeout\((\d+)\)")
 _ERROR = re.compile(r"\w*(Error|Exception|Failed)\b|Test timeout")
 _LINE = 200
 """Characters of what a failed test said that the summary shows."""
+_COUNTED = (sys.executable, "-E", "-S", str(ROOT / "scripts" / "counted.py")) if hasattr(os, "wait4") else ()
 _NICENESS = 5
 """Added to a ring that shares the machine with the editor ring, whose deadlines are real ones."""
 
@@ -69,7 +71,7 @@ class Outcome:
     skipped: int = 0
     seconds: float = 0.0
     cpu_seconds: float = 0.0
-    """Processor time of its processes, those that they waited for included; 0 where the system does not count it."""
+    """Processor time of all its processes; 0 where the system does not count it."""
     skipped_because: str | None = None
     suspects: tuple[str, ...] = ()
     """Failures to run once more, alone: pytest node ids, or what a script calls a part of its tests."""
@@ -188,7 +190,7 @@ def run_pytest(
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended, and the processor time of it and of the processes that it waited for."""
+    """How a command ended, and the processor time of it and of all processes that it led to."""
 
     code: int
     cpu_seconds: float = 0.0
@@ -202,7 +204,7 @@ def _run(
         output = stack.enter_context(log.open("wb")) if log is not None else None
         process = stack.enter_context(
             subprocess.Popen(
-                command,
+                [*_COUNTED, *command],
                 cwd=ROOT,
                 env=variables,
                 stdin=subprocess.DEVNULL,

@@ -156,6 +156,22 @@ def test_the_processor_time_of_a_ring_includes_its_grandchildren(load: Any) -> N
     assert ended.cpu_seconds >= 0.3
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="this system lets nobody adopt an orphan")
+def test_the_processor_time_of_a_ring_includes_processes_that_outlive_their_starter(load: Any) -> None:
+    spin = "import time\nwhile time.process_time() < 0.3: pass"
+    starter = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {spin!r}])"
+    nested = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {starter!r}])"
+    ended = load("scripts/rings.py")._run([sys.executable, "-c", nested], dict(os.environ))
+    assert ended.code == 0
+    assert ended.cpu_seconds >= 0.3
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="this system does not count it")
+def test_a_ring_that_a_signal_ends_has_the_code_that_a_shell_gives(load: Any) -> None:
+    killed = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+    assert load("scripts/rings.py")._run([sys.executable, "-c", killed], dict(os.environ)).code == 137
+
+
 def test_no_unit_test_imports_torch() -> None:
     """The ring starts before torch is installed, and importing torch takes 5 seconds in each of its processes."""
     assert "torch" not in sys.modules

@@ -325,3 +325,22 @@ def test_the_line_that_is_being_traced_is_reported_as_the_users(
         "while it traces torch's own modules, the user's line is reported"
     )
     assert not got.parts.problems
+
+
+def test_a_backend_that_fails_has_the_line_of_the_operator(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def picked(x, index):
+            y = x + 1
+            return y[index] * 2
+
+        def main():
+            picked(torch.arange(10.0), torch.tensor(3))
+        """,
+        aot_autograd=True,
+    )
+    assert got.failure is None
+    broke = next(item for item in got.parts.breaks if "_local_scalar_dense" in item.explanation)
+    assert (broke.stack[-1].line, broke.stack[-1].function) == (got.line("y[index]"), "picked")

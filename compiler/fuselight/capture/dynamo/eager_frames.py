@@ -6,6 +6,7 @@ per frame and cause, which names the user's function, never a resume function.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import CodeType
 from typing import Any
@@ -42,9 +43,9 @@ def read_break(
     carried = getattr(error, "real_stack", None)
     raised = error if isinstance(error, BaseException) else None
     stack = stacks.from_summaries(frames.user_stack() if carried is None else carried, raised, translator)
-    if not stack:
-        stack = (stacks.def_location(code),)
     cause = chain[0]
+    if not stack:
+        stack = _failed_node(cause.explanation) or (stacks.def_location(code),)
     return Break(
         compile_id=compile_id,
         ids=tuple(gb_id(link) for link in chain),
@@ -60,6 +61,19 @@ def read_break(
         call=call,
         rest_from=frames.checkpoint_line(translator) if reason.startswith(_NO_RESUME) else None,
     )
+
+
+def _failed_node(explanation: str) -> Stack:
+    """Where the operator stands on which a backend failed: torch quotes the traceback of its node."""
+    _, _, trace = explanation.partition("Original traceback:")
+    places = (
+        Location(stacks.absolute(match["path"]), int(match["line"]), function=match["function"])
+        for match in _TRACED_LINE.finditer(trace)
+    )
+    return tuple(place for place in places if stacks.is_shown(place.path))
+
+
+_TRACED_LINE = re.compile(r'File "(?P<path>[^"\n]+)", line (?P<line>\d+), in (?P<function>\w+)')
 
 
 def rest_skipped(graph_break: Break, code: CodeType, caller: Stack) -> NotCompiled:

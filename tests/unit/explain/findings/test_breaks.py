@@ -529,3 +529,12 @@ def test_lines_of_a_library_that_break_in_the_same_line_of_dynamo_are_two_entrie
         "layers.py:400)",
         "layers.py:420)",
     ]
+
+
+def test_a_backend_that_needs_a_value_says_what_to_index_with() -> None:
+    needs = "Backend compiler `inductor` failed with aten._local_scalar_dense.default"
+    for explanation, is_known in ((needs, True), ("Backend compiler `mine` failed with ValueError", False)):
+        broke = broken(at(30), gb="GB0219", explanation=explanation)
+        (finding,) = findings(report(breaks=(broke,)))
+        assert ("a number from the data of a tensor" in finding.title) == is_known
+        assert any("squeeze(0)" in hint for hint in finding.hints) == is_known

@@ -94,6 +94,18 @@ _DRAW_STEP = (
 )
 
 
+_NEEDS_VALUE = "_local_scalar_dense"
+_VALUE_TITLE = "the backend needs a number from the data of a tensor"
+_VALUE_TEXT = (
+    "An operator of this line reads the value of a tensor without dimensions, as `a[i]` does where `i` is such a "
+    "tensor. The value is not known while the graph is compiled, so the graph is given up."
+)
+_VALUE_STEP = (
+    "Index with a tensor of one dimension, as `a[i.reshape(1)].squeeze(0)`, or pass a Python number in: each number "
+    "then may need its own compile"
+)
+
+
 def break_words(context: Context, graph_break: Break, broke: Location | None) -> BreakWords:
     """The words of a break that happened on the line `broke`."""
     gb_id = graph_break.ids[0] if graph_break.ids else None
@@ -125,8 +137,8 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
         return BreakWords(advice.title or title, advice.text, (*advice.hints, *kept), len(kept))
     if gb_id in _NUMBER_IDS and depends_on_random(context, broke):
         return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
-    if gb_id == "GB0007" and _DRAWS.search(title):
-        return BreakWords(title, hints=(_DRAW_STEP,))
+    if (special := _special(gb_id, graph_break, title)) is not None:
+        return special
     words = _general(title, gb_id, graph_break)
     steps, torchs = _split(words)
     if gb_id in _NUMBER_IDS and used_as_size(context, broke):
@@ -136,6 +148,13 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
         kept = torchs if is_captured else tuple(hint for hint in torchs if _SHAPES not in hint)
         return _joined(words, (*steps, *needs), kept)
     return words
+
+
+def _special(gb_id: str | None, graph_break: Break, title: str) -> BreakWords | None:
+    """The words of a break of which the text of torch tells more than its id."""
+    if gb_id == "GB0219" and _NEEDS_VALUE in graph_break.explanation:
+        return BreakWords(_VALUE_TITLE, _VALUE_TEXT, (_VALUE_STEP,))
+    return BreakWords(title, hints=(_DRAW_STEP,)) if gb_id == "GB0007" and _DRAWS.search(title) else None
 
 
 def _split(words: BreakWords) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 
-_STRIDE = re.compile(r"\.stride\(\d+\)$")
+_NOBODYS = re.compile(r"\.(?:stride\(\d+\)|item\(\))$")
+"""Numbers that torch itself makes symbolic: a stride that changed, the value of a tensor that is an index."""
 
 
 def specialization_findings(context: Context) -> Iterator[Finding]:
@@ -41,9 +42,9 @@ def specialization_findings(context: Context) -> Iterator[Finding]:
             if symbol.specialized_to is None or _is_of_recompilation(context, compiled, symbol, again):
                 continue
             if not symbol.marked and (
-                _STRIDE.search(symbol.source) or _became_dynamic(context, compiled, symbol)
+                _NOBODYS.search(symbol.source) or _became_dynamic(context, compiled, symbol)
             ):
-                continue  # a recompilation says so; nobody asked for a symbolic stride
+                continue  # a recompilation or a break says so
             home = context.innermost_user_frame(symbol.stack)
             where = (home.path, home.line) if home else (None, None)
             groups.setdefault(

@@ -63,6 +63,11 @@ FINITE = {
 """Caches without a size: where, and what bounds them."""
 
 GROWING = {
+    ("fuselight/adapters/torch_api/dynamo/modes.py", "_HEARING"): "the recordings that are active",
+    (
+        "fuselight/adapters/torch_api/distributed/wait_watch.py",
+        "_started",
+    ): "one for this process and each that it is a fork of",
     ("fuselight/adapters/torch_api/dynamo/hooks.py", "_HEARING"): "the recordings that are active",
     (
         "fuselight/adapters/torch_api/dynamo/installed_globals.py",

@@ -69,6 +69,14 @@ class _Version(argparse.Action):
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name; returns its exit code."""
+    try:
+        return _run_command(arguments)
+    except BrokenPipeError:  # the reader of the output has ended, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run_command(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = next((argument for argument in given if not argument.startswith("-")), None)
     parser, command = _parsers(chosen)
@@ -91,10 +99,9 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         raise_at_interrupts()
         code: int = module.execute(options)
         sys.stdout.flush()
+    except BrokenPipeError:
+        raise
     except (CommandError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # the reader of the output has ended, as `head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 1
         print_error(str(error))
         return 2
     except KeyboardInterrupt as stop:

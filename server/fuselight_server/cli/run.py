@@ -68,6 +68,8 @@ def execute(options: argparse.Namespace) -> int:
     """Run the program and print its findings; returns the program's exit code, or ends by its signal."""
     if not options.program:
         raise CommandError("no script was given. Name it, as in `fuselight run train.py`.")
+    if not options.is_module:
+        _check_script(options.program[0])
     root = project_root(Path.cwd() if options.is_module else Path(options.program[0]))
     executable = choose(options.python, root, os.environ).executable
     program = _Program(["-m", *options.program] if options.is_module else options.program, root, executable)
@@ -79,6 +81,19 @@ def execute(options: argparse.Namespace) -> int:
         if shared is not None:
             return _end_as(_run_rank(shared, launched, program))
     return _end_as(_run_alone(program, launched))
+
+
+def _check_script(name: str) -> None:
+    """Raise CommandError for what Python cannot run, before a process starts."""
+    path = Path(name)
+    if name.startswith("-"):  # Python's own options
+        return
+    if not path.exists():
+        raise CommandError(
+            f"`{name}`: there is no such file. Name the program, as in `fuselight run train.py`."
+        )
+    if path.is_dir() and not (path / "__main__.py").exists():
+        raise CommandError(f"`{name}` is a folder without `__main__.py`. Name the program in it.")
 
 
 def _shared_run(launched: LaunchedRank) -> SharedRun | None:

@@ -58,8 +58,10 @@ def read_text(path: Path) -> str | Problem:
         return Problem(stage="source", what=shown_path(str(path)), why="there is no such file")
     except NotebookError as error:
         return Problem(stage="source", what=shown_path(str(path)), why=str(error))
-    except (OSError, SyntaxError, UnicodeDecodeError, LookupError) as error:
-        return Problem(stage="source", what=str(path), why=f"{type(error).__name__}: {error}")
+    except OSError as error:
+        return Problem(stage="source", what=shown_path(str(path)), why=error.strerror or str(error))
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        return Problem(stage="source", what=shown_path(str(path)), why=f"{type(error).__name__}: {error}")
 
 
 def file_encoding(path: str) -> str:

@@ -17,7 +17,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.protocol import DecomposeRequest, MeasureRequest
 from fuselight.shared.report import Culprit, Failure, OperatorPath, Phase, Report, TargetRef, Work
 from fuselight_server.base.store import Store
-from fuselight_server.cli.command_line import COMMANDS
+from fuselight_server.cli.command_line import COMMANDS, run_command
 from tests.support.command import AnsweringWorker, run_cli
 from tests.support.lsp_client import ROOT
 from tests.support.measured import benchmark, row
@@ -361,6 +361,7 @@ def test_check_imports_no_library_of_other_commands() -> None:
 
 def run_in(project: Path, script: str) -> subprocess.CompletedProcess[str]:
     """`fuselight run` in a process, with a shell script for an interpreter: its arguments end with the program."""
+    (project / "train.py").touch()
     python = project / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)
@@ -417,3 +418,43 @@ sys.exit(main())
     command = [sys.executable, "-c", code, "tune", "model.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "fuselight: stopped\n")
+
+
+def test_a_reader_that_has_ended_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `fuselight --version | head -0`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", buffering=1, encoding="utf-8") as stream, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", stream)
+        assert run_command(["--version"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "absent.py",
+            "`absent.py`: there is no such file. Name the program, as in `fuselight run train.py`.",
+        ),
+        ("folder", "`folder` is a folder without `__main__.py`. Name the program in it."),
+    ],
+)
+def test_a_program_that_python_cannot_run_is_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    result = run_cli("run", name)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"fuselight: {words}\n")
+
+
+def test_a_file_that_cannot_be_read_is_said_without_the_name_of_an_exception(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.py").write_text("x = 1\n")
+    (tmp_path / "folder").mkdir()
+    result = run_cli("verify", "m.py", "--new", "folder")
+    assert result.stderr == "fuselight: `folder`: it is a folder. Name a file that can be read.\n"
+    result = run_cli("fix", "absent.py")
+    assert (result.stdout, result.stderr) == ("", "fuselight: cannot fix absent.py: there is no such file\n")

@@ -53,14 +53,10 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
         for status in FixStatus
         if (number := sum(attempt.status is status for attempt in attempts))
     ]
-    terminal.print(
-        (
-            f"{format_count(len(attempts), 'fix', 'fixes')}: {format_list(totals)}."
-            if attempts
-            else "No fix.",
-            "bold",
-        )
-    )
+    if attempts:
+        terminal.print((f"{format_count(len(attempts), 'fix', 'fixes')}: {format_list(totals)}.", "bold"))
+    elif outcome.checked.reports or not outcome.checked.problems:  # else what went wrong says it
+        terminal.print(("No fix.", "bold"))
     for refused in dict.fromkeys(refusal.words for refusal in outcome.refusals):
         terminal.print(f"not offered: {refused}")
     if outcome.unsolved:

@@ -121,6 +121,36 @@ def test_a_rank_that_an_exception_ends_leaves_its_dump(
     assert waiting.written is not None
 
 
+@pytest.mark.parametrize(("code", "leaves"), [(1, True), (0, False)])
+def test_an_exception_that_mp_spawn_turns_into_an_exit_code_leaves_a_dump(
+    ranks: tuple[Rank, Rank], *, code: int, leaves: bool
+) -> None:
+    """Its process ends in a `finally`, with the exception of `sys.exit`."""
+    waiting, _ = ranks
+    waiting.begun = 1
+    waiting.look_for(WAITS_AFTER + 1)
+    waiting.ended = 1
+
+    def collective() -> None:
+        raise RuntimeError("Timed out waiting 8000ms for recv operation to complete")
+
+    def run() -> None:
+        try:
+            collective()
+        except RuntimeError:
+            sys.exit(code)
+
+    def bootstrap() -> None:
+        try:
+            run()
+        finally:
+            waiting.watch.end()
+
+    with pytest.raises(SystemExit):
+        bootstrap()
+    assert (waiting.written is not None) == leaves
+
+
 def test_a_wait_that_ended_well_leaves_nothing(ranks: tuple[Rank, Rank]) -> None:
     waiting, other = ranks
     waiting.begun = 1
@@ -129,6 +159,7 @@ def test_a_wait_that_ended_well_leaves_nothing(ranks: tuple[Rank, Rank]) -> None
     other.watch.end()
     assert other.written is not None, "one waits for it"
     assert other.written["ended"] == "ended"
+    assert any(frame["filename"] == __file__ for frame in other.written["stack"]), "where it was meanwhile"
     waiting.ended = 1
     waiting.watch.end()
     assert [rank.written for rank in ranks] == [None, None]

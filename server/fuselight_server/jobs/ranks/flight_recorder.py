@@ -317,23 +317,14 @@ _ENDED = "ended"
 
 def _positions(dumps: Sequence[FlightDump]) -> Iterator[tuple[Location, str]]:
     """Where other ranks are."""
-    places: dict[tuple[Location, str], list[int]] = collections.defaultdict(list)
+    places: dict[tuple[Location, str, str], list[int]] = collections.defaultdict(list)
     for dump in dumps:
         item = dump.open
         place = dump.position if item is None or item.location is None else item.location
+        name = item.name if item is not None else dump.call.name if dump.call is not None else ""
         if place is not None:
-            name = (
-                dump.call.name
-                if item is None and dump.call is not None
-                else ""
-                if item is None
-                else item.name
-            )
-            places[place, name].append(dump.rank)
-    for (place, name), ranks in places.items():
-        where = (
-            f"{_verb(ranks, 'wait')} in `{name}` here"
-            if name
-            else f"{'are' if len(ranks) > 1 else 'is'} here"
-        )
+            places[place, name, dump.ended].append(dump.rank)
+    for (place, name, ended), ranks in places.items():
+        verbs = {"": "are", _ENDED: "were"} if len(ranks) > 1 else {"": "is", _ENDED: "was"}
+        where = f"{_verb(ranks, 'wait')} in `{name}` here" if name else f"{verbs.get(ended, 'ended')} here"
         yield place, f"{ranks_in_words(ranks)} {where}"

@@ -128,7 +128,7 @@ def test_where_the_ranks_are_that_have_not_started_it(tmp_path: Path) -> None:
     )
     assert [(place.line, words) for place, words in wait.related] == [
         (31, "rank 1 is here"),
-        (40, "rank 2 is here"),
+        (40, "rank 2 ended here"),
     ]
 
 

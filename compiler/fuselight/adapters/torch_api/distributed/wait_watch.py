@@ -11,6 +11,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import multiprocessing
+import multiprocessing.util
 import os
 import pickle
 import re
@@ -57,6 +59,10 @@ def watch_waits() -> None:
     folder = run if os.path.isdir(run) else os.path.dirname(run)
     watch = _started[process] = WaitWatch(distributed.get_rank(), logs or folder, folder)
     atexit.register(watch.end)
+    if (
+        multiprocessing.parent_process() is not None
+    ):  # a fork ends without atexit, and this sees the exception
+        multiprocessing.util.Finalize(None, watch.end, exitpriority=100)
     threading.Thread(target=watch.run, name="fuselight-waits", daemon=True).start()
 
 
@@ -129,6 +135,8 @@ class WaitWatch:
     _waited: float | None = None
     """When it was last seen waiting."""
     _written: object = None
+    _position: list[dict[str, Any]] = field(default_factory=list)
+    """The stack in the dump."""
 
     def run(self) -> None:
         """Look until the process ends."""
@@ -168,9 +176,11 @@ class WaitWatch:
 
     def end(self) -> None:
         """The process ends: leave a dump if it waited and an exception ends it, or for ranks that wait for this one."""
+        if self._stop.is_set():
+            return
         self._stop.set()
         with contextlib.suppress(Exception):
-            error = getattr(sys, "last_value", None)
+            error = _ending_exception()
             waited = None if self._waited is None else self.clock() - self._waited
             if isinstance(error, KeyboardInterrupt):
                 if self._others_wait() or (waited is not None and waited <= _JUST_NOW):
@@ -190,9 +200,10 @@ class WaitWatch:
                 self._add_ended()
                 self._write({"stack": data, "call": call, "entries": reopened})
                 return
-            self._leave(
-                {"stack": data, "call": None, "ended": "ended" if error is None else type(error).__name__}
-            )
+            # Without an exception: what it did while others waited.
+            last = self._position if error is None else data
+            ended = "ended" if error is None else type(error).__name__
+            self._leave({"stack": last, "call": None, "ended": ended})
 
     def _leave(self, more: Mapping[str, Any]) -> None:
         """The process ends, and does not wait: others may wait for it, now or later."""
@@ -221,13 +232,14 @@ class WaitWatch:
 
     def _write(self, more: Mapping[str, Any]) -> None:
         known = (self._last, more["stack"], more["call"])
+        self._position = more["stack"]
         if known != self._written:
             write_whole(self._path(self.rank), json.dumps({**self.dump(), **more}, default=str).encode())
             self._written = known
 
     def _remove(self) -> None:
         if self._written is not None or self._mark(_WAITS).exists():
-            self._written = None
+            self._written, self._position = None, []
             self._mark(_WAITS).unlink(missing_ok=True)
             self._path(self.rank).unlink(missing_ok=True)
 
@@ -239,6 +251,14 @@ class WaitWatch:
 
     def _path(self, rank: int | str) -> Path:
         return Path(self.logs, f"{WAIT_DUMP}{rank}")
+
+
+def _ending_exception() -> BaseException | None:
+    """What ends the process: of `mp.spawn`, which catches an exception and exits with a code, that exception."""
+    error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+    if not isinstance(error, SystemExit):
+        return error
+    return None if error.code in {None, 0} else error.__context__
 
 
 def _call_of(stack: Sequence[FrameType]) -> dict[str, Any] | None:

@@ -53,8 +53,8 @@ class Layers(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList([nn.Linear(4, 4)])
 
-    def forward(self, x):  # warning: [FL201] "self.layers"
-        for layer in self.layers:
+    def forward(self, x):
+        for layer in self.layers:  # warning: [FL201] "self.layers"
             x = layer(x)
         return x
 

@@ -109,8 +109,8 @@ def value_in_a_dict(x, config):
 
 # fuselight: another_key({"a": f32[4]})
 # fuselight: another_key({"a": f32[4], "b": f32[4]})
-def another_key(parts):  # warning: [FL201] "parts"
-    return sum(parts.values())
+def another_key(parts):
+    return sum(parts.values())  # warning: [FL201] "parts"
 
 
 # fuselight: another_order({"a": f32[4], "b": f32[4]})

@@ -384,8 +384,10 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
 
 
 def _cause_of_length(node: ast.expr, evaluate: Callable[[str], object]) -> GuardCause:
-    """The length of a dict is that of its keys."""
+    """The length of a dict is that of its keys, but for the dict in which a module holds others."""
     container = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if isinstance(container, ast.Attribute) and container.attr.startswith("_"):
+        return GuardCause.LENGTH
     try:
         is_dict = container is not None and isinstance(evaluate(ast.unparse(container)), dict)
     except Exception:  # noqa: BLE001 - any property of the user's can raise anything

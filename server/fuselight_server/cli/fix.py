@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.terminal import standard_error, standard_output
+from fuselight_server.base.terminal import print_error, standard_error, standard_output
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
@@ -76,5 +76,7 @@ def execute(options: argparse.Namespace) -> int:
         print_diff(outcome, terminal)
         terminal = standard_error(options.color)  # stdout has the diff alone, for a file or `git apply`
     print_fixes(outcome, terminal, diff_shown=options.diff)
+    for note in outcome.unmatched(options.select or ()):
+        print_error(note)
     report_problems(outcome.checked, "fix")
     return outcome.checked.exit_code

@@ -28,7 +28,7 @@ from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
 from fuselight_server.fixes.verification.notebook_texts import NotebookText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
@@ -92,6 +92,13 @@ class FixOutcome:
     def separate(self, name: Callable[[str], str]) -> tuple[SeparateFix, ...]:
         """The diff of each fix that has passed, with the fixes that it needs; `name`: as in `diff_named`."""
         return separate_fixes(self.attempts, self.before, name)
+
+    def unmatched(self, codes: Sequence[str]) -> Iterator[str]:
+        """Say that no finding was asked for, which is not that none can be fixed."""
+        known = sorted({finding.code for finding in self.checked.findings})
+        if codes and known and not any(code.startswith(tuple(codes)) for code in known):
+            asked, has = (", ".join(f"`{code}`" for code in some) for some in (codes, known))
+            yield f"no finding has a code that starts with {asked}: the codes are {has}"
 
     def verified_fix(self, first: Priority) -> str:
         """Say which fix of the line to fix first has passed and is not written: `Use torch.where: verified`."""

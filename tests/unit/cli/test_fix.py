@@ -100,6 +100,14 @@ def test_the_diff_has_the_lines_that_change(world: FixCommand) -> None:
     ]
 
 
+def test_a_code_that_no_finding_has_is_named(world: FixCommand) -> None:
+    result = world.run("--select", "GB9999")
+    assert "No fix." in result.stdout
+    (code,) = {finding["code"] for finding in json.loads(world.run("--format", "json").stdout)["fixes"]}
+    assert f"no finding has a code that starts with `GB9999`: the codes are `{code}`" in result.stderr
+    assert "no finding has" not in world.run("--select", code).stderr
+
+
 def test_the_diff_of_a_file_elsewhere_says_where_it_applies(
     world: FixCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from fuselight_server.commands.verdict_rows import verdict_lines, verify_data
 from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, VerdictKind, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
@@ -48,9 +48,7 @@ async def _fix_candidates(session: AgentSession, arguments: dict[str, Any], call
             codes=arguments["codes"],
             changes_behavior=arguments["allow_behavior_changes"],
         )
-        return _candidates(
-            session, fix_in_cells(outcome), [*notices, *_unmatched(outcome, arguments["codes"])]
-        )
+        return _candidates(session, fix_in_cells(outcome), [*notices, *outcome.unmatched(arguments["codes"])])
 
     return await session.works.do("fix_candidates", work, arguments["wait_seconds"], caller)
 
@@ -93,14 +91,6 @@ def _fix(attempt: Attempt) -> dict[str, Any]:
         "compared": list(attempt.tried[:_MOST_FIXES]),
         "notes": list(attempt.notes),
     }
-
-
-def _unmatched(outcome: FixOutcome, codes: Sequence[str]) -> Iterator[str]:
-    """That no finding was asked for, which is not that none can be fixed."""
-    known = sorted({finding.code for finding in outcome.checked.findings})
-    if codes and known and not any(code.startswith(tuple(codes)) for code in known):
-        asked, has = (", ".join(f"`{code}`" for code in some) for some in (codes, known))
-        yield f"no finding has a code that starts with {asked}: the codes are {has}"
 
 
 def _own_diff(fix: SeparateFix, number: int, left: int) -> dict[str, Any]:

@@ -42,7 +42,10 @@ _SHARED_BRANCH = (
     "Take the same branch on all ranks: decide by what all ranks share, not by the rank or its data"
 )
 _HINTS: dict[DifferenceKind, tuple[str, ...]] = {
-    DifferenceKind.GRAPH: (_SHARED_BRANCH,),
+    DifferenceKind.GRAPH: (
+        _SHARED_BRANCH,
+        "Or nothing, if these ranks are stages of a pipeline: they compile different code on purpose",
+    ),
     DifferenceKind.GRAPH_BREAK: (
         "Move what only some ranks do (printing, logging, saving) out of the compiled function",
         _SHARED_BRANCH,

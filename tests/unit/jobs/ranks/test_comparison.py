@@ -178,6 +178,7 @@ def test_only_the_first_difference_is_a_warning(tmp_path: Path) -> None:
     assert (first.severity, second.severity) == (Severity.WARNING, Severity.INFORMATION)
     assert [item.span.line for item in second.related] == [first.span.line]
     assert "can follow from the first" in second.message
+    assert "Or nothing, if these ranks are stages of a pipeline" in first.message
 
 
 def test_a_graph_without_a_line_of_the_users_differs_on_the_call_that_led_there(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Work-done progress of the client: of runs, verifications, logs that are read.
 
-Invariant: a progress that was begun ends with its work, and a client that shows none gets none.
+Invariant: a progress that was begun ends with its work, and a client that shows none gets none. The client gets at most
+one report of a work in `REPORT_SECONDS`; `begin` and `end` do not wait, and the last report comes before `end`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -16,11 +18,18 @@ from fuselight.shared.report.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
 
     from fuselight_server.editor.handlers.server import Server
 
+    Progress: TypeAlias = (
+        types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd
+    )
+
 Identity = TypeVar("Identity", bound=Hashable)
 """What distinguishes the works."""
+REPORT_SECONDS = 0.1
+"""Least time between two reports of a work: a verification has almost 200 steps a second."""
 
 
 @dataclass(frozen=True)
@@ -36,38 +45,84 @@ class WorkProgress(Generic[Identity]):
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._shown: dict[Identity, tuple[str, ShownWork]] = {}
-        """Token and work."""
+        self._shown: dict[Identity, _TokenProgress] = {}
 
     def show(self, works: Mapping[Identity, ShownWork]) -> None:
         """Begin, move on and end progress, so that the client shows these works."""
         if not self._server.state.client.progress:
             return
         for identity in self._shown.keys() - works.keys():
-            token, _ = self._shown.pop(identity)
-            self._server.progress(types.ProgressParams(token, types.WorkDoneProgressEnd()))
+            self._shown.pop(identity).end()
         for identity, work in works.items():
-            if identity not in self._shown:
-                self._shown[identity] = (str(uuid.uuid4()), work)
-                self._server.spawn(self._begin(identity), "progress")
-                continue
-            token, before = self._shown[identity]
-            if before.words != work.words:
-                self._shown[identity] = (token, work)
-                report = types.WorkDoneProgressReport(message=visible(work.words), cancellable=True)
-                self._server.progress(types.ProgressParams(token, report))
-
-    async def _begin(self, identity: Identity) -> None:
-        # Messages are ordered, so a client that makes the token at once sees what follows; the answer is not awaited
-        # before `begin`, else a short work would end before it had begun.
-        if identity not in self._shown:
-            return
-        token, work = self._shown[identity]
-        asked = self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
-        begin = types.WorkDoneProgressBegin(title=work.title, message=visible(work.words), cancellable=True)
-        self._server.progress(types.ProgressParams(token, begin))
-        await asked
+            if identity in self._shown:
+                self._shown[identity].update(work)
+            else:
+                self._shown[identity] = _TokenProgress(self._server, work)
+                self._server.spawn(self._shown[identity].begin(), "progress")
 
     def work_of(self, token: str | int) -> Identity | None:
         """The work that a token belongs to; None for a token that is not ours or is over."""
-        return next((identity for identity, (shown, _) in self._shown.items() if shown == token), None)
+        return next((identity for identity, shown in self._shown.items() if shown.token == token), None)
+
+
+class _TokenProgress:
+    """The messages of one work, which has a token of its own."""
+
+    def __init__(self, server: Server, work: ShownWork) -> None:
+        self._server = server
+        self._work = work
+        self._sent: str | None = None
+        """The words that the client shows; None before `begin`."""
+        self._timer: asyncio.TimerHandle | None = None
+        """Runs while no report may be sent."""
+        self._has_ended = False
+        self.token = str(uuid.uuid4())
+
+    async def begin(self) -> None:
+        """Begin, unless the work has ended."""
+        # Messages are ordered, so a client that makes the token at once sees what follows; the answer is not awaited
+        # before `begin`, else a short work would end before it had begun.
+        if self._has_ended:
+            return
+        params = types.WorkDoneProgressCreateParams(self.token)
+        created = self._server.window_work_done_progress_create_async(params)
+        title, words = self._work.title, visible(self._work.words)
+        self._send(types.WorkDoneProgressBegin(title=title, message=words, cancellable=True))
+        self._note_sent()
+        await created
+
+    def update(self, work: ShownWork) -> None:
+        """Report the work: now, or when the next report may be sent."""
+        self._work = work
+        if self._sent is not None and self._timer is None:
+            self._report()
+
+    def end(self) -> None:
+        """Report what was held back, and end."""
+        self._has_ended = True
+        if self._sent is None:
+            return
+        self._report()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._send(types.WorkDoneProgressEnd())
+
+    def _report(self) -> None:
+        """Report the work, if the client does not show it as it is."""
+        if self._sent == self._work.words:
+            return
+        self._send(types.WorkDoneProgressReport(message=visible(self._work.words), cancellable=True))
+        self._note_sent()
+
+    def _note_sent(self) -> None:
+        self._sent = self._work.words
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(REPORT_SECONDS, self._may_report)
+
+    def _may_report(self) -> None:
+        self._timer = None
+        self._report()
+
+    def _send(self, value: Progress) -> None:
+        self._server.progress(types.ProgressParams(self.token, value))

@@ -196,12 +196,16 @@ class Client:
         while not happened():
             if time.monotonic() > end:
                 raise AssertionError(f"{what} did not come.\n{self.transcript()}")
-            since = self.mark()
-            with self._seen:
-                self._seen.wait_for(lambda: self._has_news(since), _PAUSE)
+            self._wait_for_news()
 
-    def _has_news(self, since: int) -> bool:
-        return any(message.get("method") != "$/progress" for message in self.messages[since:])
+    def _wait_for_news(self) -> None:
+        """Wait for a message other than progress, or for a pause."""
+        since = self.mark()
+        with self._seen:
+            self._seen.wait_for(
+                lambda: any(message.get("method") != "$/progress" for message in self.messages[since:]),
+                _PAUSE,
+            )
 
     def diagnostics(self, uri: str) -> list[Json]:
         """The last published diagnostics of a file."""

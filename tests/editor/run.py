@@ -5,7 +5,8 @@ The package itself is tested first, with every Python of this machine.
 Usage: `run.py PYTHON [--picture NAME]... [--results FOLDER] [--only KIND[:NAME]]...`, where PYTHON has torch, KIND is
 `package`, `host` or `visual`, and NAME a label of the extension host (`.vscode-test.mjs`) or the beginning of the name
 of a file of visual tests. Each suite writes its results to `editor-<suite>.xml` in `artifacts/junit` or FOLDER, and
-`editor.failed` there lists what failed as values of `--only`.
+`editor.failed` there lists what failed as values of `--only`. The workers of all editors are forks of one process
+(tests/support/prepared.py), except where a test takes FUSELIGHT_FRESH_PYTHON.
 Invariant: the exit code is 0 only if every test passed; a machine that cannot have an editor or a browser ends with 3
 and one line that says why.
 """
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT)]
 
 from bundle import package  # noqa: E402 - found through the line above
 from editor_tools import EDITOR_TESTS, ensure_browser, ensure_code_server, ensure_editor_tests  # noqa: E402
 from node_tools import CACHE, Unavailable  # noqa: E402
+
+from tests.support.prepared import prepared_interpreter  # noqa: E402
 
 LEFT_OUT = 3
 KINDS = ("package", "host", "visual")
@@ -48,7 +51,8 @@ def editor_environment(python: str, results: Path, *, pictures: Sequence[str]) -
         FUSELIGHT_CODE_SERVER=str(editor.entry),
         FUSELIGHT_BROWSER=str(browser.executable),
         FUSELIGHT_BROWSER_FLAGS=json.dumps(browser.flags),
-        FUSELIGHT_PYTHON=python,
+        FUSELIGHT_PYTHON=prepared_interpreter() if python == sys.executable else python,
+        FUSELIGHT_FRESH_PYTHON=python,
         FUSELIGHT_BARE_PYTHON=str(_python_without_torch(python)),
         FUSELIGHT_ARTIFACTS=str(ARTIFACTS / "editor"),
         FUSELIGHT_RESULTS=str(results),

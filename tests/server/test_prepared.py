@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,10 +18,10 @@ from tests.support.zygote import LAUNCH
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(sys.platform != "linux", reason="needs fork")]
 
 
-def start(folder: Path, **changes: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, launch: str = LAUNCH, **changes: str) -> subprocess.Popen[bytes]:
     """A worker as a server starts it."""
     return subprocess.Popen(
-        [prepared_interpreter(), "-X", "utf8", LAUNCH],
+        [prepared_interpreter(), "-X", "utf8", launch],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=folder,
@@ -51,6 +52,18 @@ def test_a_fork_ends_by_itself_and_with_what_started_it(tmp_path: Path) -> None:
         _, alive = psutil.wait_procs(killed, timeout=DEADLINE)
         assert killed
         assert alive == []
+
+
+def test_a_fork_of_another_copy_has_its_modules(tmp_path: Path) -> None:
+    package = Path(LAUNCH).parents[1]
+    copy = tmp_path / "compiler" / package.name
+    shutil.copytree(package, copy)
+    (tmp_path / "package.json").write_text('{"name": "fuselight", "version": "9.8.7"}', encoding="utf-8")
+    before = forks()
+    with start(tmp_path, str(copy / "worker" / "launch.py")) as process:
+        assert b'"fuselight":"9.8.7"' in hello(process)
+        assert len([fork for fork in forks() if fork not in before]) == 1
+        process.kill()
 
 
 def test_other_variables_start_a_process(tmp_path: Path) -> None:

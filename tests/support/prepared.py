@@ -52,7 +52,7 @@ if {condition}:
 os.execv({python!r}, [{python!r}, *given])
 """
 """Stands for its fork: it ends as the fork does, and the fork ends with it."""
-_IS_HOST = f"given == {['-X', 'utf8', zygote.LAUNCH]!r}"
+_IS_HOST = "given[:2] == ['-X', 'utf8'] and len(given) == 3 and given[2].endswith('/worker/launch.py')"
 _IS_PROGRAM = (
     'given[:1] in (["-m"], ["-c"], ["-u"]) or given[:2] == ["-X", "utf8"] or given and given[0][0] != "-"'
 )
@@ -83,7 +83,8 @@ class Zygote:
 
     def interpreter(self, condition: str) -> str:
         """A program that is an interpreter, and forks where the condition on its arguments holds."""
-        stub = Path(self.path).with_name("python")
+        stub = Path(self.path).parent / "bin" / "python"  # as an environment has it
+        stub.parent.mkdir(exist_ok=True)
         text = _STUB.format(python=sys.executable, condition=condition, path=self.path, unlike=zygote.UNLIKE)
         stub.write_text(text, encoding="utf-8")
         stub.chmod(0o755)
@@ -181,7 +182,7 @@ def forks() -> list[psutil.Process]:
 
 
 def prepared_interpreter() -> str:
-    """An interpreter for workers that are started with `variables()`."""
+    """`bin/python` of a folder, for workers that are started with `variables()`, also of an installed extension."""
     host = _zygote("host")
     return sys.executable if host is None else host.interpreter(_IS_HOST)
 

@@ -40,6 +40,8 @@ _OBEYED = frozenset({"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED"
 """Variables that Python reads at its start, and that a fork obeys."""
 _READ_AT_IMPORT = ("CUDA", "KMP_", "LD_", "MKL_", "OMP_", "PYTHON", "PYTORCH_", "TORCH", "TRITON_")
 """What variables begin with that may decide how torch is imported."""
+_STARTS_HOST = frozenset({"FUSELIGHT_NO_FORK", "FUSELIGHT_RUN"})
+"""Our own variables that decide how a worker starts."""
 _CACHES = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"})
 """Of these, those that are read at each compile."""
 
@@ -49,24 +51,40 @@ Serve = Callable[[Sequence[str]], int]
 
 
 def host() -> Serve:
-    """Import what a worker's host does, as `launch.py` does; returns what serves as a host, in a fork."""
-    spec = importlib.util.spec_from_file_location("launch", LAUNCH)
-    assert spec is not None
-    assert spec.loader is not None
-    launch = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(launch)
-    launch.enter_as_guest()
+    """Import what a worker's host does, as `launch.py` does; returns what serves as a host, in a fork.
+
+    A fork for `launch.py` of another copy of the product, as of an installed extension, imports that copy's modules.
+    """
+    _launcher(LAUNCH).enter_as_guest()
     from fuselight.worker.host import host, warm  # noqa: PLC0415 - of this kind alone
     from fuselight.worker.processes.process import end_with_owner  # noqa: PLC0415 - the same
 
     sys.argv[:] = [LAUNCH]
     warm.warm_up(forks=True)
 
-    def serve(_: Sequence[str]) -> int:
-        end_with_owner()
-        return host.main(STARTED_WITH)
+    def serve(arguments: Sequence[str]) -> int:
+        place = arguments[-1]
+        if os.path.realpath(place) == LAUNCH:
+            end_with_owner()
+            return host.main(STARTED_WITH)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "fuselight"]:
+            del sys.modules[name]
+        sys.argv[:] = [place]
+        launch = _launcher(place)
+        launch.STARTED_WITH = STARTED_WITH
+        return int(launch.main())
 
     return serve
+
+
+def _launcher(place: str) -> Any:
+    """The module that `launch.py` at this place is."""
+    spec = importlib.util.spec_from_file_location("launch", place)
+    assert spec is not None
+    assert spec.loader is not None
+    launch = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(launch)
+    return launch
 
 
 def server() -> Serve:
@@ -264,7 +282,7 @@ def _read_at_import(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_by_host(variables: Mapping[str, str]) -> dict[str, str]:
-    ours = {name: value for name, value in variables.items() if name.startswith("FUSELIGHT_")}
+    ours = {name: value for name, value in variables.items() if name in _STARTS_HOST}
     return ours | _read_at_import(variables)
 
 

@@ -19,7 +19,7 @@ export const tools = {
   entry: required("FUSELIGHT_CODE_SERVER"),
   browser: required("FUSELIGHT_BROWSER"),
   browserFlags: JSON.parse(process.env.FUSELIGHT_BROWSER_FLAGS ?? "[]"),
-  /** A Python with torch. */
+  /** A Python with torch, which starts a worker as a fork of a process that has it imported. */
   python: required("FUSELIGHT_PYTHON"),
   /** A Python without torch. */
   bare: required("FUSELIGHT_BARE_PYTHON"),

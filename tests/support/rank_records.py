@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, replace
@@ -108,7 +109,7 @@ def compare_with_real(report: Report, real: list[dict[str, Any]]) -> None:
     for rank, truth in enumerate(real):
         group = group_of(report, rank)
         graphs = [_graph_of(compiled) for compiled in group.compiles if compiled.graph is not None]
-        assert graphs == truth["graphs"]
+        assert graphs == [list(map(_operation, graph)) for graph in truth["graphs"]]
         assert len(group.collectives) == group.collective_count
         assert [call.kind for call in group.collectives] == [
             _OPERATORS[kind] for kind, _ in truth["collectives"]
@@ -126,4 +127,9 @@ def compare_with_real(report: Report, real: list[dict[str, Any]]) -> None:
 
 def _graph_of(compiled: Compile) -> list[str]:
     assert compiled.graph is not None
-    return [target.rpartition(".")[2] for target in compiled.graph.targets]
+    return [_operation(target.rpartition(".")[2]) for target in compiled.graph.targets]
+
+
+def _operation(name: str) -> str:
+    """Without the mark that releases before 2.13 put before what Dynamo makes of a method of DTensor."""
+    return re.sub(r"^prim[ _]", "", name)

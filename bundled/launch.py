@@ -28,7 +28,7 @@ def main() -> None:
         from fuselight_server.cli.command_line import run_command  # noqa: PLC0415 - importable only from here on
 
         sys.exit(run_command())
-    from fuselight_server.editor.app import main as serve  # noqa: PLC0415 - as above
+    from fuselight_server.cli.server import serve  # noqa: PLC0415 - as above
 
     serve()
 

@@ -32,6 +32,7 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b__builtins_dict___\d+\[(['\"])(\w+)\1\]"), r"\2"),
     (re.compile(r"\bdict\.(?:__getitem__|get)\((\w[\w.\[\]'\"]*), (.+?)\)"), r"\1[\2]"),
     (re.compile(r"\b(?:list|tuple)\.__getitem__\((\w[\w.\[\]'\"]*), (\d+)\)"), r"\1[\2]"),
+    (re.compile(r"\b___as_tensor\(([^()]*)\)\.item\(\)"), r"\1"),
     (re.compile(r"\b___(?:from_numpy|as_tensor|dict_getitem)\(([^()]*)\)"), r"\1"),
     (re.compile(r"\blist\(dict\.keys\(([^()]*)\)\)"), r"list(\1)"),
     (re.compile(r"\.__code__$"), ""),

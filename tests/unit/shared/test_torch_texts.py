@@ -72,6 +72,7 @@ def test_any_message_is_read(message: str) -> None:
         ),
         ("L['f'].__defaults__[1]", "default 1 of f"),
         ("list(dict.keys(L['d']))[0]", "list(d)[0]"),
+        ("___as_tensor(L['self'].settings['decay']).item() == 0.8", "self.settings['decay'] == 0.8"),
         ("", ""),
     ],
 )

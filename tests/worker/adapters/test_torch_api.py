@@ -22,7 +22,7 @@ import pytest
 import torch
 
 from fuselight.adapters.torch_api import devices, settings
-from fuselight.adapters.torch_api.dynamo import errors, frames, hooks, namespace_versions, targets
+from fuselight.adapters.torch_api.dynamo import errors, frames, hooks, names, namespace_versions, targets
 from fuselight.adapters.torch_api.inductor import toolchain
 from fuselight.capture import dynamo
 
@@ -321,3 +321,12 @@ def test_the_version_of_a_namespace_differs_after_each_change() -> None:
         assert read() == [version, None]
         versions.append(version)
     assert len(set(versions)) == len(versions)
+
+
+@pytest.mark.parametrize("given", ["prim_redistribute", "prim redistribute"])
+def test_a_method_of_a_dtensor_has_its_own_name_in_graphs_of_older_releases(given: str) -> None:
+    def function_with_prim_types(tensor: object) -> object:
+        return tensor
+
+    function_with_prim_types.__name__ = given
+    assert names.target_name(function_with_prim_types) == "redistribute"

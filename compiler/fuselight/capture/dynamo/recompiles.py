@@ -82,7 +82,7 @@ def _read_entry(entry: Any, frame: Any, backend: object, table: Births) -> tuple
     failures = [failure for failure in failures if failure.kind != _MISSING] or failures
     named = [failure for failure in failures if not failure.difference.endswith(_MORE_KEYS)]
     failures = named or failures  # the key itself says it better
-    failures = _modes_once(failures)
+    failures = _each_once(_modes_once(failures))
     if failures:
         failures.sort(key=_reading_order)
         return tuple(failures[:_FAILURES])
@@ -135,6 +135,12 @@ def _modes_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
         for failure in failures
         if failure not in of_tensors or first.get(failure.difference) is failure
     ]
+
+
+def _each_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
+    """The failures, without those that another says with a source: torch 2.11 guards twice what it fixes again."""
+    said = {failure.difference for failure in failures if failure.source}
+    return [failure for failure in failures if failure.source or failure.difference not in said]
 
 
 def _dropped(reason: str, frame: Any, table: Births) -> GuardFailure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ _PUBLIC = (
     ("torch._C._special.special_", "torch.special."),
 )
 """Where the functions that a graph calls are bound, and where a user finds them."""
+_OF_DTENSOR = re.compile(r"prim[ _](?P<name>\w+)$")
+"""The functions that Dynamo made of methods of DTensor before torch 2.13: local ones, whose `__name__` says which."""
 
 
 def target_name(target: Any) -> str:
@@ -29,6 +32,8 @@ def target_name(target: Any) -> str:
         return target
     if isinstance(target, artifacts.OpOverload):
         return str(target)
+    if method := _OF_DTENSOR.match(getattr(target, "__name__", None) or ""):
+        return method["name"]
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)
     module = getattr(target, "__module__", None) or ""
     if module in {"_operator", "builtins", ""}:

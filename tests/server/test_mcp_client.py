@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from fuselight_server.agents.catalog import TOOLS
@@ -36,6 +37,11 @@ def f(x):
     if x.sum() > 0:
         x = x * 2
     return x
+"""
+ENDS_ITS_WORKER = """\
+import os, signal
+
+os.kill(os.getppid(), signal.SIGKILL)
 """
 HANGING = """\
 import os, pathlib, time
@@ -112,10 +118,17 @@ def test_the_example_of_the_readme_is_cured_through_the_tools(tmp_path: Path) ->
     assert str(tmp_path) in questions[0]
 
 
-def test_a_client_with_a_handshake_gets_a_verified_fix(tmp_path: Path) -> None:
+def workers() -> list[psutil.Process]:
+    """The workers of the servers that this process has started; not what they fork."""
+    servers = [child for child in psutil.Process().children() if "mcp" in child.cmdline()]
+    return [child for server in servers for child in server.children()]
+
+
+def test_a_client_with_a_handshake_gets_a_verified_fix_by_one_worker(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(MODEL)
     shown: list[str] = []
+    ended: list[int] = []
 
     async def progress(_progress: float, _total: float | None, message: str | None) -> None:
         shown.append(message or "")
@@ -128,6 +141,7 @@ def test_a_client_with_a_handshake_gets_a_verified_fix(tmp_path: Path) -> None:
             checked = await finished(call, "result", {"handle": checked["handle"]})
         assert [finding["code"] for finding in checked["findings"]] == ["GB0170"]
         assert any("model.py: f" in text for text in shown)
+        (worker,) = workers()
 
         fixes = await finished(call, "fix_candidates", {"paths": ["model.py"], "wait_seconds": 0})
         assert (fixes["verified"], fixes["fixes"][0]["title"]) == (1, "Use torch.where")
@@ -136,7 +150,18 @@ def test_a_client_with_a_handshake_gets_a_verified_fix(tmp_path: Path) -> None:
         forecast = await finished(call, "forecast", {"paths": ["model.py"]})
         (target,) = forecast["targets"]
         assert target["has_forecast"]
-        assert (target["graphs"], target["breaks"]) == (1, 0)
+        assert (target["graphs"], target["breaks"]) == (1, 0), "it is of the file as it is now"
+        assert workers() == [worker], "all calls use one worker"
+
+        path.write_text(ENDS_ITS_WORKER + MODEL)
+        failed = await finished(call, "check", {"paths": ["model.py"]})
+        assert [finding["code"] for finding in failed["findings"]] == ["FL407"]
+        assert not worker.is_running()
+        path.write_text(MODEL)
+        checked = await finished(call, "check", {"paths": ["model.py"], "uses_earlier_checks": False})
+        assert [finding["code"] for finding in checked["findings"]] == ["GB0170"]
+        (other,) = workers()
+        ended.append(other.pid)
 
         wrong = await client.call_tool("check", {"path": "model.py"})
         assert wrong.is_error
@@ -146,6 +171,7 @@ def test_a_client_with_a_handshake_gets_a_verified_fix(tmp_path: Path) -> None:
 
     # A worker that has to import torch first: the progress of one that is ready may never show.
     converse(tmp_path, script, "--allow-run", python=sys.executable, mode="legacy")
+    wait_gone(*ended)
 
 
 @pytest.mark.parametrize("end", ["closed stdin", signal.SIGTERM])

@@ -15,7 +15,7 @@ from fuselight.shared.protocol import Answer, RunRequest
 from fuselight.shared.report import Report
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.cli.command_line import run_command
-from fuselight_server.commands.targets import StartedWorker
+from fuselight_server.commands.started_worker import KeptWorker, StartedWorker
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,11 @@ class AnsweringWorker:
     def put_in_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Serve the commands of this process."""
 
-        def start(started: StartedWorker, _options: Any, **_named: Any) -> None:
+        def start(started: StartedWorker, *_given: Any, **_named: Any) -> None:
             started.choice = Interpreter("python", why="the test")
+
+        async def keep(_kept: KeptWorker, *given: Any) -> StartedWorker:
+            return StartedWorker(*given)
 
         async def ready(_started: StartedWorker) -> AnsweringWorker:
             return self
@@ -67,6 +70,8 @@ class AnsweringWorker:
         monkeypatch.setattr(StartedWorker, "__init__", start)
         monkeypatch.setattr(StartedWorker, "ready", ready)
         monkeypatch.setattr(StartedWorker, "close", close)
+        monkeypatch.setattr(StartedWorker, "is_ready", False)
+        monkeypatch.setattr(KeptWorker, "of", keep)
 
     @staticmethod
     def hello_of(report: Report) -> Any:

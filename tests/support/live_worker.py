@@ -29,7 +29,7 @@ from fuselight.shared.protocol import (
 )
 from fuselight.shared.report import Failure, Report
 from fuselight_server.base.settings import Interpreter
-from fuselight_server.commands.targets import StartedWorker
+from fuselight_server.commands.started_worker import StartedWorker
 from fuselight_server.execution.worker_client.client import Worker
 
 T = TypeVar("T")
@@ -94,7 +94,9 @@ class LiveWorker:
         async def close(_: StartedWorker) -> None:
             """The next command uses it as well."""
 
-        with unittest.mock.patch.multiple(StartedWorker, __init__=start, ready=ready, close=close):
+        with unittest.mock.patch.multiple(
+            StartedWorker, __init__=start, is_ready=True, ready=ready, close=close
+        ):
             return self.do(command, COMMAND_DEADLINE)
 
     def request(self, source: str, name: str = "f", *, file: str = "model.py", **options: Any) -> RunRequest:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from fuselight_server.commands.started_worker import IDLE_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
@@ -35,6 +37,10 @@ def _no_python(_path: Path) -> str | None:
     return None
 
 
+def _idle_seconds(_path: Path) -> float:
+    return IDLE_SECONDS
+
+
 def _ignore(_text: str) -> None:
     """Log nothing."""
 
@@ -50,5 +56,7 @@ class AgentHost:
     """Texts by absolute path that stand for those on disk, as an editor's unsaved ones."""
     python: Callable[[Path], str | None] = field(default=_no_python)
     """The interpreter with torch for a file; None: the ladder of the command line decides."""
+    idle_seconds: Callable[[Path], float] = field(default=_idle_seconds)
+    """How long the worker for a file stays without a run."""
     log: Callable[[str], None] = field(default=_ignore)
     """Where the worker's log goes."""

@@ -1,7 +1,7 @@
-"""What the tools of one server share: the host, the paths they may name, and the works that run.
+"""What the tools of one server share: the host, the paths they may name, the works that run, and the worker.
 
 Invariant: no path outside of the host's folders reaches a use case, links resolved; user code runs only after the
-host's permission was asked.
+host's permission was asked. No process outlives `close`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fuselight_server.agents.arguments import ArgumentError
 from fuselight_server.agents.works import Works
 from fuselight_server.base.files import within
 from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.started_worker import KeptWorker
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,6 +33,14 @@ class AgentSession:
         """`turn`: as in `Works`."""
         self.host = host
         self.works = Works(turn)
+        self._worker = KeptWorker(host.idle_seconds)
+
+    async def close(self) -> None:
+        """End all work, then the worker."""
+        try:
+            await self.works.close()
+        finally:
+            await self._worker.close()
 
     def path(self, text: str) -> Path:
         """The absolute path that a client names. Raises ArgumentError for one outside of the folders."""
@@ -81,8 +90,12 @@ class AgentSession:
         notices: list[str] | None = None,
         seconds: float = 120.0,
         memory_mb: int = 8192,
+        has_new_worker: bool = False,
     ) -> CommandOptions:
-        """The options of a use case; `notices` gets what it notifies of."""
+        """The options of a use case; `notices` gets what it notifies of.
+
+        `has_new_worker`: for measurements, whether the use case gets a worker of its own, in which nothing has run.
+        """
         return CommandOptions(
             paths=tuple(paths),
             targets=tuple(targets),
@@ -91,4 +104,5 @@ class AgentSession:
             texts=dict(self.host.texts()),
             log=self.host.log,
             notify=(notices if notices is not None else []).append,
+            kept_worker=None if has_new_worker else self._worker,
         )

@@ -55,5 +55,5 @@ class AgentToolbox:
         return ToolResult(answer.text, {"state": "done", **answer.data})
 
     async def close(self) -> None:
-        """End all work."""
-        await self._session.works.close()
+        """End all work and every process."""
+        await self._session.close()

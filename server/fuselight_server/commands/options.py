@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.protocol import Limits
     from fuselight.shared.report import WorldPlan
+    from fuselight_server.commands.started_worker import KeptWorker
 
 
 def _default_limits() -> Limits:
@@ -41,6 +42,8 @@ class CommandOptions:
     """Where the worker's log goes."""
     notify: Callable[[str], None] = _ignore
     """Where a notice goes that is no result: what could not be kept, a torch that is not tested."""
+    kept_worker: KeptWorker | None = None
+    """The worker that the command's runs use, which outlives the command; None: a new one, which ends with it."""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """The targets of a command's paths, the worker of the command, and the loop that runs them.
 
-Invariant: one worker for all targets, started before it is needed, one run after the other. Each request gives a
-report, and a worker that cannot start or answer gives one that says so. What cannot be read or does not exist is a
-problem, and the other targets run.
+Invariant: one worker for all targets, started before it is needed, one run after the other; a command ends the worker
+that it started, and leaves one that it was given. Each request gives a report, and a worker that cannot start or answer
+gives one that says so. What cannot be read or does not exist is a problem, and the other targets run.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from fuselight_server.base.store import Store, recorded_calls
 from fuselight_server.commands.options import suggestion
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, python_files, shown_path
+from fuselight_server.commands.started_worker import StartedWorker
 from fuselight_server.execution.interpreters import NoInterpreterError, choose
 from fuselight_server.execution.runs.kept_answers import KeptAnswers
 from fuselight_server.execution.runs.planning import (
@@ -52,35 +53,6 @@ if TYPE_CHECKING:
     from fuselight_server.execution.runs.programs import Programs
     from fuselight_server.execution.worker_client.client import Worker
     from fuselight_server.source.reading import Reading
-
-
-class StartedWorker:
-    """The worker of one command, which starts when this is made."""
-
-    def __init__(self, options: CommandOptions, *, sample_after: float = 5.0) -> None:
-        """Raises NoInterpreterError."""
-        from fuselight_server.execution.worker_client.client import Worker  # noqa: PLC0415 - not for --help
-
-        self.choice = chosen_interpreter(options)
-        self._options = options
-        self._worker = Worker(self.choice, cwd=str(Path.cwd()), log=options.log, sample_after=sample_after)
-        self._start = asyncio.create_task(self._worker.start())
-
-    async def ready(self) -> Worker:
-        """The worker, once it has started: one that cannot start refuses its runs with the reason.
-
-        A torch that is not tested is a notice.
-        """
-        await asyncio.wait({self._start})
-        if self._worker.hello is not None:
-            _note_untested(self._options, self._worker.hello.versions.torch)
-        return self._worker
-
-    async def close(self) -> None:
-        """End it, started or not."""
-        self._start.cancel()
-        await asyncio.gather(self._start, return_exceptions=True)
-        await self._worker.close()
 
 
 def chosen_interpreter(options: CommandOptions) -> Interpreter:
@@ -168,7 +140,7 @@ async def report_each(
     after_all: Callable[[CheckOutcome], Awaitable[None]] | None = None,
     uses_kept: bool = False,
 ) -> CheckOutcome:
-    """Make a report of each target of the paths, in one worker, which is closed at the end.
+    """Make a report of each target of the paths, in one worker: that of `options`, or a new one, which ends with this.
 
     `splits_programs`: whether each thing that a program compiles has a report of its own, of the program's calls of it.
     `after_all` is called before that: it may run targets again, and replace the reports. `uses_kept`: a target of which
@@ -184,7 +156,7 @@ async def report_each(
     if may_run and not (kept is not None and kept.may_answer(texts)):
         # The worker imports torch while the sources are read: nothing else in a run takes as long.
         with contextlib.suppress(NoInterpreterError):  # which matters only if there is something to run
-            runs.start()
+            await runs.start()
     is_over = threading.Event()  # Ctrl-C ends the task, but not the thread that reads
     try:
         reading = asyncio.to_thread(readings_of, texts, options.targets, is_over.is_set)
@@ -193,7 +165,8 @@ async def report_each(
 
         programs = Programs(texts, frozenset(map(os.path.abspath, options.paths)))
         jobs = planned_jobs(outcome.readings, outcome, options, programs, default_sizes=default_sizes)
-        await runs.make_reports(numbered_requests(jobs), outcome, report_of)
+        has_later = options.kept_worker is not None
+        await runs.make_reports(numbered_requests(jobs, has_later=has_later), outcome, report_of)
         if jobs and after_all is not None:
             await after_all(outcome)
         token.check()
@@ -204,7 +177,10 @@ async def report_each(
 
 
 class CommandRuns:
-    """The runs of one command: in one worker, which starts when it is needed, or known from an earlier check."""
+    """The runs of one command: in one worker, which starts when it is needed, or known from an earlier check.
+
+    The worker is that of the options, or one of the command's own.
+    """
 
     def __init__(
         self,
@@ -223,15 +199,19 @@ class CommandRuns:
         self._worker: StartedWorker | None = None
         self._ready: Worker | None = None
 
-    def start(self) -> StartedWorker:
+    async def start(self) -> StartedWorker:
         """The worker, which starts now if it has not. Raises NoInterpreterError."""
         if self._worker is None:
-            self._worker = StartedWorker(self._options, sample_after=self._sample_after)
+            options, choice = self._options, chosen_interpreter(self._options)
+            if options.kept_worker is not None:
+                self._worker = await options.kept_worker.of(choice, options.log, options.paths[0])
+            else:
+                self._worker = StartedWorker(choice, options.log, sample_after=self._sample_after)
         return self._worker
 
     async def close(self) -> None:
-        """End the worker, if there is one."""
-        if self._worker is not None:
+        """End the worker, if it is the command's own."""
+        if self._worker is not None and self._options.kept_worker is None:
             await self._worker.close()
 
     async def make_reports(
@@ -261,10 +241,13 @@ class CommandRuns:
             _note_untested(self._options, outcome.reports[0].versions.torch)
 
     async def _target_run(self, request: RunRequest, words: str) -> TargetRun:
-        started, show = self.start(), self._show
+        started, show = await self.start(), self._show
         if self._ready is None:
-            show(f"starting {started.choice.executable} ({started.choice.why})")
+            if not started.is_ready:
+                show(f"starting {started.choice.executable} ({started.choice.why})")
             self._ready = await self._token.run(started.ready())
+            if self._ready.hello is not None:
+                _note_untested(self._options, self._ready.hello.versions.torch)
         asked = request if self._kept is None else self._kept.recording(request)
         return TargetRun(
             asked, self._ready, started.choice, lambda text: show(f"{words}: {text}"), self._token
@@ -337,11 +320,14 @@ def _named_calls(readings: Iterable[Reading], jobs: list[Job], options: CommandO
     return [(call_run(programs[0], name), run_options) for name in names]
 
 
-def numbered_requests(jobs: list[Job]) -> Iterator[tuple[RunRequest, str]]:
-    """The request of each job, in order, and how its progress begins."""
+def numbered_requests(jobs: list[Job], *, has_later: bool = False) -> Iterator[tuple[RunRequest, str]]:
+    """The request of each job, in order, and how its progress begins.
+
+    `has_later`: whether the worker serves later commands, too.
+    """
     for number, (planned, run_options) in enumerate(jobs, 1):
         request = planned.request(number, number, run_options)
-        if number == len(jobs):  # there is no later run to import anything for
+        if number == len(jobs) and not has_later:  # there is no later run to import anything for
             request = dataclasses.replace(request, preload=False)
         name = request.target.name or "__main__"
         yield request, f"{number}/{len(jobs)} {shown_path(request.target.path)}: {name}"

@@ -60,7 +60,12 @@ async def _benchmark(session: AgentSession, arguments: dict[str, Any], caller: C
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         notices: list[str] = []
         options = session.options(
-            paths, arguments["targets"], notices=notices, seconds=600.0, memory_mb=16384
+            paths,
+            arguments["targets"],
+            notices=notices,
+            seconds=600.0,
+            memory_mb=16384,
+            has_new_worker=True,
         )
         outcome, benchmarks = await measure(options, show, token, plan=plan, compare=names, against=against)
         return _measured(outcome, benchmarks, notices)
@@ -199,7 +204,12 @@ async def _tune(session: AgentSession, arguments: dict[str, Any], caller: Caller
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         notices: list[str] = []
         options = session.options(
-            paths, arguments["targets"], notices=notices, seconds=600.0, memory_mb=16384
+            paths,
+            arguments["targets"],
+            notices=notices,
+            seconds=600.0,
+            memory_mb=16384,
+            has_new_worker=True,
         )
         outcome = await find_fastest(options, show, token, plan=plan, has_fixes=arguments["tries_fixes"])
         return _tuned(outcome, notices)

@@ -231,7 +231,9 @@ async def _explain_cache_miss(session: AgentSession, arguments: dict[str, Any], 
     async def start_twice(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         from fuselight_server.commands.warm import warm  # noqa: PLC0415 - with LibCST
 
-        options = session.options(paths, arguments["targets"], seconds=600.0, memory_mb=16384)
+        options = session.options(
+            paths, arguments["targets"], seconds=600.0, memory_mb=16384, has_new_worker=True
+        )
         return _missed_in_starts(await warm(options, show, token, times_imports=False))
 
     return await session.works.do("explain_cache_miss", start_twice, arguments["wait_seconds"], caller)

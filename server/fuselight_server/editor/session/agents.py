@@ -69,6 +69,9 @@ class AttachedAgents:
         chosen = self._interpreter(self._state.folder_of(str(path)))
         return chosen.executable if chosen is not None else None
 
+    def _idle_seconds(self, path: Path) -> float:
+        return self._state.folder_of(str(path)).settings.idle_minutes * 60
+
     def _toolbox(self) -> Toolbox:
         # Imported with the first agent: the tools take a part of a second.
         from fuselight_server.agents.host import AgentHost  # noqa: PLC0415
@@ -81,6 +84,7 @@ class AttachedAgents:
             permission=self._permission,
             texts=self._texts,
             python=self._python,
+            idle_seconds=self._idle_seconds,
             log=self._state.log,
         )
         return AgentToolbox(AgentSession(host, self._turn))

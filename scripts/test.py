@@ -47,6 +47,7 @@ CONTRACT = (
     "cases",
     "kernel_cases",
     "breaks",
+    "compile_results",
     "facts",
     "forecast",
     "recompiles",

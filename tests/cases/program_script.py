@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
-model.compile()  # warning: [FL101] "`compile()` does not compile this `Sequential`: its class is torch's own"
+model.compile()  # warning(2.11, 2.13): [FL101] "`compile()` does not compile this `Sequential`: its class is torch's own"
 
 
 @torch.compile
@@ -14,5 +14,5 @@ def normalized(x):
 
 for size in (2, 3):
     with torch.no_grad():
-        model(torch.ones(size, 4))
+        model(torch.ones(size, 4))  # warning(2.14): [FL201] "args[0].size(0) was 2, now 3"
 normalized(torch.ones(2))

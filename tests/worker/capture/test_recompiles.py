@@ -429,6 +429,7 @@ KEYS = (
 )  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:FutureWarning")  # torch.func of 2.14
 def test_dispatch_keys_that_differ_are_in_plain_words(tmp_path: Path) -> None:
     calls = "\n".join(
         f"            f = compiled({name!r})\n            {first}\n            attempt(lambda: {second})"

@@ -39,7 +39,7 @@ class CompileCalls:
 
     calls: list[CompileCall] = field(default_factory=list)
     own_modules: list[tuple[str, Location]] = field(default_factory=list)
-    """Modules of torch's own classes that `nn.Module.compile` compiles, which has no effect, and the lines."""
+    """Modules of torch's own classes for which `nn.Module.compile` had no effect, and the lines."""
     precompiled: list[Location] = field(default_factory=list)
     """The lines that call torch.compiler.precompile, which captures without TorchDynamo."""
 
@@ -133,16 +133,18 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
         """As the original: without a model it is a decorator."""
         model = asked.pop("model", model)
         calls.calls.append(_read_call(asked))
-        own = targets.own_module_compiled(model)
-        if own is not None and (line := calls.calls[-1].location) is not None:
-            calls.own_modules.append((own, line))
+        line = calls.calls[-1].location
         kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
         options = _distinguishing_options(asked)
         if options:
             kept["options"] = options
         if model is None:
             return lambda function: real(function, backend=backend, **kept)
-        return real(model, backend=backend, **kept)
+        compiled = real(model, backend=backend, **kept)
+        own = targets.own_module_not_compiled(model, compiled)
+        if own is not None and line is not None:
+            calls.own_modules.append((own, line))
+        return compiled
 
     with (
         targets.replaced_compile(compile_, optimize),

@@ -139,6 +139,9 @@ _OPERATORS: dict[str, _CollectiveOperator] = {
     "alltoall_": _CollectiveOperator("all_to_all", 1, 0, _fill_all, group=2),
     "alltoall_base_": _CollectiveOperator("all_to_all", 1, 0, _fill_all, returns=False, group=2),
     "gather_": _CollectiveOperator("gather", 1, 0, _fill_all, returns=False, group=2, peer=3),
+    "gather_into_tensor_": _CollectiveOperator(
+        "gather", 1, 0, _fill_all, group=2, peer=3
+    ),  # since torch 2.14
     "scatter_": _CollectiveOperator("scatter", 1, 0, _fill_part, group=2, peer=3),
     "send": _CollectiveOperator("send", 0, 0, _keep, returns=False, group=1, peer=2),
     "recv_": _CollectiveOperator("recv", 0, 0, _fill_zeros, returns=False, group=1, peer=2),

@@ -73,15 +73,17 @@ def is_compiled(target: object) -> bool:
     )
 
 
-def own_module_compiled(function: object) -> str | None:
-    """The class of a module of torch's own that `nn.Module.compile` compiles; None for all else.
+def own_module_not_compiled(function: object, compiled: object) -> str | None:
+    """The class of a module of torch's own for which `nn.Module.compile` had no effect; None for all else.
 
-    torch starts no compile in code of its own, so nothing is compiled: torch.compile puts a function of Dynamo's around
-    such code, but not around `_call_impl`, which `nn.Module.compile` passes.
+    torch starts no compile in code of its own. torch.compile puts a function of Dynamo's around such code, but before
+    2.14 not around `_call_impl`, which `nn.Module.compile` passes. `compiled`: what torch.compile made of `function`.
     """
     module = getattr(function, "__self__", None)
     check = getattr(torch._dynamo.trace_rules, "check", None)
     if not isinstance(module, torch.nn.Module) or getattr(function, "__name__", "") != "_call_impl":
+        return None
+    if getattr(compiled, "_torchdynamo_orig_callable", function) != function:
         return None
     forward = getattr(type(module), "forward", None)
     is_own = isinstance(forward, FunctionType) and check is not None and bool(check(forward))

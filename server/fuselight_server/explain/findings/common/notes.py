@@ -37,7 +37,8 @@ _MEANING = {
     ),
     "FL604": "Code after this line was not analyzed. Press Run to execute the whole block.",
     "FL101": (
-        "torch starts no compile in its own code. Modules of your own classes inside this one are compiled, one by one."
+        "Before 2.14, torch starts no compile in its own code. "
+        "Modules of your own classes inside this one are compiled, one by one."
     ),
     "FL605": "Names that this cell defines do not exist in the run. Fix its syntax, then run again.",
 }

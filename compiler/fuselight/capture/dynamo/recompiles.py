@@ -139,8 +139,8 @@ def _modes_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
 
 def _each_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
     """The failures, without those that another says with a source: torch 2.11 guards twice what it fixes again."""
-    said = {failure.difference for failure in failures if failure.source}
-    return [failure for failure in failures if failure.source or failure.difference not in said]
+    texts = {failure.difference for failure in failures if failure.source}
+    return [failure for failure in failures if failure.source or failure.difference not in texts]
 
 
 def _dropped(reason: str, frame: Any, table: Births) -> GuardFailure:

@@ -204,14 +204,12 @@ def test_a_new_server_shows_the_findings_of_the_last_run_without_a_run(
     first = connect()
     uri = saved(first, tmp_path)
     first.idle(1)
-    before = breaks(first, uri)
+    (before,) = breaks(first, uri)
     assert first.stop() == 0
     second = connect()
     second.start(tmp_path)
     published = second.notified("textDocument/publishDiagnostics", lambda params: params["uri"] == uri)
-    assert [diagnostic["range"] for diagnostic in published["diagnostics"]] == [
-        entry["range"] for entry in before
-    ]
+    assert [diagnostic["range"] for diagnostic in published["diagnostics"]] == [before["range"]]
     second.open(Path(tmp_path, "model.py"))
     (lens,) = (text for text in second.lenses(uri) if text.startswith("2 graphs, 1 break"))
     assert re.fullmatch(r".* \(from \d{4}-\d\d-\d\d \d\d:\d\d\)", lens)

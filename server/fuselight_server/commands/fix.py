@@ -51,7 +51,7 @@ class FindingRefusal:
 
     @property
     def words(self) -> str:
-        """`m.py:3: Use torch.where: ...`, in the line numbers of the last text."""
+        """`m.py:3: Use torch.where: ...`, in the line numbers of the file as it was read, as in attempts."""
         span = self.finding.span
         return f"{shown_path(span.path)}:{span.line}: {self.refusal.title}: {self.refusal.reason}"
 
@@ -240,7 +240,9 @@ class FixedFiles:
         for finding in left:
             rewrites = fixer.rewrites(finding, last)
             self.unsolved += not rewrites.remedies
-            self.refusals += [FindingRefusal(finding, refusal) for refusal in rewrites.refused]
+            self.refusals += [
+                FindingRefusal(self.fixer.as_read(finding), refusal) for refusal in rewrites.refused
+            ]
         return last
 
     async def _fix_caches(self, target_run: TargetRun, outcome: CheckOutcome) -> None:
@@ -252,7 +254,9 @@ class FixedFiles:
         caches = CacheFixer(self.fixer, target_run, target_run.token, now, outcome.readings)
         await caches.fix(self._asked)
         self.unsolved += caches.unsolved
-        self.refusals += [FindingRefusal(finding, refusal) for finding, refusal in caches.refused]
+        self.refusals += [
+            FindingRefusal(self.fixer.as_read(finding), refusal) for finding, refusal in caches.refused
+        ]
 
     # Files
 

@@ -83,16 +83,13 @@ def fix_in_cells(outcome: FixOutcome) -> FixOutcome:
     before = {path: module_of_text(text) for path, text in outcome.before.items() if path.endswith(SUFFIX)}
     if not before:
         return outcome
-    names, last = (
-        CellNames(before),
-        CellNames({path: module_of_text(outcome.texts.get(path, outcome.before[path])) for path in before}),
-    )
+    names = CellNames(before)
     return dataclasses.replace(
         outcome,
         checked=check_in_cells(outcome.checked),
         attempts=[names.attempt(attempt) for attempt in outcome.attempts],
         refusals=tuple(
-            dataclasses.replace(refusal, finding=last.finding(refusal.finding))
+            dataclasses.replace(refusal, finding=names.finding(refusal.finding))
             for refusal in outcome.refusals
         ),
     )

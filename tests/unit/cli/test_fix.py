@@ -238,6 +238,20 @@ def test_a_rewrite_that_is_not_offered_is_listed_with_its_reason(world: FixComma
     assert (first["line"], first["kind"], first["reason"]) == (7, "where", "`lr` is a number")
 
 
+@pytest.mark.parametrize("options", [(), ("--diff",), ("--write",)])
+def test_a_rewrite_that_is_not_offered_has_its_line_as_read_where_a_fix_adds_lines(
+    world: FixCommand, options: tuple[str, ...]
+) -> None:
+    def doubled(finding: Finding, _report: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
+        path = finding.span.path
+        text = read(path).replace("    branch(x)", "    where(x)\r\n    where(x)", 1)
+        return (Remedy("double", "Double", FixClass.EXACT, {path: text}),) if text != read(path) else ()
+
+    world.offers(doubled, RefusedRewrite("where", "Use torch.where", "`lr` is a number"))
+    result = world.run(*options)
+    assert "not offered: model.py:8: Use torch.where: `lr` is a number\n" in result.stdout + result.stderr
+
+
 def test_a_file_that_changes_meanwhile_is_left_alone(world: FixCommand) -> None:
     def answer(request: RunRequest) -> Report:
         if len(world.worker.requests) == 5:  # the last verification

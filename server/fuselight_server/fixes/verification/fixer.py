@@ -284,6 +284,12 @@ class Fixer:
         texts = {path: text for path in known.files if (text := self.texts.text(path)) is not None}
         return may_run(known.target.name, texts, remedy.texts)
 
+    def as_read(self, finding: Finding) -> Finding:
+        """The finding with its lines in the file as it was read."""
+        span, line = finding.span, self._line_read(finding)
+        end_line = None if span.end_line is None else span.end_line + line - span.line
+        return dataclasses.replace(finding, span=dataclasses.replace(span, line=line, end_line=end_line))
+
     def _line(self, finding: Finding) -> str:
         """The source line of a finding, which moves with edits above it."""
         lines = split_text(self.texts.text(finding.span.path) or "")

@@ -99,8 +99,8 @@ def test_modules_of_the_host_come_before_those_of_the_user(
     last.__file__ = "/envs/lib/python3.11/site-packages/last_of_host.py"
     loaded = Loaded()
     assert loaded.last == "last_of_host"
-    assert loaded.last_before(["/projects/work"]) == "last_of_host"
-    assert loaded.last_before(["/projects/work", "/envs/lib/python3.11/site-packages"]) == ""
-    shadow: object = SimpleNamespace(__file__="/projects/work/last_of_host.py")
+    assert loaded.last_before(["/projects/model"]) == "last_of_host"
+    assert loaded.last_before(["/projects/model", "/envs/lib/python3.11/site-packages"]) == ""
+    shadow: object = SimpleNamespace(__file__="/projects/model/last_of_host.py")
     monkeypatch.setitem(loaded_modules, "last_of_host", shadow)
-    assert loaded.last_before(["/projects/work"]) == ""
+    assert loaded.last_before(["/projects/model"]) == ""

@@ -15,13 +15,17 @@ from fuselight.shared.codec import decode
 from fuselight.shared.report import ImportLine, Imports
 
 DRIVER = """\
-import json, os, runpy, sys
+import json, os, runpy, sys, time
 sys.path[:0] = [os.path.dirname(sys.argv[1])]
+import clock
+time.sleep = clock.sleep
 times = None
 if sys.argv[2] == "timed":
     sys.path.insert(0, sys.argv[3])
     from fuselight.shared import import_times
     del sys.path[0]
+    import_times._clock = clock.read
+    clock.is_used = True
     times = import_times.install()
     times.begin_program()
 try:
@@ -31,7 +35,22 @@ finally:
     if times is not None:
         print(json.dumps(times.finish()))
 """
+CLOCK = """\
+import threading
+now = 0.0
+is_used = False
+read_by_thread = threading.Event()
+def sleep(seconds):
+    global now
+    now += seconds
+def read():
+    if threading.current_thread() is not threading.main_thread():
+        read_by_thread.set()
+    return now
+"""
+"""The clock of the program: only `time.sleep` moves it, so that no schedule and no load changes a number."""
 FILES = {
+    "clock.py": CLOCK,
     "site-packages/library.py": """
 import importlib, time
 time.sleep(0.04)
@@ -50,7 +69,7 @@ import library
     "slow.py": "import time\ntime.sleep(0.1)\n",
     "broken.py": 'import time\ntime.sleep(0.02)\nraise RuntimeError("no data")\n',
     "main.py": """
-import os, sys, threading, traceback, warnings
+import clock, os, sys, threading, traceback, warnings
 sys.path.append(os.path.join(os.path.dirname(__file__), "site-packages"))
 warnings.simplefilter("always")
 import helpers
@@ -58,7 +77,13 @@ from package import inner
 def lazy():
     import slow
 thread = threading.Thread(target=lazy)
-thread.start()
+class StartsThread:
+    def find_spec(self, name, path=None, target=None):
+        if name == "slow":  # this thread holds the import's lock, and the module is not in sys.modules yet
+            thread.start()
+            if clock.is_used:
+                clock.read_by_thread.wait()  # the other thread's import has begun, and waits for this one
+sys.meta_path.insert(0, StartsThread())
 import slow
 thread.join()
 import library
@@ -76,7 +101,8 @@ import warned
 if hasattr(os, "fork"):
     sys.stdout.flush()
     if os.fork() == 0:
-        import wave
+        import clock, time, wave
+        time.sleep(0.01)
         if "fuselight.shared.import_times" in sys.modules:
             forked = sys.modules["fuselight.shared.import_times"].active().finish()
             names = [name for line in forked["lines"] for name in line["modules"]]
@@ -138,34 +164,36 @@ def test_a_line_has_what_it_imports_in_turn_and_its_own_part(imports: Imports) -
     helpers = row(imports, "main.py", "import helpers")
     library = row(imports, "helpers.py", "import library")
     assert helpers.modules == ("helpers",)
-    assert helpers.seconds >= helpers.own_seconds + library.seconds - 0.001
-    assert library.own_seconds == library.seconds >= 0.04
-    assert 0.02 <= helpers.own_seconds < helpers.seconds - 0.03
+    assert library.own_seconds == library.seconds == pytest.approx(0.04)
+    assert helpers.own_seconds == pytest.approx(0.02)
+    assert helpers.seconds == pytest.approx(0.06)
 
 
 def test_a_package_and_its_module_are_one_import_of_the_line(imports: Imports) -> None:
     line = row(imports, "main.py", "from package import inner")
     assert set(line.modules) == {"package", "package.inner"}
-    assert line.own_seconds == line.seconds >= 0.02
+    assert line.own_seconds == line.seconds == pytest.approx(0.02)
 
 
 def test_a_line_in_which_a_library_imports_has_that(imports: Imports) -> None:
-    assert row(imports, "main.py", "library.load()").modules == ("plugin",)
+    line = row(imports, "main.py", "library.load()")
+    assert line.modules == ("plugin",)
+    assert line.seconds == pytest.approx(0.03)
 
 
 def test_failing_imports_count(imports: Imports) -> None:
     line = row(imports, "main.py", "        __import__(name)")
     assert set(line.modules) == {"broken", "absent"}
-    assert line.seconds >= 0.02
+    assert line.seconds == pytest.approx(0.02)
 
 
 def test_seconds_of_several_threads_count_once(imports: Imports) -> None:
+    """One thread waits for the other's import: both lines have its seconds, and the process has them once."""
     both = [line for line in imports.lines if line.modules == ("slow",)]
-    assert len(both) == 2
-    assert sum(line.seconds for line in both) > 0.12  # one waits for the other
+    assert [line.seconds for line in both] == pytest.approx([0.1, 0.1])
     total = sum(line.own_seconds for line in imports.lines) + imports.outside_seconds
-    assert 0.2 < imports.seconds < total - 0.02
-    assert imports.seconds <= imports.until_compile
+    assert imports.seconds == pytest.approx(total - 0.1)
+    assert imports.until_compile == pytest.approx(imports.seconds)
 
 
 def test_the_program_prints_what_it_prints_untimed(

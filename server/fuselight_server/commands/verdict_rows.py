@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding, SourceLine
     from fuselight_server.commands.sources import SourceFiles
     from fuselight_server.commands.verify import PatchVerdict, VerifyOutcome
+    from fuselight_server.fixes.verification.comparison import TextComparison
 
 _MOST_FINDINGS = 20
 _MOST_CASES = 40
@@ -54,13 +55,14 @@ def _why(outcome: VerifyOutcome) -> str:
 
 def _words(verdict: PatchVerdict) -> str:
     """Why, with the changed lines that no call ran: equal results say nothing about them."""
+    words = verdict.comparison.words
     if not verdict.not_run:
-        return verdict.words
+        return words
     by_cell = (
         list(lines) for _, lines in itertools.groupby(verdict.not_run, lambda line: cell_of(line.path))
     )
     places = ", ".join(_line_ranges(lines, verdict.not_run[0]) for lines in by_cell)
-    return f"{verdict.words}, but no call ran {places} of the new text"
+    return f"{words}, but no call ran {places} of the new text"
 
 
 def _line_ranges(lines: list[SourceLine], reference: SourceLine) -> str:
@@ -70,34 +72,34 @@ def _line_ranges(lines: list[SourceLine], reference: SourceLine) -> str:
 
 
 def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
-    report = verdict.before
+    report, comparison = verdict.before, verdict.comparison
     return {
         "target": report.target.name or "__main__",
         "path": shown_path(report.target.path),
         "verdict": verdict.kind.value,
         "why": _words(verdict),
-        "class": verdict.fix_class.value if verdict.fix_class is not None else None,
+        "class": comparison.fix_class.value if comparison.fix_class is not None else None,
         "before": _numbers(verdict.before),
         "after": _numbers(verdict.after),
         "findings_fixed": cut_list(map(_line, verdict.fixed), _MOST_FINDINGS),
         "findings_new": [finding_data(finding, sources) for finding in verdict.new[:_MOST_FINDINGS]],
         "findings_kept": cut_list(map(_line, verdict.kept), _MOST_FINDINGS),
         "inputs": [call.text for call in report.inputs.calls[:5]] if report.inputs is not None else [],
-        "compared": cut_list(verdict.tried, _MOST_CASES),
-        "not_compared": _not_compared(verdict),
+        "compared": cut_list(comparison.tried, _MOST_CASES),
+        "not_compared": _not_compared(comparison),
         "lines_not_run": cut_list(
             (f"{shown_path(line.path)}:{line.line}" for line in verdict.not_run), _MOST_FINDINGS
         ),
-        "notes": list(verdict.notes),
+        "notes": [*comparison.notes, *comparison.memory],
         "torch": report.versions.torch or "",
     }
 
 
-def _not_compared(verdict: PatchVerdict) -> list[str]:
+def _not_compared(comparison: TextComparison) -> list[str]:
     """Which further calls were not compared, by the reason."""
     reasons = (
-        ("raise an exception before and after the change", verdict.not_accepted),
-        ("no time was left", verdict.not_reached),
+        ("raise an exception before and after the change", comparison.not_accepted),
+        ("no time was left", comparison.not_reached),
     )
     return [f"{reason}: {', '.join(cut_list(names, _MOST_CASES))}" for reason, names in reasons if names]
 

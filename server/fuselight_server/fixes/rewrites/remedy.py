@@ -27,3 +27,5 @@ class Remedy:
     """For `FixClass.CHANGES`: what changes, as `random numbers`; empty for the other classes."""
     is_setting: bool = False
     """Whether it changes a setting of torch or an argument of torch.compile, which eager calls do not show."""
+    best_class: FixClass | None = None
+    """The best class that it can earn; None: `fix_class`. What a person has written can earn any."""

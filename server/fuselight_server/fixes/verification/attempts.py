@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report.verification import ONE_SIDE
+from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.fixes.rewrites.remedy import FixClass
 from fuselight_server.fixes.verification.case_policy import exception_words
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.counts import Counts
     from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.case_policy import CaseException
+    from fuselight_server.fixes.verification.comparison import TextComparison
+
+_SHOWN_CASES = 3
+"""Most cases that a note names."""
 
 
 class FixStatus(enum.Enum):
@@ -58,13 +63,35 @@ class Attempt:
     exceptions: tuple[CaseException, ...] = ()
     """Cases in which results differ, which `why` names."""
     tried: tuple[str, ...] = ()
-    """Further calls that were compared."""
+    """Calls that were compared."""
     not_accepted: tuple[str, ...] = ()
     """Further calls that the target refuses with an exception."""
     not_reached: tuple[str, ...] = ()
     """Further calls for which there was no time."""
     is_checking: bool = False
     """Whether further calls are still to be compared."""
+    comparison: TextComparison | None = None
+    """What the compared calls show; None if none were compared."""
+
+    def with_comparison(self, comparison: TextComparison) -> Attempt:
+        """The attempt after calls were compared, which may refuse it."""
+        where = f"{self.remedy.title} on line {self.line}"
+        notes = (*comparison.notes, *(f"{where}: {words}" for words in comparison.memory))
+        if comparison.not_reached:
+            late = format_list(cut_list(comparison.not_reached, _SHOWN_CASES))
+            notes = (*notes, f"not compared, as the time ended: {late}")
+        shown = dataclasses.replace(
+            self,
+            why=comparison.words,
+            notes=notes,
+            fix_class=comparison.fix_class or self.remedy.fix_class,
+            exceptions=comparison.exceptions,
+            tried=comparison.tried,
+            not_accepted=comparison.not_accepted,
+            not_reached=comparison.not_reached,
+            comparison=comparison,
+        )
+        return shown if comparison.has_passed else refuse(shown, comparison.words)
 
     @property
     def excepted(self) -> tuple[str, ...]:

@@ -10,25 +10,17 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Verification
 from fuselight_server.base.files import split_text
-from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.fixes.rewrites.families import FixClass, rewrites
-from fuselight_server.fixes.verification.attempts import Attempt, FixStatus, effect, refuse
+from fuselight_server.fixes.verification.attempts import Attempt, FixStatus, effect
+from fuselight_server.fixes.verification.comparison import compare_calls, compare_further, join
 from fuselight_server.fixes.verification.comparison_runs import ComparisonRuns
 from fuselight_server.fixes.verification.fixed_texts import FixedTexts
 from fuselight_server.fixes.verification.reach import may_run
-from fuselight_server.fixes.verification.verdict import (
-    Verdict,
-    judge,
-    judge_calls,
-    judge_cases,
-    memory_notes,
-    result_words,
-)
+from fuselight_server.fixes.verification.verdict import judge
 from fuselight_server.source.document import read_source
 from fuselight_server.source.line_map import LineMap
 
@@ -38,14 +30,12 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.fixes.rewrites.families import Remedy, Rewrites
-    from fuselight_server.fixes.verification.case_policy import CaseException
+    from fuselight_server.fixes.verification.comparison import TextComparison
     from fuselight_server.fixes.verification.comparison_runs import FixTarget
     from fuselight_server.source.reading import Reading
 
 _MOST_FIXES = 200
 """Most fixes of one target: a remedy that brings its own finding back must end."""
-_SHOWN_CASES = 3
-"""Most cases that a note names."""
 _Trial = tuple[str, str, str, str]
 """Code, file and text of the line of a finding, and the kind of the remedy."""
 
@@ -216,62 +206,46 @@ class Fixer:
             report=new,
             lines=lines,
         )
-        others = [
-            fix_target
-            for fix_target, known in self._runs
-            if fix_target is not target and self._is_concerned(known, remedy)
-        ]
-        for other in others if verdict.passed else ():
-            calls = judge_calls(remedy, await self.runs.verified(other, remedy))
-            if not calls.passed:
-                name = other.request.target.name or MAIN
-                verdict = Verdict(passed=False, words=f"for the target {name}: {calls.words}")
-                break
-        notes = new.verification.notes if new.verification is not None else ()
+        comparison = compare_calls(remedy, new)
         if not verdict.passed:
-            return Attempt(finding, line, remedy, FixStatus.REFUSED, verdict.words, notes=notes)
+            return Attempt(finding, line, remedy, FixStatus.REFUSED, verdict.words, notes=comparison.notes)
+        comparison = await self._with_others(target, remedy, comparison)
         before, after = counts(report), counts(new)
-        notes = (*notes, *(f"{remedy.title} on line {line}: {words}" for words in memory_notes(new)))
-        return Attempt(
+        attempt = Attempt(
             finding,
             line,
             remedy,
             FixStatus.PASSED,
-            verdict.words,
+            "",
             (before.graphs, after.graphs),
-            notes,
             report=new,
             effect=effect(before, after),
-            fix_class=_earned(remedy.fix_class, verdict.exceptions, rounds=verdict.rounds),
-            exceptions=verdict.exceptions,
             is_checking=True,
         )
+        return attempt.with_comparison(comparison)
+
+    async def _with_others(
+        self, target: FixTarget, remedy: Remedy, comparison: TextComparison
+    ) -> TextComparison:
+        """The comparison with the calls of other targets that may run what the remedy changes."""
+        for other, known in self._runs:
+            if other is target or not comparison.has_passed or not self._is_concerned(known, remedy):
+                continue
+            calls = compare_calls(remedy, await self.runs.verified(other, remedy))
+            name = other.request.target.name or MAIN
+            joined = join(remedy, comparison, calls)
+            words = joined.words if calls.has_passed else f"for the target {name}: {calls.words}"
+            comparison = dataclasses.replace(joined, words=words)
+        return comparison
 
     async def completed(self, target: FixTarget, first: Attempt) -> Attempt:
         """Compare the further calls of the target for a remedy that passed the calls of the inputs."""
+        if first.comparison is None:
+            raise ValueError("an attempt without a comparison has nothing to complete")
         remedy = first.remedy
         report = await self.runs.further(target, remedy)
-        verdict = judge_cases(remedy, report)
-        verification = report.verification or Verification()
-        tried = tuple(dict.fromkeys(comparison.values for comparison in verification.comparisons))
-        notes = tuple(dict.fromkeys((*first.notes, *verification.notes)))
-        if verification.not_reached:
-            late = format_list(cut_list(verification.not_reached, _SHOWN_CASES))
-            notes = (*notes, f"not compared, as the time ended: {late}")
-        if not verdict.passed:
-            return refuse(dataclasses.replace(first, tried=tried, notes=notes), verdict.words)
-        exceptions = tuple(dict.fromkeys((*first.exceptions, *verdict.exceptions)))
-        return dataclasses.replace(
-            first,
-            why=result_words(remedy, exceptions),
-            fix_class=_earned(first.fix_class, exceptions, rounds=verdict.rounds),
-            exceptions=exceptions,
-            tried=tried,
-            not_accepted=verification.not_accepted,
-            not_reached=verification.not_reached,
-            notes=notes,
-            is_checking=False,
-        )
+        comparison = compare_further(remedy, first.comparison, report)
+        return dataclasses.replace(first, is_checking=False).with_comparison(comparison)
 
     def _is_concerned(self, known: Report, remedy: Remedy) -> bool:
         """Whether a target may run what a remedy changes. One that fails already has nothing to keep."""
@@ -303,9 +277,3 @@ class Fixer:
         if path not in self.texts.changed or before is None:
             return finding.span.line
         return LineMap.between(self.texts.changed[path], before).places(finding.span.line)[0]
-
-
-def _earned(fix_class: FixClass, exceptions: tuple[CaseException, ...], *, rounds: bool) -> FixClass:
-    """The class of a remedy that passed: an exact one that rounds or has exceptions is equal."""
-    is_lowered = fix_class is FixClass.EXACT and (exceptions or rounds)
-    return FixClass.EQUAL if is_lowered else fix_class

@@ -12,22 +12,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Culprit, Verification
+from fuselight.shared.report import Culprit
 from fuselight_server.base.files import split_text
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.verification.comparison import TextComparison, compare_calls, compare_further
 from fuselight_server.fixes.verification.unrun_lines import lines_not_run
-from fuselight_server.fixes.verification.verdict import (
-    EAGER_TOO,
-    VerdictKind,
-    is_same_finding,
-    judge_calls,
-    judge_cases,
-    kind_of,
-    memory_notes,
-    result_words,
-)
+from fuselight_server.fixes.verification.verdict import EAGER_TOO, VerdictKind, is_same_finding
 from fuselight_server.source.line_map import LineMap
 
 if TYPE_CHECKING:
@@ -35,7 +27,6 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding, SourceLine
-    from fuselight_server.fixes.verification.case_policy import CaseException
     from fuselight_server.fixes.verification.comparison_runs import FixTarget
     from fuselight_server.fixes.verification.fixer import Fixer
 
@@ -68,9 +59,8 @@ _ALLOWED_WORDS = {
 class PatchVerdict:
     """What came of a patch for one target."""
 
-    kind: VerdictKind
-    words: str
-    """`same results, except for float16 inputs`, or why it is refused; without the lines of `not_run`."""
+    comparison: TextComparison
+    """Of its calls, without the lines of `not_run`."""
     before: Report
     after: Report
     """Of the new text: what it compiles to."""
@@ -80,18 +70,13 @@ class PatchVerdict:
     """Findings that only the new text has."""
     kept: tuple[Finding, ...]
     """Findings of the new text that the old one has, too."""
-    fix_class: FixClass | None = None
-    """How the results relate; None unless they are the same."""
-    exceptions: tuple[CaseException, ...] = ()
-    notes: tuple[str, ...] = ()
-    tried: tuple[str, ...] = ()
-    """What was compared: the recorded inputs, other values, further calls."""
-    not_accepted: tuple[str, ...] = ()
-    """Further calls that the target refuses with an exception, before and after."""
-    not_reached: tuple[str, ...] = ()
-    """Further calls for which there was no time."""
     not_run: tuple[SourceLine, ...] = ()
     """Changed lines of the new text that no compared call ran."""
+
+    @property
+    def kind(self) -> VerdictKind:
+        """How the results relate."""
+        return self.comparison.kind
 
 
 def patch_of(texts: Mapping[str, str], old: Mapping[str, str], allowed: Collection[AllowedChange]) -> Remedy:
@@ -103,6 +88,7 @@ def patch_of(texts: Mapping[str, str], old: Mapping[str, str], allowed: Collecti
         fix_class=FixClass.CHANGES if changes else FixClass.EQUAL,
         texts=dict(texts),
         changes=changes,
+        best_class=FixClass.EXACT,
         is_setting=any(_changes_settings(old.get(path, ""), text) for path, text in texts.items()),
     )
 
@@ -120,66 +106,23 @@ async def verify_patch(
         return await _without_inputs(fixer, target, before, remedy)
     if not fixer.may_be_changed(before, remedy):
         words = "the target runs nothing that the patch changes"
-        return _judged(fixer, remedy, (before, before), (VerdictKind.UNCONCERNED, words))
+        return _judged(fixer, remedy, (before, before), TextComparison(VerdictKind.UNCONCERNED, words))
     new = await fixer.runs.verified(target, remedy)
     if not new.failures and _calls(new) != _calls(before):
-        return _judged(fixer, remedy, (before, new), (VerdictKind.UNVERIFIED, _OTHER_CALLS))
-    kind, first = kind_of(remedy, new), judge_calls(remedy, new)
-    if kind is not VerdictKind.SAME:
-        ran = kind is VerdictKind.DIFFERS
+        return _judged(fixer, remedy, (before, new), TextComparison(VerdictKind.UNVERIFIED, _OTHER_CALLS))
+    comparison = compare_calls(remedy, new)
+    if not comparison.has_passed:
+        ran = comparison.kind is VerdictKind.DIFFERS
         after = new if ran else await target.report(with_texts(target.request, remedy.texts))
-        return _judged(fixer, remedy, (before, after), (kind, first.words), _notes(new))
-    verdict = _judged(fixer, remedy, (before, new), (kind, first.words), _notes(new))
-    verdict = dataclasses.replace(
-        verdict,
-        fix_class=_earned(remedy, new, rounds=first.rounds, is_excepted=bool(first.exceptions)),
-        exceptions=first.exceptions,
-        tried=_compared(new),
-    )
-    if not has_further_calls:
-        return _with_unrun(fixer, remedy, verdict, (new,))
-    complete, further = await _with_further(fixer, target, remedy, verdict)
-    return _with_unrun(fixer, remedy, complete, (new, further))
-
-
-def _with_unrun(
-    fixer: Fixer, remedy: Remedy, verdict: PatchVerdict, reports: tuple[Report, ...]
-) -> PatchVerdict:
-    """The verdict with the changed lines that ran in no call: equal results say nothing about them."""
-    old = {path: fixer.texts.text(path) or "" for path in remedy.texts}
-    verifications = [report.verification for report in reports if report.verification is not None]
-    not_run = lines_not_run(old, remedy.texts, verifications)
-    if not not_run or verdict.kind is not VerdictKind.SAME:
+        return _judged(fixer, remedy, (before, after), comparison)
+    if has_further_calls:
+        comparison = compare_further(remedy, comparison, await fixer.runs.further(target, remedy))
+    verdict = _judged(fixer, remedy, (before, new), comparison)
+    if not comparison.has_passed:
         return verdict
+    old = {path: fixer.texts.text(path) or "" for path in remedy.texts}
+    not_run = lines_not_run(old, remedy.texts, comparison.verifications)
     return dataclasses.replace(verdict, not_run=not_run)
-
-
-async def _with_further(
-    fixer: Fixer, target: FixTarget, remedy: Remedy, first: PatchVerdict
-) -> tuple[PatchVerdict, Report]:
-    """The verdict with the further calls of the target, and their report."""
-    report = await fixer.runs.further(target, remedy)
-    cases = judge_cases(remedy, report)
-    verification = report.verification or Verification()
-    notes = tuple(dict.fromkeys((*first.notes, *verification.notes)))
-    verdict = dataclasses.replace(
-        first,
-        notes=notes,
-        tried=tuple(dict.fromkeys((*first.tried, *_compared(report)))),
-        not_accepted=verification.not_accepted,
-        not_reached=verification.not_reached,
-    )
-    if not cases.passed:
-        kind = kind_of(remedy, report)
-        kind = VerdictKind.DIFFERS if kind is VerdictKind.SAME else kind
-        return dataclasses.replace(verdict, kind=kind, words=cases.words, fix_class=None), report
-    exceptions = tuple(dict.fromkeys((*first.exceptions, *cases.exceptions)))
-    earned = _earned(remedy, report, rounds=cases.rounds, is_excepted=bool(exceptions))
-    classes = {first.fix_class, earned}
-    fix_class = next((known for known in reversed(FixClass) if known in classes), None)
-    words = _words(remedy, fix_class, exceptions)
-    passed = dataclasses.replace(verdict, exceptions=exceptions, fix_class=fix_class, words=words)
-    return passed, report
 
 
 async def _without_inputs(fixer: Fixer, target: FixTarget, before: Report, remedy: Remedy) -> PatchVerdict:
@@ -191,25 +134,22 @@ async def _without_inputs(fixer: Fixer, target: FixTarget, before: Report, remed
     after = before
     if failure is None or failure.culprit is not Culprit.ENVIRONMENT:  # the new text may run
         after = await target.report(with_texts(target.request, remedy.texts))
-    return _judged(fixer, remedy, (before, after), (VerdictKind.UNVERIFIED, f"{_UNVERIFIED}{why}"))
+    comparison = TextComparison(VerdictKind.UNVERIFIED, f"{_UNVERIFIED}{why}")
+    return _judged(fixer, remedy, (before, after), comparison)
 
 
 def _judged(
-    fixer: Fixer,
-    remedy: Remedy,
-    reports: tuple[Report, Report],
-    verdict: tuple[VerdictKind, str],
-    notes: tuple[str, ...] = (),
+    fixer: Fixer, remedy: Remedy, reports: tuple[Report, Report], comparison: TextComparison
 ) -> PatchVerdict:
     """The verdict with what is known of the findings; `reports`: of the old and the new text."""
     before, after = reports
     old = fixer.findings(before)
     if after is before:
-        return PatchVerdict(*verdict, before, after, (), (), tuple(old), notes=notes)
+        return PatchVerdict(comparison, before, after, (), (), tuple(old))
     new = apply_ignores(findings(after), fixer.readings(remedy.texts))
     lines = {path: LineMap.between(fixer.texts.text(path) or "", text) for path, text in remedy.texts.items()}
     fixed, added, kept = compare_findings(old, new, lines)
-    return PatchVerdict(*verdict, before, after, fixed, added, kept, notes=notes)
+    return PatchVerdict(comparison, before, after, fixed, added, kept)
 
 
 def compare_findings(
@@ -231,29 +171,6 @@ def compare_findings(
     return tuple(fixed), tuple(left), tuple(kept)
 
 
-def _earned(remedy: Remedy, report: Report, *, rounds: bool, is_excepted: bool) -> FixClass:
-    """How the results relate: a patch that may change behavior and does not is as good as any other."""
-    strict = dataclasses.replace(remedy, fix_class=FixClass.EQUAL, changes="")
-    if remedy.fix_class is FixClass.CHANGES and kind_of(strict, report) is not VerdictKind.SAME:
-        return FixClass.CHANGES
-    return FixClass.EQUAL if rounds or is_excepted else FixClass.EXACT
-
-
-def _words(remedy: Remedy, fix_class: FixClass | None, exceptions: tuple[CaseException, ...]) -> str:
-    asked = remedy if fix_class is FixClass.CHANGES else dataclasses.replace(remedy, fix_class=FixClass.EQUAL)
-    return result_words(asked, exceptions)
-
-
 def _calls(report: Report) -> tuple[str, ...]:
     """The calls of a run: a patch may drop the one that its code would fail."""
     return tuple(call.text for call in report.inputs.calls) if report.inputs is not None else ()
-
-
-def _compared(report: Report) -> tuple[str, ...]:
-    comparisons = report.verification.comparisons if report.verification is not None else ()
-    return tuple(dict.fromkeys(comparison.values for comparison in comparisons))
-
-
-def _notes(report: Report) -> tuple[str, ...]:
-    notes = report.verification.notes if report.verification is not None else ()
-    return tuple(dict.fromkeys((*notes, *memory_notes(report))))

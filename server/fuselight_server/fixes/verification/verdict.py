@@ -111,13 +111,11 @@ class VerdictKind(enum.Enum):
     """The target runs nothing that the change touches."""
 
 
-def kind_of(remedy: Remedy, report: Report) -> VerdictKind:
-    """What the comparison of the calls shows; `report` is that of the new text."""
+def refusal_kind(remedy: Remedy, report: Report) -> VerdictKind:
+    """What the comparison of calls that refuses a change shows; `report` is that of the new text."""
     if _failure(report):
         return VerdictKind.FAILS
-    if _unverified(report):
-        return VerdictKind.UNVERIFIED
-    return VerdictKind.DIFFERS if _difference(remedy, report) else VerdictKind.SAME
+    return VerdictKind.DIFFERS if _difference(remedy, report) else VerdictKind.UNVERIFIED
 
 
 def judge_cases(remedy: Remedy, report: Report) -> Verdict:

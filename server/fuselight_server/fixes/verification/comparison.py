@@ -1,0 +1,131 @@
+"""How the calls of a changed text compare with those of the text before it: for fixes, and for changes of the user.
+
+Invariant: each change is judged by the same policy, `verdict.py` and `case_policy.py`, and nothing here knows where a
+change comes from. A class is never better than the calls that were compared show, nor than the change can earn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from fuselight.shared.report import Verification
+from fuselight_server.fixes.rewrites.remedy import FixClass
+from fuselight_server.fixes.verification.verdict import (
+    Verdict,
+    VerdictKind,
+    judge_calls,
+    judge_cases,
+    memory_notes,
+    refusal_kind,
+    result_words,
+)
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Report
+    from fuselight_server.fixes.rewrites.remedy import Remedy
+    from fuselight_server.fixes.verification.case_policy import CaseException
+
+_Entry = TypeVar("_Entry")
+
+
+@dataclass(frozen=True)
+class TextComparison:
+    """What the compared calls show."""
+
+    kind: VerdictKind
+    words: str
+    """`same results, except for float16 inputs`, or why the change is refused."""
+    fix_class: FixClass | None = None
+    """How the results relate; None unless they are the same."""
+    exceptions: tuple[CaseException, ...] = ()
+    """Cases in which results differ, which `words` names."""
+    tried: tuple[str, ...] = ()
+    """What was compared: the recorded inputs, other values, further calls."""
+    not_accepted: tuple[str, ...] = ()
+    """Further calls that the target refuses with an exception, before and after."""
+    not_reached: tuple[str, ...] = ()
+    """Further calls for which there was no time."""
+    notes: tuple[str, ...] = ()
+    """What was not compared, and why."""
+    memory: tuple[str, ...] = ()
+    """Which outputs share their memory with something else than before, or have other strides."""
+    verifications: tuple[Verification, ...] = ()
+    """The comparisons themselves."""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the results are the same, as far as the class of the change asks."""
+        return self.kind is VerdictKind.SAME
+
+
+def compare_calls(remedy: Remedy, report: Report) -> TextComparison:
+    """Compare the calls of the inputs; `report` is that of the new text."""
+    return _comparison(remedy, report, judge_calls(remedy, report))
+
+
+def compare_further(remedy: Remedy, first: TextComparison, report: Report) -> TextComparison:
+    """Add the further calls to a first comparison that has passed; `report` is theirs."""
+    return join(remedy, first, _comparison(remedy, report, judge_cases(remedy, report)))
+
+
+def join(remedy: Remedy, first: TextComparison, other: TextComparison) -> TextComparison:
+    """Combine a comparison that has passed with that of other calls: what either limits is limited."""
+    joined = dataclasses.replace(
+        other,
+        exceptions=_once(first.exceptions, other.exceptions),
+        tried=_once(first.tried, other.tried),
+        not_accepted=_once(first.not_accepted, other.not_accepted),
+        not_reached=_once(first.not_reached, other.not_reached),
+        notes=_once(first.notes, other.notes),
+        memory=_once(first.memory, other.memory),
+        verifications=(*first.verifications, *other.verifications),
+    )
+    if not other.has_passed:
+        return joined
+    fix_class = _worst(first.fix_class, other.fix_class)
+    words = _words(remedy, fix_class, joined.exceptions)
+    return dataclasses.replace(joined, fix_class=fix_class, words=words)
+
+
+def _once(first: tuple[_Entry, ...], others: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
+    return tuple(dict.fromkeys((*first, *others)))
+
+
+def _comparison(remedy: Remedy, report: Report, verdict: Verdict) -> TextComparison:
+    verification = report.verification or Verification()
+    fix_class = _earned(remedy, report, verdict) if verdict.passed else None
+    return TextComparison(
+        VerdictKind.SAME if verdict.passed else refusal_kind(remedy, report),
+        verdict.words if fix_class is None else _words(remedy, fix_class, verdict.exceptions),
+        fix_class,
+        verdict.exceptions,
+        tried=tuple(dict.fromkeys(entry.values for entry in verification.comparisons)),
+        not_accepted=verification.not_accepted,
+        not_reached=verification.not_reached,
+        notes=verification.notes,
+        memory=memory_notes(report),
+        verifications=(verification,),
+    )
+
+
+def _earned(remedy: Remedy, report: Report, verdict: Verdict) -> FixClass:
+    """The class that the calls show: a change that may do other things and does not is as good as any other."""
+    shown = FixClass.EQUAL if verdict.rounds or verdict.exceptions else FixClass.EXACT
+    if remedy.fix_class is FixClass.CHANGES and not judge_cases(_strict(remedy), report).passed:
+        shown = FixClass.CHANGES
+    return _worst(remedy.best_class or remedy.fix_class, shown)
+
+
+def _strict(remedy: Remedy) -> Remedy:
+    return dataclasses.replace(remedy, fix_class=FixClass.EQUAL, changes="")
+
+
+def _worst(*classes: FixClass | None) -> FixClass:
+    order = list(FixClass)
+    return max((known for known in classes if known is not None), key=order.index)
+
+
+def _words(remedy: Remedy, fix_class: FixClass, exceptions: tuple[CaseException, ...]) -> str:
+    return result_words(remedy if fix_class is FixClass.CHANGES else _strict(remedy), exceptions)

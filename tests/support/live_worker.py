@@ -42,7 +42,12 @@ import torch
 def f(x):
     return x.sin()
 """
+REACHED = "the loop is reached"
 _DIRECTIVE = re.compile(r"# fuselight: *(?P<text>.*?)\s*$")
+
+
+def prints_reached(report: Report) -> bool:
+    return report.output is not None and REACHED in report.output.stdout
 
 
 class LiveWorker:
@@ -118,6 +123,45 @@ class LiveWorker:
 
     def analyse(self, source: str, name: str = "f", **options: Any) -> Report:
         return self.report(self.request(source, name, **options))
+
+    def stopped(
+        self,
+        source: str,
+        name: str = "f",
+        *,
+        seconds: float,
+        reached: Callable[[Report], bool] = prints_reached,
+        **options: Any,
+    ) -> Report:
+        """Run what does not end, until its limit. A machine that is too busy to reach its end gets a longer limit."""
+        while True:
+            report = self.analyse(source, name, seconds=seconds, **options)
+            if reached(report):
+                return report
+            seconds *= 4
+            assert seconds < DEADLINE, report
+
+    def canceled_at(self, source: str, wanted: Callable[[Progress], bool]) -> None:
+        """Run what does not end, and cancel it when it shows a wanted progress."""
+        request = self.request(source, seconds=DEADLINE)
+        self.progress.clear()
+
+        async def run() -> None:
+            is_shown = asyncio.Event()
+
+            def show(progress: Progress) -> None:
+                self.progress.append(progress)
+                if wanted(progress):
+                    is_shown.set()
+
+            task = asyncio.ensure_future(self.worker.run(request, show))
+            shown = asyncio.ensure_future(is_shown.wait())
+            await asyncio.wait({task, shown}, return_when=asyncio.FIRST_COMPLETED)
+            assert is_shown.is_set(), self.progress
+            task.cancel()
+            await asyncio.wait({task})
+
+        self.do(run())
 
     def failure(self, source: str, name: str = "f", **options: Any) -> Failure:
         """Run it and return its one failure."""

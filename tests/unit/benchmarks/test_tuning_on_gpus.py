@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,13 +57,26 @@ def test_without_a_gpu_a_lane_has_all_cores(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_lane_ends_in_time_and_starts_nothing_too_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "sleeps.py").write_text("import time\nprint('started', flush=True)\ntime.sleep(100)\n")
+    began, now = tmp_path / "began", [0.0]
+    (tmp_path / "sleeps.py").write_text(
+        "import sys, time\nprint('started', flush=True)\nopen(sys.argv[1], 'w').close()\ntime.sleep(1000)\n"
+    )
+
+    class LateProcess(subprocess.Popen[bytes]):
+        """Its limit has passed when it has started, as on any machine in the end."""
+
+        def wait(self, timeout: float | None = None) -> int:
+            while not began.exists() and self.poll() is None:
+                time.sleep(0.01)
+            now[0] += timeout or 0
+            return super().wait(0 if timeout == 3.0 else timeout)
+
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(tuning_on_gpus, "_LEAST_SECONDS", 0.5)
-    lane = Lane(0, "", frozenset(), (("sleeps",), ("sleeps",)))
-    began = time.monotonic()
-    assert run_lane(lane, tmp_path, began + 3.0) == 1
-    assert time.monotonic() - began < 60
+    monkeypatch.setattr(tuning_on_gpus, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(subprocess, "Popen", LateProcess)
+    lane = Lane(0, "", frozenset(), (("sleeps", str(began)), ("sleeps", str(began))))
+    assert run_lane(lane, tmp_path, 3.0) == 1
     capture_result = capfd.readouterr()
     assert capture_result.out.count("started") == 1
     assert "no time for sleeps" in capture_result.err

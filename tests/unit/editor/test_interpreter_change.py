@@ -128,22 +128,19 @@ async def test_the_failure_is_cleared_if_nothing_may_run_again() -> None:
 @pytest.mark.asyncio
 async def test_another_interpreter_that_cannot_run_anything_is_reported_before_a_run(tmp_path: Path) -> None:
     session = ConsentSession(DIRECTIVE)
-    messages: list[str] = []
-    session.ui.say = lambda text, *, error: messages.append(f"{error}: {text}")  # type: ignore[method-assign]
+    messages: asyncio.Queue[str] = asyncio.Queue()
+    session.ui.say = lambda text, *, error: messages.put_nowait(f"{error}: {text}")  # type: ignore[method-assign]
     gone = str(tmp_path / "python")
     session.folder.settings = replace(
         session.folder.settings, resolved_interpreter=Interpreter(gone, why="the user's choice")
     )
     await session.analysis.restart("/w")
-    for _ in range(100):
-        await asyncio.sleep(0.01)
-        if messages:
-            break
-    (message,) = messages
+    message = await asyncio.wait_for(messages.get(), 60)
     assert message == (
         f"True: {gone} cannot be started: No such file or directory; this interpreter comes from the user's choice, "
         "and `fuselight.interpreter` sets another. Choose another interpreter."
     )
+    assert messages.empty()
     assert session.folder.problem is not None
     assert session.worker.requests == []
 

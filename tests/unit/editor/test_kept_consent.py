@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fuselight_server.base.consent_store import ConsentStore
+from fuselight_server.base.consent_store import ConsentAnswer, ConsentStore
 from fuselight_server.editor.handlers import kept_consent
 from fuselight_server.editor.handlers.kept_consent import KeptConsent
 from fuselight_server.editor.messages.answers import ConsentChoice
@@ -29,9 +29,10 @@ class Window(RecordedUi):
         super().__init__()
         self.button: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self.texts: list[str] = []
-        self.shown_text = asyncio.Event()
+        self.shown_text, self.asked = asyncio.Event(), asyncio.Event()
 
     async def offer(self, text: str, actions: tuple[str, ...]) -> str | None:  # noqa: ARG002
+        self.asked.set()
         return await self.button
 
     def say(self, text: str, *, error: bool) -> None:  # noqa: ARG002
@@ -55,7 +56,22 @@ class OpenQuestion:
         self.question = Question(
             Folder("/w x", "file:///w%20x"), "Run?", "", ANSWERS, program=program, explicit=explicit
         )
-        self.answer = asyncio.ensure_future(KeptConsent(server, self.window).answer(self.question))
+        kept = KeptConsent(server, self.window)
+        self.looks: asyncio.Queue[None] = asyncio.Queue()
+        stored = kept._stored
+
+        async def look(question: Question) -> ConsentAnswer | None:
+            entry = await stored(question)
+            self.looks.put_nowait(None)
+            return entry
+
+        kept._stored = look  # type: ignore[method-assign]
+        self.answer = asyncio.ensure_future(kept.answer(self.question))
+
+    async def has_looked(self, times: int) -> None:
+        """Wait for looks at the store: the first is before the question."""
+        for _ in range(times):
+            await self.looks.get()
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +83,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_an_answer_in_another_window_answers_here() -> None:
     asked = OpenQuestion()
-    await asyncio.sleep(0.03)
+    await asked.has_looked(2)
     asked.store.keep("/w x", "run")
     assert await asked.answer == "run"
     asked.window.button.set_result("Later")
@@ -77,7 +93,7 @@ async def test_an_answer_in_another_window_answers_here() -> None:
 
 async def test_the_last_word_of_the_user_counts() -> None:
     asked = OpenQuestion()
-    await asyncio.sleep(0.03)
+    await asked.has_looked(2)
     asked.store.keep("/w x", "run")
     assert await asked.answer == "run"
     asked.window.button.set_result("Not in This Folder")
@@ -91,7 +107,7 @@ async def test_the_last_word_of_the_user_counts() -> None:
 async def test_an_older_refusal_does_not_answer_a_run_that_the_user_asks_for() -> None:
     ConsentStore().keep("/w x", "never")
     asked = OpenQuestion(explicit=True)
-    await asyncio.sleep(0.05)
+    await asked.has_looked(3)
     assert not asked.answer.done()
     asked.window.button.set_result("Run")
     assert await asked.answer == "run"
@@ -110,7 +126,8 @@ async def test_a_question_without_an_answer_is_explained_once(
     monkeypatch.setattr(kept_consent, "SILENT_SECONDS", 0.02)
     asked = OpenQuestion(program=program)
     await asyncio.wait_for(asked.window.shown_text.wait(), 30)
-    await asyncio.sleep(0.05)
+    asked.looks = asyncio.Queue()
+    await asked.has_looked(3)
     (text,) = asked.window.texts
     assert f"`{command}`" in text
     asked.store.keep(program or "/w x", "run")
@@ -128,7 +145,7 @@ async def test_a_client_without_questions_says_what_to_run() -> None:
 
 async def test_a_question_that_is_given_up_closes_its_request() -> None:
     asked = OpenQuestion()
-    await asyncio.sleep(0.03)
+    await asked.window.asked.wait()
     asked.answer.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked.answer

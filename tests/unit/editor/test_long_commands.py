@@ -61,7 +61,7 @@ async def test_a_command_that_ends_in_time_is_answered_with_its_result() -> None
 async def test_a_client_that_waits_gets_the_result() -> None:
     command = Command(long_commands=True)
     answer = asyncio.ensure_future(command.run({"uri": "x"}))
-    await asyncio.sleep(0.05)
+    await asyncio.wait({answer}, timeout=3 * server_module.COMMAND_SECONDS)
     assert not answer.done()
     command.let_go.set()
     assert await answer == {"uri": "x"}

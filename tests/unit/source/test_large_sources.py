@@ -6,12 +6,13 @@ Work is counted in calls of Python functions, which a loaded machine does not ch
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from tree_sitter import Parser
 
-from fuselight_server.source import comments
+from fuselight_server.source import comments, syntax
 from fuselight_server.source.document import read_source
 
 
@@ -82,6 +83,23 @@ def test_classes_that_derive_from_each_other_end() -> None:
 COMMENTS = "x = 1\n" + "# c\n" * 20_000
 
 
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The texts that tree-sitter gets: it reads a run of comments, or of backslashes, once for each line of the run."""
+    texts: list[bytes] = []
+
+    class RecordingParser:
+        def __init__(self, language: Any) -> None:
+            self._parser = Parser(language)
+
+        def parse(self, source: Any, *arguments: Any, **options: Any) -> Any:
+            texts.extend([source] if isinstance(source, bytes) else [])
+            return self._parser.parse(source, *arguments, **options)
+
+    monkeypatch.setattr(syntax, "Parser", RecordingParser)
+    return texts
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -91,10 +109,9 @@ COMMENTS = "x = 1\n" + "# c\n" * 20_000
         "def f(x):\n    return x\n" + COMMENTS,
     ],
 )
-def test_20000_comments_are_read_quickly(text: str) -> None:
-    started = time.monotonic()
+def test_20000_comments_are_not_parsed(text: str, parsed: list[bytes]) -> None:
     reading = read_source("m.py", text + "# fuselight: g(f32[2])\ndef g(x): return x\n")
-    assert time.monotonic() - started < 10  # 28 s where each comment is read once for each before it
+    assert max(text.count(b"#") for text in parsed) in range(1, 200)
     assert [target.name for target in reading.targets if target.directives] == ["g"]
 
 
@@ -107,10 +124,10 @@ def test_strings_before_many_comments_end_where_they_end(quote: str, end: str) -
 
 
 @pytest.mark.parametrize("text", ["\\\n" * 50_000, "def f(x):\n" + "    \\\n" * 50_000 + "    return x\n"])
-def test_50000_lines_with_only_a_backslash_are_read_quickly(text: str) -> None:
-    started = time.monotonic()
+def test_50000_lines_with_only_a_backslash_are_not_parsed(text: str, parsed: list[bytes]) -> None:
     reading = read_source("m.py", text)
-    assert time.monotonic() - started < 10  # 37 s and more where each line is read once for each before it
+    assert parsed
+    assert max(text.count(b"\\") for text in parsed) < 200
     assert [target.name for target in reading.targets] == (["f"] if "def" in text else [])
 
 

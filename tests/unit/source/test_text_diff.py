@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import time
 
 import pytest
 
@@ -154,9 +153,8 @@ def test_a_column_after_characters_of_several_bytes_is_right() -> None:
 def test_lines_of_thousands_of_tokens_are_replaced_at_once() -> None:
     old, new = (f"{PIECES[0]}\nROWS = [{', '.join(str(i * by % 7) for i in range(4000))}]\n" for by in (3, 5))
     document = SourceDocument("m.py", old)
-    started = time.process_time()
     changes = document.become(new)
-    assert time.process_time() - started < 2, "token by token it would take some 10 s"
+    assert len(changes) == 1, "thousands, token by token"
     assert follow(changes, span_of(old, PIECES[0])) == (span_of(old, PIECES[0]), False)
 
 

@@ -26,6 +26,25 @@ def searches(tmp_path: Path) -> Iterator[tuple[Turns, Turns]]:
         yield pair
 
 
+class Clock:
+    """A clock that only waiting moves."""
+
+    now = 0.0
+
+    def read(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("fuselight.tune.turns.time.sleep", clock.sleep)
+    return clock
+
+
 def _wait_until_asked(turns: Turns) -> None:
     until = time.monotonic() + 20
     while not turns.is_asked_to_wait():
@@ -75,42 +94,45 @@ def test_two_searches_never_time_at_once(searches: tuple[Turns, Turns]) -> None:
     assert most == [1]
 
 
-def test_a_fork_that_lives_on_holds_no_lock(tmp_path: Path) -> None:
+def test_a_fork_that_lives_on_holds_no_lock(tmp_path: Path, clock: Clock) -> None:
     turns = Turns(str(tmp_path))
     read, write = os.pipe()
+    begun, begins = os.pipe()
     with turns.timing():
         child = os.fork()
         if child == 0:
             os.close(write)
+            os.write(begins, b"1")
             os.read(read, 1)  # until the parent closes its end
             os._exit(0)
+        assert os.read(begun, 1), "the fork runs: it has given up its copies of the locks"
     turns.close()
-    other = Turns(str(tmp_path))
+    other = Turns(str(tmp_path), clock=clock.read)
     try:
         assert not other.is_asked_to_wait()
         with other.timing():
-            assert other.waited < 1.0
+            assert other.waited == 0
     finally:
         other.close()
-        os.close(write)
-        os.close(read)
+        for pipe in (write, read, begun, begins):
+            os.close(pipe)
         os.waitpid(child, 0)
 
 
-def test_without_a_folder_a_search_is_alone(tmp_path: Path) -> None:
+def test_without_a_folder_a_search_is_alone(tmp_path: Path, clock: Clock) -> None:
     file = tmp_path / "file"
     file.touch()
     for folder in ("", str(file / "below")):
-        turns = Turns(folder)
+        turns = Turns(folder, clock=clock.read)
         with turns.timing():
-            assert not Turns(folder).is_asked_to_wait()
+            assert not Turns(folder, clock=clock.read).is_asked_to_wait()
         turns.make_way()
-        assert turns.waited < 1.0
+        assert turns.waited == 0
 
 
 @pytest.mark.parametrize("kind", ["link", "open to others", "another user's", "a file", "linked locks"])
 def test_a_folder_that_others_prepared_is_not_used(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     """A search then runs as if it were alone: nobody else can hold its locks, and it writes nowhere else."""
     folder, elsewhere = tmp_path / "turns", tmp_path / "elsewhere"
@@ -127,11 +149,10 @@ def test_a_folder_that_others_prepared_is_not_used(
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     elif kind == "linked locks":
         (folder / "running").symlink_to(elsewhere / "running")
-    before = time.monotonic()
-    turns = Turns(str(folder))
+    turns = Turns(str(folder), clock=clock.read)
     with turns.timing():
         assert not turns.is_asked_to_wait()
     turns.close()
-    assert time.monotonic() - before < 10
+    assert clock.now == 0, "nobody was waited for"
     assert not list(elsewhere.iterdir())
     assert folder.is_symlink() or folder.is_file() or kind == "linked locks" or not list(folder.iterdir())

@@ -192,9 +192,16 @@ if __name__ == "__main__":
     while rank == 3:
         time.sleep(0.1)
 """
-    report = run_program(live, source, 4, seconds=6.0)
-    assert report.failures == ()
-    kinds = {group.ranks: [failure.kind for failure in group.failures] for group in world_of(report).groups}
+    seconds = 6.0
+    while True:
+        report = run_program(live, source, 4, seconds=seconds)
+        assert report.failures == ()
+        kinds = {
+            group.ranks: [failure.kind for failure in group.failures] for group in world_of(report).groups
+        }
+        if sum("timeout" in ended for ended in kinds.values()) == 1 or seconds > 100:
+            break
+        seconds *= 4  # the machine is too busy: other ranks did not get to their end
     assert kinds == {(0,): [], (1,): ["exception"], (2,): ["signal"], (3,): ["timeout"]}
     named = [(finding.code, finding.message.splitlines()[0]) for finding in findings(report)]
     assert sorted(named) == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -452,11 +453,11 @@ def test_a_call_that_never_ends_is_a_difference_unless_the_old_text_does_not_end
     loop: str, live: LiveWorker, tmp_path: Path
 ) -> None:
     text = "# fuselight: f(f32[4])\ndef f(x):\n    {}\n    return x * 2\n"
-    verification = compared(live, tmp_path, text.format("pass"), text.format(loop), seconds=6.0)
+    verification = compared(live, tmp_path, text.format("pass"), text.format(loop), seconds=40.0)
     last = verification.comparisons[-1]
     assert (last.family, last.compiled) == (CaseFamily.GRADIENTS, False)
     assert [difference.aspect for difference in last.differences] == [Aspect.TIME]
-    assert "takes more than 3 s, and took 0.1 s before" in last.differences[0].text
+    assert re.fullmatch(r"takes more than \d+ s, and took \d\.\d s before", last.differences[0].text)
     if loop == LOOP_THAT_CATCHES:
         return
     (tmp_path / "both").mkdir()

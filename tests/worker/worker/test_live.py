@@ -416,17 +416,19 @@ def hostile(live: LiveWorker) -> Iterator[EditedRun]:
 
 
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    ("line", "reason", "seconds"),
     [
-        ("time.sleep(100)", "timeout"),
-        ("torch._dynamo.graph_break(); os._exit(3)", "crashed"),
-        ("torch._dynamo.graph_break(); os.abort()", "crashed"),
-        ("torch._dynamo.graph_break(); ctypes.string_at(0)", "crashed"),
+        ("time.sleep(1000)", "timeout", 2.0),
+        ("torch._dynamo.graph_break(); os._exit(3)", "crashed", 60.0),
+        ("torch._dynamo.graph_break(); os.abort()", "crashed", 60.0),
+        ("torch._dynamo.graph_break(); ctypes.string_at(0)", "crashed", 60.0),
     ],
 )
-def test_a_trace_that_ends_badly_costs_itself_alone(hostile: EditedRun, line: str, reason: str) -> None:
+def test_a_trace_that_ends_badly_costs_itself_alone(
+    hostile: EditedRun, line: str, reason: str, seconds: float
+) -> None:
     text = HOSTILE.replace("    return", f"    {line}\n    return")
-    answer = hostile.ask(text, "f", seconds=2.0)
+    answer = hostile.ask(text, "f", seconds=seconds)
     assert isinstance(answer, Refused), answer
     assert answer.reason == reason
     assert answer.failure is not None

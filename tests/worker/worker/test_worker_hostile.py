@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -208,13 +207,10 @@ def test_an_exit_with_an_object_is_the_users(live: LiveWorker) -> None:
 @hostile
 def test_a_huge_text_is_bounded_at_its_source(live: LiveWorker) -> None:
     live.analyse(GOOD)
-    began = time.monotonic()
     report = live.analyse("raise ValueError('a line of text\\n' * 8_000_000)\n")
-    seconds = time.monotonic() - began
     (failure,) = report.failures
     assert the_users(failure) == ("ValueError: a line of text", [1])
     assert len(wire.dump(encode(report))) < 200_000
-    assert seconds < 20, "to format all of it takes longer"
 
 
 @hostile

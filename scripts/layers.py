@@ -286,7 +286,7 @@ ROOMS = (
     _room(
         f"{_S}.jobs.ranks",
         "what the ranks of a job did: table, first differences, timeline, waits from the flight recorder",
-        "fuselight.shared base explain.findings.breaks explain.findings.common jobs.reports jobs.trace_log",
+        "fuselight.shared base explain.findings.breaks explain.findings.common jobs.caches jobs.reports jobs.trace_log",
     ),
     _room(
         f"{_S}.jobs.reports",

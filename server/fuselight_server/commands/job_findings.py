@@ -15,14 +15,16 @@ from fuselight_server.commands.findings import compose_findings
 from fuselight_server.commands.opened_job import JobSources, OpenedJob
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.common.text import sentence
 from fuselight_server.jobs.caches.findings import cache_findings
 from fuselight_server.jobs.caches.starts import start_pictures
 from fuselight_server.jobs.caches.summary import summarize
 from fuselight_server.jobs.ranks.findings import rank_findings
+from fuselight_server.jobs.ranks.log_end_findings import JobLogs, log_end_findings, log_end_notes
 from fuselight_server.jobs.reports.mapping import LineState, is_of_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding, Span
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings import Thresholds
     from fuselight_server.jobs.ranks.model import RankTable
     from fuselight_server.jobs.reports.mapping import JobFiles
+    from fuselight_server.jobs.trace_log.log_ends import LogEnd
     from fuselight_server.jobs.trace_log.model import LoggedJob
     from fuselight_server.source.reading import Reading
 
@@ -45,11 +48,18 @@ def compose_job(
     is_partial: bool,
     ranks: RankTable | None,
     earlier: LoggedJob | None,
+    ends: Sequence[LogEnd],
+    is_followed: bool,
+    has_ended: bool,
 ) -> OpenedJob:
     """The findings of a job's processes and of its ranks, and its notes.
 
-    `earlier`: the start before it in the same logs, with whose cache keys its own are compared.
+    `earlier`: the start before it in the same logs, with whose cache keys its own are compared. `ends`: where the log
+    of each process ends. `is_followed`: whether the logs were followed; `has_ended`: whether the job is known to have
+    ended.
     """
+    logs = JobLogs(job.name, _torch_version(processes), is_followed, has_ended, files.shown)
+    open_ends = () if is_partial else tuple(ends)
     outcome = CheckOutcome(
         reports=[process.report for process in processes],
         sources=JobSources(of_jobs=(files,)),
@@ -61,7 +71,11 @@ def compose_job(
         processes=processes,
         files=files,
         outcome=outcome,
-        notes=(*_notes(job, files, outcome.reports), *_note_of_ranks(processes, ranks)),
+        notes=(
+            *_notes(job, files, outcome.reports),
+            *_note_of_ranks(processes, ranks),
+            *map(sentence, log_end_notes(open_ends)),
+        ),
         is_partial=is_partial,
         ranks=ranks,
         caches=None if is_partial else summarize(job, earlier, read_line=_line_reader(files)),
@@ -71,7 +85,7 @@ def compose_job(
         (process.label, findings(process.report, thresholds=thresholds, read_line=files.line))
         for process in processes
     ]
-    of_job = [*_of_ranks(opened), *_of_caches(opened)]
+    of_job = [*log_end_findings(open_ends, logs), *_of_ranks(opened), *_of_caches(opened)]
     ran = [_with_state(finding, files) for finding in [*_merge_processes(per_process), *of_job]]
     outcome.readings = _readings({finding.span.path for finding in ran}, files)
     # A trace need not reach every line, so no ignore comment counts as unused.
@@ -84,20 +98,20 @@ def _of_ranks(opened: OpenedJob) -> list[Finding]:
     """Where the ranks of a job differ: known only when the logs of all ranks were read."""
     if opened.ranks is None or opened.is_partial:
         return []
-    version = _torch_version(opened)
-    return rank_findings(opened.ranks, inputs=opened.name, torch=version, locate=opened.files.location)
+    version = _torch_version(opened.processes)
+    return rank_findings(opened.ranks, inputs=opened.name, torch=version, locate=opened.files.shown)
 
 
 def _of_caches(opened: OpenedJob) -> list[Finding]:
     """What a cache missed or cannot keep, where the cause is known."""
     if opened.caches is None:
         return []
-    version = _torch_version(opened)
-    return cache_findings(opened.caches, inputs=opened.name, torch=version, locate=opened.files.location)
+    version = _torch_version(opened.processes)
+    return cache_findings(opened.caches, inputs=opened.name, torch=version, locate=opened.files.shown)
 
 
-def _torch_version(opened: OpenedJob) -> str:
-    return next((process.log.torch_version for process in opened.processes if process.log.torch_version), "")
+def _torch_version(processes: Iterable[OpenedProcess]) -> str:
+    return next((process.log.torch_version for process in processes if process.log.torch_version), "")
 
 
 def _line_reader(files: JobFiles) -> Callable[[str, int], str | None]:

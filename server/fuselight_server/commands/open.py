@@ -34,6 +34,7 @@ from fuselight_server.jobs.reports.mapping import (
 )
 from fuselight_server.jobs.reports.texts import LogTexts
 from fuselight_server.jobs.trace_log.files import LogError, find_logs
+from fuselight_server.jobs.trace_log.log_ends import log_end
 from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind
 from fuselight_server.jobs.trace_log.reader import JobReader, job_name
 
@@ -260,6 +261,11 @@ class _Opening:
             is_partial=is_partial,
             ranks=ranks,
             earlier=earlier,
+            ends=[log_end(process) for process in job.processes]
+            if digests is None
+            else [item.end for item in digests],
+            is_followed=self._request.is_followed,
+            has_ended=self._request.ran_here is not None,
         )
 
     def _map(self, job: LoggedJob, *, is_partial: bool) -> JobFiles:

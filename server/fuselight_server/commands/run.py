@@ -14,15 +14,15 @@ from fuselight.shared.started_processes import logs_in
 from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
-from fuselight_server.jobs.trace_log.model import AttemptState
+from fuselight_server.jobs.trace_log.log_ends import log_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from fuselight.shared.report import Location
     from fuselight.shared.started_processes import ProcessEnd
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
-    from fuselight_server.jobs.trace_log.model import LoggedCompile
 
 _SIGTERM = getattr(signal, "SIGTERM", 15)
 
@@ -129,19 +129,18 @@ def _signal_name(number: int) -> str:
 
 
 def _compiling(job: OpenedJob, process: OpenedProcess, interrupted_at: float | None) -> Iterator[str]:
-    """The compile that a log ends in: the last one that has not ended, or that Ctrl-C has ended."""
-    unfinished = [
-        compiled for compiled in process.log.compiles if compiled.last.state is AttemptState.UNFINISHED
-    ]
-    if unfinished:
-        yield from _compile_text(job, unfinished[-1], "its log ends while {} was being compiled")
+    """The compile that a log ends in, or that Ctrl-C has ended."""
+    compiled = log_end(process.log).compile
+    if compiled is not None:
+        yield from _compile_text(job, compiled.location, "its log ends while {} was being compiled")
     elif interrupted_at is not None and _ends_in_interrupt(process, interrupted_at):
-        yield from _compile_text(job, process.log.compiles[-1], "was compiling {} when it was interrupted")
+        last = process.log.compiles[-1].location
+        yield from _compile_text(job, last, "was compiling {} when it was interrupted")
 
 
-def _compile_text(job: OpenedJob, compiled: LoggedCompile, text: str) -> Iterator[str]:
-    if compiled.location is not None:
-        local = job.files.location(compiled.location)
+def _compile_text(job: OpenedJob, location: Location | None, text: str) -> Iterator[str]:
+    if location is not None:
+        local = job.files.shown(location)
         yield text.format(f"`{local.function}` ({shown_path(local.path)}:{local.line})")
 
 

@@ -204,7 +204,7 @@ def test_a_finding_of_a_followed_job_comes_when_its_line_is_known(
         on_partial=lambda jobs: partial.append([finding.code for finding in jobs[0].findings]),
     )
     assert partial[-1] == known
-    assert [finding.code for finding in job.findings] == ["FL201", "GB0059"]
+    assert [finding.code for finding in job.findings] == ["FL914", "FL201", "GB0059"]
 
 
 def test_a_cancel_ends_the_reading(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_process_that_failed_is_named_with_the_compile_that_its_log_ends_in(jo
     line = f"{os.path.relpath(job.findings[0].span.path)}:5"
     if line.startswith(".."):
         line = f"{job.findings[0].span.path}:5"
-    ends_in = f"its log ends while `forward` ({line}) was being compiled"
+    ends_in = f"its log ends while `Net.forward` ({line}) was being compiled"
     assert remarks((job,)) == [("rank 1", ends_in, False)]
     killed = ProcessEnd(rank=1, pid=8, code=-9)
     how = "was ended by SIGKILL, which is what happens when memory runs out"
@@ -87,7 +87,7 @@ def test_a_compile_that_ctrl_c_ended_is_told_from_one_that_was_over_before(tmp_p
         return [remark.text for remark in process_remarks((job,), (), interrupted_at)]
 
     (text,) = texts(4_999.0)
-    assert text.startswith("was compiling `forward` (")
+    assert text.startswith("was compiling `Net.forward` (")
     assert text.endswith("net.py:5) when it was interrupted")
     assert texts(5_001.0) == texts(None) == [], "nothing was written after Ctrl-C: it compiled nothing then"
 

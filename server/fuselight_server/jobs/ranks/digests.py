@@ -21,6 +21,7 @@ from fuselight_server.jobs.ranks.normalization import (
 )
 from fuselight_server.jobs.trace_log.files import LogError
 from fuselight_server.jobs.trace_log.libraries import is_library, is_wrapper
+from fuselight_server.jobs.trace_log.log_ends import log_end
 from fuselight_server.jobs.trace_log.model import AttemptState, CacheState, GraphKind
 from fuselight_server.jobs.trace_log.payloads import read_texts
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Location
     from fuselight.shared.torch_texts import Reason
+    from fuselight_server.jobs.trace_log.log_ends import LogEnd
     from fuselight_server.jobs.trace_log.model import (
         CacheName,
         CompileId,
@@ -142,6 +144,7 @@ class RankDigest:
     bypasses: int
     unread: int
     """Compiles that were not compared, because their text could not be read or they name no function."""
+    end: LogEnd
 
     @property
     def has_ended_early(self) -> bool:
@@ -150,6 +153,7 @@ class RankDigest:
             not self.log.is_complete
             or self.log.is_truncated
             or bool(self.log.not_kept)
+            or self.end.compile is not None
             or any(compiled.content.state is AttemptState.UNFINISHED for compiled in self.compiles)
         )
 
@@ -197,6 +201,7 @@ def digest(
         states.count(CacheState.MISS),
         states.count(CacheState.BYPASS),
         len(process.compiles) - len(compiles),
+        log_end(process),
     )
 
 

@@ -98,8 +98,11 @@ def rank_findings(
     context = _JobContext(inputs, torch, locate, has_caches=has_caches)
     warned = False
     out = []
+    ends = {row.rank for row in table.rows if row.unfinished}
     for difference in table.differences:
-        if difference.location is not None:
+        if difference.kind is DifferenceKind.UNFINISHED and ends.issuperset(difference.groups[0].ranks):
+            warned = True  # by the finding of the logs' ends
+        elif difference.location is not None:
             level = Severity.INFORMATION if warned else severity(_CODES[difference.kind])
             first = table.first if warned else None
             out.append(context.difference(difference, difference.location, level, first))

@@ -112,7 +112,7 @@ class RankRow:
     """Compile time; None if no compile recorded it."""
     slowest: RankCompile | None
     unfinished: tuple[RankCompile, ...]
-    """Compiles that had not ended when the log ended."""
+    """The compile that had not ended when the log ended."""
     failed: tuple[RankCompile, ...]
     refused: int
     """Calls that were not compiled because of the recompile limit."""

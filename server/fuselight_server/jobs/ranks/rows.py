@@ -34,7 +34,9 @@ def groups_of(ranks: Mapping[int, RankDigest]) -> tuple[RankGroup, ...]:
     """Ranks with equal compiles, the largest group first."""
     groups: dict[object, list[int]] = collections.defaultdict(list)
     for rank, item in ranks.items():
-        groups[tuple((compiled.key, compiled.content) for _, compiled in compared(item))].append(rank)
+        compiled = tuple((compiled.key, compiled.content) for _, compiled in compared(item))
+        end = item.end.compile
+        groups[compiled, end and (end.function, end.is_backward)].append(rank)
     ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0]))
     return tuple(RankGroup(tuple(group)) for group in ordered)
 
@@ -69,7 +71,7 @@ def _row(rank: int, item: RankDigest, files: tuple[str, ...], group: int) -> Ran
         cache_bypasses=item.bypasses,
         seconds=sum(compiled.seconds or 0.0 for compiled in timed) if timed else None,
         slowest=None if slowest is None else row_compile(slowest),
-        unfinished=_in_state(item, AttemptState.UNFINISHED),
+        unfinished=_unfinished(item),
         failed=_in_state(item, AttemptState.FAILED),
         refused=refused,
         started=item.log.started,
@@ -77,6 +79,14 @@ def _row(rank: int, item: RankDigest, files: tuple[str, ...], group: int) -> Ran
         is_truncated=item.log.is_truncated,
         group=group,
     )
+
+
+def _unfinished(item: RankDigest) -> tuple[RankCompile, ...]:
+    """The compile in which the log ends."""
+    compiled = item.end.compile
+    if compiled is None:
+        return ()
+    return (RankCompile(str(compiled.id), compiled.function, compiled.location, compiled.started, None),)
 
 
 def _in_state(item: RankDigest, state: AttemptState) -> tuple[RankCompile, ...]:

@@ -157,6 +157,13 @@ class JobFiles:
         path = self.path(logged.path)
         return logged if path == logged.path else replace(logged, path=path)
 
+    def shown(self, logged: Location) -> Location:
+        """The same; the first line of a function, which is that of a decorator if there is one, on its `def` line."""
+        here = self.location(logged)
+        name = (here.function or "").rpartition(".")[2]
+        definition = self.sources.definition(here.path, here.line, name)
+        return here if definition is None else replace(here, line=definition.line, function=definition.name)
+
     def roots(self) -> tuple[str, ...]:
         """Folders of which Python files are the job's own code: those here, and those of files that are not here."""
         absent = {

@@ -81,7 +81,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL911", _WARNING, "ranks compile different code"),
         CodeInfo("FL912", _ERROR, "ranks call different collectives"),
         CodeInfo("FL913", _WARNING, "only some ranks compile again"),
-        CodeInfo("FL914", _WARNING, "a compile failed or did not end on some ranks"),
+        CodeInfo("FL914", _WARNING, "a compile did not end, or failed on some ranks"),
         CodeInfo("FL915", _INFO, "ranks compile for different values or shapes"),
         CodeInfo("FL916", _WARNING, "ranks wait in a collective"),
         CodeInfo("FL917", _INFO, "a branch depends on the value of a collective"),

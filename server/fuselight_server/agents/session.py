@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable, Sequence
 
+    from fuselight.shared.report import Report
     from fuselight_server.agents.host import AgentHost
     from fuselight_server.agents.protocol.toolbox import Caller
 
@@ -34,6 +35,20 @@ class AgentSession:
         self.host = host
         self.works = Works(turn)
         self._worker = KeptWorker(host.idle_seconds)
+        self._runners: dict[str, str] = {}
+        """Of each file that a run has traced, the target's file that last ran it."""
+
+    def note_runs(self, reports: Iterable[Report]) -> None:
+        """Remember which files the targets of a check ran."""
+        for report in reports:
+            if report.inputs is not None:
+                self._runners.update(dict.fromkeys(map(os.path.realpath, report.files), report.target.path))
+
+    def runners(self, paths: Iterable[str]) -> list[str]:
+        """The files whose targets ran one of these files in an earlier check, other than the files themselves."""
+        real = {os.path.realpath(path): path for path in paths}
+        known = (self._runners.get(path) for path in real)
+        return list(dict.fromkeys(path for path in known if path and os.path.realpath(path) not in real))
 
     async def close(self) -> None:
         """End all work, then the worker."""

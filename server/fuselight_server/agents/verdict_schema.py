@@ -24,7 +24,11 @@ VERDICT_SCHEMA = {
             "exceptions in `why`; `changes`: differs only in what was allowed; null: refused",
         },
         "before": _NUMBERS,
-        "after": _NUMBERS,
+        "after": {
+            **_NUMBERS,
+            "type": ["object", "null"],
+            "description": "null: the new text did not run, so no finding is known to be fixed",
+        },
         "findings_fixed": {"type": "array", "items": {"type": "string"}},
         "findings_new": {"type": "array", "items": {"type": "object"}},
         "findings_kept": {"type": "array", "items": {"type": "string"}},

@@ -80,7 +80,7 @@ def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
         "why": _words(verdict),
         "class": comparison.fix_class.value if comparison.fix_class is not None else None,
         "before": _numbers(verdict.before),
-        "after": _numbers(verdict.after),
+        "after": _numbers(verdict.after) if verdict.has_run else None,
         "findings_fixed": cut_list(map(_line, verdict.fixed), _MOST_FINDINGS),
         "findings_new": [finding_data(finding, sources) for finding in verdict.new[:_MOST_FINDINGS]],
         "findings_kept": cut_list(map(_line, verdict.kept), _MOST_FINDINGS),
@@ -129,8 +129,12 @@ def _target_lines(row: dict[str, Any]) -> Iterator[str]:
     if kind is VerdictKind.UNCONCERNED:
         return
     before, after = row["before"], row["after"]
-    changes = (f"{name} {before[name]} -> {after[name]}" for name in before)
-    yield f"  before -> after: {', '.join(changes)}"
+    if after is None:
+        numbers = ", ".join(f"{name} {number}" for name, number in before.items())
+        yield f"  before: {numbers}; the new text did not run"
+    else:
+        changes = (f"{name} {before[name]} -> {after[name]}" for name in before)
+        yield f"  before -> after: {', '.join(changes)}"
     yield from (f"  fixed: {text}" for text in row["findings_fixed"])
     yield from (
         f"  new: {new['path']}:{new['line']}: {new['code']}: {new['title']}" for new in row["findings_new"]

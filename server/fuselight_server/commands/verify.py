@@ -50,6 +50,14 @@ class VerifyOutcome:
         return next((kind for kind in _WORST_FIRST if kind in kinds), VerdictKind.UNVERIFIED)
 
     @property
+    def has_compared_nothing(self) -> bool:
+        """Whether no target that has inputs runs what has changed."""
+        return all(
+            verdict.kind is VerdictKind.UNCONCERNED or verdict.before.inputs is None
+            for verdict in self.verdicts
+        )
+
+    @property
     def why_unverified(self) -> str:
         """Why nothing was compared, where no target says so."""
         if any(verdict.kind is not VerdictKind.UNCONCERNED for verdict in self.verdicts):

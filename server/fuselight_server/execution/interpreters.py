@@ -91,6 +91,12 @@ def known_problem(executable: str, environ: Mapping[str, str]) -> Failure | None
     return missing_torch(executable) if packages and names.isdisjoint({"torch", "elsewhere"}) else None
 
 
+def package_folders(executable: Path) -> list[Path]:
+    """The folders of an interpreter's packages: those of its environment, then those of the Python that it links to."""
+    prefixes = dict.fromkeys((executable.parent.parent, executable.resolve().parent.parent))
+    return [folder for prefix in prefixes for pattern in _PACKAGES for folder in sorted(prefix.glob(pattern))]
+
+
 def _is_isolated(environment: Path) -> bool:
     try:
         return _ISOLATED.search((environment / "pyvenv.cfg").read_text("utf-8", "replace")) is not None

@@ -488,12 +488,126 @@ def test_a_code_is_explained_without_a_run(project: Path) -> None:
         data, _ = await ask(client, "explain", code="fl201")
         assert (data["code"], data["title"]) == ("FL201", "recompiled")
         assert data["page"].startswith("# FL201")
-        data, _ = await ask(client, "explain", code="GB0059")
-        assert data["link"].startswith("https://")
         for code in ("FL999", "x"):
             assert f"no code `{code}`" in await client.refusal("explain", code=code)
 
     talk(lambda: toolbox_of(project, allowed=False), script)
+
+
+def _installed_torch(project: Path, registry: object) -> None:
+    """An environment of the project whose torch has this registry."""
+    binaries, package = project / ".venv/bin", project / ".venv/lib/python3.11/site-packages/torch/_dynamo"
+    for folder in (binaries, package):
+        folder.mkdir(parents=True)
+    (binaries / "python").write_text("#!/bin/sh\n")
+    (binaries / "python").chmod(0o700)
+    text = registry if isinstance(registry, str) else json.dumps(registry)
+    (package / "graph_break_registry.json").write_text(text)
+
+
+REGISTERED = {
+    "Gb_type": "Cannot fold a `Moebius` strip",
+    "Explanation": "Dynamo cannot fold {name}.",
+    "Hints": ["Cut the strip first.", "Please report an issue to PyTorch. "],
+}
+
+
+def test_each_code_of_the_installed_torch_has_a_title_a_cause_and_a_step(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    silent = {"Gb_type": "Silent", "Explanation": "", "Hints": ["Please report an issue to PyTorch."]}
+    damaged = {"GB0777": [], "GB0776": "x", "GB0775": [{"Gb_type": 3}], "GB0774": [{"Hints": "x"}]}
+    known = {
+        "GB9998": [REGISTERED, {"Gb_type": "old"}],
+        "GB9997": [silent],
+        "GB0170": [REGISTERED],
+        **damaged,
+    }
+    _installed_torch(project, known)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "explain", code="gb9998")
+        assert data["title"] == "Cannot fold a `Moebius` strip"
+        assert "Dynamo cannot fold {name}" in text
+        assert "What to do: Cut the strip first" in text
+        assert "report an issue" not in text
+        assert data["link"].endswith("gb9998.html")
+        data, text = await ask(client, "explain", code="GB9997")
+        assert data["title"] == "Silent"
+        assert "What to do: Move the line before or after the compiled code" in text
+        data, text = await ask(client, "explain", code="GB0170")
+        assert data["title"] != REGISTERED["Gb_type"], "our own words come first"
+        assert "torch.where" in text
+        for code in (*damaged, "GB0001"):
+            assert "has no graph break" in await client.refusal("explain", code=code)
+        data, text = await ask(client, "explain", code="GB0059")
+        assert data["title"], "ours, without the registry"
+        assert "What to do: " in text
+
+    talk(lambda: toolbox_of(project, allowed=False), script)
+
+
+@pytest.mark.parametrize("registry", ["{", "[1]", "[" * 100_000, "\x00"])
+def test_a_damaged_registry_is_as_none(project: Path, monkeypatch: pytest.MonkeyPatch, registry: str) -> None:
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    _installed_torch(project, registry)
+
+    async def script(client: MemoryClient) -> None:
+        assert "has no graph break" in await client.refusal("explain", code="GB9998")
+        assert (await ask(client, "explain", code="GB0059"))[0]["title"]
+
+    talk(lambda: toolbox_of(project, allowed=False), script)
+
+
+@pytest.mark.parametrize("ran_inputs", [None, Inputs(Rung.DIRECTIVE, "model.py", 3)])
+def test_a_text_that_does_not_run_fixes_no_finding(
+    project: Path, monkeypatch: pytest.MonkeyPatch, ran_inputs: Inputs | None
+) -> None:
+    path = project / "model.py"
+    broken_text = TEXT.replace("    print(x)\n", "    return (\n")
+
+    def answer(request: Any) -> Report:
+        if request.overlays.get(str(path), TEXT) == TEXT:
+            return scale(path, TEXT, verification=Verification())
+        failure = Failure(Culprit.USER, "import", "SyntaxError: '(' was never closed", stack=(at(6),))
+        return dataclasses.replace(scale(path, "", failures=(failure,)), inputs=ran_inputs)
+
+    AnsweringWorker(answer).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "verify_patch", path="model.py", new_text=broken_text)
+        (target,) = data["targets"]
+        assert (data["verdict"], target["findings_fixed"], target["after"]) == ("fails", [], None)
+        assert "never closed" in text
+        assert "breaks 1, recompilations 0; the new text did not run" in text
+        assert "->" not in text
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_a_file_of_a_package_is_verified_by_the_file_that_an_earlier_check_ran(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = project / "layers"
+    package.mkdir()
+    (package / "block.py").write_text("def block(x):\n    return x\n")
+    ran = scale(project / "model.py", TEXT)
+    ran = dataclasses.replace(ran, files={**ran.files, str(package / "block.py"): ""})
+    AnsweringWorker(lambda _request: ran).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        change = {"path": "layers/block.py", "new_text": "def block(x):\n    return x + 0\n"}
+        data, _ = await ask(client, "verify_patch", **change)
+        assert "run_paths" not in data["why"]
+        await ask(client, "check", paths=["model.py"])
+        data, text = await ask(client, "verify_patch", **change)
+        assert data["why"].endswith("An earlier check of `model.py` ran it: name that in `run_paths`")
+        assert data["why"] in text
+
+    talk(lambda: toolbox_of(project), script)
 
 
 # Kernels, benchmarks, searches

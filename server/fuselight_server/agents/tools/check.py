@@ -79,6 +79,7 @@ async def _check(session: AgentSession, arguments: dict[str, Any], caller: Calle
         outcome = await analyze(options, show, token, uses_kept=arguments["uses_earlier_checks"])
         if outcome.answers is not None:
             outcome.answers.save()
+        session.note_runs(outcome.reports)
         return _checked(check_in_cells(outcome), arguments, notices)
 
     return await session.works.do("check", work, arguments["wait_seconds"], caller)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.agents.answers import RefusedCallError, ToolAnswer
@@ -40,7 +42,7 @@ async def _explain(session: AgentSession, arguments: dict[str, Any], caller: Cal
     if arguments["path"] is None:
         if code is None:
             raise ArgumentError("name a `path` and a `line`, or a `code` alone")
-        return _explained_code(code)
+        return await asyncio.to_thread(_explained_code, session, code)
     file, cell = cell_of(arguments["path"])
     path = session.existing(file)
     named = str(path) if cell is None else path_of_cell(str(path), cell)
@@ -52,14 +54,21 @@ async def _explain(session: AgentSession, arguments: dict[str, Any], caller: Cal
         outcome = await analyze(options, show, token, uses_kept=True)
         if outcome.answers is not None:
             outcome.answers.save()
+        session.note_runs(outcome.reports)
         return _explained(check_in_cells(outcome), named, line, code, notices)
 
     return await session.works.do("explain", work, arguments["wait_seconds"], caller)
 
 
-def _explained_code(code: str) -> ToolAnswer:
+def _explained_code(session: AgentSession, code: str) -> ToolAnswer:
     """What a code means whatever the program."""
-    page = code_page(code)
+    project = next(iter(session.host.folders()), Path())
+    page = code_page(code, session.host.python(project), project)
+    if page is not None and not page.title:
+        raise RefusedCallError(
+            f"the torch of this project has no graph break `{page.code}`, or it was not found. Its page, if there is "
+            f"one: {page.link}"
+        )
     if page is None:
         raise RefusedCallError(
             f"there is no code `{code}`. Codes are PyTorch's, as `GB0059`, and Fuselight's, as `FL201`."
@@ -72,7 +81,7 @@ def _explained_code(code: str) -> ToolAnswer:
         "page": text,
         "rest": rest,
     }
-    lines = [f"{page.code}{f': {page.title}' if page.title else ''}", text, f"More: {page.link}", rest]
+    lines = [f"{page.code}: {page.title}", text, f"More: {page.link}", rest]
     return ToolAnswer("\n".join(filter(None, lines)), data)
 
 

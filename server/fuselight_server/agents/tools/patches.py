@@ -48,6 +48,7 @@ async def _fix_candidates(session: AgentSession, arguments: dict[str, Any], call
             codes=arguments["codes"],
             changes_behavior=arguments["allow_behavior_changes"],
         )
+        session.note_runs(outcome.checked.reports)
         return _candidates(session, fix_in_cells(outcome), [*notices, *outcome.unmatched(arguments["codes"])])
 
     return await session.works.do("fix_candidates", work, arguments["wait_seconds"], caller)
@@ -163,6 +164,10 @@ async def _verify_patch(session: AgentSession, arguments: dict[str, Any], caller
             inductor=arguments["inductor"],
         )
         data = {**verify_data(outcome), "notices": notices}
+        runners = session.runners(texts) if outcome.has_compared_nothing else []
+        if runners:
+            named = ", ".join(f"`{_name(session, path)}`" for path in runners)
+            data["why"] += f". An earlier check of {named} ran it: name that in `run_paths`"
         end = "Apply it, then `check`." if data["passed"] else "Nothing was written."
         return ToolAnswer("\n".join([*verdict_lines(data), end]), data)
 

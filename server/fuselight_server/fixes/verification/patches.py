@@ -78,6 +78,12 @@ class PatchVerdict:
         """How the results relate."""
         return self.comparison.kind
 
+    @property
+    def has_run(self) -> bool:
+        """Whether the new text came to compiled code: else what it compiles to is not known."""
+        after = self.after
+        return after.inputs is not None and bool(after.compiles or after.breaks or not after.failures)
+
 
 def patch_of(texts: Mapping[str, str], old: Mapping[str, str], allowed: Collection[AllowedChange]) -> Remedy:
     """A patch as verification takes it. `old`: the texts before it."""
@@ -149,7 +155,15 @@ def _judged(
     new = apply_ignores(findings(after), fixer.readings(remedy.texts))
     lines = {path: LineMap.between(fixer.texts.text(path) or "", text) for path, text in remedy.texts.items()}
     fixed, added, kept = compare_findings(old, new, lines)
-    return PatchVerdict(comparison, before, after, fixed, added, kept)
+    return PatchVerdict(comparison, before, after, fixed if _is_as_complete(*reports) else (), added, kept)
+
+
+def _is_as_complete(before: Report, after: Report) -> bool:
+    """Whether the new text's run got as far as the old one's: after a failure, a finding may only be out of reach."""
+    known = {(failure.kind, failure.message) for failure in before.failures}
+    return after.inputs is not None and all(
+        (failure.kind, failure.message) in known for failure in after.failures
+    )
 
 
 def compare_findings(

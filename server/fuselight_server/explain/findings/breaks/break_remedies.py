@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Break
 from fuselight_server.explain.findings.breaks.branch_advice import (
     BRANCH_IDS,
     RANDOM_TEXT,
@@ -16,7 +17,7 @@ from fuselight_server.explain.findings.breaks.branch_advice import (
     branch_advice,
     depends_on_random,
 )
-from fuselight_server.explain.findings.breaks.break_texts import first_step, title_of
+from fuselight_server.explain.findings.breaks.break_texts import first_step, has_words, title_of
 from fuselight_server.explain.findings.breaks.library_breaks import (
     instead_of_branch,
     library_break,
@@ -26,7 +27,7 @@ from fuselight_server.explain.findings.breaks.result_needs import NeedKind, need
 from fuselight_server.explain.findings.common.text import plain, shortened
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Break, Failure, Location
+    from fuselight.shared.report import Failure, Location
     from fuselight_server.explain.findings.common.context import Context
 
 
@@ -45,6 +46,10 @@ class BreakWords:
 
 _NUMBER_IDS = frozenset({"GB0033", "GB0124"})
 """Ids of a conversion to a Python number, which a branch on a number of NumPy is as well."""
+_ANY_BREAK = (
+    "Move the line before or after the compiled code, or mark its function with torch.compiler.disable, which keeps "
+    "the break and makes it deliberate"
+)
 _NO_STEP = (
     "Please report an issue to PyTorch",
     "This graph break is fundamental",
@@ -186,6 +191,15 @@ def _general(title: str, gb_id: str | None, graph_break: Break) -> BreakWords:
     useful = _useful(hints, (*_NO_STEP, *(_AVOIDED if step else ())))
     torchs = useful or (() if step else hints)
     return BreakWords(title, hints=(*step, *torchs), torch_hints=len(torchs))
+
+
+def registered_words(gb_id: str, gb_type: str, explanation: str, hints: tuple[str, ...]) -> BreakWords | None:
+    """The words of an id whatever the program, from the texts of an installed torch; None if nothing is known of it."""
+    if not gb_type and not has_words(gb_id):
+        return None
+    registered = Break("", (gb_id,), (gb_type,), (), explanation=explanation, hints=hints)
+    words = _general(title_of(gb_id, gb_type, ""), gb_id, registered)
+    return words if _useful(words.hints, _NO_STEP) else replace(words, hints=(_ANY_BREAK,))
 
 
 def _useful(hints: tuple[str, ...], useless: tuple[str, ...]) -> tuple[str, ...]:

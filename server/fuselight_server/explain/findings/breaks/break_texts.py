@@ -188,6 +188,11 @@ def title_of(gb_id: str | None, gb_type: str, explanation: str, context: str = "
     return _BY_NAME.get((gb_id or "", name)) or detailed.format(name)
 
 
+def has_words(gb_id: str) -> bool:
+    """Whether there is a title or a step of ours for an id."""
+    return gb_id in _TITLES or gb_id in _STEPS
+
+
 def _short_name(name: str) -> str:
     """`<built-in function open>`, `builtins.open` and `<unknown module>.open` as `open`."""
     match = re.search(r"(?:function|method|type|class)\s+'?([\w.]+)", name)

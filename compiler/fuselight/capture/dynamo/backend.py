@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api import settings
-from fuselight.adapters.torch_api.dynamo import compiled_results, targets
+from fuselight.adapters.torch_api.dynamo import aot_graphs, compiled_results, errors, targets
 from fuselight.capture.dynamo import stacks
-from fuselight.shared.report import Location
+from fuselight.shared.report import Location, Problem
+from fuselight.shared.report.failure import first_line
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ MOST_IN_ALL = 450
 class AotCapture:
     """A Dynamo backend that traces graphs with AOTAutograd too, and runs them in eager mode: no code is generated.
 
-    So what AOTAutograd specializes, refuses or cannot differentiate is seen, where the backend asked for has it.
+    So what AOTAutograd specializes, refuses or cannot differentiate is seen, where the backend asked for has it. What
+    fails in this way alone is in `problems`, and the graph runs as `capture_backend` runs it.
     """
 
     is_wanted: Callable[[], bool]
@@ -91,20 +93,60 @@ class AotCapture:
     aot_eager: Callable[..., Any] | None = None
     """Takes the place of torch's backend `aot_eager`."""
     _operators: int = 0
+    _problems: dict[Problem, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.__name__ = "aot_autograd"  # which torch names in its messages
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is unknown of graphs that AOTAutograd could not trace here, or whose results did not run."""
+        return tuple(self._problems)
 
     def __call__(
         self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
     ) -> Callable[..., Any]:
         """As a backend is called."""
         wanted = (asked.get("options") or {}).get("backend", "inductor")
+        captured = capture_backend(gm, example_inputs, **asked)
         if wanted not in _WITH_AOT_AUTOGRAD or not self.is_wanted() or not self._fits(gm):
-            return capture_backend(gm, example_inputs, **asked)
-        backend = self.aot_eager or targets.backend_named("aot_eager")
-        compiled: Callable[..., Any] = backend(gm, example_inputs)
-        return compiled
+            return captured
+        try:
+            backend = self.aot_eager or targets.backend_named("aot_eager")
+            compiled: Callable[..., Any] = backend(gm, example_inputs)
+        except errors.CONTROL_FLOW:
+            raise
+        except Exception as error:
+            if aot_graphs.refusal_of_inductor(gm, example_inputs) is not None:
+                raise
+            self._lose("what AOTAutograd fixes or refuses in a graph", error)
+            return captured
+        return self._checked(compiled, captured)
+
+    def _checked(self, compiled: Callable[..., Any], captured: Callable[..., Any]) -> Callable[..., Any]:
+        """Run `compiled`, and `captured` where `compiled` fails: that tells whose failure it is."""
+
+        def run(*args: Any) -> Any:
+            random = torch.default_generator.get_state()
+            try:
+                return compiled(*args)
+            except Exception as error:  # noqa: BLE001 - of any operator
+                failure = error
+            torch.default_generator.set_state(random)
+            results = captured(*args)  # raises what the code raises in eager mode too
+            if aot_graphs.is_in_compiled_code(failure):
+                errors.mark_only_compiled(failure)
+                raise failure
+            self._lose("whether the graph that AOTAutograd made runs", failure)
+            return results
+
+        return run
+
+    def _lose(self, what: str, error: Exception) -> None:
+        calls = stacks.calling_frames(limit=1)
+        where = f", compiled at line {calls[-1].line}" if calls else ""
+        why = f"{type(error).__name__}: {first_line(error)}"
+        self._problems.setdefault(Problem("aot", f"{what}{where}", why))
 
     def _fits(self, gm: torch.fx.GraphModule) -> bool:
         operators = sum(str(node.op).startswith("call_") for node in gm.graph.nodes)
@@ -151,6 +193,7 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
         targets.heard_precompile(heard),
         settings.without_guard_profile(),
         settings.without_configuration_logs(),
+        aot_graphs.builtin_operators_unchecked(),
     ):
         yield calls
 

@@ -135,6 +135,12 @@ _ONLY_COMPILED = _Verdict(
     "not compile the code whose backward this is, which then runs in eager mode, or compile a function that computes "
     "it with torch.func.",
 )
+_GRAPH = _Verdict(
+    Culprit.COMPILER,
+    "internal",
+    "The same graph ran in eager mode with the same inputs (tried). Put torch.compiler.disable on the function, and "
+    "report the traceback to PyTorch.",
+)
 _OVERWRITTEN = _Verdict(
     Culprit.USER,
     "exception",
@@ -191,6 +197,8 @@ def _judge_by_type(exc: BaseException) -> _Verdict | None:
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
             return verdict
+    if errors.is_only_compiled(exc):
+        return _GRAPH
     if errors.is_overwritten(exc):
         return _OVERWRITTEN
     return _ONLY_COMPILED if errors.is_of_aot_autograd(_raiser(exc)) else None

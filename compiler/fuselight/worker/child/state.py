@@ -219,7 +219,12 @@ class RunState:
             unseen=parts.unseen,
             failures=(*parts.failures, *self.failures),
             notes=(*self.sources.notes, *asked_notes(self.asked, request.roots), *self.notes),
-            problems=(*parts.problems, *self.result.problems, *self.problems),
+            problems=(
+                *parts.problems,
+                *self.result.problems,
+                *self.problems,
+                *(self.aot.problems if self.aot is not None else ()),
+            ),
             phases=dict(self.phases),
             roots=request.roots,
             files=dict(self.sources.files),

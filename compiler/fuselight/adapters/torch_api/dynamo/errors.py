@@ -6,6 +6,7 @@ Invariant: a placeholder that nobody raises replaces a type that this torch lack
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Mapping
@@ -76,6 +77,17 @@ def is_of_aot_autograd(path: str) -> bool:
 def is_check(path: str) -> bool:
     """Whether a file's functions raise what their caller has found wrong, as `torch._check` does."""
     return path == torch.__file__
+
+
+def mark_only_compiled(error: BaseException) -> None:
+    """Mark an exception that compiled code raised, and the same graph in eager mode with the same inputs did not."""
+    with contextlib.suppress(Exception):  # a type of the user's may refuse attributes
+        error._fuselight_only_compiled = True  # type: ignore[attr-defined]
+
+
+def is_only_compiled(error: BaseException) -> bool:
+    """Whether `mark_only_compiled` marked it."""
+    return bool(vars(error).get("_fuselight_only_compiled"))
 
 
 def is_of_cuda_graphs(path: str) -> bool:

@@ -1,0 +1,88 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""Differences between AOTAutograd with graphs that run in eager mode and AOTAutograd with Inductor.
+
+Invariant: what AOTAutograd itself checks and raises stays.
+Source: torch/_functorch/_aot_autograd/runtime_wrappers.py, torch/_inductor/compile_fx.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch._compile
+import torch._dynamo.eval_frame
+
+from fuselight.adapters.torch_api import patching
+from fuselight.adapters.torch_api.dynamo import errors, module_tensors
+from fuselight.adapters.torch_api.patching import wrapped
+
+
+def builtin_operators_unchecked() -> contextlib.AbstractContextManager[None]:
+    """Within the block, AOTAutograd's check of custom operators ignores the graph's own operators of torch.
+
+    It refuses subclasses of tensors in each operator that runs in its first call. Inductor's kernels are not operators,
+    so only custom operators, and operators that AOTAutograd itself calls, meet the check there.
+    """
+    wrappers: Any = importlib.import_module("torch._functorch._aot_autograd.runtime_wrappers")
+    mode = getattr(wrappers, "_AnalyzeCustomOpInputOutputMode", None)
+    if mode is None:
+        return contextlib.nullcontext()
+
+    def dispatch(real: Any, self: Any, func: Any, *call: Any) -> Any:
+        if _is_builtin(func) and not _is_called_by_aot_autograd():
+            _types, args, *named = call
+            return func(*args, **((named and named[0]) or {}))
+        return real(self, func, *call)
+
+    return wrapped(mode, "__torch_dispatch__", dispatch)
+
+
+def _is_called_by_aot_autograd() -> bool:
+    caller = sys._getframe(1)
+    while caller.f_back is not None and caller.f_code.co_filename in _PASSED_ON:
+        caller = caller.f_back
+    return errors.is_of_aot_autograd(caller.f_code.co_filename)
+
+
+def _is_builtin(func: Any) -> bool:
+    library: Any = importlib.import_module("torch._library.utils")
+    return isinstance(func, torch._ops.OpOverload) and bool(library.is_builtin(func))
+
+
+def refusal_of_inductor(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Exception | None:
+    """What AOTAutograd raises for a graph with all that Inductor asks of it; no code is generated."""
+    compile_fx: Any = importlib.import_module("torch._inductor.compile_fx")
+    functorch: Any = importlib.import_module("functorch.compile")
+
+    def keep(graph: torch.fx.GraphModule, _inputs: Any, **_asked: Any) -> Any:
+        return functorch.make_boxed_func(graph.forward)
+
+    try:
+        compile_fx.compile_fx(module_tensors.copied(gm), list(inputs), inner_compile=keep)
+    except Exception as error:  # noqa: BLE001 - any refusal is the answer
+        return error
+    return None
+
+
+def is_in_compiled_code(error: BaseException) -> bool:
+    """Whether compiled code would raise this too: AOTAutograd raised it, or a custom operator that Inductor calls."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    last = next((frame for frame in reversed(frames) if not errors.is_check(frame.f_code.co_filename)), None)
+    if last is not None and errors.is_of_aot_autograd(last.f_code.co_filename):
+        return True
+    operators = [frame.f_locals.get("self") for frame in frames if frame.f_code.co_filename == _OPERATORS]
+    called = [operator for operator in operators if isinstance(operator, torch._ops.OpOverload)]
+    return bool(called) and not _is_builtin(called[0])
+
+
+_OPERATORS = torch._ops.__file__
+_PASSED_ON = frozenset(
+    {__file__, patching.__file__, _OPERATORS, torch._compile.__file__, torch._dynamo.eval_frame.__file__}
+)
+"""Files whose frames are between the call of an operator and the mode that sees it."""

@@ -12,6 +12,7 @@ from fuselight_server.agents.arguments import ArgumentError, read_arguments
 from fuselight_server.agents.bounds import bounded_message
 from fuselight_server.agents.catalog import TOOLS
 from fuselight_server.agents.instructions import INSTRUCTIONS
+from fuselight_server.agents.option_names import data_for_agents, for_agents
 from fuselight_server.agents.protocol.toolbox import ToolResult, UnknownToolError
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.options import suggestion
@@ -51,8 +52,8 @@ class AgentToolbox:
         try:
             answer = await tool.run(self._session, read_arguments(tool.arguments, arguments), caller)
         except (ArgumentError, RefusedCallError, CommandError, OSError) as error:
-            return ToolResult(bounded_message(str(error)), is_error=True)
-        return ToolResult(answer.text, {"state": "done", **answer.data})
+            return ToolResult(bounded_message(for_agents(str(error))), is_error=True)
+        return ToolResult(for_agents(answer.text), {"state": "done", **data_for_agents(answer.data)})
 
     async def close(self) -> None:
         """End all work and every process."""

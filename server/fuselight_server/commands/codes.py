@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
     from fuselight_server.execution.graph_break_registry import RegisteredBreak
     from fuselight_server.explain.findings.breaks.break_remedies import BreakWords
+
+
+_PARTS = re.compile(r'"\s+"|^"|"$|" \+ \w+$')
+"""What a text of the registry has of the source that puts it together."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ def _break_lines(words: BreakWords, known: RegisteredBreak | None) -> Iterator[s
         "`fullgraph=True` it raises an exception instead."
     )
     if known is not None:
-        why = known.explanation or known.type
-        yield f"Why, in PyTorch's words: {why.rstrip('.')}. `{{...}}` stands for a part that depends on the code."
+        why = _PARTS.sub("", known.explanation).strip() or known.type
+        filled = " `{...}` stands for a part that depends on the code." if "{" in why else ""
+        yield f"Why, in PyTorch's words: {why.rstrip('.')}.{filled}"
     yield from (f"What to do: {hint}" for hint in words.hints)

@@ -1,0 +1,116 @@
+"""Texts name an option as its reader gives it: an agent has arguments, and no command line.
+
+Every text of a module that a tool may reach is tried, so that a new text with an option fails here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fuselight
+import fuselight_server
+from fuselight_server.agents.catalog import TOOLS
+from fuselight_server.agents.instructions import INSTRUCTIONS
+from fuselight_server.agents.option_names import data_for_agents, for_agents
+
+_ROOTS = {
+    "fuselight": Path(fuselight.__file__).parent,
+    "fuselight_server": Path(fuselight_server.__file__).parent,
+}
+_OTHERS = ("fuselight.notebook", "fuselight_server.agents.option_names")
+"""Speaks in a notebook alone, whose magics have options; has the options themselves."""
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+_SHELL = re.compile(
+    r"^(?:diff|Reinstall .* pip install) --[\w-]+|xcode-select --install|"
+    r"`(?:[A-Z_]+=\S+ )?(?:fuselight|python|PATH) [^`]*`|^PATH --.*|^ ?--[\w-]+(?:[ =]PATH)?$"
+)
+"""A command with its options, or a part of one that is put together: a reader can run it, whoever that is."""
+
+
+def _modules_of_tools() -> dict[str, Path]:
+    """The modules that the tools import, also late, and all that runs in the worker."""
+    known: dict[str, Path] = {}
+    waiting = ["fuselight_server.agents.catalog", "fuselight_server.agents.toolbox"]
+    waiting += [_module_of("fuselight", path) for path in _ROOTS["fuselight"].rglob("*.py")]
+    while waiting:
+        module = waiting.pop()
+        path = _path_of(module)
+        if module in known or path is None or module.endswith("__main__") or module.startswith(_OTHERS):
+            continue
+        known[module] = path
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+    return known
+
+
+def _module_of(root: str, path: Path) -> str:
+    return ".".join([root, *path.relative_to(_ROOTS[root]).with_suffix("").parts])
+
+
+def _path_of(module: str) -> Path | None:
+    root, _, rest = module.partition(".")
+    if root not in _ROOTS:
+        return None
+    base = _ROOTS[root].joinpath(*rest.split(".")) if rest else _ROOTS[root]
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    """The texts of a module: no docstring, no word of a command that is run, no declaration of an option."""
+    if isinstance(tree, ast.Expr) and isinstance(tree.value, ast.Constant):
+        return
+    if (
+        isinstance(tree, ast.Call)
+        and isinstance(tree.func, ast.Attribute)
+        and tree.func.attr == "add_argument"
+    ):
+        return
+    if isinstance(tree, ast.JoinedStr):
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "PATH" for part in tree.values)
+        return
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
+        if " " in tree.value:
+            yield tree.value
+        return
+    for child in ast.iter_child_nodes(tree):
+        yield from _texts(child)
+
+
+def _with_options() -> list[tuple[str, str]]:
+    return [
+        (module, text)
+        for module, path in sorted(_modules_of_tools().items())
+        for text in _texts(ast.parse(path.read_text(encoding="utf-8")))
+        if _OPTION.search(_SHELL.sub("", text))
+    ]
+
+
+WITH_OPTIONS = _with_options()
+
+
+def test_texts_with_options_are_found() -> None:
+    assert any("--python" in text for _, text in WITH_OPTIONS)
+
+
+@pytest.mark.parametrize(("module", "text"), WITH_OPTIONS)
+def test_no_text_names_an_option_to_an_agent(module: str, text: str) -> None:
+    assert _OPTION.findall(_SHELL.sub("", for_agents(text))) == [], module
+
+
+def test_an_answer_has_arguments_and_code_stays_as_it_is() -> None:
+    why = "changes behavior (printed text): allow it with --allow-behavior-changes"
+    row = {"why": why, "diff": f"+    # {why}", "notes": [why], "line": 3}
+    words = "changes behavior (printed text): allow it with `allow_behavior_changes`"
+    assert data_for_agents({"fixes": [row]}) == {"fixes": [{**row, "why": words, "notes": [words]}]}
+
+
+def test_what_tools_say_of_themselves_names_no_option() -> None:
+    assert not _OPTION.search(_SHELL.sub("", INSTRUCTIONS + str([tool.description_data() for tool in TOOLS])))

@@ -49,7 +49,7 @@ def verified(client: Client, uri: str, line: int = IF) -> list[Json]:
     def has_ended() -> bool:
         verified[:] = fixes(client, uri, line)
         title = verified[0]["title"]
-        return not title.startswith("Verify and apply") and not title.endswith("still checking other inputs")
+        return not title.startswith("Verify and apply") and not title.endswith("still comparing")
 
     client.until(has_ended, "the verification of a fix")
     return verified

@@ -317,8 +317,10 @@ class VerifyRequest(RunRequest):
     cases: bool = False
     """Whether to make the further calls that the verification derives from the first one, instead of those of the
     inputs."""
+    first: int = 0
+    """Number of the further call that this round starts with: earlier rounds made those before it."""
     seconds: float = 10.0
-    """Time for these further calls; what is left then is not compared."""
+    """Time for the further calls of this round; what is left then is for the next one."""
     settings: bool = False
     """Whether the change is a setting, which eager calls do not show: more of the further calls are compiled."""
 

@@ -19,7 +19,7 @@ from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.changed_texts import diff_texts, file_texts
 from fuselight_server.commands.sources import SourceFiles, read_text
-from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, verify
+from fuselight_server.commands.verify import AllowedChange, verify
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,9 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--case-seconds",
         metavar="S",
         type=at_least(0.0),
-        default=CASE_SECONDS,
-        help="time for further calls (dtypes, sizes, modes) of each text, 0 for the known inputs alone "
-        "(default: %(default)g)",
+        help="time for further calls (dtypes, sizes, modes) of each text, 0 for the known inputs alone; what is not "
+        "compared then is named in the verdict (default: all are compared)",
     )
     parser.add_argument(
         "--inductor",

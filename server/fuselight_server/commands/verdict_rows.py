@@ -62,7 +62,8 @@ def _words(verdict: PatchVerdict) -> str:
         list(lines) for _, lines in itertools.groupby(verdict.not_run, lambda line: cell_of(line.path))
     )
     places = ", ".join(_line_ranges(lines, verdict.not_run[0]) for lines in by_cell)
-    return f"{words}, but no call ran {places} of the new text"
+    joint = "and" if ", but " in words else "but"
+    return f"{words}, {joint} no call ran {places} of the new text"
 
 
 def _line_ranges(lines: list[SourceLine], reference: SourceLine) -> str:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AllowedChange", "PatchVerdict", "VerdictKind", "VerifyOutcome", "verify"]
 
-CASE_SECONDS = 20.0
-"""Time for the further calls of one text."""
 _MOST_CHARACTERS = 500_000
 """Of all changed texts: they are parsed several times."""
 _WORST_FIRST = (VerdictKind.FAILS, VerdictKind.DIFFERS, VerdictKind.UNVERIFIED, VerdictKind.SAME)
@@ -81,17 +79,17 @@ async def verify(
     *,
     texts: Mapping[str, str],
     allowed: frozenset[AllowedChange] = frozenset(),
-    case_seconds: float = CASE_SECONDS,
+    case_seconds: float | None = None,
     inductor: bool = False,
 ) -> VerifyOutcome:
     """Compile and compare each target of the paths with changed texts, by absolute path. Raises CommandError.
 
-    `case_seconds`: time for further calls of each text, 0 for the calls of the inputs alone; `inductor`: as in
-    `Fixer`.
+    `case_seconds`: time for further calls of each text, 0 for the calls of the inputs alone, None for all calls;
+    `inductor`: as in `Fixer`.
     """
     _check_size(texts)
     from fuselight_server.commands.fix_parts import parts_of  # noqa: PLC0415 - with LibCST
-    from fuselight_server.fixes.verification.fixer import Fixer  # noqa: PLC0415 - the same
+    from fuselight_server.fixes.verification.fixer import CASE_SECONDS, MAX_ROUNDS, Fixer  # noqa: PLC0415 - the same
 
     verdicts: list[PatchVerdict] = []
     sources = SourceFiles(given=options.texts)
@@ -109,11 +107,12 @@ async def verify(
                 readings=outcome.readings,
                 folder=folder,
                 inductor=inductor,
-                case_seconds=case_seconds,
+                case_seconds=CASE_SECONDS if case_seconds is None else case_seconds,
+                most_rounds=MAX_ROUNDS if case_seconds is None else 1,
             )
             first = await target_run.report()
             for part, report in await parts_of(target_run, token, first, target_run.of_call):
-                work = verify_patch(fixer, part, report, patch, has_further_calls=case_seconds > 0)
+                work = verify_patch(fixer, part, report, patch, has_further_calls=case_seconds != 0)
                 verdicts.append(await token.run(work))
             fixer.runs.forget()
             return first

@@ -308,7 +308,7 @@ async def test_a_first_answer_says_that_other_inputs_are_checked_and_is_withdraw
     await world.titles()
     await asyncio.wait_for(is_checking.wait(), 60)
     (action,) = await world.actions()
-    assert action.title == f"{VERIFIED}, still checking other inputs"
+    assert action.title == f"{VERIFIED}, still comparing"
     monkeypatch.setattr(world, "_execute", execute)
     world.verification = differing(Aspect.OUTPUT)
     world.gate.set()

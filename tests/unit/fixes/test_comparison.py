@@ -10,7 +10,9 @@ from fuselight.shared.report import (
     Aspect,
     CallComparison,
     CaseFamily,
+    Culprit,
     Difference,
+    Failure,
     Report,
     TargetRef,
     Tier,
@@ -19,9 +21,11 @@ from fuselight.shared.report import (
 )
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.verification.comparison import (
+    OTHER_INPUTS,
     TextComparison,
     compare_calls,
     compare_further,
+    end,
     join,
 )
 from fuselight_server.fixes.verification.verdict import VerdictKind
@@ -36,10 +40,10 @@ LOOSE_PATCH = dataclasses.replace(PATCH, fix_class=FixClass.CHANGES, changes="ra
 LOOSE_FIX = dataclasses.replace(LOOSE_PATCH, best_class=None)
 
 
-def report(*comparisons: CallComparison, late: tuple[str, ...] = ()) -> Report:
+def report(*comparisons: CallComparison) -> Report:
     return Report(
         *(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1),
-        verification=Verification(comparisons, not_reached=late),
+        verification=Verification(comparisons),
     )
 
 
@@ -101,6 +105,43 @@ def test_calls_of_two_targets_limit_each_other() -> None:
     assert joined.tried == ("recorded inputs", "float16 inputs")
 
 
-def test_what_was_not_compared_of_two_rounds_is_listed_once() -> None:
-    late = report(late=("float16 inputs",))
-    assert compared(PATCH, recorded(), late, late).not_reached == ("float16 inputs",)
+def part(*names: str, reached: int, left: tuple[str, ...] = ()) -> Report:
+    """A round of further calls."""
+    entries = tuple(CallComparison(0, name, compiled=False, family=CaseFamily.SIZE) for name in names)
+    return dataclasses.replace(report(), verification=Verification(entries, reached=reached, left=left))
+
+
+def test_rounds_that_reach_all_calls_claim_as_much_as_one_round() -> None:
+    rounds = compared(PATCH, recorded(), part("a", reached=1, left=("b",)), part("b", reached=2))
+    whole = compared(PATCH, recorded(), part("a", "b", reached=2))
+    assert (rounds.fix_class, rounds.words, rounds.tried) == (whole.fix_class, whole.words, whole.tried)
+    assert whole.fix_class is FixClass.EXACT
+
+
+@pytest.mark.parametrize("remedy", [EXACT_FIX, PATCH])
+def test_what_is_not_compared_lowers_the_class_and_is_named(remedy: Remedy) -> None:
+    comparison = end(remedy, compared(remedy, recorded(), part("a", reached=1, left=("b", "c", "d", "e"))))
+    assert comparison.fix_class is FixClass.EQUAL
+    assert comparison.words == "same results, but not compared: b, c, d and 1 more"
+
+
+def test_a_round_without_progress_leaves_out_the_call_that_it_ended_in() -> None:
+    """Or each round would end there."""
+    first = compared(PATCH, recorded(), part("a", reached=1, left=("b", "c")))
+    second = compare_further(PATCH, first, part(reached=1, left=("b", "c")))
+    assert (second.reached, second.left, second.not_reached) == (2, ("c",), ("b",))
+    third = compare_further(PATCH, second, part("c", reached=3))
+    assert (third.left, third.words) == ((), "same results, but not compared: b")
+
+
+def test_a_round_that_gives_nothing_ends_with_a_call_less() -> None:
+    killed = dataclasses.replace(
+        report(),
+        verification=None,
+        failures=(Failure(Culprit.ENVIRONMENT, "timeout", "too slow", phase="import"),),
+    )
+    unknown = compare_further(PATCH, compared(PATCH, recorded()), killed)
+    assert (unknown.left, unknown.not_reached) == ((), (OTHER_INPUTS,))
+    known = compare_further(PATCH, compared(PATCH, recorded(), part(reached=1, left=("b", "c"))), killed)
+    assert (known.reached, known.left, known.not_reached) == (2, ("c",), ("b",))
+    assert known.has_passed

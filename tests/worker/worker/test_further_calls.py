@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -19,17 +20,28 @@ from fuselight.capture.calls.calls import Prepared, compiled_form
 from fuselight.capture.calls.rungs import Answered, Ladder
 from fuselight.measure.accuracy.results import CallResults, Value
 from fuselight.shared.protocol import VerifyRequest
-from fuselight.shared.report import Aspect, CaseFamily, Verification
+from fuselight.shared.report import (
+    Aspect,
+    CallComparison,
+    CaseFamily,
+    Report,
+    TargetRef,
+    Tier,
+    Verification,
+    Versions,
+)
 from fuselight.worker.child.line_watch import LineWatch
 from fuselight.worker.child.originals import Loaded
 from fuselight.worker.child.request_results import VerifiedCalls
 from fuselight.worker.live.call_records import CallRecord
-from fuselight.worker.verify import verification_cases
+from fuselight.worker.verify import further_calls, verification_cases
 from fuselight.worker.verify.case_caller import ModuleModes
 from fuselight.worker.verify.case_folder import CaseFolder
 from fuselight.worker.verify.further_calls import CaseCall, FurtherCalls
 from fuselight.worker.verify.verification import VerifyCalls
 from fuselight.worker.verify.verification_cases import Case, cases_of
+from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.verification.comparison import compare_calls, compare_further, end
 from tests.support.live_worker import LiveWorker, make_request
 
 pytestmark = pytest.mark.torch
@@ -117,15 +129,24 @@ class HereAndNow:
             "_planned",
             lambda calls: [call for call in planned(calls) if call.case.family in families],
         )
+        verification = self.round(old, new, name, settings=settings)
+        assert (verification.not_reached, verification.left) == ((), ())
+        return verification
+
+    def round(
+        self, old: str, new: str, name: str = "f", *, settings: bool = False, first: int = 0
+    ) -> Verification:
+        """The calls from number `first` on for which there is time."""
         verification = Verification(refused="no text")
         for side, text, records in (("old", old, True), ("new", new, False)):
-            verification = self._verification_of(side, HEAD + text, name, records=records, settings=settings)
+            verification = self._verification_of(
+                side, HEAD + text, name, records=records, settings=settings, first=first
+            )
             assert not verification.refused
-        assert verification.not_reached == ()
         return verification
 
     def _verification_of(
-        self, side: str, text: str, name: str, *, records: bool, settings: bool
+        self, side: str, text: str, name: str, *, records: bool, settings: bool, first: int
     ) -> Verification:
         path = self._folder / f"{side}.py"
         path.write_text(text, encoding="utf-8")
@@ -136,6 +157,7 @@ class HereAndNow:
             cases=True,
             seconds=60.0,
             settings=settings,
+            first=first,
         )
         state: Any = SimpleNamespace(
             job=SimpleNamespace(request=request),
@@ -444,8 +466,8 @@ def test_a_second_gradient_of_zeros_in_place_of_none_is_no_difference(here: Here
 def test_what_there_is_no_time_for_is_reported(live: LiveWorker, tmp_path: Path) -> None:
     text = "# fuselight: f(f32[4])\ndef f(x):\n    return x * 2\n"
     verification = compared(live, tmp_path, text, text, seconds=0.0)
-    assert verification.comparisons == ()
-    assert {"training", "float16 inputs"} <= set(verification.not_reached)
+    assert (verification.comparisons, verification.reached) == ((), 0)
+    assert {"training", "float16 inputs"} <= set(verification.left)
 
 
 @pytest.mark.parametrize("loop", ["while x.requires_grad:\n        time.sleep(0.01)", LOOP_THAT_CATCHES])
@@ -462,7 +484,9 @@ def test_a_call_that_never_ends_is_a_difference_unless_the_old_text_does_not_end
         return
     (tmp_path / "both").mkdir()
     both = compared(live, tmp_path / "both", text.format(loop), text.format(loop), seconds=1.0)
-    assert both.not_reached[0] == "gradients of the inputs"
+    assert both.not_reached == ("gradients of the inputs",)
+    assert "training" not in both.left
+    assert "float16 inputs" in both.left
 
 
 def test_a_module_that_the_file_keeps_takes_part_in_each_case_as_it_was(
@@ -495,7 +519,7 @@ def test_the_modes_of_modules_are_restored() -> None:
 
 def new_text(folder: Path, call: Callable[..., Any]) -> tuple[FurtherCalls, VerifiedCalls]:
     """The further calls of a new text whose calls `call` makes, and their result."""
-    request: Any = SimpleNamespace(folder=str(folder), seconds=60.0, records=False, settings=False)
+    request: Any = SimpleNamespace(folder=str(folder), seconds=60.0, records=False, settings=False, first=0)
     caller: Any = SimpleNamespace(call=call, lines=LineWatch(()))
     result = VerifiedCalls()
     return FurtherCalls(result, request, caller), result
@@ -513,7 +537,7 @@ def test_a_case_of_which_the_compiled_call_alone_is_late_says_so(
     planned = [CaseCall(case, compiled=compiled) for case in (first, second) for compiled in (False, True)]
     monkeypatch.setattr(calls, "_planned", lambda: planned)
     calls.make()
-    assert result.so_far.not_reached == ("a, compiled", "b")
+    assert (result.so_far.reached, result.so_far.left) == (1, ("a, compiled", "b"))
 
 
 def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(
@@ -532,7 +556,53 @@ def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(
     )
     with pytest.raises(TimeoutError):
         calls.make()
-    assert result.so_far.not_reached == ("b", "c")
+    assert result.so_far.left == ("b", "c")
+
+
+BOOLS = "# fuselight: f(f32[4])\ndef f(x):\n    y = x.any()\n    return {}\n"
+
+
+def test_rounds_that_a_clock_ends_compare_what_one_round_without_an_end_compares(
+    here: HereAndNow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call reads the clock, which advances by seconds: the title never claims more than at the end."""
+    old, new = BOOLS.format("x + 1 if y else x"), BOOLS.format("torch.where(y, x + 1, x)")
+    families = {CaseFamily.MODE, CaseFamily.VALUES, CaseFamily.DTYPE}
+    whole = here.compared(old, new, families)
+    ticks = itertools.count(step=7.0)
+    monkeypatch.setattr(further_calls, "_perf_counter", lambda: next(ticks))
+    rounds = [here.round(old, new)]
+    while rounds[-1].left:
+        assert len(rounds) < 100
+        rounds.append(here.round(old, new, first=rounds[-1].reached))
+    assert len(rounds) > 2
+    assert [entry for part in rounds for entry in part.comparisons] == list(whole.comparisons)
+    assert not any(part.not_reached for part in rounds)
+    claims = list(titles(rounds))
+    assert (
+        claims[-1]
+        == list(titles([whole]))[-1]
+        == (
+            FixClass.EQUAL,
+            "same results, except for bool inputs and that it returns a new tensor in place of its input",
+        )
+    )
+    assert all(fix_class is FixClass.EQUAL and "not compared: " in words for fix_class, words in claims[:-1])
+
+
+def titles(rounds: Iterable[Verification]) -> Iterator[tuple[FixClass | None, str]]:
+    """What a change would claim if nothing else was compared after each round."""
+    change = Remedy("patch", "It", FixClass.EQUAL, {"m.py": ""}, best_class=FixClass.EXACT)
+    versions = Versions("3.11", "2.13.0", None, "0", "linux", "python")
+    target = TargetRef("m.py", "f", 1, "function")
+    recorded = tuple(CallComparison(0, "recorded inputs", compiled=mode) for mode in (False, True))
+    so_far = compare_calls(
+        change, Report(versions, target, Tier.CAPTURE, 1, verification=Verification(recorded))
+    )
+    for part in rounds:
+        so_far = compare_further(change, so_far, Report(versions, target, Tier.CAPTURE, 1, verification=part))
+        ended = end(change, so_far)
+        yield ended.fix_class, ended.words
 
 
 def test_a_compiled_call_alone_may_round_as_far_as_compiling_moves_the_old_text(tmp_path: Path) -> None:

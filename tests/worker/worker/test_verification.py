@@ -287,6 +287,19 @@ def test_a_text_that_cannot_run_is_a_failure(compared: Compared, body: str, kind
     assert [failure.kind for failure in report.failures] == [kind]
 
 
+def test_an_old_text_that_ends_early_has_no_results_and_the_new_one_says_so(compared: Compared) -> None:
+    """It ends in the second round, as a run does that reaches its time limit."""
+    text = (
+        "import os\nimport torch\nCALLS = []\n# fuselight: f(f32[4])\ndef f(x):\n    CALLS.append(1)\n"
+        "    if len(CALLS) > 1:\n        os._exit(3)\n    return x\n"
+    )
+    old = compared.report(text, "f", compared.records, records=True, seconds=60.0, non_finite=False)
+    assert (old.verification, [failure.kind for failure in old.failures]) == (None, ["exit"])
+    new = compared.report(OLD, "f", compared.records, records=False, seconds=60.0, non_finite=False)
+    assert new.verification is not None
+    assert new.verification.refused == "the text before the change left no results"
+
+
 def test_a_text_that_never_returns_is_ended(compared: Compared) -> None:
     endless = "# fuselight: f(f32[4])\ndef f(x):\n    while True:\n        pass\n"
     report = compared.run(OLD, endless, seconds=1.0)

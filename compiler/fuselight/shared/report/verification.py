@@ -114,6 +114,10 @@ class Verification:
     not_accepted: tuple[str, ...] = ()
     """Further calls that raise an exception before the change and raise it after it, too."""
     not_reached: tuple[str, ...] = ()
-    """Further calls for which there was no time."""
+    """Further calls that did not end in time."""
+    reached: int = 0
+    """How many further calls are done, in their order; the next round starts with the one after them."""
+    left: tuple[str, ...] = ()
+    """Those after them; empty after the last round."""
     lines_run: tuple[LinesRun, ...] = ()
     """Of each changed file, the lines that ran in eager mode to build the new text and to call it; empty: not known."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from fuselight.shared.protocol import VerifyRequest
@@ -30,6 +30,10 @@ class RecordedCase:
     """How long its call took."""
     raised: str = ""
     """Type of the exception of its call; empty if there was none."""
+    first: int = 0
+    """The call that its round started with: the new text makes both in one process, too."""
+    is_late: bool = False
+    """Whether its call did not end in time."""
 
 
 class CaseFolder:
@@ -39,7 +43,9 @@ class CaseFolder:
         """Further calls of settings have records of their own."""
         self._folder = request.folder
         self._name = "further-settings" if request.settings else "further"
-        self._recorded: dict[str, tuple[bool, float, str]] = {}
+        self._first = request.first
+        # A round that starts at a call replaces what earlier ones have recorded from there on.
+        self._recorded = {index: known for index, known in self.done().items() if index < self._first}
 
     @property
     def printed_varies(self) -> bool:
@@ -50,8 +56,17 @@ class CaseFolder:
         """Note that a call is done; `record`: None where its inputs cannot be made, or it is not to be made."""
         if record is not None:
             record.save(self._path(index))
-        self._recorded[str(index)] = record is not None, seconds, record.raised if record else ""
-        put(os.path.join(self._folder, f"{self._name}.json"), json.dumps(self._recorded).encode())
+        raised = record.raised if record is not None else ""
+        self._keep(index, RecordedCase(record is not None, seconds, raised, self._first))
+
+    def add_late(self, index: int, seconds: float) -> None:
+        """Note that a call did not end in time."""
+        self._keep(index, RecordedCase(is_made=False, seconds=seconds, first=self._first, is_late=True))
+
+    def _keep(self, index: int, case: RecordedCase) -> None:
+        self._recorded[index] = case
+        recorded = {number: astuple(known) for number, known in self._recorded.items()}
+        put(os.path.join(self._folder, f"{self._name}.json"), json.dumps(recorded).encode())
 
     def add_in_float64(self, index: int, record: CallRecord) -> None:
         """Keep the record of a call in float64."""

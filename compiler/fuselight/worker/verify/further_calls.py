@@ -1,8 +1,9 @@
 """Makes the further calls of a verification (verification_cases): those of the old text, then the same of the new one.
 
 Invariant: both processes do the same up to each call, so that what the user's files keep is the same before it. A call
-that the old text refuses with an exception says nothing but the type of the exception. What there is no time for is
-reported as not reached, and counts for nothing; a call that takes far longer than that of the old text is a difference.
+that the old text refuses with an exception says nothing but the type of the exception. The calls are one ordered list:
+what there is no time for is left for another round, in processes of their own, so that no clock decides what is
+compared. A call that takes far longer than that of the old text is a difference.
 """
 
 from __future__ import annotations
@@ -108,10 +109,18 @@ class FurtherCalls:
         return calls
 
     def _record(self, calls: list[CaseCall]) -> None:
+        first = self._request.first
+        known = self._folder.done()
         raised: dict[int, str] = {}
         counts: Counter[tuple[CaseFamily, str]] = Counter()
+        for index, call in enumerate(calls[:first]):  # what the rounds before this one have counted
+            before = known.get(index)
+            if before is not None and before.is_made and not call.compiled:
+                raised[id(call.case)] = before.raised
+            elif before is not None and before.is_made and raised.get(id(call.case)):
+                counts[call.case.family, raised[id(call.case)]] += 1
         single: dict[int, Case] = {}
-        for index, call in enumerate(calls):
+        for index, call in enumerate(calls[first:], first):
             case, compiled = call.case, call.compiled
             if self._is_late():
                 break
@@ -126,6 +135,7 @@ class FurtherCalls:
                         else None
                     )
             except DeadlineExceededError:  # what it leaves behind, the other process would not have
+                self._folder.add_late(index, _perf_counter() - start)
                 break
             if record is not None and not compiled:
                 raised[id(case)] = record.raised
@@ -159,23 +169,23 @@ class FurtherCalls:
                 self._folder.add_in_float64(index, record)
 
     def _compare(self, calls: list[CaseCall]) -> None:
-        done = self._folder.done()
+        done, first = self._folder.done(), self._request.first
         eager = {id(call.case): index for index, call in enumerate(calls) if not call.compiled}
         refused: dict[str, None] = {}
         late: list[CaseCall] = []
-        for index, call in enumerate(calls):
+        for index, call in enumerate(calls[first:], first):
             case, compiled = call.case, call.compiled
             known = done.get(index)
+            self._note(refused, late, calls, index)  # for a report of a run that ends in this call
+            if known is None or known.first != first or self._is_late():
+                break
+            if known.is_late:
+                late.append(call)
+                continue
             before = done.get(eager.get(id(case), index))
             exception = before.raised if compiled and before is not None else ""
-            if known is None or self._is_late():
-                if not call.needs_exception or exception not in {"", _WRAPPED}:
-                    late.append(call)
-                continue
             if compiled and not known.is_made:  # the old text refuses it in eager mode, and did not make it
                 continue
-            following = [later for later in calls[index:] if not later.needs_exception]
-            self._note(refused, (*late, *following))  # for a report of a run that ends in this call
             try:
                 with deadline(max(self._least, _SLOWER * known.seconds)):
                     record = self._caller.call(case, compiled=compiled, is_first=bool(exception))
@@ -189,7 +199,9 @@ class FurtherCalls:
                 refused[case.name] = None
             else:
                 self._add(case, record, old, compiled=compiled, index=index)
-        self._note(refused, late)
+        else:
+            index = len(calls)
+        self._note(refused, late, calls, index)
         self._decide_in_float64()
 
     def _decide_in_float64(self) -> None:
@@ -216,17 +228,17 @@ class FurtherCalls:
                 comparisons[near.place] = replace(comparisons[near.place], differences=near.differences)
                 self._result.verification = replace(so_far, comparisons=tuple(comparisons))
 
-    def _note(self, refused: Iterable[str], late: Sequence[CaseCall]) -> None:
-        """Note what was not compared: a case, or its compiled call alone."""
-        eager = {id(call.case) for call in late if not call.compiled}
-        names = (
-            f"{call.case.name}, compiled" if call.compiled and id(call.case) not in eager else call.case.name
-            for call in late
-        )
+    def _note(
+        self, refused: Iterable[str], late: Sequence[CaseCall], calls: Sequence[CaseCall], reached: int
+    ) -> None:
+        """Note what was not compared, and what is left for the next round."""
+        left = [call for call in calls[reached:] if not call.needs_exception]
         self._result.verification = replace(
             self._result.so_far,
             not_accepted=tuple(refused),
-            not_reached=tuple(dict.fromkeys(names)),
+            not_reached=_names(late),
+            reached=reached,
+            left=_names(left),
             lines_run=self._caller.lines.lines_run,
         )
 
@@ -287,6 +299,16 @@ class FurtherCalls:
 
     def _is_late(self) -> bool:
         return _perf_counter() > self._end
+
+
+def _names(calls: Sequence[CaseCall]) -> tuple[str, ...]:
+    """The names of cases, or of their compiled calls alone."""
+    eager = {id(call.case) for call in calls if not call.compiled}
+    names = (
+        f"{call.case.name}, compiled" if call.compiled and id(call.case) not in eager else call.case.name
+        for call in calls
+    )
+    return tuple(dict.fromkeys(names))
 
 
 def _exceptions(records: Iterable[CallRecord]) -> set[str]:

@@ -157,8 +157,10 @@ class _Calls:
     # The old text
 
     def record(self) -> None:
-        """Write a record of each call. Raises NothingToCompareError."""
-        self.result.verification = Verification()
+        """Write a record of each call. Raises NothingToCompareError.
+
+        The report has a verification only once all records are complete: a run can be ended before.
+        """
         first = self._write_round(_RECORDED, compiled=False)
         raised = next((record for record in first if record.raised), None)
         if raised is not None:
@@ -218,8 +220,8 @@ class _Calls:
         try:
             with open(os.path.join(self.request.folder, ABOUT), encoding="utf-8") as file:
                 about = json.load(file)
-        except (OSError, ValueError) as error:
-            raise NothingToCompareError(f"there are no results of the old text: {error}") from None
+        except (OSError, ValueError):
+            raise NothingToCompareError("the text before the change left no results") from None
         self.printed_varies = bool(about["printed_varies"])
         if about["refused"]:
             raise NothingToCompareError(str(about["refused"]))

@@ -18,7 +18,7 @@ from fuselight_server.commands.notebook_cells import fix_in_cells
 from fuselight_server.commands.notebook_lines import cell_of, path_of_cell
 from fuselight_server.commands.sources import SourceFiles, shown_path
 from fuselight_server.commands.verdict_rows import verdict_lines, verify_data
-from fuselight_server.commands.verify import CASE_SECONDS, AllowedChange, VerdictKind, verify
+from fuselight_server.commands.verify import AllowedChange, VerdictKind, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -277,8 +277,7 @@ VERIFY_PATCH = Tool(
         Argument(
             "case_seconds",
             "number",
-            "Seconds for further calls of each text; 0: only the known inputs are compared",
-            default=CASE_SECONDS,
+            "Seconds for further calls of each text; 0: only the known inputs are compared; left out: all are compared",
             least=0.0,
             most=300.0,
         ),

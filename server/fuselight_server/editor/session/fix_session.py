@@ -133,7 +133,9 @@ class FixSession:
         """Compare the calls of the inputs, and further ones after all verifications that wait for a first answer."""
         known = self.attempts.known(offer)
         attempt = known if known is not None else await self._step(offer, None, token)
-        return await self._step(offer, attempt, token) if attempt.is_checking else attempt
+        while attempt.is_checking:  # another verification may take its turn between two rounds
+            attempt = await self._step(offer, attempt, token)
+        return attempt
 
     async def _step(self, offer: FixOffer, first: Attempt | None, token: CancelToken) -> Attempt:
         """Verify an offer with the calls of the inputs, or a `first` attempt that passed with further calls."""
@@ -171,7 +173,7 @@ class FixSession:
         if part is None:
             return Attempt(offer.finding, offer.finding.span.line, offer.remedy, FixStatus.REFUSED, _NO_PART)
         if first is not None:
-            return await fixer.completed(part[0], first)
+            return await fixer.next_round(part[0], first)
         return await fixer.first_attempt(part[0], part[2], offer.remedy, part[1])
 
     async def _try_forecast(self, identity: str, result: CaptureResult, token: CancelToken) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report.verification import ONE_SIDE
-from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.fixes.rewrites.remedy import FixClass
 from fuselight_server.fixes.verification.case_policy import exception_words
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.case_policy import CaseException
     from fuselight_server.fixes.verification.comparison import TextComparison
-
-_SHOWN_CASES = 3
-"""Most cases that a note names."""
 
 
 class FixStatus(enum.Enum):
@@ -77,9 +73,6 @@ class Attempt:
         """The attempt after calls were compared, which may refuse it."""
         where = f"{self.remedy.title} on line {self.line}"
         notes = (*comparison.notes, *(f"{where}: {words}" for words in comparison.memory))
-        if comparison.not_reached:
-            late = format_list(cut_list(comparison.not_reached, _SHOWN_CASES))
-            notes = (*notes, f"not compared, as the time ended: {late}")
         shown = dataclasses.replace(
             self,
             why=comparison.words,

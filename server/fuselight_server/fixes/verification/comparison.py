@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.shared.report import Verification
+from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.fixes.rewrites.remedy import FixClass
 from fuselight_server.fixes.verification.verdict import (
     Verdict,
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.case_policy import CaseException
 
+OTHER_INPUTS = "other inputs"
+"""The name of all further calls, where none was made."""
+_SHOWN_CASES = 3
+"""Cases that are named in a title."""
 _Entry = TypeVar("_Entry")
 
 
@@ -46,7 +51,13 @@ class TextComparison:
     not_accepted: tuple[str, ...] = ()
     """Further calls that the target refuses with an exception, before and after."""
     not_reached: tuple[str, ...] = ()
-    """Further calls for which there was no time."""
+    """Further calls that were not compared, which `words` names: they lower the class."""
+    reached: int = 0
+    """How many further calls are done."""
+    left: tuple[str, ...] = ()
+    """Those that another round compares."""
+    rounds: int = 0
+    """Rounds of further calls so far."""
     notes: tuple[str, ...] = ()
     """What was not compared, and why."""
     memory: tuple[str, ...] = ()
@@ -66,8 +77,34 @@ def compare_calls(remedy: Remedy, report: Report) -> TextComparison:
 
 
 def compare_further(remedy: Remedy, first: TextComparison, report: Report) -> TextComparison:
-    """Add the further calls to a first comparison that has passed; `report` is theirs."""
-    return join(remedy, first, _comparison(remedy, report, judge_cases(remedy, report)))
+    """Add a round of further calls to a comparison that has passed; `report` is theirs.
+
+    Without progress, the next round leaves out the call that this one ended in.
+    """
+    joined = join(remedy, first, _comparison(remedy, report, judge_cases(remedy, report)))
+    if report.verification is None:
+        joined = dataclasses.replace(joined, left=first.left or (OTHER_INPUTS,))
+    if joined.left and joined.reached <= first.reached:
+        joined = dataclasses.replace(
+            joined,
+            reached=first.reached + 1,
+            not_reached=_once(joined.not_reached, joined.left[:1]),
+            left=joined.left[1:],
+        )
+    joined = dataclasses.replace(joined, rounds=first.rounds + 1)
+    return joined if joined.left else end(remedy, joined)
+
+
+def end(remedy: Remedy, comparison: TextComparison) -> TextComparison:
+    """The comparison if nothing else is compared: what is left lowers the class and is named."""
+    not_reached = _once(comparison.not_reached, comparison.left)
+    ended = dataclasses.replace(comparison, not_reached=not_reached, left=())
+    if not ended.has_passed or not not_reached:
+        return ended
+    fix_class = _worst(ended.fix_class, FixClass.EQUAL)
+    words = _words(remedy, fix_class, ended.exceptions)
+    late = format_list(cut_list(not_reached, _SHOWN_CASES))
+    return dataclasses.replace(ended, fix_class=fix_class, words=f"{words}, but not compared: {late}")
 
 
 def join(remedy: Remedy, first: TextComparison, other: TextComparison) -> TextComparison:
@@ -78,6 +115,8 @@ def join(remedy: Remedy, first: TextComparison, other: TextComparison) -> TextCo
         tried=_once(first.tried, other.tried),
         not_accepted=_once(first.not_accepted, other.not_accepted),
         not_reached=_once(first.not_reached, other.not_reached),
+        reached=max(first.reached, other.reached),
+        left=other.left,
         notes=_once(first.notes, other.notes),
         memory=_once(first.memory, other.memory),
         verifications=(*first.verifications, *other.verifications),
@@ -104,6 +143,8 @@ def _comparison(remedy: Remedy, report: Report, verdict: Verdict) -> TextCompari
         tried=tuple(dict.fromkeys(entry.values for entry in verification.comparisons)),
         not_accepted=verification.not_accepted,
         not_reached=verification.not_reached,
+        reached=verification.reached,
+        left=verification.left,
         notes=verification.notes,
         memory=memory_notes(report),
         verifications=(verification,),

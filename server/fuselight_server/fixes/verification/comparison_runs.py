@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import tempfile
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Verification
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.fixes.rewrites.remedy import FixClass
+from fuselight_server.fixes.verification.comparison import OTHER_INPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,6 +30,15 @@ _MOST_RECORDS = 16
 """Results of old texts that are kept on the disk."""
 _LONGER = 2.0
 """How much longer than the old text the new one may take for its further calls."""
+
+
+@dataclass(frozen=True)
+class CaseRound:
+    """A round of further calls."""
+
+    folder: str
+    settings: bool
+    first: int
 
 
 class FixTarget(Protocol):
@@ -57,8 +68,9 @@ class ComparisonRuns:
         self._folder = folder
         self._inductor = inductor
         self._case_seconds = case_seconds
-        self._cases: dict[tuple[str, bool], str] = {}
-        """The folders of `_records` that have the further calls (True: those of settings), and why there are none."""
+        self._cases: dict[tuple[str, bool], dict[int, str]] = {}
+        """The folders of `_records` that have the further calls (True: those of settings): by the first call of each
+        round, why there are none."""
         self._records: dict[object, tuple[str, Report]] = {}
         """Results of the texts so far; none of older texts."""
 
@@ -89,23 +101,30 @@ class ComparisonRuns:
         both = tuple(dict.fromkeys((*verification.notes, *notes)))
         return dataclasses.replace(report, verification=dataclasses.replace(report.verification, notes=both))
 
-    async def further(self, target: FixTarget, remedy: Remedy) -> Report:
-        """The report of the further calls of the new text, compared with those of the texts so far."""
+    async def further(self, target: FixTarget, remedy: Remedy, first: int = 0) -> Report:
+        """The report of one round of further calls of the new text, compared with those of the texts so far.
+
+        `first`: the call that the round starts with. `Verification.left` names those for the next one.
+        """
         is_special = remedy.fix_class is FixClass.EQUAL
         before = self._texts.before(remedy.texts)
         folder, recorded = await self._results(target, before, is_special=is_special)
         settings = remedy.is_setting
-        key = folder, settings
-        if key not in self._cases:
-            asked = self._asked_cases(target, before, folder, records=True, settings=settings)
-            old = await target.report(asked)
-            self._cases[key] = old.verification.refused if old.verification is not None else ""
-        if self._cases[key]:
-            note = f"no further calls were compared: {self._cases[key]}"
-            return dataclasses.replace(recorded, failures=(), verification=Verification(notes=(note,)))
+        rounds = self._cases.setdefault((folder, settings), {})
+        asked = CaseRound(folder, settings=settings, first=first)
+        if first not in rounds:
+            old = await target.report(self._asked_cases(target, before, asked, records=True))
+            for later in [
+                start for start in rounds if start > first
+            ]:  # this round has made their calls again
+                del rounds[later]
+            rounds[first] = old.verification.refused if old.verification is not None else ""
+        if rounds[first]:
+            note = f"no further calls were compared: {rounds[first]}"
+            verification = Verification(notes=(note,), not_reached=(OTHER_INPUTS,))
+            return dataclasses.replace(recorded, failures=(), verification=verification)
         new = self._texts.after(remedy.texts)
-        asked = self._asked_cases(target, new, folder, records=False, settings=settings)
-        return await target.report(asked)
+        return await target.report(self._asked_cases(target, new, asked, records=False))
 
     def forget(self) -> None:
         """Delete the results of runs of the texts so far."""
@@ -115,15 +134,16 @@ class ComparisonRuns:
         self._cases.clear()
 
     def _asked_cases(
-        self, target: FixTarget, texts: Mapping[str, str], folder: str, *, records: bool, settings: bool
+        self, target: FixTarget, texts: Mapping[str, str], asked: CaseRound, *, records: bool
     ) -> RunRequest:
         return with_texts(target.request, texts).of_kind(
             VerifyRequest,
-            folder=folder,
+            folder=asked.folder,
             inductor=self._inductor,
             records=records,
             cases=True,
-            settings=settings,
+            settings=asked.settings,
+            first=asked.first,
             seconds=self._case_seconds * (1.0 if records else _LONGER),
             automatic=True,
         )
@@ -146,10 +166,16 @@ class ComparisonRuns:
                 automatic=True,
             )
             try:
-                self._records[key] = folder, await target.report(asked)
+                report = await target.report(asked)
             except BaseException:  # canceled, or the run was interrupted
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
+            if (
+                report.verification is None
+            ):  # it ended before all records were complete: the next fix tries again
+                shutil.rmtree(folder, ignore_errors=True)
+                return folder, report
+            self._records[key] = folder, report
             while len(self._records) > _MOST_RECORDS:
                 oldest, _ = self._records.pop(next(iter(self._records)))
                 shutil.rmtree(oldest, ignore_errors=True)

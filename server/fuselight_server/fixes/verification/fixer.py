@@ -16,7 +16,7 @@ from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.fixes.rewrites.families import FixClass, rewrites
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus, effect
-from fuselight_server.fixes.verification.comparison import compare_calls, compare_further, join
+from fuselight_server.fixes.verification.comparison import compare_calls, compare_further, end, join
 from fuselight_server.fixes.verification.comparison_runs import ComparisonRuns
 from fuselight_server.fixes.verification.fixed_texts import FixedTexts
 from fuselight_server.fixes.verification.reach import may_run
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 _MOST_FIXES = 200
 """Most fixes of one target: a remedy that brings its own finding back must end."""
+CASE_SECONDS = 20.0
+"""Time for the further calls of one text in one round."""
+MAX_ROUNDS = 30
+"""Rounds of further calls of one change: one or two are enough, unless calls take seconds."""
 _Trial = tuple[str, str, str, str]
 """Code, file and text of the line of a finding, and the kind of the remedy."""
 
@@ -73,18 +77,21 @@ class Fixer:
         readings: Mapping[str, Reading],
         folder: str,
         inductor: bool = False,
-        case_seconds: float = 20.0,
+        case_seconds: float = CASE_SECONDS,
+        most_rounds: int = MAX_ROUNDS,
     ) -> None:
         """`read` gives the text of a file before any fix, `obstacle` why a remedy cannot be applied to its files.
 
         `readings`: the files whose ignore comments count. `folder`: an empty one for the results of runs.
         `inductor`: whether compiled calls run the code of Inductor, which takes longer. `case_seconds`: time for the
-        further calls of one text.
+        further calls of one text in each round, of which there are `most_rounds`; what is not compared then lowers the
+        class of a fix.
         """
         self.attempts: list[Attempt] = []
         self.texts = FixedTexts(read)
         self.runs = ComparisonRuns(self.texts, folder, inductor=inductor, case_seconds=case_seconds)
         self._obstacle = obstacle
+        self._most_rounds = most_rounds
         self._base_readings = readings
         self._runs: list[tuple[FixTarget, Report]] = []
         """The targets so far, with their last reports."""
@@ -240,12 +247,26 @@ class Fixer:
 
     async def completed(self, target: FixTarget, first: Attempt) -> Attempt:
         """Compare the further calls of the target for a remedy that passed the calls of the inputs."""
-        if first.comparison is None:
+        attempt = first
+        while attempt.is_checking:
+            attempt = await self.next_round(target, attempt)
+        return attempt
+
+    async def next_round(self, target: FixTarget, attempt: Attempt) -> Attempt:
+        """Compare one round of further calls for a remedy that has passed so far."""
+        if attempt.comparison is None:
             raise ValueError("an attempt without a comparison has nothing to complete")
-        remedy = first.remedy
-        report = await self.runs.further(target, remedy)
-        comparison = compare_further(remedy, first.comparison, report)
-        return dataclasses.replace(first, is_checking=False).with_comparison(comparison)
+        comparison = await self.compare_round(target, attempt.remedy, attempt.comparison)
+        is_checking = comparison.has_passed and bool(comparison.left)
+        return dataclasses.replace(attempt, is_checking=is_checking).with_comparison(comparison)
+
+    async def compare_round(
+        self, target: FixTarget, remedy: Remedy, comparison: TextComparison
+    ) -> TextComparison:
+        """Add a round of further calls to a comparison that has passed. The last one leaves nothing."""
+        report = await self.runs.further(target, remedy, comparison.reached)
+        comparison = compare_further(remedy, comparison, report)
+        return comparison if comparison.rounds < self._most_rounds else end(remedy, comparison)
 
     def _is_concerned(self, known: Report, remedy: Remedy) -> bool:
         """Whether a target may run what a remedy changes. One that fails already has nothing to keep."""

@@ -17,7 +17,7 @@ from fuselight_server.base.files import split_text
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
-from fuselight_server.fixes.verification.comparison import TextComparison, compare_calls, compare_further
+from fuselight_server.fixes.verification.comparison import OTHER_INPUTS, TextComparison, compare_calls, end
 from fuselight_server.fixes.verification.unrun_lines import lines_not_run
 from fuselight_server.fixes.verification.verdict import EAGER_TOO, VerdictKind, is_same_finding
 from fuselight_server.source.line_map import LineMap
@@ -121,8 +121,12 @@ async def verify_patch(
         ran = comparison.kind is VerdictKind.DIFFERS
         after = new if ran else await target.report(with_texts(target.request, remedy.texts))
         return _judged(fixer, remedy, (before, after), comparison)
-    if has_further_calls:
-        comparison = compare_further(remedy, comparison, await fixer.runs.further(target, remedy))
+    if not has_further_calls:
+        comparison = end(remedy, dataclasses.replace(comparison, left=(OTHER_INPUTS,)))
+    else:
+        comparison = await fixer.compare_round(target, remedy, comparison)
+    while comparison.has_passed and comparison.left:
+        comparison = await fixer.compare_round(target, remedy, comparison)
     verdict = _judged(fixer, remedy, (before, new), comparison)
     if not comparison.has_passed:
         return verdict

@@ -97,6 +97,44 @@ def test_an_error_while_handling_a_break_follows_its_cause_and_skips_the_frame(t
     assert refused.stack[-1].line == got.line("print")
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("for index in range(2):\n                print(index)\n                x = x + 1", "skipped"),
+        ("with torch.no_grad():\n                print(x.shape)\n                x = x + 1", None),
+        ("yield x + 1", "generator"),
+    ],
+)
+def test_a_frame_that_falls_back_is_reported_once_whatever_words_torch_has_for_its_skip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, reason: str | None
+) -> None:
+    convert_frame = sys.modules["torch._dynamo.convert_frame"]
+    if not hasattr(convert_frame, "add_skip_reason"):
+        pytest.skip("this torch names only the files that it skips")
+    handle_skip = convert_frame.CatchErrorsWrapper._handle_skip
+
+    def reworded(self: Any, result: Any, frame: Any) -> Any:
+        if result.skip_reason is not None:
+            result.skip_reason = "words of a release to come"
+        return handle_skip(self, result, frame)
+
+    monkeypatch.setattr(convert_frame.CatchErrorsWrapper, "_handle_skip", reworded)
+    got = record(
+        tmp_path,
+        f"""
+        @torch.compile
+        def step(x):
+            {body}
+            return x
+
+        def main():
+            step(torch.ones(3))
+        """,
+    )
+    kinds = [uncompiled_code.kind.value for uncompiled_code in got.parts.not_compiled]
+    assert kinds == ([] if reason is None else [reason])
+
+
 def test_resume_functions_fold_into_the_function_they_resume(tmp_path: Path) -> None:
     got = record(
         tmp_path,

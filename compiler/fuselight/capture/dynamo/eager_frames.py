@@ -24,12 +24,6 @@ _LIMIT_TITLE = "Dynamo recompile limit exceeded"
 _GENERATOR_TITLE = "Attempt to trace generator"
 _EMPTY = "No ops traced for the FX graph"
 _NO_RESUME = "Encountered graph break that we cannot resume from"
-_REPORTED_ELSEWHERE = (
-    "no tensor-related objects found in frame",
-    "an error was suppressed during compilation",
-    "compilation failed with a custom frame execution strategy",
-    "frame is already Dynamo-generated code",
-)
 
 
 def read_break(
@@ -145,8 +139,8 @@ def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int 
 
 
 def skipped(reason: str, code: CodeType, *, caller: Stack, call: int | None) -> NotCompiled | None:
-    """A frame that torch skipped. None if another hook reports it in more detail or nobody asked to compile it."""
-    if reason in _REPORTED_ELSEWHERE or code.co_name in {"<module>", "__setattr__"}:
+    """A frame that torch skipped. None if nobody asked to compile it."""
+    if code.co_name in {"<module>", "__setattr__"}:
         return None
     if _EMPTY in reason:
         if stacks.resumes_at(code) is not None:

@@ -209,8 +209,13 @@ def _listen_to_guards(installed: _Installed) -> None:
 
 
 def _listen_to_refusals(installed: _Installed) -> None:
-    """Frames that never get as far as a trace, which torch records nowhere as data."""
+    """Frames that never get as far as a trace, which torch records nowhere as data.
+
+    Torch gives a reason for every skipped frame, also for one whose exception or lack of tensors it reported just
+    before. Such a frame is recognized by its code: the texts of these reasons change with the release.
+    """
     listener, convert_frame = installed.listener, torch._dynamo.convert_frame
+    explained: set[CodeType] = set()
 
     def exceeds_limit(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         exceeded, limit = real(*args, **kwargs)
@@ -218,17 +223,22 @@ def _listen_to_refusals(installed: _Installed) -> None:
         return exceeded, limit
 
     def format_error(real: Callable[..., Any], exc: Any, code: CodeType, *args: Any, **kwargs: Any) -> Any:
+        explained.add(code)
         installed.tell("skips", listener.frame_fell_back, exc, code)
         return real(exc, code, *args, **kwargs)
 
     def has_tensor(real: Callable[..., Any], frame: Any) -> bool:
         tensor = bool(real(frame))
         if not tensor:
+            explained.add(frame.f_code)
             installed.tell("skips", listener.frame_without_tensors, frame.f_code)
         return tensor
 
     def add_skip_reason(real: Callable[..., Any], reason: str, frame: Any) -> Any:
-        installed.tell("skips", listener.frame_skipped, reason, frame.f_code)
+        code = frame.f_code
+        if code not in explained and code not in convert_frame.output_codes:  # nor is torch's own code
+            installed.tell("skips", listener.frame_skipped, reason, code)
+        explained.discard(code)
         return real(reason, frame)
 
     def compile_frame(real: Callable[..., Any], code: CodeType, *args: Any, **kwargs: Any) -> Any:

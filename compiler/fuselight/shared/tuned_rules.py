@@ -50,7 +50,8 @@ _BACKENDS = _names("ATEN", "TRITON", "CPP", "CUTLASS", "CK", "CKTILE")
 _SPACES = _names("DEFAULT", "EXHAUSTIVE")
 _SWITCHES = """
     aggressive_fusion allow_buffer_reuse apply_gumbel_max_trick assume_aligned_inputs autotune_multi_device
-    b2b_gemm_pass batch_fusion benchmark_combo_kernel benchmark_epilogue_fusion benchmark_fusion combo_kernels
+    b2b_gemm_pass batch_fusion benchmark_combo_kernel benchmark_epilogue_fusion benchmark_fusion
+    benchmark_template_fusion combo_kernels
     combo_kernel_autotune_grouping combo_kernel_foreach_dynamic_shapes combo_kernel_per_subkernel_blocks
     combo_kernels_pointwise_only comprehensive_padding constant_and_index_propagation conv_1x1_as_mm
     coordinate_descent_check_all_directions coordinate_descent_tuning cpp_wrapper dce decompose_mem_bound_mm

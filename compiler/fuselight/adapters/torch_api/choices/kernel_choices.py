@@ -51,8 +51,10 @@ TRITON, ALGORITHMS, PADDING, FUSION, MULTI_KERNEL = (
 _NUMBER = re.compile(r"_\d+$")
 _FUSING = ("speedup_by_fusion", "speedup_by_combo_kernel")
 """Methods of Inductor's scheduler that decide by timing: about two nodes, and about a list of them."""
-_TIMED = ("benchmark_epilogue_fusion", "benchmark_fusion")
+_TIMED = ("benchmark_fusion", "benchmark_template_fusion")
 """Options by which Inductor times fused kernels, and does nothing else."""
+_TIMED_TEMPLATES = "benchmark_epilogue_fusion"
+"""The name of the last of them before torch 2.15, which warns of it."""
 _TIMED_COMBOS = "benchmark_combo_kernel"
 """The same for combined kernels; it changes the sources of kernels, too."""
 _NOT_A_CONFIG = ("configs_hash", "time_taken_ms", "triton_cache_hash", "found_by_coordesc", "extra_options")
@@ -314,7 +316,10 @@ def replaying(choices: Choices, unknown: Callable[[], None] = lambda: None) -> I
             )
         stack.enter_context(_deciding_fusions(hooks.fuse))
         stack.enter_context(wrapped(_multi_kernel_call(), "__init__", hooks.make_multi_kernel))
-        stack.enter_context(config.patch({text: False for text in _TIMED if hasattr(config, text)}))
+        timed = [text for text in _TIMED if hasattr(config, text)]
+        if _TIMED[-1] not in timed and hasattr(config, _TIMED_TEMPLATES):
+            timed.append(_TIMED_TEMPLATES)
+        stack.enter_context(config.patch(dict.fromkeys(timed, False)))
         yield
     if hooks.unknown and not hooks.known and choices.get(TRITON):
         unknown()

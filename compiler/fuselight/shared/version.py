@@ -6,11 +6,11 @@ its metadata.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
 import re
+import sys
 from pathlib import Path
 
 from fuselight import PACKAGE
@@ -60,10 +60,14 @@ def version() -> str:
         pass
     import importlib.metadata  # noqa: PLC0415 - with all of `email`, for a wheel alone
 
-    for wheel in ("fuselight", "fuselight-runtime"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(wheel)
-    return "unknown"
+    # Next to the code first: a worker in another Python has the folder of this package, and not that Python's path.
+    path = [str(Path(PACKAGE).resolve().parent), *sys.path]
+    wheels = (
+        wheel
+        for name in ("fuselight", "fuselight-runtime")
+        for wheel in importlib.metadata.distributions(name=name, path=path)
+    )
+    return next((wheel.version for wheel in wheels), "unknown")
 
 
 @functools.cache

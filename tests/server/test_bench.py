@@ -92,7 +92,7 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     )
     client.save(uri)
     client.idle(2, deadline=280)
-    assert by_line(client, uri)[TARGET][-2] == "1 graph, 0 breaks, 0 recompilations"
+    assert "1 graph, no breaks" in by_line(client, uri)[TARGET][:2]
     page = page_of(client, uri)
     assert (page["found"], page["running"], page["stale"]) == (True, False, False)
     told_whole(page)

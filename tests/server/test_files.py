@@ -146,7 +146,7 @@ def test_findings_of_a_terminal_run_appear_in_the_editor(connect: Start, termina
     client.edit(uri, (8, 0), (11, 0), "")
     client.save(uri)
     client.idle(1)
-    assert client.lenses(uri)[-1] == "recompiles if the batch changes"
+    assert client.lenses(uri)[1] == "recompiles if the batch changes"
     nodes = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     assert "inputs recorded by fuselight run" in str(nodes), nodes
 
@@ -239,7 +239,7 @@ def test_a_checkout_of_an_imported_file_marks_its_results_says_why_and_runs_them
     tell(client, part, 2)
     client.idle(2)
     assert breaks(client, part.as_uri()) == []
-    assert "1 graph, 0 breaks, 0 recompilations" in client.lenses(uri)
+    assert "1 graph, no breaks" in client.lenses(uri)
 
 
 @pytest.mark.parametrize("is_reported_first", [True, False])
@@ -263,7 +263,7 @@ def test_a_checkout_of_an_open_file_counts_as_a_save_once_the_buffer_follows(
         tell(client, part, 2)
     client.idle(3)
     assert breaks(client, opened) == []
-    assert "1 graph, 0 breaks, 0 recompilations" in client.lenses(uri)
+    assert "1 graph, no breaks" in client.lenses(uri)
 
     configure(run="manual")
     part.write_text(PART)

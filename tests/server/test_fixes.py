@@ -59,10 +59,7 @@ def test_marking_a_dimension_dynamic_ends_the_recompilation(client: Client, fold
     client.save(uri)
     client.idle(2)
     assert "FL201" not in codes(client, uri), client.diagnostics(uri)
-    assert client.lenses(uri)[-2:] == [
-        "1 graph, 0 breaks, 0 recompilations",
-        "line 6: recompilation gone",
-    ]
+    assert client.lenses(uri)[:2] == ["1 graph, no breaks", "line 6: recompilation gone"]
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     inputs = target["children"][0]
     assert (inputs["label"], inputs["description"]) == ("Inputs", "inputs from the __main__ block")
@@ -80,7 +77,7 @@ def test_an_ignored_finding_disappears_and_an_unused_ignore_can_be_removed(
     assert codes(client, uri) == []
 
     client.edit(uri, (PRINT, 4), (PRINT, 18), "y = x.sum()")
-    assert client.lenses(uri)[-2].endswith("(before your edit)")
+    assert "(before your edit)" in str(client.lenses(uri)[:2])
     assert codes(client, uri) == [], "that it unused ignore comment is known after the next run, not before"
     client.save(uri)
     client.idle(3)
@@ -165,7 +162,7 @@ def test_a_class_that_a_run_of_main_captured_has_a_summary_and_its_call_becomes_
     client.idle(1)
     answer = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
     titles = [value["command"]["title"] for value in answer if value["range"]["start"]["line"] == CLASS]
-    assert "1 graph, 1 break, 0 recompilations" in titles
+    assert "1 graph, 1 break" in titles
     client.apply(fix(client, uri, CLASS, "Write the captured call of Net as a directive")["edit"])
     client.command("fuselight.server.run", {"uri": uri, "target": "Net"})
     client.idle(2)

@@ -213,12 +213,12 @@ def test_a_new_run_says_what_changed(client: Client, folder: Path, configure: Ca
     uri = run_in(client, folder, SOURCE.replace("    return", "    print(h.sum())\n    return"))
     client.idle(1)
     before = by_line(client, uri)
-    assert before[6][-2].startswith("2 graphs, 1 break"), "the capture runs, too"
+    assert "2 graphs, 1 break" in str(before[6][:2]), "the capture runs, too"
     assert "->" not in hover(client, uri, 6)
     client.edit(uri, (DOUBLE, 0), (DOUBLE + 1, 0), "")
     client.save(uri)
     client.idle(2)
-    assert by_line(client, uri)[6][-2] == "1 graph, 0 breaks, 0 recompilations"
+    assert "1 graph, no breaks" in by_line(client, uri)[6][:2]
     shown = hover(client, uri, 6).replace("\\", "")
     assert "0 recompilations - inputs from line 5 - line 10 (deleted): break gone" in shown
     change = r" - line 10 \(deleted\): break gone; \d+ -> \d+ kernels; ~[\d.]+ µs -> ~[\d.]+ µs$"

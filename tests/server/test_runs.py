@@ -50,13 +50,13 @@ def test_a_save_brings_findings_to_their_lines(client: Client, folder: Path) -> 
     assert graph_break["codeDescription"]["href"].startswith("https://")
     assert "tags" not in graph_break, "Unnecessary would grey the user's code"
     assert client.lenses(uri) == [
+        "2 graphs, 1 break",
+        "recompiles if the batch changes",
         "Run",
+        "Details",
         "Kernels",
         "Benchmark",
         "Tune",
-        "Details",
-        "2 graphs, 1 break, 0 recompilations",
-        "recompiles if the batch changes",
     ]
     hover = client.request(
         "textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 5, "character": 5}}
@@ -103,7 +103,8 @@ def f(x):
 def test_the_hover_and_the_report_list_the_parts_of_a_function(client: Client, folder: Path) -> None:
     uri = run_in(client, folder, TWICE)
     client.idle(1)
-    assert client.lenses(uri)[-2:] == ["2 graphs, 1 break, 2 recompilations", "inputs from lines 4-5"]
+    lenses = client.lenses(uri)
+    assert (lenses[0], lenses[-1]) == ("2 graphs, 1 break, 2 recompilations", "inputs from lines 4-5")
     client.edit(uri, (0, 0), (0, 0), "import math\n")
     hover = client.request(
         "textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 7, "character": 5}}
@@ -190,7 +191,7 @@ def test_the_next_run_clears_fixed_findings(client: Client, folder: Path) -> Non
     (edited,) = breaks(client, uri)
     assert edited["severity"] == 3
     assert edited["message"].startswith("before your edit: ")
-    assert client.lenses(uri)[-2].endswith("(before your edit)")
+    assert "(before your edit)" in str(client.lenses(uri)[:2])
     client.save(uri)  # not written to disk: the buffer is what counts
     client.idle(2)
     assert breaks(client, uri) == []
@@ -227,7 +228,7 @@ def test_findings_of_a_run_follow_edits_of_their_lines(client: Client, folder: P
     (graph_break,) = breaks(client, uri)
     assert graph_break["range"]["start"]["line"] == 12 + 3
     assert not graph_break["message"].startswith("before your edit"), "its own line was not edited"
-    assert client.lenses(uri)[-2].endswith("(before your edit)")
+    assert "(before your edit)" in str(client.lenses(uri)[:2])
 
 
 def test_a_canceled_run_ends_and_the_next_one_works(client: Client, folder: Path) -> None:
@@ -451,7 +452,7 @@ def test_an_invalid_answer_of_a_worker_ends_only_the_run(connect: Start, tmp_pat
     uri = saved(client, tmp_path)
     client.idle(1)
     assert any(code in {"FL403", "FL409", "FL504"} for code in codes(client, uri)), client.diagnostics(uri)
-    assert client.lenses(uri)[3:5] == ["Tune", "Details"]
+    assert client.lenses(uri)[1:] == ["Run", "Details"], "what cannot work is not offered"
 
 
 def test_deleting_a_file_removes_its_findings(client: Client, folder: Path) -> None:

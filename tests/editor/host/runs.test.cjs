@@ -123,7 +123,7 @@ describe("Runs", () => {
 
   it("has lenses with the counts, Run and Details", async () => {
     const titles = await shown.lenses();
-    assert.ok(titles.includes("2 graphs, 1 break, 0 recompilations"), titles.join("\n"));
+    assert.ok(titles.includes("2 graphs, 1 break"), titles.join("\n"));
     assert.ok(
       titles.some((title) => /^(recompiles if|inputs from line 7)/.test(title)),
       titles.join("\n"),
@@ -193,7 +193,7 @@ describe("Runs", () => {
     await api.idle(before + 1);
     assert.deepEqual(shown.codes(), []);
     const titles = await shown.lenses();
-    assert.ok(titles.includes("1 graph, 0 breaks, 0 recompilations"), titles.join("\n"));
+    assert.ok(titles.includes("1 graph, no breaks"), titles.join("\n"));
     assert.ok(
       titles.some((text) => /^line \d+( \(deleted\))?: break gone$/.test(text)),
       titles.join("\n"),

@@ -17,7 +17,7 @@ def step(x):
 `;
 const changes = "Skip `print` in compiled code";
 const guard = "if not torch.compiler.is_compiling():";
-const found = "2 graphs, 1 break, 0 recompilations";
+const found = "2 graphs, 1 break";
 
 test("a fix that changes behavior is previewed, applied and discarded, also after a reload", async ({
   session,
@@ -53,7 +53,7 @@ test("a fix that changes behavior is previewed, applied and discarded, also afte
     await expect(view.tab("Fix: Skip")).toHaveCount(0);
     await view.save();
     await view.onDisk(file, guard);
-    await expect(view.lens("1 graph, 0 breaks, 0 recompilations").first()).toBeVisible();
+    await expect(view.lens("1 graph, no breaks").first()).toBeVisible();
   });
 
   await test.step("after a reload, the preview opens again, and Discard changes nothing", async () => {

@@ -44,7 +44,7 @@ test("lenses, findings and fixes are in the cells of a notebook", async ({ sessi
   });
 
   await test.step("the finding is in its cell", async () => {
-    await expect(view.lens(/2 graphs, 1 break, 0 recompilations/).first()).toBeVisible();
+    await expect(view.lens(/2 graphs, 1 break/).first()).toBeVisible();
     await expect(view.warnings.first()).toBeVisible();
     await view.screenshot("notebook");
   });
@@ -70,7 +70,7 @@ test("lenses, findings and fixes are in the cells of a notebook", async ({ sessi
       timeout: 120_000,
     });
     await view.save();
-    await expect(view.lens(/1 graph, 0 breaks, 0 recompilations/).first()).toBeVisible();
+    await expect(view.lens(/1 graph, no breaks/).first()).toBeVisible();
     await view.screenshot("notebook-fixed");
     expect(fs.readFileSync(file, "utf8")).toContain("torch.where(");
   });

@@ -120,7 +120,7 @@ async def test_a_benchmark_that_ends_in_its_first_calls_failed(session: Benchmar
     await session.settle()
     result = session.state.measured[session.key]
     assert (result.has_data, result.unfinished) == (False, "")
-    assert benchmark_summary(result) == "no benchmark: it ended"
+    assert benchmark_summary(result) == "no benchmark: it ended. Fix it"
     assert (await session.page())["message"] == "The last benchmark failed: it ended. Fix it"
     await session.analysis.close()
 

@@ -36,7 +36,7 @@ def titles(session: BenchmarkSession, target: str) -> list[str]:
     runs = session.analysis.runs
     snapshot = session.state.snapshot(session.uri, runs.in_flight, runs.queue.waiting)
     assert snapshot is not None
-    lenses = TargetLenses(snapshot, target, PLACE, has_inputs=True).make()
+    lenses = TargetLenses(snapshot, target, PLACE, is_known=True).make()
     return [lens["command"]["title"] for lens in lenses if lens["command"]["title"] not in ("Run", "Kernels")]
 
 
@@ -48,15 +48,15 @@ async def test_a_queued_benchmark_is_shown_and_can_be_canceled(
     session.command(target="f")
     await session.began()
     session.command(target="Net")
-    assert titles(session, "Net") == ["Cancel Benchmark", "Benchmark: waiting for another benchmark"]
-    assert titles(session, "f")[:2] == ["Cancel Benchmark", "Benchmarking f: default: compiling"]
+    assert titles(session, "Net") == ["Benchmark: waiting for another benchmark", "Cancel Benchmark"]
+    assert titles(session, "f")[:2] == ["Benchmarking f: default: compiling", "Cancel Benchmark"]
     bench.cancel(session, {"uri": session.uri, "target": "Net"})  # type: ignore[arg-type]  # the parts that it reads
-    assert titles(session, "Net") == ["Benchmark", "Tune"]
+    assert titles(session, "Net") == ["benchmark canceled"]
     assert session.key in session.analysis.runs.in_flight
     session.command(target="Net")
     bench.cancel(session, {})  # type: ignore[arg-type]
     await session.settle()
-    assert titles(session, "Net") == titles(session, "f") == ["Benchmark", "Tune"]
+    assert titles(session, "Net") == titles(session, "f") == ["benchmark canceled"]
     await session.analysis.close()
 
 
@@ -264,7 +264,7 @@ async def test_shown_times_outlive_the_measuring_process(
     session.measuring.held.set()
     await session.settle()
     kept = session.state.measured[session.key]
-    assert benchmark_summary(kept).endswith(", failed (partial: ended early)")
+    assert benchmark_summary(kept).endswith(" (partial: ended early); it ended. Fix it")
     page = await session.page()
     assert page["configurations"][1]["us"] == 50.0
     assert {"partial: ended early", "it ended. Fix it"} <= set(page["notes"])

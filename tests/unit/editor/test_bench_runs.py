@@ -113,7 +113,8 @@ async def test_a_canceled_first_benchmark_leaves_a_marked_partial_result(session
 async def test_a_result_that_reached_its_time_limit_is_partial(session: BenchmarkSession) -> None:
     limit = Failure(Culprit.USER, "timeout", "stopped after 60 s", "give it longer")
     await measured(session, replace(benchmark_report(session, finished=False), failures=(limit,)))
-    assert benchmark_summary(session.state.measured[session.key]).endswith(", failed (partial: ended early)")
+    summary = benchmark_summary(session.state.measured[session.key])
+    assert summary.endswith(" (partial: ended early); stopped after 60 s. Give it longer")
     notes = (await session.page())["notes"]
     assert notes[0] == "partial: ended early"
     assert "stopped after 60 s. Give it longer" in notes

@@ -1,4 +1,4 @@
-"""The lenses of a target: actions first, at most two results, short, and each state once."""
+"""The lenses of a target: at most two facts, then the actions that can work; short, and each state once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import PurePath
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,20 +38,32 @@ from fuselight.shared.report import (
 from fuselight_server.base.settings import parse_settings
 from fuselight_server.editor.handlers.code_lens import code_lens, inputs_words
 from fuselight_server.editor.handlers.commands import show_first
+from fuselight_server.editor.handlers.diagnostics import findings_of
 from fuselight_server.editor.handlers.hover import forecasts, targets
-from fuselight_server.editor.handlers.report_tree import target_node
+from fuselight_server.editor.handlers.report_tree import report_tree, target_node
+from fuselight_server.editor.messages.params import ReportTreeParams
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.benchmarks import measured_result_of
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.kernels import kernel_result_of
 from fuselight_server.editor.results.predictions import Prediction
 from fuselight_server.editor.results.target_result import STILL_RUNNING, TargetResult
+from fuselight_server.editor.results.tunings import tuning_result_of
 from fuselight_server.editor.session.live_edits import STARTING, TOO_LARGE
+from fuselight_server.editor.session.run_ends import (
+    CANCELED,
+    INTERPRETER_CHANGED,
+    LOST,
+    NOT_ALLOWED,
+    POSTPONED,
+    RunEnd,
+)
 from fuselight_server.editor.session.state import Document, State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings
 from fuselight_server.source.code_changes import DeferredChange
 from fuselight_server.source.document import SourceDocument
+from fuselight_server.source.input_programs import InputProgram
 from tests.support.measured import benchmark, row
 from tests.support.reports import FILE, at, broken, report
 
@@ -76,7 +89,7 @@ if __name__ == "__main__":
 """
 NET, STEP, MAIN = 3, 10, 14
 """0-based lines of the lenses."""
-ACTIONS = ["Run", "Kernels", "Benchmark", "Tune", "Details"]
+ACTIONS = ["Run", "Details", "Kernels", "Benchmark", "Tune"]
 
 
 def captured(name: str, *lines: int, **parts: Any) -> CaptureResult:
@@ -106,6 +119,18 @@ def opened(*results: TargetResult) -> State:
 
 
 async def lenses(state: State, running: Iterable[Key] = (), **known: Any) -> dict[int, list[str]]:
+    lenses: dict[int, list[str]] = {}
+    for value in await answered(state, running, **known):
+        lenses.setdefault(value["range"]["start"]["line"], []).append(value["command"]["title"])
+    return lenses
+
+
+async def tooltips(state: State, **known: Any) -> dict[str, str]:
+    commands = [value["command"] for value in await answered(state, **known)]
+    return {command["title"]: command["tooltip"] for command in commands if "tooltip" in command}
+
+
+async def answered(state: State, running: Iterable[Key] = (), **known: Any) -> Any:
     run: Any = SimpleNamespace(job=SimpleNamespace(key=Key(FILE, "step")), progress=None)
     view = convert.Client("utf-8", state.read_line, convert.uri)
     snapshot = state.snapshot(URI, dict.fromkeys(running, run))
@@ -120,24 +145,19 @@ async def lenses(state: State, running: Iterable[Key] = (), **known: Any) -> dic
     params: Any = SimpleNamespace(text_document=SimpleNamespace(uri=URI))
     answer = await code_lens(server, params)
     assert answer is not None
-    lenses: dict[int, list[str]] = {}
-    for value in json.loads(answer.text):
-        lenses.setdefault(value["range"]["start"]["line"], []).append(value["command"]["title"])
-    return lenses
+    return json.loads(answer.text)
 
 
 @pytest.mark.asyncio
-async def test_actions_come_first_then_the_two_most_important_results() -> None:
+async def test_the_two_most_important_results_come_first_then_actions() -> None:
     state = opened(
         captured("step", 11),
         kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0")),
     )
-    assert (await lenses(state))[STEP] == [
-        *ACTIONS, "1 graph, 0 breaks, 0 recompilations", "3 kernels, ~30 µs on cpu",
-    ]  # fmt: skip
+    assert (await lenses(state))[STEP] == ["3 kernels, ~30 µs on cpu", "1 graph, no breaks", *ACTIONS]
     rows = (row("eager", 300.0), row("default", 100.0))
     state.accept(measured_result_of(Key(FILE, "step", Tier.MEASURED), 2, benchmark(*rows)))
-    assert (await lenses(state))[STEP][-1] == "eager 300 µs, default 100 µs (3.0×)"
+    assert (await lenses(state))[STEP][0] == "eager 300 µs, default 100 µs (3.0×)"
     snapshot = state.snapshot(URI, {})
     assert snapshot is not None
     (hover,) = targets(snapshot, STEP + 1)
@@ -160,10 +180,7 @@ async def test_a_state_is_on_the_target_once() -> None:
     assert document is not None
     state.edit(FILE, document.source.edit((5, 0), (5, 0), "    # new\n"))
     titles = (await lenses(state))[STEP + 1]
-    assert titles[-2:] == [
-        "1 graph, 0 breaks, 0 recompilations (before your edit)",
-        "3 kernels, ~30 µs on cpu",
-    ]
+    assert titles[:2] == ["1 graph, no breaks (before your edit)", "3 kernels, ~30 µs on cpu"]
 
 
 @pytest.mark.asyncio
@@ -194,10 +211,7 @@ EXPECTED = FrameForecast(
 @pytest.mark.asyncio
 async def test_a_forecast_is_shown_until_an_edit() -> None:
     state = opened(captured("step", 11, forecasts=(EXPECTED,)))
-    assert (await lenses(state))[STEP][-2:] == [
-        "1 graph, 0 breaks, 0 recompilations",
-        "recompiles if the batch changes",
-    ]
+    assert (await lenses(state))[STEP][:2] == ["1 graph, no breaks", "recompiles if the batch changes"]
     snapshot = state.snapshot(URI, {})
     assert snapshot is not None
     (hover,) = forecasts(snapshot, STEP + 1)
@@ -231,10 +245,10 @@ async def test_the_lens_of_a_running_target_shows_progress_and_partial_results()
     state = opened(captured("step", 11), part)
     titles = (await lenses(state, [Key(FILE, "step", Tier.KERNELS)]))[STEP]
     assert titles == [
-        "Cancel",
-        "Details",
         "starting step",
         "3 kernels, ~30 µs on cpu (partial: still running)",
+        "Cancel",
+        "Details",
     ]
 
 
@@ -242,16 +256,16 @@ async def test_the_lens_of_a_running_target_shows_progress_and_partial_results()
 async def test_kernels_of_recompiled_graphs_are_separate() -> None:
     kernel_result = kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0", "0/1", "0/2"))
     titles = (await lenses(opened(kernel_result)))[STEP]
-    assert titles[-2:] == ["3 kernels, ~30 µs on cpu, 6 more in recompiles", "inputs from line 9"]
+    assert titles == ["3 kernels, ~30 µs on cpu, 6 more in recompiles", *ACTIONS, "inputs from line 9"]
 
 
 @pytest.mark.asyncio
 async def test_a_class_shows_its_parts_that_a_run_of_main_compiled() -> None:
     assert NET not in (await lenses(opened())) or "graph" not in str((await lenses(opened()))[NET])
     entries = await lenses(opened(captured("", 5)))
-    assert entries[NET][-1] == "1 graph, 0 breaks, 0 recompilations"
+    assert entries[NET] == ["1 graph, no breaks", "Run", "Details"]
     assert "graph" not in str(entries[STEP]), "no code of it was compiled"
-    assert entries[MAIN][:5] == ACTIONS
+    assert entries[MAIN] == ["1 graph, no breaks", *ACTIONS, "inputs from line 9"]
 
 
 @pytest.mark.asyncio
@@ -328,11 +342,13 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
 
     state = opened(of(two))
     first = "Fix model.py:12 first: the graph of Net.forward ends here"
-    assert (await lenses(state))[STEP][-1] == first
+    short = "Fix line 12 first"
+    assert (await lenses(state))[STEP][:2] == [short, "0 graphs, 3 breaks"]
+    assert (await tooltips(state))[short] == first
     fix = "Replace the branch with torch.where: verified, except where int32 overflows"
-    assert (await lenses(state, first_fixes={Key(FILE, "step"): fix}))[STEP][-1] == f"{first} ({fix})", (
-        "whole"
-    )
+    fixes = {Key(FILE, "step"): fix}
+    assert (await lenses(state, first_fixes=fixes))[STEP][0] == f"{short} (fix verified)"
+    assert (await tooltips(state, first_fixes=fixes))[f"{short} (fix verified)"] == f"{first} ({fix})"
     (result,) = state.captures.values()
     node, *_ = target_node(result, convert.Client("utf-8", state.read_line, convert.uri))["children"]
     assert (node["label"], [child["description"] for child in node["children"]]) == (first, ["model.py:14"])
@@ -353,6 +369,137 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     assert (uri, line) == (URI, 12), "a click goes to the line, in 0-based lines"
     other_state = opened(of(two[2:]))
     assert not any("first" in title for title in (await lenses(other_state))[STEP]), "there is no choice"
+
+
+@pytest.mark.asyncio
+async def test_a_line_of_another_file_is_named_with_it() -> None:
+    def of(path: str) -> CaptureResult:
+        there, further = Location(path, 12, function="forward"), Location(path, 14, function="forward")
+        new_report = report(
+            breaks=(broken(there, gb="GB0059"), broken(there, gb="GB0124"), broken(further, gb="GB0170"))
+        )
+        return capture_result_of(Key(FILE, "step"), 1, new_report, findings(new_report))
+
+    folder = str(PurePath(FILE).parent)
+    assert (await lenses(opened(of(f"{folder}/layers.py"))))[STEP][0] == "Fix layers.py:12 first"
+    long = f"{folder}/modeling_of_a_large_language_model.py"
+    (head, *_) = (await lenses(opened(of(long))))[STEP]
+    assert head == "Fix \N{HORIZONTAL ELLIPSIS}large_language_model.py:12 first"
+
+
+ENDS = [
+    ("timeout", "killed after 120 s at model.py:11", "stopped at the time limit"),
+    ("memory", "killed for using more than 8192 MB", "out of memory"),
+    ("signal", "the process died of SIGSEGV at model.py:11", "crashed: SIGSEGV"),
+    ("exit", "the code ended the process with exit status 1", "failed: the code ended the process"),
+    ("damaged_answer", "the worker gave no answer: it ended by itself", "failed: the worker was lost"),
+    ("exception", "mat1 and mat2 shapes do not match", "failed: mat1 and mat2 shapes do not match"),
+]
+
+
+def viewing(state: State) -> Any:
+    """What the report and Problems read of a server."""
+
+    async def none(_result: CaptureResult) -> tuple[()]:
+        return ()
+
+    attempts = SimpleNamespace(first_fix=lambda _result: "", refused_fixes=none)
+    analysis = SimpleNamespace(fixes=SimpleNamespace(attempts=attempts))
+    return SimpleNamespace(
+        state=state,
+        view=convert.Client("utf-8", state.read_line, convert.uri),
+        analysis=analysis,
+        uri_of=convert.uri,
+    )
+
+
+def without_escapes(text: str) -> str:
+    return text.replace("\\", "")
+
+
+def of_tier(tier: Tier, partial: Report) -> TargetResult:
+    key = Key(FILE, "step", tier)
+    if tier is Tier.CAPTURE:
+        return capture_result_of(key, 1, partial, findings(partial))
+    if tier is Tier.KERNELS:
+        return kernel_result_of(key, 1, partial)
+    return measured_result_of(key, 1, partial) if tier is Tier.MEASURED else tuning_result_of(key, 1, partial)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("tier", [Tier.CAPTURE, Tier.KERNELS, Tier.MEASURED, Tier.TUNED])
+@pytest.mark.parametrize(("kind", "message", "short"), ENDS)
+async def test_each_end_of_each_run_has_its_reason_in_lens_tooltip_hover_report_and_problems(
+    tier: Tier, kind: str, message: str, short: str
+) -> None:
+    failure = Failure(Culprit.USER, kind, message, "do something else", stack=(at(11),))
+    state = opened(of_tier(tier, report(tier=tier, failures=(failure,))))
+    head, *actions = (await lenses(state))[STEP]
+    assert head.endswith(short), head
+    assert actions[:2] in (["Run", "Details"], ["Run", "Kernels"], ["Run", "inputs from line 9"]), actions
+    if tier is Tier.CAPTURE:
+        assert "Kernels" not in actions, "what cannot work is not offered"
+    whole = f"{message}. Do something else"
+    assert whole in (await tooltips(state))[head]
+    snapshot = state.snapshot(URI, {})
+    assert snapshot is not None
+    assert whole in without_escapes("".join(targets(snapshot, STEP + 1)))
+    assert any(message in finding.title for finding, _ in findings_of(viewing(state), FILE))
+    assert message in json.dumps(await report_tree(viewing(state), ReportTreeParams(URI)))
+
+
+@pytest.mark.asyncio
+async def test_what_was_found_before_the_end_stays_with_the_reason() -> None:
+    failure = Failure(Culprit.USER, "timeout", "killed after 120 s", "raise the limit")
+    capture = captured("step", 11, failures=(failure,))
+    partial = replace(generated("0/0"), failures=(failure,))
+    state = opened(capture)
+    assert (await lenses(state))[STEP][:2] == ["stopped at the time limit", "1 graph, no breaks"]
+    state = opened(captured("step", 11), kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, partial))
+    assert (await lenses(state))[STEP][0] == "3 kernels, ~30 µs on cpu, stopped at the time limit"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("tier", "noun"),
+    [(Tier.CAPTURE, ""), (Tier.KERNELS, "kernels "), (Tier.MEASURED, "benchmark "), (Tier.TUNED, "search ")],
+)
+@pytest.mark.parametrize(
+    "end", [RunEnd(CANCELED), RunEnd(INTERPRETER_CHANGED), RunEnd(LOST), NOT_ALLOWED, POSTPONED]
+)
+async def test_a_run_without_a_result_says_why(tier: Tier, noun: str, end: RunEnd) -> None:
+    state = opened(captured("step", 11))
+    state.note_run_end(Key(FILE, "step", tier), end)
+    head = f"{noun}{end.words}"
+    assert (await lenses(state))[STEP][:2] == [head, "1 graph, no breaks"]
+    assert (await tooltips(state))[head].endswith(end.step)
+    snapshot = state.snapshot(URI, {})
+    assert snapshot is not None
+    assert end.step in without_escapes("".join(targets(snapshot, STEP + 1)))
+    assert end.step in json.dumps(await report_tree(viewing(state), ReportTreeParams(URI)))
+    state.forget_run_ends([Key(FILE, "step")])
+    assert head not in (await lenses(state))[STEP], "another run was asked for"
+
+
+@pytest.mark.asyncio
+async def test_a_run_that_waits_says_for_what() -> None:
+    key = Key(FILE, "step")
+    assert (await lenses(opened(), asked=frozenset({key})))[STEP][:2] == ["waiting for your answer", "Run"]
+    titles = (await lenses(opened(), waiting=frozenset({key})))[STEP]
+    assert titles[:2] == ["queued", "Cancel"]
+    assert "Kernels" not in titles
+
+
+@pytest.mark.asyncio
+async def test_without_inputs_there_is_only_what_gives_some() -> None:
+    failure = Failure(Culprit.USER, "inputs", "no inputs are known for Net", "write a call above it")
+    result = capture_result_of(Key(FILE, "Net"), 1, report(failures=(failure,), inputs=None), ())
+    state = opened(result)
+    assert (await lenses(state))[NET] == ["needs inputs: add a line", "Run"]
+    result.input_programs = (InputProgram("/p/train.py", 3, calls=True, kind="script"),)
+    assert (await lenses(state))[NET] == ["Use the inputs of train.py", "needs inputs: add a line", "Run"]
+    assert "train.py up to its first call" in (await tooltips(state))["Use the inputs of train.py"]
+    assert (await lenses(state))[STEP] == ["Run", "Kernels", "Benchmark", "Tune", "inputs from line 9"]
 
 
 @pytest.mark.asyncio

@@ -132,7 +132,9 @@ def test_a_run_without_kernels_keeps_the_previous_ones_as_stale() -> None:
         kept.accept(result(of=report(tier=Tier.KERNELS, failures=(failure,))))
     now = kept.kernels[KEY]
     assert lines(now.shown) == [3]
-    assert kernel_summary(now) == "1 kernel, ~10 µs on h200, failed (before your edit)"
+    assert (
+        kernel_summary(now) == "1 kernel, ~10 µs on h200 (before your edit); the next run: it failed. Fix it"
+    )
     assert now.previous is not None
     assert now.previous.previous is None
 

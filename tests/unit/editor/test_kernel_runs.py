@@ -214,7 +214,7 @@ async def test_a_failed_run_leaves_no_partial_result() -> None:
     session.worker.held.set()
     await session.settle()
     now = session.state.kernels[KERNELS]
-    assert (now.previous, now.unfinished, kernel_summary(now)) == (None, "", "no kernels: it ended")
+    assert (now.previous, now.unfinished, kernel_summary(now)) == (None, "", "no kernels: it ended. Fix it")
 
 
 @pytest.mark.asyncio

@@ -199,14 +199,14 @@ def test_the_target_shows_eager_and_compiled_times() -> None:
 
 def test_a_benchmark_without_measurements_says_why_and_keeps_the_previous_one() -> None:
     nothing = measured_result_of(KEY, 2, report(tier=Tier.MEASURED, failures=(FAILURE,)))
-    assert benchmark_summary(nothing) == "no benchmark: it failed"
+    assert benchmark_summary(nothing) == "no benchmark: it failed. Fix it"
     rows = measured_result_of(KEY, 2, benchmark(row("eager", None, failure=FAILURE)))
-    assert benchmark_summary(rows) == "no benchmark: it failed"
+    assert benchmark_summary(rows) == "no benchmark: it failed. Fix it"
     kept = opened(measured_result(), nothing)
     now = kept.measured[KEY]
     assert (
         benchmark_summary(now)
-        == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200; the benchmark after it failed"
+        == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200; the next run: it failed. Fix it"
     )
     assert set(lens_texts(kept)) == {3, 5, 7, 9}
 
@@ -226,21 +226,24 @@ def titles(kept: State, running: Iterable[Key] = ()) -> list[tuple[str, str]]:
     run: Any = SimpleNamespace(job=SimpleNamespace(key=KEY), progress=None)
     snapshot = kept.snapshot(URI, dict.fromkeys(running, run))
     assert snapshot is not None
-    entries = lenses_for(TargetLenses(snapshot, "Net", PLACE, has_inputs=True).make(), kept.client)
+    entries = lenses_for(TargetLenses(snapshot, "Net", PLACE, is_known=True).make(), kept.client)
     return [(entry["command"]["title"], entry["command"]["command"]) for entry in entries]
 
 
 def test_the_button_starts_a_benchmark_or_ends_it() -> None:
     kept = opened()
-    assert titles(kept)[-2:] == [("Benchmark", BENCH), ("Tune", TUNE)]
+    assert titles(kept) == [("Run", "fuselight.server.run")], "no inputs are known"
     kept.client.commands = frozenset({"fuselight.benchmark", SHOW_BENCHMARK})
     kept.accept(measured_result())
     text = "eager 300 µs, default 100 µs (3.0×)"
-    assert titles(kept)[2:] == [
-        ("Benchmark", "fuselight.benchmark"), ("Tune", TUNE), (text, SHOW_BENCHMARK),
-    ]  # fmt: skip
-    assert titles(kept, [KEY])[2:] == [
-        ("Cancel Benchmark", CANCEL_BENCHMARK), ("starting Net (benchmark)", SHOW_BENCHMARK), (text, SHOW_BENCHMARK),
+    run, kernels = ("Run", "fuselight.server.run"), ("Kernels", "fuselight.server.kernels")
+    benchmark, tune = ("Benchmark", "fuselight.benchmark"), ("Tune", TUNE)
+    assert titles(kept) == [(text, SHOW_BENCHMARK), run, kernels, benchmark, tune]
+    kept.client.commands = frozenset({SHOW_BENCHMARK})
+    assert titles(kept)[-2] == ("Benchmark", BENCH)
+    assert titles(kept, [KEY]) == [
+        ("starting Net (benchmark)", SHOW_BENCHMARK), (text, SHOW_BENCHMARK), run, kernels,
+        ("Cancel Benchmark", CANCEL_BENCHMARK),
     ]  # fmt: skip
     kept.trusted = False
     assert titles(kept) == [(text, SHOW_BENCHMARK)]

@@ -49,7 +49,7 @@ class SettingsSession:
     async def _no_agents(self) -> str:
         return ""
 
-    async def _restart(self, _folder: str) -> None:
+    async def _restart(self, _folder: str, _why: str) -> None:
         await self.stopped.wait()
 
     def _begin(self) -> None:

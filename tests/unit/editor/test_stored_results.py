@@ -13,7 +13,7 @@ from lsprotocol import types
 
 from fuselight_server.base.store import Store
 from fuselight_server.editor.handlers import commands, sync
-from fuselight_server.editor.handlers.code_lens import result_info, summary
+from fuselight_server.editor.handlers.code_lens import result_facts, summary
 from fuselight_server.editor.presenters.lens import benchmark_info
 from fuselight_server.execution.runs import stored_reports
 from tests.support.benchmark_session import LINE, BenchmarkSession, benchmark_report, measured
@@ -70,11 +70,11 @@ async def test_stored_findings_appear_without_a_run_with_their_time(tmp_path: Pa
     assert after.worker.ran == []
     (result,) = after.state.captures.values()
     assert summary(result).endswith(f" (from {time.strftime('%Y-%m-%d %H:')}{summary(result)[-3:]}")
-    assert result_info(result).state.startswith("from ")
+    assert next(result_facts(result)).state.startswith("from ")
     after.run("train.py", "f")
     await after.settle()
     (result,) = after.state.captures.values()
-    assert (breaks(after), result.restored, result_info(result).state) == (FOUND, "", "")
+    assert (breaks(after), result.restored, next(result_facts(result)).state) == (FOUND, "", "")
     await after.analysis.close()
 
 
@@ -108,7 +108,7 @@ async def test_restored_unsaved_text_moves_lines(tmp_path: Path, *, opened_first
     assert breaks(after) == [("train.py", 7, False), ("helper.py", 3, False)]
     (result,) = after.state.captures.values()
     assert result.stale
-    assert result_info(result).state == "before your edit"
+    assert next(result_facts(result)).state == "before your edit"
 
 
 @pytest.mark.asyncio

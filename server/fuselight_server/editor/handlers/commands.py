@@ -11,6 +11,7 @@ from lsprotocol import types
 
 from fuselight.shared.codec import encode
 from fuselight.shared.report import Tier
+from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.store import Store
 from fuselight_server.base.views import forget_views
@@ -55,11 +56,9 @@ async def show_first(server: Server, options: dict[str, Any]) -> None:
     """Show the line of a target that is to be fixed first, in whichever file it is."""
     path, target = path_in(options), options.get("target")
     result = server.state.captures.get(Key(path, target)) if path and isinstance(target, str) else None
-    if result is None or not result.priorities:
-        return
-    first = result.priorities[0].cost
-    span = result.places.line_now(first.path, first.line)
-    if span is not None:
+    line = result.first_line if result is not None else None
+    if line is not None:
+        span = Span(line.path, line.line)
         place = convert.range_(span, server.view)
         shown = types.ShowDocumentParams(
             uri=server.uri_of(span.path),

@@ -14,6 +14,7 @@ from lsprotocol import types
 from fuselight_server.base.settings import parse_settings
 from fuselight_server.base.store import Store
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.session.run_ends import INTERPRETER_CHANGED
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.editor.session.target_device import choose
 
@@ -125,7 +126,7 @@ async def _apply(server: Server, folder: Folder, settings: Any) -> None:
             other_folder.settings = settings
     if not same_worker:
         for other_folder in affected:
-            await server.analysis.restart(other_folder.path)
+            await server.analysis.restart(other_folder.path, INTERPRETER_CHANGED)
     if (before.code_lens, before.kernels) != (settings.code_lens, settings.kernels):
         server.ui.refresh_lenses()
     if before.inlay_hints != settings.inlay_hints:

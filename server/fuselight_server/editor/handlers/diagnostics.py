@@ -102,10 +102,11 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
         for measured_result in server.state.measured.values()
         if path in measured_result.paths()
     ]
+    tuned = [tuning for tuning in server.state.tunings.values() if path in tuning.paths()]
     findings_by_key: _FindingsByKey = {}
     captured = sorted(results, key=_is_program)
     gone: dict[tuple[object, ...], bool] = {}
-    _add_standing(server, findings_by_key, path, _lives((*captured, *kernels, *measured)), gone)
+    _add_standing(server, findings_by_key, path, _lives((*captured, *kernels, *measured, *tuned)), gone)
     _add_predicted(server, findings_by_key, path)
     _add_same_causes(server, findings_by_key, path, results)
     edited = {_identity(finding): was_edited for finding, was_edited in findings_by_key.values()}
@@ -151,6 +152,8 @@ def _lives(results: Iterable[TargetResult]) -> Iterator[_Live]:
         for source in target_result.sources:
             for live in source.own:
                 yield live, source, target_result
+        for live in target_result.ends:
+            yield live, target_result, target_result
 
 
 def _add_standing(

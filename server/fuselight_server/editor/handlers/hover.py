@@ -103,6 +103,13 @@ def targets(snapshot: Snapshot, line: int) -> list[str]:
         if key.path == snapshot.path and key.name in names:
             tier, message = _result_words(result)
             sections.append(f"{code_span(key.name or '__main__')} {tier}: {plain(message)}")
+            if isinstance(result, CaptureResult) and not result.stale:
+                sections += [
+                    plain(text) for text in (result.fix_first(snapshot.first_fixes.get(key, "")),) if text
+                ]
+    for key, end in snapshot.run_ends.items():
+        if key.name in names:
+            sections.append(f"{code_span(key.name or '__main__')} {plain(end.sentence(key.tier))}")
     return ["\n\n".join(sorted(sections))] if sections else []
 
 

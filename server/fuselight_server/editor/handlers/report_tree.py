@@ -31,7 +31,11 @@ from fuselight_server.editor.presenters.kernel_nodes import kernel_node
 from fuselight_server.editor.presenters.prediction_nodes import prediction_nodes
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker, identified
 from fuselight_server.editor.results.captures import capture_result_of
+from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.session.run_ends import NOUNS
+from fuselight_server.explain.benchmarks.words import failed
 from fuselight_server.explain.findings.common.context import Context, Thresholds
+from fuselight_server.explain.findings.failures import short_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +45,6 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.params import ReportTreeParams
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.jobs import JobResult
-    from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.editor.session.fix_offers import RefusedFix
     from fuselight_server.editor.session.state import State
 
@@ -67,11 +70,30 @@ async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:
         ]
         readings = server.state.readings_of(predictions)
         predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)
-        nodes.append(target_node(result, server.view, kernels, predicted, fixes))
+        ends = end_nodes(server.state, result, NodeMaker(server.view))
+        nodes.append(target_node(result, server.view, kernels, [*ends, *predicted], fixes))
     nodes += [
         node for job in server.state.jobs.of_file(path) if (node := job_node(job, server.view)) is not None
     ]
     return {"nodes": nodes}
+
+
+def end_nodes(state: State, result: CaptureResult, make: NodeMaker) -> list[ReportNode]:
+    """Make one node for each run of a target that ended without a result, or with a failure, but for the capture's."""
+    nodes = []
+    for tier, noun in NOUNS.items():
+        key = replace(result.key, tier=tier)
+        end, known = state.run_ends.get(key), state.results.get(key)
+        if end is not None:
+            label = end.short(tier)
+            nodes.append(
+                make.node("ended", f"{label[:1].upper()}{label[1:]}", "circle-slash", description=end.step)
+            )
+        for failure in known.report.failures if noun and known is not None else ():
+            if failure not in result.report.failures:
+                label = f"{noun[:1].upper()}{noun[1:]}: {short_end(failure)}"
+                nodes.append(make.node("failure", label, "error", description=failed(failure)))
+    return nodes
 
 
 def job_node(job: JobResult, view: convert.Client) -> ReportNode | None:
@@ -147,14 +169,15 @@ def target_node(
 def shown_results(state: State, path: str | None) -> list[tuple[CaptureResult, KernelResult | None]]:
     """Return the results of the targets that a file is part of (None: of all targets), by target.
 
-    Where only kernels were generated, their report serves as the capture, too.
+    The report of kernels, or of a benchmark or a search that failed, serves as the capture if there is none.
     """
     kernels = {replace(key, tier=Tier.CAPTURE): kernel_result for key, kernel_result in state.kernels.items()}
     results = state.captures
-    for key, kernel in kernels.items():
-        if key not in results:
-            capture_result = capture_result_of(key, kernel.generation, kernel.report, ())
-            results[key] = replace(capture_result, places=kernel.places, stale=kernel.stale)
+    for key, known in state.results.items():
+        capture = replace(key, tier=Tier.CAPTURE)
+        if capture not in results and (isinstance(known, KernelResult) or known.report.failures):
+            capture_result = capture_result_of(capture, known.generation, known.report, ())
+            results[capture] = replace(capture_result, places=known.places, stale=known.stale)
     return [
         (result, kernels.get(key))
         for key, result in sorted(results.items(), key=lambda item: (item[0].path, item[0].name))

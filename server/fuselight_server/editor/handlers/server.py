@@ -165,7 +165,8 @@ class Server(LanguageServer):
             for key, capture in snapshot.captures.items()
             if (fix := fixes.attempts.first_fix(capture))
         }
-        return dataclasses.replace(snapshot, first_fixes=first)
+        asked = frozenset(key for key in self.analysis.consent.asked if key.path == snapshot.path)
+        return dataclasses.replace(snapshot, first_fixes=first, asked=asked)
 
     def announce(self, method: str, params: object) -> None:
         """Send one of our notifications, if the client has asked for it: to others it is an unknown message."""

@@ -8,6 +8,7 @@ measured; after an edit the estimates are back.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fuselight.shared.configurations import WRITTEN
@@ -25,13 +26,15 @@ from fuselight_server.base.formatting import (
 from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.benchmarks import words
-from fuselight_server.explain.benchmarks.words import benchmark_times, first_calls, line_summary
+from fuselight_server.explain.benchmarks.words import benchmark_times, failed, first_calls, line_summary
+from fuselight_server.explain.findings.failures import short_end
 from fuselight_server.explain.kernels.summary import target_details, target_summary
 from fuselight_server.explain.searches.words import headline, lens_words, progress_best
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from fuselight.shared.report import Failure
     from fuselight_server.editor.messages.answers import MessagePosition, MessageRange
     from fuselight_server.editor.results.benchmarks import MeasuredResult, MeasuredRow
     from fuselight_server.editor.results.kernels import KernelResult, KernelRow
@@ -44,10 +47,10 @@ Lens = dict[str, Any]
 """`types.CodeLens` as it goes to the client."""
 
 LONGEST = 60
-"""Characters of a lens. The hover of the same line has the rest."""
+"""Characters of a lens. Its tooltip and the hover of the same line have the rest."""
 
-LONGEST_ADVICE = 140
-"""Characters of the lens that says what to fix first: a function's name and a fix are in it."""
+_LONGEST_NAME = 24
+"""Characters of the name of a file in a lens."""
 
 STALE = "before your edit"
 VERIFIED = "verified"
@@ -64,16 +67,37 @@ class Info:
     """The client's command that a click runs."""
     target: str | None = None
     """The target that the command is for, if that is another one."""
+    tooltip: str = ""
+    """The whole sentence, if the text is a part of it."""
 
 
 def lens(
-    place: MessageRange, title: str, command: str = "", argument: Mapping[str, str | int] | None = None
+    place: MessageRange,
+    title: str,
+    command: str = "",
+    argument: Mapping[str, str | int] | None = None,
+    *,
+    tooltip: str = "",
 ) -> Lens:
     """Make a lens; without a command it is text alone."""
-    return {
-        "range": place,
-        "command": {"title": visible(title), "command": command, "arguments": [argument] if argument else []},
+    shown: dict[str, Any] = {
+        "title": visible(title),
+        "command": command,
+        "arguments": [argument] if argument else [],
     }
+    if tooltip:
+        shown["tooltip"] = visible(tooltip)
+    return {"range": place, "command": shown}
+
+
+def format_where(place: SourceLine, reference: str) -> str:
+    """`line 38` in the file `reference`, else `layers.py:38`, with the end of a long name."""
+    if place.path == reference:
+        return f"line {place.line}"
+    name = PurePath(place.path).name
+    if len(name) > _LONGEST_NAME:
+        name = f"\N{HORIZONTAL ELLIPSIS}{name[1 - _LONGEST_NAME :]}"
+    return f"{name}:{place.line}"
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
@@ -131,12 +155,10 @@ def benchmark_info(result: MeasuredResult, *, is_running: bool) -> Info:
     if result.unfinished == STILL_RUNNING and not result.has_data:
         return Info(first_calls(measured.configurations if measured else (), 2), state, SHOW_BENCHMARK)
     if not shown.has_data or measured is None:
-        return Info(_nothing(result), "", SHOW_BENCHMARK)
-    failed = ", failed" if result.report.failures or shown is not result else ""
-    text = benchmark_times(
-        measured, _CONFIGURATIONS, LONGEST - len(failed) - (len(state) + 3 if state else 0)
-    )
-    return Info(text + failed, state, SHOW_BENCHMARK)
+        return Info(f"benchmark {_short_end(result.failures)}", "", SHOW_BENCHMARK, tooltip=_nothing(result))
+    end = _later_end(result)
+    text = benchmark_times(measured, _CONFIGURATIONS, LONGEST - len(end) - (len(state) + 3 if state else 0))
+    return Info(text + end, state, SHOW_BENCHMARK, tooltip=benchmark_summary(result))
 
 
 def benchmark_summary(result: MeasuredResult) -> str:
@@ -146,18 +168,36 @@ def benchmark_summary(result: MeasuredResult) -> str:
         rows = result.report.measured.configurations if result.report.measured is not None else ()
         return with_state(first_calls(rows, _CONFIGURATIONS + 1), "still measuring")
     if not shown.has_data or shown.report.measured is None:
-        return shorten(_nothing(result), 2 * LONGEST)
+        return _nothing(result)
     measured = shown.report.measured
     text = f"{benchmark_times(measured, _CONFIGURATIONS)}, measured on {words.device(measured.machine)}"
-    if shown is not result:
-        text += "; the benchmark after it failed"
-    elif result.report.failures:
-        text += ", failed"
-    return text + caveats(shown)
+    return f"{text}{caveats(shown)}{_later_sentence(result)}"
 
 
 def _nothing(result: MeasuredResult) -> str:
-    return f"no benchmark: {result.failures[0].message if result.failures else 'nothing was measured'}"
+    return f"no benchmark: {failed(result.failures[0]) if result.failures else 'nothing was measured'}"
+
+
+def _short_end(failures: Sequence[Failure]) -> str:
+    """How a run without a result ended, in a few words."""
+    return short_end(failures[0]) if failures else "measured nothing"
+
+
+def _later_end(result: KernelResult | MeasuredResult | TuningResult) -> str:
+    """`, stopped at the time limit`: how the run ended if not well, or the one after what is shown."""
+    failures = result.report.failures or (() if result.shown is result else result.failures)
+    if failures:
+        return f", {short_end(failures[0])}"
+    return "" if result.shown is result or result.unfinished else ", failed later"
+
+
+def _later_sentence(result: KernelResult | MeasuredResult | TuningResult) -> str:
+    """The same as a sentence with what to do, for a hover and a tooltip."""
+    failures = result.report.failures or (() if result.shown is result else result.failures)
+    if not failures:
+        return ""
+    after = "" if result.shown is result else "the next run: "
+    return f"; {after}{failed(failures[0])}"
 
 
 def tuning_info(result: TuningResult, *, is_running: bool) -> Info:
@@ -165,12 +205,12 @@ def tuning_info(result: TuningResult, *, is_running: bool) -> Info:
     shown = result.shown
     tuned = shown.tuned
     if tuned is None or not shown.has_data:
-        return Info(_not_tuned(result), "", SHOW_TUNING)
+        return Info(f"search {_short_end(result.failures)}", "", SHOW_TUNING, tooltip=_not_tuned(result))
     text = lens_words(tuned)
     if tuned.result is None and not tuned.finished:
         text = progress_best(tuned) or "nothing faster than default yet"
-    failed = ", failed" if shown is not result and not result.unfinished else ""
-    return Info(text + failed, _state(result, is_running=is_running), SHOW_TUNING)
+    state = _state(result, is_running=is_running)
+    return Info(text + _later_end(result), state, SHOW_TUNING, tooltip=tuning_summary(result))
 
 
 def tuning_summary(result: TuningResult) -> str:
@@ -178,13 +218,13 @@ def tuning_summary(result: TuningResult) -> str:
     shown = result.shown
     tuned = shown.tuned
     if tuned is None or not shown.has_data:
-        return shorten(_not_tuned(result), 2 * LONGEST)
-    later = "; the search after it failed" if shown is not result and not result.unfinished else ""
-    return f"{headline(tuned)}, on {words.device(tuned.machine)}{later}{caveats(shown)}"
+        return _not_tuned(result)
+    text = f"{headline(tuned)}, on {words.device(tuned.machine)}"
+    return f"{text}{caveats(shown)}{_later_sentence(result)}"
 
 
 def _not_tuned(result: TuningResult) -> str:
-    return f"not tuned: {result.failures[0].message if result.failures else 'nothing was measured'}"
+    return f"not tuned: {failed(result.failures[0]) if result.failures else 'nothing was measured'}"
 
 
 def shown_benchmarks(snapshot: Snapshot) -> list[MeasuredResult]:
@@ -264,23 +304,20 @@ def kernel_info(result: KernelResult, *, is_running: bool) -> Info:
     """Say how many kernels a target has: `24 kernels, ~228 µs on h200`."""
     shown = result.shown
     if not shown.has_data:
-        return Info(f"no kernels: {result.report.failures[0].message}", "", DETAILS)
-    failed = ", failed" if result.report.failures else ""
-    return Info(target_summary(shown.report) + failed, _state(result, is_running=is_running), DETAILS)
+        return Info(f"kernels: {_short_end(result.failures)}", "", DETAILS, tooltip=kernel_summary(result))
+    text = target_summary(shown.report) + _later_end(result)
+    return Info(text, _state(result, is_running=is_running), DETAILS, tooltip=kernel_summary(result))
 
 
 def kernel_summary(result: KernelResult) -> str:
     """Say all that a run generated: `24 kernels, ~228 µs on h200, saves 12.6 MB for backward`."""
     shown = result.shown
-    failures = result.report.failures
     if not shown.has_data:
-        return shorten(f"no kernels: {failures[0].message}", 2 * LONGEST)
+        return f"no kernels: {failed(result.failures[0])}"
     text = target_details(shown.report, shown.kept_bytes)
-    if failures:
-        text += ", failed"
     if shown.headline:
         text += f" - {shown.headline}"
-    return text + caveats(shown)
+    return f"{text}{caveats(shown)}{_later_sentence(result)}"
 
 
 def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:

@@ -98,7 +98,7 @@ def measured_result_of(
     depends = frozenset({key.path, *places.paths(), *report.files})
     for at in locations(report):
         places.add(span(at))
-    return MeasuredResult(
+    result = MeasuredResult(
         key,
         generation,
         report,
@@ -109,3 +109,5 @@ def measured_result_of(
         notes=notes,
         covered=covered,
     )
+    result.track_ends()
+    return result

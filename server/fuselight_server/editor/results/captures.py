@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fuselight.shared.report import TracedFacts
 from fuselight_server.base.files import within
+from fuselight_server.base.finding import SourceLine
 from fuselight_server.commands.measured_lines import measured_eager_times
 from fuselight_server.editor.results.facts import MOST_FACTS, TrackedFacts
 from fuselight_server.editor.results.target_result import TargetResult
@@ -86,12 +87,17 @@ class CaptureResult(TargetResult):
         self.eager_us = eager_us
         vars(self).pop("priorities", None)
 
-    def fix_first(self, fix: str = "") -> str:
-        """Say which line to fix first, and its verified `fix`; empty where it goes without saying, or it is gone."""
+    @property
+    def first_line(self) -> SourceLine | None:
+        """Where the line to fix first is now; None if the report leaves no choice, or the line is gone."""
         first = advice(self.priorities, self.key.path)
-        if first is None:
-            return ""
-        if self.places.line_now(first.cost.path, first.cost.line) is None:
+        now = self.places.line_now(first.cost.path, first.cost.line) if first is not None else None
+        return SourceLine(now.path, now.line) if now is not None else None
+
+    def fix_first(self, fix: str = "") -> str:
+        """Say which line to fix first, and its verified `fix`; empty without a `first_line`."""
+        first = advice(self.priorities, self.key.path)
+        if first is None or self.first_line is None:
             return ""
         words = self.text_now(first.words(), first.cost.path)
         return f"{words} ({fix})" if fix else words

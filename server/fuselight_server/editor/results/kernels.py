@@ -26,7 +26,7 @@ from fuselight_server.explain.kernels.summary import one_call
 from fuselight_server.source.positions import Places, TrackedFinding, locations, span, tracked
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Assembled, GeneratedGraph, Kernel, Report
+    from fuselight.shared.report import Assembled, Failure, GeneratedGraph, Kernel, Report
     from fuselight_server.execution.runs.keys import Key
 
 CHANGES = 50
@@ -101,6 +101,11 @@ class KernelResult(LineResult[LineCost]):
         return self.report.target_device.key if self.report.target_device else self.report.device
 
     @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What ended the run."""
+        return self.report.failures
+
+    @property
     def has_data(self) -> bool:
         """Whether any graph came as far as code generation."""
         return bool(self.report.generated) or not self.report.failures
@@ -133,7 +138,7 @@ def kernel_result_of(
         places.add(Span(place.path, place.line))
     own = findings_of_kernels(report, thresholds=thresholds)
     captured = [finding for finding in findings(report, thresholds=thresholds) if finding not in own]
-    return KernelResult(
+    result = KernelResult(
         key,
         generation,
         report,
@@ -145,6 +150,8 @@ def kernel_result_of(
         saved=saved,
         captured=tracked(captured, places, key.path),
     )
+    result.track_ends()
+    return result
 
 
 def kernel_lines(report: Report) -> Iterator[SourceLine]:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from fuselight.shared.report import data_key
 from fuselight_server.base.files import read_python, within
 from fuselight_server.base.finding import Span
+from fuselight_server.explain.findings import findings_of_end
 from fuselight_server.explain.kernels.shares import LinePart
+from fuselight_server.source.positions import tracked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -50,6 +52,8 @@ class TargetResult(abc.ABC):
     """The files that ran, and those whose lines the result names."""
     own: tuple[TrackedFinding, ...] = ()
     """The findings of this report."""
+    ends: tuple[TrackedFinding, ...] = ()
+    """The findings of what ended the run, if `own` does not have them."""
     previous: Any = None
     """The last result with data, of the same tier, where this one failed or is partial."""
     unfinished: str = ""
@@ -98,7 +102,7 @@ class TargetResult(abc.ABC):
     @property
     def findings(self) -> tuple[TrackedFinding, ...]:
         """The findings to show."""
-        return tuple(finding for source in self.sources for finding in source.own)
+        return (*(finding for source in self.sources for finding in source.own), *self.ends)
 
     @property
     def findings_are_stale(self) -> bool:
@@ -118,6 +122,11 @@ class TargetResult(abc.ABC):
         """Keep what a run that failed as a whole has shown, with its failures."""
         self.report = replace(self.report, failures=(*self.report.failures, *failures))
         self.unfinished = ENDED_EARLY
+        self.track_ends()
+
+    def track_ends(self) -> None:
+        """Make the findings of what ended the run."""
+        self.ends = tracked(findings_of_end(self.report), self.places, self.key.path)
 
     def paths(self) -> frozenset[str]:
         """Return the files that the result says something about."""

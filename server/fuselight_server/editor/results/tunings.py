@@ -61,4 +61,6 @@ def tuning_result_of(
     """Make the result of a new report, before any edit, without the texts of kernels."""
     report = replace(report, texts={})
     depends = frozenset({key.path, *report.files})
-    return TuningResult(key, generation, report, Places(), depends=depends, notes=notes)
+    result = TuningResult(key, generation, report, Places(), depends=depends, notes=notes)
+    result.track_ends()
+    return result

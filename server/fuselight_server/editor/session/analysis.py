@@ -26,6 +26,7 @@ from fuselight_server.editor.session.live import LivePredictions
 from fuselight_server.editor.session.permissions import RunPermissions
 from fuselight_server.editor.session.program_reports import ProgramReports
 from fuselight_server.editor.session.run_edits import RunEdits
+from fuselight_server.editor.session.run_ends import CANCELED, RESTARTED, RunEnd
 from fuselight_server.editor.session.run_options import RunContext
 from fuselight_server.editor.session.run_requests import CurrentRequests, RunRequests
 from fuselight_server.editor.session.save_runs import SaveRuns
@@ -93,6 +94,7 @@ class Analysis:
             log=state.log,
             tell=lambda text: ui.say(text, error=True),
             partly=self._accept_part,
+            ended=self._note_end,
         )
         self._wire_requests()
         self._wire_predictions()
@@ -192,11 +194,12 @@ class Analysis:
         self.fixes.cancel(path=path)
         self.runs.cancel(None if path is None else of_file)
 
-    async def restart(self, folder: str | None) -> None:
-        """End the workers of a folder (None: all); the next run starts fresh ones."""
+    async def restart(self, folder: str | None, why: str = RESTARTED) -> None:
+        """End the workers of a folder (None: all); the next run starts fresh ones. `why` in words."""
         self.live.restart(folder)
         jobs = self.runs.queue.jobs()
-        self.runs.cancel([job.key for job in jobs if folder is None or job.worker_key.folder == folder])
+        of_folder = [job.key for job in jobs if folder is None or job.worker_key.folder == folder]
+        self.runs.cancel(of_folder, why)
         self.fixes.cancel()
         await self.workers.end(folder)
         for known in self._state.folders.values():
@@ -228,6 +231,9 @@ class Analysis:
 
     async def _accept_part(self, job: Job, report: Report | None) -> None:
         await self._deliveries.accept_part(job, report)
+
+    def _note_end(self, job: Job, why: str) -> None:
+        self._state.note_run_end(job.key, RunEnd(why or CANCELED))
 
     def _runs_changed(self) -> None:
         running = self.runs.in_flight

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fuselight_server.base.consent_store import first_call_of
 from fuselight_server.base.formatting import format_first
+from fuselight_server.editor.session.run_ends import NOT_ALLOWED, POSTPONED
 from fuselight_server.editor.session.ui import Question
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.editor.messages.answers import ConsentChoice
     from fuselight_server.editor.session.notebook_steps import NotebookSteps
+    from fuselight_server.editor.session.run_ends import RunEnd
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.editor.session.ui import Ui
     from fuselight_server.execution.runs.keys import Key
@@ -100,6 +102,7 @@ class Consent:
         if pending.questions and not question.explicit:
             return None
         pending.questions += 1
+        self._ui.runs_changed()
         return self._ask(question, pending)
 
     async def agrees_to_start(self, folder: Folder, executable: str) -> bool:
@@ -135,7 +138,14 @@ class Consent:
             self.accept(question, answer)
             for request in pending.requests.values() if is_waiting else ():
                 request()
+            if is_waiting and answer in {NEVER, LATER}:
+                self._note_refusal(pending, NOT_ALLOWED if answer == NEVER else POSTPONED)
         self._ui.runs_changed()
+
+    def _note_refusal(self, pending: _Pending, end: RunEnd) -> None:
+        for keys in pending.requests:
+            for key in keys:
+                self._state.note_run_end(key, end)
 
     def accept(self, question: Question, answer: str) -> None:
         """Let an answer hold from now on."""

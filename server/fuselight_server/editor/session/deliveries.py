@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.protocol import Answer, Refused, RunRequest
 from fuselight.shared.report import Tier
 from fuselight_server.base.files import within
+from fuselight_server.editor.session.run_ends import LOST, RunEnd
 from fuselight_server.editor.session.triggers import ASKED, Trigger
 from fuselight_server.explain.findings.failures import lacks_inputs
 from fuselight_server.explain.searches.words import progress_best
@@ -114,6 +115,7 @@ class Deliveries:
             report = outcome.report
         elif outcome.failure is None:
             self._state.log(f"run {job.generation} was refused: {outcome.reason}")
+            self._state.note_run_end(job.key, RunEnd(LOST))
             return
         else:
             report = self._workers.failure_report(job.worker_key, request, outcome.failure)

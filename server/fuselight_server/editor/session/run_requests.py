@@ -133,6 +133,7 @@ class RunRequests:
         folder = self._state.folder_of(keys[0].path) if keys else None
         if folder is None or not self._state.trusted or folder.consent in {"never", "later"}:
             return
+        self._state.forget_run_ends(keys)
         interpreter = self._workers.interpreter(folder)
         if interpreter is None:
             self._note_missing_interpreter(folder, explicit=trigger.explicit)

@@ -28,6 +28,7 @@ from fuselight_server.editor.results.target_result import (
 )
 from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.editor.session.client_features import ClientFeatures
+from fuselight_server.editor.session.run_ends import RunEnds
 from fuselight_server.source.document import SourceDocument
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.results.predictions import Prediction
     from fuselight_server.editor.results.target_result import TargetResult
+    from fuselight_server.editor.session.run_ends import RunEnd
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Running
     from fuselight_server.source.notebooks.module import NotebookModule
@@ -134,6 +136,10 @@ class Snapshot(ResultsByTier):
     """Whether a run may be offered: the file is on disk and the workspace is trusted."""
     waiting: frozenset[Key] = frozenset()
     """Runs of this file's targets that wait for other runs."""
+    asked: frozenset[Key] = frozenset()
+    """Runs of this file's targets that wait for an answer of the user."""
+    run_ends: RunEnds = field(default_factory=RunEnds)
+    """Why the newest runs of this file's targets have no result."""
     predictions: tuple[Prediction, ...] = ()
     """What edits of any file are predicted to change for this file's targets."""
     predicted: Mapping[str, Reading] = field(default_factory=dict)
@@ -156,6 +162,7 @@ class State(ResultsByTier):
         self.documents: dict[str, Document] = {}
         self.folders: dict[str, Folder] = {}
         self.results = Results()
+        self.run_ends = RunEnds()
         self.jobs = OpenJobs()
         self.failed_tests = FailedTests()
         self.client = ClientFeatures()
@@ -273,6 +280,16 @@ class State(ResultsByTier):
         """Discard what a canceled run has shown."""
         self.mark_results(self.results.discard_partial(key, generation))
 
+    def note_run_end(self, key: Key, end: RunEnd) -> None:
+        """Note why a run that was asked for has no result."""
+        if not key.kernel:
+            self.run_ends[key] = end
+            self.mark_results([key.path])
+
+    def forget_run_ends(self, keys: Iterable[Key]) -> None:
+        """Forget why earlier runs of these targets have no result."""
+        self.mark_results({key.path for key in self.run_ends.forget(keys)})
+
     def drop(self, keys: Iterable[Key]) -> None:
         """Drop the results of some runs."""
         keys = tuple(keys)
@@ -285,6 +302,7 @@ class State(ResultsByTier):
     def drop_file(self, path: str) -> None:
         """Drop what is known of a deleted file or folder."""
         self.mark_results(self.results.drop_file(path) | self.jobs.drop_file(path))
+        self.run_ends.forget([key for key in self.run_ends if within(key.path, path)])
         self.mark_findings(self.failed_tests.drop(path))
         lost = {key for key, file in self.predictions if within(file, path) or key not in self.results}
         self._drop_predictions(lost)
@@ -368,6 +386,7 @@ class State(ResultsByTier):
             client=self.client,
             can_run=document.runnable and self.trusted,
             waiting=frozenset(key for key in waiting if key.path == path),
+            run_ends=RunEnds((key, end) for key, end in self.run_ends.items() if key.path == path),
             predictions=predictions,
             predicted=self.readings_of(predictions),
             jobs=tuple(job for job in self.jobs.values() if path in job.places.paths()),

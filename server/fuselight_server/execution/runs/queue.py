@@ -121,6 +121,8 @@ class Running:
     progress: Progress | None = None
     remark: str = ""
     """What its partial results say, in words."""
+    why: str = ""
+    """In words, why it was canceled."""
     superseded: bool = False
     """Whether a newer run of its target waits, so that its own outcome is late."""
 
@@ -179,11 +181,12 @@ class Runs:
         log: Callable[[str], None],
         tell: Callable[[str], None],
         partly: Callable[[Job, Report | None], Awaitable[None]],
+        ended: Callable[[Job, str], None] = lambda _job, _why: None,
     ) -> None:
         """Deliver outcomes to `deliver`; call `changed` whenever a run starts, moves on or ends.
 
         `tell` shows the user an internal error that has no outcome. `partly` gets each partial report of a run, and
-        None when the run will send no more of them.
+        None when the run will send no more of them. `ended` is called for a run that was canceled, with the reason.
         """
         self._worker = worker
         self._deliver = deliver
@@ -191,6 +194,7 @@ class Runs:
         self._log = log
         self._tell = tell
         self._partly = partly
+        self._ended = ended
         self._drains: dict[WorkerKey, asyncio.Task[None]] = {}
         self.queue = Queue()
         self.in_flight: dict[Key, Running] = {}
@@ -219,14 +223,16 @@ class Runs:
             self._drains[job.worker_key] = asyncio.get_running_loop().create_task(self._drain(job.worker_key))
         self._changed()
 
-    def cancel(self, keys: Iterable[Key] | None = None) -> None:
-        """Cancel the runs of `keys` (None: all), waiting or in flight."""
+    def cancel(self, keys: Iterable[Key] | None = None, why: str = "") -> None:
+        """Cancel the runs of `keys` (None: all), waiting or in flight; `why` in words."""
         chosen = None if keys is None else tuple(keys)
         dropped = self.queue.drop(chosen)
         for key, running in self.in_flight.items():
             if chosen is None or key in chosen:
+                running.why = why
                 running.token.cancel()
         for job in dropped:
+            self._ended(job, why)
             self._log(f"run {job.generation} of {job.key.words} cancelled before it began")
         self._changed()
 
@@ -298,6 +304,9 @@ class Runs:
             isinstance(outcome, Refused) and outcome.reason in {"cancelled", "superseded"}
         ):
             self._log(f"{name} cancelled")
+            if not running.superseded:
+                failure = outcome.failure if outcome is not None else None
+                self._ended(job, running.why or (failure.message if failure is not None else ""))
         elif running.superseded:
             self._log(f"{name} is late and dropped")
         else:

@@ -43,6 +43,7 @@ __all__ = [
     "apply_ignores",
     "expand",
     "findings",
+    "findings_of_end",
     "findings_of_kernels",
     "findings_of_measured",
     "fold",
@@ -97,6 +98,11 @@ def findings(
 def findings_of_kernels(report: Report, *, thresholds: Thresholds = _NO_THRESHOLDS) -> tuple[Finding, ...]:
     """Of those, the ones that only tier kernels has, by place: a capture of the same target has all others."""
     return tuple(sorted(kernel_findings(Context.of(report, thresholds)), key=_order))
+
+
+def findings_of_end(report: Report) -> tuple[Finding, ...]:
+    """What ended a run of kernels, a benchmark or a search, by place."""
+    return tuple(sorted(failure_findings(Context.of(report)), key=_order))
 
 
 def findings_of_measured(report: Report) -> tuple[Finding, ...]:

@@ -10,7 +10,7 @@ import platform
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Culprit, Location, Report, Rung, TargetRef, Versions
+from fuselight.shared.report import Culprit, Location, Report, Rung, TargetRef, Tier, Versions
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
 from fuselight_server.explain.findings.common.context import span_of, trail
@@ -73,12 +73,32 @@ _NEXT = {
     "FL502": "Write an example call above it, as a `# fuselight:` comment",
     "FL504": "Choose an interpreter that has torch 2.6 or newer",
 }
+_ENDS = frozenset({"FL405", "FL406", "FL407", "FL408", "FL409"})
+"""Codes of runs that did not end by themselves."""
+_RUNS = {Tier.KERNELS: "kernels: ", Tier.MEASURED: "benchmark: ", Tier.TUNED: "search: "}
+"""Which run it was, if not the usual one."""
 _CALLED_BY_CODE = frozenset({Rung.MAIN, Rung.SCRIPT, Rung.PROGRAM, Rung.KERNEL, Rung.TRACE, Rung.CALLER})
 """Rungs whose calls are the user's own."""
 _NEEDS_GRADIENTS = "does not require grad"
 _ASK_FOR_GRADIENTS = (
     "Add no_grad=False to the call in the `# fuselight:` comment: Fuselight turns gradients off by default"
 )
+
+
+_SHORT_ENDS = {
+    "timeout": "stopped at the time limit",
+    "memory": "out of memory",
+    "exit": "failed: the code ended the process",
+    "cancelled": "failed: the worker was lost",
+    "damaged_answer": "failed: the worker was lost",
+}
+
+
+def short_end(failure: Failure) -> str:
+    """How a run ended, in a few words for a lens: `stopped at the time limit`, `failed: ...`."""
+    if failure.kind == "signal" and (name := _SIGNAL.search(failure.message)):
+        return f"crashed: {name[0]}"
+    return _SHORT_ENDS.get(failure.kind) or f"failed: {plain(failure.message)}"
 
 
 def failure_findings(context: Context) -> Iterator[Finding]:
@@ -221,7 +241,8 @@ def _title(context: Context, code: str, failure: Failure) -> str:
     if code in {"FL402", "FL403"}:
         return f"{'the compiler' if code == 'FL402' else 'Fuselight'} failed: {name}{message}"
     # A message of the user's code has any length; the report keeps it whole.
-    title = f"{name}{message}" or "the run failed"
+    noun = _RUNS.get(context.report.tier, "") if code in _ENDS else ""
+    title = f"{noun}{name}{message}" or "the run failed"
     return title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE].rstrip()}..."
 
 
@@ -264,6 +285,7 @@ def _phase_text(code: str, failure: Failure, home: Location | None) -> str:
     return f"{what}{during}{where}. Findings from before it are still valid." if during or where else ""
 
 
+_SIGNAL = re.compile(r"\bSIG[A-Z0-9]+\b|\bsignal \d+")
 _MODULE = re.compile(r"No module named '([^'.]+)")
 _REFUSAL = re.compile(r"got (\w+(?:Error|Exception))\(['\"](.*?)['\"](?:,\))?\)$", re.MULTILINE)
 _PHASES = {

@@ -39,6 +39,22 @@ class Counts:
         )
         return ", ".join(named)
 
+    @property
+    def is_any(self) -> bool:
+        """Whether anything was counted."""
+        return bool(self.graphs or self.breaks or self.recompilations)
+
+    @property
+    def short(self) -> str:
+        """`2 graphs, 1 break`, `1 graph, no breaks`: the counts that are not 0."""
+        counted = (
+            format_count(self.breaks, "break") if self.breaks else "",
+            format_count(self.recompilations, "recompilation") if self.recompilations else "",
+        )
+        return ", ".join(filter(None, (format_count(self.graphs, "graph"), *counted))) + (
+            "" if any(counted) else ", no breaks"
+        )
+
 
 def everywhere(_location: Location) -> bool:
     """The whole report."""

@@ -224,14 +224,19 @@ ROOMS = (
     _room(
         f"{_S}.explain.findings",
         "Report → findings",
-        "fuselight.shared base source explain.findings.breaks explain.findings.common explain.findings.kernels "
-        "explain.findings.recompilations explain.ranks",
+        "fuselight.shared base source explain.findings.breaks explain.findings.common "
+        "explain.findings.kernels explain.findings.recompilations explain.ranks",
     ),
     _room(f"{_S}.explain.findings.common", "catalog of codes, context, texts", "fuselight.shared base"),
     _room(
+        f"{_S}.explain.findings.advice",
+        "changes that may cure a recompilation, whether a trial shows that they do, and what to expect else",
+        "fuselight.shared base explain.findings.common",
+    ),
+    _room(
         f"{_S}.explain.findings.recompilations",
         "guards, recompilations, fixed values",
-        "fuselight.shared base explain.findings.common",
+        "fuselight.shared base explain.findings.advice explain.findings.common",
     ),
     _room(
         f"{_S}.explain.findings.breaks",
@@ -241,7 +246,7 @@ ROOMS = (
     _room(
         f"{_S}.explain.findings.forecasts",
         "what other inputs will do",
-        "fuselight.shared base explain.findings.common explain.findings.recompilations",
+        "fuselight.shared base explain.findings.advice explain.findings.common explain.findings.recompilations",
     ),
     _room(
         f"{_S}.explain.findings.kernels",

@@ -18,6 +18,7 @@ PARTS = (
     "capture",
     "facts",
     "forecast",
+    "cures",
     "reads",
     "imports",
     "kernels",

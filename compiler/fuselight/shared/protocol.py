@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar, get_args
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.report import (
     CallChange,
+    CureRun,
     Device,
     Failure,
     Location,
@@ -228,6 +229,9 @@ R = TypeVar("R", bound=RunRequest)
 @dataclass(frozen=True)
 class CaptureRequest(RunRequest):
     """Record what TorchDynamo captures; generates no code."""
+
+    trial: CureRun | None = None
+    """Set to compare the run with another one; it then records no facts and no forecasts."""
 
 
 @dataclass(frozen=True)

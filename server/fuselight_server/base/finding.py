@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from fuselight.shared.report import Tier
+from fuselight.shared.report import CallCure, Tier
 
 
 class Severity(enum.IntEnum):
@@ -89,6 +89,8 @@ class Finding:
     hints: tuple[str, ...] = ()
     torch_hints: int = 0
     """How many of the last hints are torch's own."""
+    cures: tuple[CallCure, ...] = ()
+    """Changes of the calls or of the compile that may cure it, and that can be tried; `hints` has those that do."""
     related: tuple[Related, ...] = ()
     count: int = 1
     gb_ids: tuple[str, ...] = ()

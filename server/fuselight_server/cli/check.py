@@ -19,7 +19,7 @@ from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.cli.world_options import add_world_options, link_option, world_option
-from fuselight_server.commands.check import analyze, fix_command
+from fuselight_server.commands.check import TRIES, analyze, fix_command
 from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.explain.findings import Thresholds
 
@@ -44,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-cache",
         action="store_true",
         help="run every target, also those of which nothing has changed since an earlier check",
+    )
+    parser.add_argument(
+        "--tries",
+        choices=tuple(TRIES),
+        default="some",
+        help="which changes that may cure a recompilation are tried on the calls of the run: none, those for which "
+        "30%% of the command's time is enough, the worst findings first, or all (default: %(default)s)",
     )
     parser.add_argument(
         "--warm",
@@ -151,7 +158,8 @@ def _analyzed(options: argparse.Namespace) -> tuple[CheckOutcome, WarmOutcome | 
     """The findings, with `--warm` also both starts of each target."""
     given = analysis_options(options)
     if not options.warm:
-        return complete(options, analyze, **given, uses_kept=not options.no_cache), None
+        uses_kept = not options.no_cache and options.tries == "some"
+        return complete(options, analyze, **given, uses_kept=uses_kept, tries=TRIES[options.tries]), None
     from fuselight_server.commands.warm import check_warm  # noqa: PLC0415 - only with --warm
 
     starts = complete(options, check_warm, **given)

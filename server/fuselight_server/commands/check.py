@@ -20,6 +20,7 @@ from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.fixable import FixClass, has_remedies
 from fuselight_server.explain.findings.static import example_unread
+from fuselight_server.fixes.verification.cure_trials import SHARE, TrialBudget, try_cures
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 ReportOf: TypeAlias = "Callable[[TargetRun, CheckOutcome], Awaitable[Report]]"
 NO_THRESHOLDS = Thresholds()
+TRIES: dict[str, float | None] = {"0": 0.0, "some": SHARE, "all": None}
+"""By name, the part of a command's time that trials of cures may take; None: as much as they need."""
 _MOST_WITH_FIXES = 50
 """Findings for which a fix is looked up: each takes some milliseconds."""
 
@@ -53,11 +56,26 @@ async def analyze(
     default_sizes: dict[str, int] | None = None,
     report_of: ReportOf = report_as_is,
     uses_kept: bool = False,
+    tries: float | None = SHARE,
 ) -> CheckOutcome:
-    """Read the files, run their targets one after the other in one worker, and make the findings."""
-    outcome = await report_each(
-        options, show, token, report_of, default_sizes=default_sizes, uses_kept=uses_kept
-    )
+    """Read the files, run their targets one after the other in one worker, and make the findings.
+
+    `tries`: the part of the command's time that trials of cures may take in addition; None for all of them.
+    """
+    budget = TrialBudget(tries)
+
+    async def tried(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        report, read_line = await report_of(target_run, outcome), outcome.sources.line
+        return await try_cures(
+            target_run.request,
+            report,
+            target_run.report,
+            budget=budget,
+            read_line=read_line,
+            show=target_run.show,
+        )
+
+    outcome = await report_each(options, show, token, tried, default_sizes=default_sizes, uses_kept=uses_kept)
     shared_findings(outcome, thresholds)
     token.check()
     return outcome

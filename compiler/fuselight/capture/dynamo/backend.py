@@ -157,9 +157,13 @@ class AotCapture:
 
 
 @contextlib.contextmanager
-def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[CompileCalls]:
+def capture_only(
+    backend: Callable[..., Any] = capture_backend,
+    dynamic: Callable[[Any, bool | None], bool | None] = lambda _model, asked: asked,
+) -> Iterator[CompileCalls]:
     """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given.
 
+    `dynamic` decides about the argument of that name, by what is compiled and what was asked for.
     torch does not time its guards there: the Recorder does, without a flush of the caches.
     """
     calls = CompileCalls()
@@ -180,9 +184,15 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
         options = _distinguishing_options(asked)
         if options:
             kept["options"] = options
+
+        def compiled_by_backend(function: Any) -> Any:
+            wanted = dynamic(function, asked.get("dynamic"))
+            changed = {"dynamic": wanted} if wanted is not asked.get("dynamic") else {}
+            return real(function, backend=backend, **{**kept, **changed})
+
         if model is None:
-            return lambda function: real(function, backend=backend, **kept)
-        compiled = real(model, backend=backend, **kept)
+            return compiled_by_backend
+        compiled = compiled_by_backend(model)
         own = targets.own_module_not_compiled(model, compiled)
         if own is not None and line is not None:
             calls.own_modules.append((own, line))

@@ -296,10 +296,12 @@ def _leaf_failures(
         for difference in _differences(part, source, value, reader, table):
             # a mode of torch that a tensor's keys show belongs to no line
             is_mode = difference.cause is GuardCause.GLOBAL_STATE and guard_differences.is_tensor_check(part)
+            expression = "" if is_mode or torch_texts.is_global_state(guarded) else guarded
             yield replace(
                 difference,
                 kind=kind,
-                source="" if is_mode or torch_texts.is_global_state(guarded) else reader.words(guarded),
+                source=reader.words(expression) if expression else "",
+                expression=expression,
                 code=part[:2000],
                 difference=_with_cause(reader.words(difference.difference), text),
                 born=() if is_mode else born,

@@ -285,6 +285,11 @@ class Recorder:
             texts=dict(self._texts),
         )
 
+    @property
+    def has_facts(self) -> bool:
+        """Whether it records what expressions were."""
+        return self._facts is not None
+
     def facts(self) -> TracedFacts:
         """What the expressions of the user's files were in the compiles that ended."""
         return TracedFacts() if self._facts is None else self._facts.facts()

@@ -31,6 +31,11 @@ from fuselight.shared.report.capture import StaticSizes as StaticSizes
 from fuselight.shared.report.capture import Symbol as Symbol
 from fuselight.shared.report.capture import UnseenChange as UnseenChange
 from fuselight.shared.report.capture import UnseenKind as UnseenKind
+from fuselight.shared.report.cures import CallCure as CallCure
+from fuselight.shared.report.cures import CureKind as CureKind
+from fuselight.shared.report.cures import CureRun as CureRun
+from fuselight.shared.report.cures import CureTrial as CureTrial
+from fuselight.shared.report.cures import TrialCounts as TrialCounts
 from fuselight.shared.report.device import Device as Device
 from fuselight.shared.report.facts import Branch as Branch
 from fuselight.shared.report.facts import Fact as Fact
@@ -337,3 +342,7 @@ class Report:
     """Of a run as one rank: the collectives that it called, up to a bound; `world` has those of all ranks."""
     collective_count: int = 0
     """Of a run as one rank: how many it called in all."""
+    trial: TrialCounts | None = None
+    """What the run counted as a trial, if it was one."""
+    trials: tuple[CureTrial, ...] = ()
+    """Cures of its recompilations that were tried on its calls, by further runs."""

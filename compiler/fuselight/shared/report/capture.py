@@ -256,6 +256,8 @@ class GuardFailure:
     """The `class` line of a class that was created again."""
     dropped: Stack = ()
     """Where the guarded object was freed, outermost frame first; empty unless the compiled code was dropped."""
+    expression: str = ""
+    """The guarded value in torch's terms, as `L['self'].limit`; empty where `source` is."""
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ class RunState:
             on_line=self.progress.line_reached,
             on_compiled=lambda: keep(self),
             compiled_at=self._compiled_at,
-            facts=isinstance(request, CaptureRequest),
+            facts=isinstance(request, CaptureRequest) and request.trial is None,
         )
 
     def _compiled_at(self, code: CodeType, f_locals: Mapping[str, object]) -> Location | None:

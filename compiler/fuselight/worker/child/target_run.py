@@ -78,7 +78,7 @@ class MakeCalls:
     def compiling(self, state: RunState) -> AbstractContextManager[dynamo.CompileCalls]:
         """As in RunStrategy."""
         backend = self.backend(state)
-        return dynamo.capture_only(_until_steady(state, backend) if state.job.request.automatic else backend)
+        return dynamo.capture_only(until_steady(state, backend) if state.job.request.automatic else backend)
 
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
         """As in RunStrategy."""
@@ -95,7 +95,7 @@ def make_calls(state: RunState, answered: Answered) -> None:
             return
 
 
-def _until_steady(state: RunState, backend: Callable[..., Any]) -> Callable[..., Any]:
+def until_steady(state: RunState, backend: Callable[..., Any]) -> Callable[..., Any]:
     """Return `backend`, whose graphs end the `__main__` block when it goes on without compiling anything new."""
     calls: collections.Counter[int] = collections.Counter()
 
@@ -406,7 +406,7 @@ def _one_call(state: RunState, index: int, planned: PlannedCall, *, is_last: boo
             try:
                 with state.recorder.call(index):
                     state.notes.extend(call_outputs(prepared, function)[1])
-                if is_last and not request.changes:
+                if is_last and not request.changes and state.recorder.has_facts:
                     _forecast(state)
             except Exception as error:  # noqa: BLE001 - user code may raise anything; the next call may work
                 if state.stopped:

@@ -29,6 +29,7 @@ from fuselight.shared.protocol import (
 )
 from fuselight.shared.report import Device, text_key
 from fuselight.worker.child import child
+from fuselight.worker.child.cure_trial import TryCure
 from fuselight.worker.child.request_results import AssembledKernels, DecomposedOperators, GeneratedKernels
 from fuselight.worker.child.state import ChildJob, RunState, keep
 from fuselight.worker.child.target_run import MakeCalls, guarded, run_target
@@ -151,7 +152,7 @@ def _program_capture(state: RunState) -> Callable[..., Any]:
 
 
 RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
-    CaptureRequest: functools.partial(run_target, strategy=MakeCalls(_program_capture)),
+    CaptureRequest: functools.partial(run_target, strategy=TryCure(_program_capture)),
     GenerateRequest: functools.partial(run_target, strategy=MakeCalls(_generation)),
     DecomposeRequest: functools.partial(run_target, strategy=MakeCalls(_operator_paths)),
     AssembleRequest: lambda state: guarded(state, lambda: _compile_kernels(state)),

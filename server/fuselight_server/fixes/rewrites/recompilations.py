@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import GuardCause
 from fuselight.shared.version import release
 from fuselight_server.base.finding import Span
+from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import (
     nearest,
     resumed_at,
     worded_recompilations,
 )
-from fuselight_server.explain.findings.recompilations.guard_causes import CARRIED, fixed_by_torch
 from fuselight_server.explain.findings.recompilations.recompilations import birthplace, subject_of
 from fuselight_server.fixes.rewrites.buffers import buffer_remedies
 from fuselight_server.fixes.rewrites.call_sites import call_argument

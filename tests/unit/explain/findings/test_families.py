@@ -321,7 +321,7 @@ def test_the_recompile_limit_as_an_error_has_the_cause_and_the_cure() -> None:
     assert (finding.code, finding.severity, finding.span.line) == ("FL102", Severity.ERROR, 40)
     assert finding.title == "`Net.forward` reached the recompile limit, which is an error with fullgraph=True"
     assert "The call that exceeded it: x.size(0) was 4, now 7." in finding.message
-    assert "mark_dynamic(x, 0)" in finding.hints[0]
+    assert any("mark_dynamic(x, 0)" in hint for hint in finding.hints)
     (unknown,) = findings(report(failures=(failure,)))
     assert (unknown.code, unknown.hints) == ("FL102", ("Raise the limit.",))
 

@@ -115,18 +115,17 @@ def test_the_recompilation_that_the_limit_stopped_is_part_of_the_limits_finding(
     (finding,) = findings(report(recompiles=(again(SIZE, compile_id=None),), not_compiled=(limit,)))
     assert (finding.code, finding.span.line) == ("FL102", 20)
     assert "The call that exceeded it: x.size(0) was 4, now 7." in finding.message
-    assert "mark_dynamic(x, 0)" in finding.hints[0]
+    assert any("mark_dynamic(x, 0)" in hint for hint in finding.hints)
 
 
 def test_wording() -> None:
-    slower = "Kernels for dynamic sizes can be slower"
     (finding,) = findings(
         report(recompiles=(again(SIZE, failed("FLAG was 1, now 2", kind="EQUALS_MATCH", source="FLAG")),))
     )
     expect(
         f"{finding.title}\n{finding.message}\n"
         + "\n".join(f"{item.span.line}: {item.message}" for item in finding.related),
-        f"""\
+        """\
         recompiled: x.size(0) was 4, now 7
         `Net.forward` was compiled again because a guard of its compiled code failed.
 
@@ -136,9 +135,10 @@ def test_wording() -> None:
         Cost: `Net.forward` was compiled once more.
 
         What to do:
-        - Mark the size as dynamic before the first call: torch._dynamo.mark_dynamic(x, 0). {slower}.
-        - Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes, which adds work.
-        - Pass `FLAG` as a tensor where the code only calculates with it: its value then has no guard.
+        - Expect one compile for each size of `x`, or pad to a few fixed sizes, which adds work.
+        - Not tried yet: mark the size as dynamic before the call: torch._dynamo.mark_dynamic(x, 0).
+        - Not tried yet: compile with torch.compile(..., dynamic=True).
+        - Expect one compile for each value of `FLAG`.
         9: triggered by this call, Net()(f32[4, 8])
         20: `Net.forward` was compiled again
         """,

@@ -57,6 +57,12 @@ def first_of(facts: Report) -> Finding:
     return next(finding for finding in findings(facts) if finding.code == "FL201")
 
 
+UNTRIED = (
+    f"Not tried yet: mark the size as dynamic before the call: {MARK}",
+    "Not tried yet: compile with torch.compile(..., dynamic=True)",
+)
+
+
 @pytest.mark.parametrize(
     ("sizes", "hints", "severity"),
     [
@@ -64,14 +70,11 @@ def first_of(facts: Report) -> Finding:
          Severity.INFORMATION),
         ((1, 6), (f"Expect one extra compile: {RULE}, dynamic or not", "Or pad to a size of 2 or more"),
          Severity.INFORMATION),
-        ((9, 1, 5), (f"Mark the size as dynamic before the first call: {MARK}. {SLOWER}",
-                     f"Then expect one extra compile: {RULE}, dynamic or not"), Severity.INFORMATION),
-        ((9, 1, 5, 0), (f"Mark the size as dynamic before the first call: {MARK}. {SLOWER}",
-                        f"Then expect 2 extra compiles: {RULE}, dynamic or not"), Severity.INFORMATION),
+        ((9, 1, 5), (f"Expect 2 extra compiles: {RULE}, dynamic or not", *UNTRIED), Severity.INFORMATION),
+        ((9, 1, 5, 0), (f"Expect 3 extra compiles: {RULE}, dynamic or not", *UNTRIED), Severity.INFORMATION),
         ((1, 0, 5), (f"Expect 2 extra compiles: {RULE}, dynamic or not",), Severity.INFORMATION),
-        ((1, 5, 9), (f"Expect 2 extra compiles: {RULE}, dynamic or not",), Severity.WARNING),
-        ((4, 7), (f"Mark the size as dynamic before the first call: {MARK}. {SLOWER}",
-                  "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes, which adds work"),
+        ((1, 5, 9), (f"Expect 2 extra compiles: {RULE}, dynamic or not", UNTRIED[1]), Severity.WARNING),
+        ((4, 7), ("Expect one compile for each size of `x`, or pad to a few fixed sizes, which adds work", *UNTRIED),
          Severity.WARNING),
     ],
 )  # fmt: skip
@@ -88,10 +91,9 @@ ENGINE = Location(f"{ROOT}/engine.py", 11)
 @pytest.mark.parametrize(
     ("places", "where"),
     [
-        ((at(40),), "Remove dynamic=False from torch.compile (line 40), which"),
-        ((ENGINE,), "Remove dynamic=False from torch.compile (engine.py:11), which"),
-        ((at(40), ENGINE), "Remove dynamic=False from torch.compile (line 40 and engine.py:11), which"),
-        ((), "Remove dynamic=False, which"),
+        ((at(40),), "remove dynamic=False from torch.compile (line 40)"),
+        ((ENGINE,), "remove dynamic=False from torch.compile (engine.py:11)"),
+        ((at(40), ENGINE), "remove dynamic=False from torch.compile (line 40 and engine.py:11)"),
     ],
 )
 @pytest.mark.parametrize("sizes", [(1, 2, 4, 8), (5, 1, 7), (3, 6)])
@@ -99,8 +101,7 @@ def test_a_program_that_forbids_dynamic_sizes_is_told_the_line(
     sizes: tuple[int, ...], places: tuple[Location, ...], where: str
 ) -> None:
     finding = first_of(of_sizes(*sizes, makes_dynamic=False, static_compiles=places))
-    assert finding.hints[0].startswith(where)
-    assert "mark_dynamic" not in finding.message
+    assert any(where in hint for hint in finding.hints)
     assert finding.fixes == ()
 
 
@@ -110,12 +111,11 @@ def test_dynamic_false_is_not_to_blame_for_a_single_size_of_one() -> None:
 
 
 @pytest.mark.parametrize("is_static", [True, False])
-def test_the_limit_has_the_same_advice_and_no_mark_of_a_first_size_of_one(*, is_static: bool) -> None:
+def test_the_limit_has_the_same_advice(*, is_static: bool) -> None:
     stopped = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit reached (8)")
     facts = of_sizes(1, 2, 4, 8, limit=True, makes_dynamic=not is_static, not_compiled=(stopped,))
     (finding,) = (item for item in findings(facts) if item.code == "FL102")
-    assert finding.hints[0].startswith("Remove dynamic=False" if is_static else "Compile with torch.compile")
-    assert "mark_dynamic" not in finding.message
+    assert any("dynamic=True" in hint for hint in finding.hints)
 
 
 def test_padding_is_not_advised_where_something_else_is_compiled_for_as_well() -> None:
@@ -132,7 +132,7 @@ def test_tensors_that_become_small_together_are_marked_together() -> None:
         return again(*sizes, compile_id=f"0/{number}")
 
     finding = first_of(report(recompiles=(step(7, 1, 1), step(1, 12, 2))))
-    assert finding.hints[0].endswith(f"{MARK}, torch._dynamo.mark_dynamic(y, 0). {SLOWER}")
+    assert any(hint.endswith(f"{MARK}, torch._dynamo.mark_dynamic(y, 0)") for hint in finding.hints)
 
 
 SOURCE = {
@@ -197,7 +197,7 @@ def test_a_condition_that_parts_the_sizes_needs_both_compiles(test: str, *, is_e
     """The new code may accept the size before, and a mark is an error where the other side fixes the size."""
     finding = branching(BOTH, range_="[2, inf]", lines={**SOURCE, 22: f"        if {test}:\n"})
     assert ("each side of the branch on line 22" in finding.hints[0]) == is_expected
-    assert (MARK in finding.hints[0]) != is_expected
+    assert any(MARK in hint for hint in finding.hints) != is_expected
 
 
 @pytest.mark.parametrize(
@@ -210,5 +210,5 @@ def test_a_condition_that_parts_the_sizes_needs_both_compiles(test: str, *, is_e
 )
 def test_a_branch_that_does_not_tell_the_sizes_apart_is_not_named(branch: Branch, range_: str) -> None:
     finding = branching(branch, range_=range_)
-    assert MARK in finding.hints[0]
+    assert any(MARK in hint for hint in finding.hints)
     assert finding.severity is Severity.WARNING

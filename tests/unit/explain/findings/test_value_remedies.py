@@ -84,32 +84,9 @@ def test_the_limit_of_strings_names_the_limit_once() -> None:
         (text("False", "True"), "Expect one compile for each value"),
     ],
 )
-def test_a_string_and_a_switch_are_no_tensors(failure: GuardFailure, advised: str) -> None:
+def test_a_string_and_a_switch_have_one_compile_for_each_value(failure: GuardFailure, advised: str) -> None:
     finding = shown(report(recompiles=(again(failure),)))
     assert finding.hints[0].startswith(advised)
-    assert "tensor" not in finding.message.partition("What to do")[2]
-
-
-def counted(was: str = "3", now: str = "4") -> GuardFailure:
-    return failed(f"self.steps was {was}, now {now}", kind="EQUALS_MATCH", source="self.steps")
-
-
-@pytest.mark.parametrize(
-    ("body", "number", "update", "has_setting"),
-    [
-        ("self.steps += 1\nreturn x * min(1.0, self.steps / 9)", counted(), "self.steps.add_(1)", True),
-        ("self.steps -= n\nreturn x * self.steps", counted(), "self.steps.sub_(n)", True),
-        ("self.steps *= 0.5\nreturn x * self.steps", counted("0.5", "0.25"), "self.steps.mul_(0.5)", False),
-        ("self.steps += 1\nreturn x[: self.steps]", counted(), "", True),
-        ("return x * min(1.0, self.steps / 9)", counted(), "", False),
-    ],
-)
-def test_a_counter_becomes_a_buffer_or_stays_symbolic(
-    body: str, number: GuardFailure, update: str, *, has_setting: bool
-) -> None:
-    finding = shown(report(recompiles=(again(number),)), body)
-    assert (f"updated in place, {update}" in finding.hints[0]) == bool(update)
-    assert any("allow_unspec_int_on_nn_module" in hint for hint in finding.hints) == has_setting
 
 
 GRAD = failed("grad mode was on, now off", source="", born=(), cause=GuardCause.GLOBAL_STATE)
@@ -130,7 +107,8 @@ def test_each_grad_mode_is_expected_to_be_compiled(others: tuple[GuardFailure, .
 def test_another_setting_of_torch_is_a_warning() -> None:
     autocast = dataclasses.replace(GRAD, difference="autocast was off, now on")
     finding = shown(report(recompiles=(again(autocast),)))
-    assert (finding.severity, "same grad mode" in finding.message) == (Severity.WARNING, True)
+    assert finding.severity is Severity.WARNING
+    assert finding.hints == ("Expect one compile for each state of torch: autocast was off, now on",)
 
 
 def state(difference: str, cause: GuardCause, source: str = "self.state") -> Report:
@@ -156,18 +134,3 @@ def test_the_state_that_the_first_step_creates_is_expected(difference: str, caus
 def test_state_that_changes_later_is_a_warning() -> None:
     finding = shown(state("len(self.state) was 3, now 4", GuardCause.LENGTH))
     assert finding.severity is Severity.WARNING
-
-
-@pytest.mark.parametrize(
-    ("source", "was", "now", "what"),
-    [
-        ("Layer.scale", "1", "3", "torch fixes integers that a class or a module holds"),
-        ("Layer.scale", "1.0", "3.0", "Compile with dynamic=True, which keeps a float of an object symbolic"),
-        ("SCALE", "1.0", "3.0", "torch fixes global numbers"),
-    ],
-)
-def test_an_attribute_of_a_class_is_no_global_number(source: str, was: str, now: str, what: str) -> None:
-    number = failed(
-        f"{source} was {was}, now {now}", kind="EQUALS_MATCH", source=source, code=f"G[{source!r}] == {was}"
-    )
-    assert what in shown(report(recompiles=(again(number),))).hints[0]

@@ -226,6 +226,33 @@ def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]
         yield
 
 
+@contextlib.contextmanager
+def changed_compiled_calls(call: Callable[..., Any]) -> Iterator[None]:
+    """Inside, a call of what torch.compile returns is `call(function, compiled, args, kwargs)`.
+
+    `function` is what was compiled (of a module its bound `__call__`), `compiled` the compiled form. Code that is
+    itself compiled calls the function as without this.
+    """
+
+    def optimize(real: Callable[..., Any], context: Any, fn: Any) -> Any:
+        compiled = real(context, fn)
+        if not isinstance(compiled, FunctionType):
+            return compiled  # of a module: it compiles its `__call__` in the same way
+        function = getattr(compiled, "_torchdynamo_orig_callable", fn)
+
+        def changed(*args: Any, **kwargs: Any) -> Any:
+            return call(function, compiled, args, kwargs)
+
+        skip_frames(changed.__code__)
+        functools.update_wrapper(changed, compiled)
+        if hasattr(compiled, "_torchdynamo_wrapper_id"):
+            vars(changed)["_torchdynamo_wrapper_id"] = id(changed)  # else torch takes it for another wrapper
+        return changed
+
+    with wrapped(torch._dynamo.eval_frame.OptimizeContext, "__call__", optimize):
+        yield
+
+
 def heard_precompile(heard: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
     """Inside, `heard` is called before each capture by `torch.compiler.precompile`; before 2.14 there is none."""
 

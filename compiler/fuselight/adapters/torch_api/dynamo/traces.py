@@ -102,6 +102,11 @@ def mark_dynamic(tensor: torch.Tensor, dimensions: tuple[int, ...]) -> None:
             torch._dynamo.maybe_mark_dynamic(tensor, dimension)
 
 
+def promise_dynamic(tensor: torch.Tensor, dimension: int) -> None:
+    """Mark a dimension as a program does with `torch._dynamo.mark_dynamic`: code that fixes it is an error."""
+    torch._dynamo.mark_dynamic(tensor, dimension)
+
+
 def _symbolic_sizes(translator: Any) -> dict[str, tuple[int, ...]]:
     code, sizes = translator.f_code, {}
     for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:

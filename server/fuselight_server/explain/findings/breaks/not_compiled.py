@@ -18,6 +18,7 @@ from fuselight_server.explain.findings.common.context import is_machinery, span_
 from fuselight_server.explain.findings.common.text import place, plain, sentence
 from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
+    limit_cures,
     limit_hints,
     stopped_by_limit,
 )
@@ -192,6 +193,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
             (_CALLER_FIRST,) if follows else _hints(context, uncompiled_code, stopped),
             in_thread=uncompiled_code.in_thread,
         ),
+        cures=limit_cures(context, stopped) if uncompiled_code.kind in _LIMITS else (),
         call=uncompiled_code.call,
         related=tuple(related),
         count=len(group),

@@ -30,7 +30,7 @@ from fuselight_server.explain.findings.common.text import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fuselight.shared.report import Compile, Frame, Report, Stack
+    from fuselight.shared.report import CallCure, Compile, CureTrial, Frame, Report, Stack
 
 _FUNCTION_LINES = 400
 """Lines above a line among which the `def` of its function is looked for."""
@@ -81,6 +81,11 @@ class Context:
     @cached_property
     def _compiles(self) -> dict[str, Compile]:
         return {record.id: record for record in reversed(self.report.compiles)}
+
+    @cached_property
+    def trials(self) -> dict[CallCure, CureTrial]:
+        """The cures that were tried."""
+        return {trial.cure: trial for trial in self.report.trials}
 
     @cached_property
     def _refused_calls(self) -> frozenset[int | None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import ChangeKind
 from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.advice.expectations import ONE_WITH_GRADIENTS
 from fuselight_server.explain.findings.forecasts.forecast_remedies import (
     Advice,
     always,
@@ -21,7 +22,6 @@ from fuselight_server.explain.findings.forecasts.forecast_remedies import (
     number_remedies,
     size_remedies,
 )
-from fuselight_server.explain.findings.recompilations.guard_causes import ONE_WITH_GRADIENTS
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Forecast

@@ -11,9 +11,14 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause, Rung
+from fuselight.shared.report import CureKind, GuardCause, Rung
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import cut_list, format_count, format_list
+from fuselight_server.explain.findings.advice.expectations import (
+    CARRIED,
+    fixed_by_torch,
+    is_of_object,
+)
 from fuselight_server.explain.findings.common.changing_lines import changing_line
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.resume_functions import (
@@ -26,34 +31,27 @@ from fuselight_server.explain.findings.common.resume_functions import (
 )
 from fuselight_server.explain.findings.common.text import plain, quoted
 from fuselight_server.explain.findings.common.value_writes import write_of
-from fuselight_server.explain.findings.recompilations.guard_causes import (
-    CARRIED,
-    accepts_tensor,
-    fixed_by_torch,
-    is_of_object,
-    varying_sizes,
-)
 from fuselight_server.explain.findings.recompilations.remedies import (
+    cures_of,
     held_by,
     hints_of,
     is_of_other_object,
-    number_uses,
     other_sizes,
     root_failures,
     unmarked_sizes,
 )
-from fuselight_server.explain.findings.recompilations.size_remedies import branch_on_size
+from fuselight_server.explain.findings.recompilations.size_remedies import branch_on_size, varying_sizes
 from fuselight_server.explain.findings.recompilations.specializations import (
     fixing_line,
+    is_held,
     made_dynamic,
-    what_holds_it,
 )
 from fuselight_server.explain.findings.recompilations.value_remedies import is_expected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import Call, Compile, GuardFailure, Location, Recompile
+    from fuselight.shared.report import Call, CallCure, Compile, GuardFailure, Location, Recompile
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
@@ -102,6 +100,12 @@ def stopped_by_limit(context: Context) -> Iterator[Recompile]:
     )
 
 
+def limit_cures(context: Context, stopped: Recompile | None) -> tuple[CallCure, ...]:
+    """The changes to try against what differed in the call that exceeded the recompile limit."""
+    failures = root_failures(stopped) if stopped else ()
+    return cures_of(context, stopped, failures[0], ()) if stopped and failures else ()
+
+
 def limit_hints(context: Context, stopped: Recompile | None) -> tuple[str, ...]:
     """What to do about the recompile limit, by what differed in the call that exceeded it."""
     failures = root_failures(stopped) if stopped else ()
@@ -138,6 +142,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     fixes, data = _fix(context, recompilation, failure)
     expected = all(is_expected_root(context, root) for root in group)
     hints = _hints(context, group[0], failure)
+    cures = cures_of(context, recompilation, failure, group[0].explained)
     return context.finding(
         "FL201",
         f"recompiled: {difference}",
@@ -162,7 +167,8 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         cause=_shared_cause(context, recompilation, failure, hints),
         count=len(group),
         fixes=fixes,
-        data=(*data, *_accepts_tensor(context, recompilation, failure), *_is_inner(context, recompilation)),
+        data=(*data, *_accepts_tensor(context, cures), *_is_inner(context, recompilation)),
+        cures=cures,
     )
 
 
@@ -232,12 +238,10 @@ def _later(group: list[Root], first: str) -> str:
     return _listed("Later changes", [f"{text} ({n} times)" if n > 1 else text for text, n in counted.items()])
 
 
-def _accepts_tensor(
-    context: Context, recompilation: Recompile, failure: GuardFailure | None
-) -> tuple[tuple[str, str], ...]:
-    """What an example in the hover needs to know: whether a tensor does in the place of the number."""
-    is_known = failure is not None and accepts_tensor(number_uses(context, recompilation, failure))
-    return (("accepts", "tensor"),) if is_known else ()
+def _accepts_tensor(context: Context, cures: tuple[CallCure, ...]) -> tuple[tuple[str, str], ...]:
+    """What an example in the hover needs to know: whether a tensor was tried in the place of the number, and cures."""
+    tried = (context.trials.get(cure) for cure in cures if cure.kind is CureKind.TENSOR)
+    return (("accepts", "tensor"),) if any(trial is not None and trial.cures for trial in tried) else ()
 
 
 def _shared_cause(
@@ -404,7 +408,7 @@ def _may_be_marked(context: Context, recompilation: Recompile, failure: GuardFai
     ):
         return False
     return (
-        not what_holds_it(context, recompilation, failure)
+        not is_held(context, recompilation, failure)
         and branch_on_size(context, recompilation, failure) is None
     )
 

@@ -8,32 +8,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, StaticSizes
+from fuselight_server.explain.findings.advice.advice import UNTRIED, spoken
+from fuselight_server.explain.findings.advice.cures import cures_for
+from fuselight_server.explain.findings.advice.expectations import (
+    CARRIED,
+    expectation,
+    fixed_by_torch,
+    is_of_object,
+)
 from fuselight_server.explain.findings.common.library_remedies import library_remedy
-from fuselight_server.explain.findings.common.number_uses import Use, uses_of
 from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at
 from fuselight_server.explain.findings.common.text import quoted
-from fuselight_server.explain.findings.recompilations.guard_causes import (
-    accepts_tensor,
-    advice,
-    advice_after_break,
-    is_of_object,
+from fuselight_server.explain.findings.recompilations.size_remedies import (
+    is_small_alone,
+    size_remedy,
+    small_size,
+    starts_small,
     varying_sizes,
 )
-from fuselight_server.explain.findings.recompilations.size_remedies import (
-    size_remedy,
-    starts_small,
-)
 from fuselight_server.explain.findings.recompilations.specializations import (
+    is_held,
     made_dynamic,
-    what_holds_it,
 )
 from fuselight_server.explain.findings.recompilations.value_remedies import value_remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
-    from fuselight.shared.report import GuardFailure, Recompile
+    from fuselight.shared.report import CallCure, GuardFailure, Recompile
+    from fuselight_server.explain.findings.advice.advice import TriedAdvice
     from fuselight_server.explain.findings.common.context import Context
 
 _MOST_CAUSES = 3
@@ -136,50 +140,90 @@ def _with_other_guards(
 
 
 def remedies_for(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
-    """What to do about one failed guard: the first that is known, from the most special to the cause alone."""
-    uses = number_uses(context, recompilation, failure)
-    is_free = not uses or accepts_tensor(uses)
-    return (
+    """What to do about one failed guard: what is certain, else what was tried and cures, else what to expect."""
+    certain = (
         library_remedy(failure, recompilation.location)
         or size_remedy(context, recompilation, failure)
-        or value_remedy(context, recompilation, failure, uses)
-        or (what_holds_it(context, recompilation, failure) if is_free else ())
-        or _by_read(context, failure)
-        or _by_cause(context, recompilation, failure, uses)
+        or value_remedy(context, recompilation, failure)
+        or _of_container(context, failure)
+    )
+    if certain:
+        return certain
+    texts = spoken(candidates_for(context, recompilation, failure), context.trials)
+    return (
+        texts
+        if texts and not texts[0].startswith(UNTRIED)
+        else (*_expected(context, recompilation, failure), *texts)
     )
 
 
-def _by_read(context: Context, failure: GuardFailure) -> tuple[str, ...]:
-    """The advice for a value that a library reads, or a container that the line that reads it changes."""
-    if failure.cause is GuardCause.NUMBER and _is_of_library(context, failure):
-        return (
-            f"Keep {quoted(failure.source)} the same: a library reads it, and each value needs its own compile",
-        )
+def candidates_for(
+    context: Context, recompilation: Recompile, failure: GuardFailure
+) -> tuple[TriedAdvice, ...]:
+    """The changes that can be tried for one failed guard; what a graph break carried over, no call can change."""
+    if is_small_alone(context, recompilation, failure):
+        return ()
+    if resumed_at(context, recompilation) is None:
+        return cures_for(context, recompilation, failure)
+    return cures_for(context, recompilation, failure, arguments=_arguments(context, recompilation))
+
+
+def _arguments(context: Context, recompilation: Recompile) -> tuple[str, ...]:
+    """The names of the function's parameters."""
+    frames = (
+        frame.parameters
+        for frame in context.report.frames
+        if (frame.function, frame.location) == (recompilation.function, recompilation.location)
+    )
+    return next(frames, ())
+
+
+def cures_of(
+    context: Context,
+    recompilation: Recompile,
+    shown: GuardFailure | None,
+    explained: Collection[GuardFailure],
+) -> tuple[CallCure, ...]:
+    """The changes to try for the guards that the hints are about, each once."""
+    failures = (
+        ()
+        if shown is None
+        else (shown, *(other for other in nearest(recompilation) if other not in explained))
+    )
+    cures = (item.cure for failure in failures for item in candidates_for(context, recompilation, failure))
+    return tuple(dict.fromkeys(cures))
+
+
+def _of_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:
+    """The advice for a container that the line that reads it changes."""
     if failure.cause is GuardCause.LENGTH and _is_grown_by_the_line(context, failure):
         grown = quoted(failure.source)
         return (f"Change {grown} outside the compiled code: return the value, and append it after the call",)
     return ()
 
 
-def _by_cause(
-    context: Context, recompilation: Recompile, failure: GuardFailure, uses: frozenset[Use]
-) -> tuple[str, ...]:
-    """The advice for the cause of a failed guard."""
+def _expected(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+    """What to expect of a failed guard that nothing is known to cure."""
+    if small := small_size(context, recompilation, failure):
+        return small
     line = resumed_at(context, recompilation)
-    is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
-    if line is not None:
-        return advice_after_break(
-            failure, line, _parameters(context, recompilation), uses=uses, other_object=is_other
+    if line is not None and failure.static is not StaticSizes.STATE and not fixed_by_torch(failure):
+        if failure.cause is GuardCause.DELETED and CARRIED in failure.code:
+            return (
+                (
+                    f"Remove the graph break on line {line}, or do the whole statement outside the compiled code: the "
+                    "value that waits for the break is created again in each call"
+                ),
+            )
+        return (
+            (
+                f"Remove the graph break on line {line} first: torch compiles the code after it separately, with "
+                "guards on the values that cross it"
+            ),
         )
-    also = other_sizes(context, recompilation, failure)
-    return advice(
-        failure,
-        ours=context.is_user_file(recompilation.location.path),
-        also=also,
-        unmarked=unmarked_sizes(context, recompilation, failure, *also),
-        uses=uses,
-        other_object=is_other,
-    )
+    is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
+    names = made_dynamic(context, recompilation, [failure] if failure.was is not None else [])
+    return expectation(failure, other_object=is_other, is_dynamic=bool(names))
 
 
 def unmarked_sizes(
@@ -187,28 +231,6 @@ def unmarked_sizes(
 ) -> frozenset[tuple[str, int]]:
     """The sizes that were 0 or 1 at the first compile: a mark does not help."""
     return frozenset(size for size in varying_sizes(*failures) if starts_small(context, recompilation, size))
-
-
-def number_uses(context: Context, recompilation: Recompile, failure: GuardFailure) -> frozenset[Use]:
-    """What the user's function does with the number of a failed guard; empty if that is not known."""
-    if failure.cause is not GuardCause.NUMBER or not failure.born:
-        return frozenset()
-    read = context.innermost_user_frame(failure.born)
-    if read is None:
-        return frozenset()
-    names = tuple(
-        filter(None, (failure.source, _text_at(context, read.path, read.line, read.column, read.end_column)))
-    )
-    is_within = read.path == recompilation.location.path and read.function == recompilation.location.function
-    function = recompilation.location if is_within else context.def_above(read)
-    return frozenset() if function is None else uses_of(context.read_line, function, names)
-
-
-def _text_at(context: Context, path: str, line: int, column: int | None, end: int | None) -> str:
-    if column is None or end is None:
-        return ""
-    source = (context.read_line(path, line) or "").encode("utf-8", "surrogateescape")
-    return source[column:end].decode("utf-8", "replace").strip()
 
 
 def _is_grown_by_the_line(context: Context, failure: GuardFailure) -> bool:
@@ -232,11 +254,6 @@ _GROWING = (
 )
 
 
-def _is_of_library(context: Context, failure: GuardFailure) -> bool:
-    """Whether a library reads the value, so that no code of the user's can take a tensor instead."""
-    return bool(failure.born) and not context.is_user_file(failure.born[-1].path)
-
-
 def other_sizes(context: Context, recompilation: Recompile, shown: GuardFailure) -> tuple[GuardFailure, ...]:
     """The sizes that changed with the one that is shown, less those that something keeps fixed."""
     return tuple(
@@ -245,7 +262,7 @@ def other_sizes(context: Context, recompilation: Recompile, shown: GuardFailure)
         if other is not shown
         and other.cause is GuardCause.DIMENSION
         and other.static is None
-        and not what_holds_it(context, recompilation, other)
+        and not is_held(context, recompilation, other)
     )
 
 
@@ -265,12 +282,3 @@ def is_of_other_object(recompilation: Recompile, failures: Collection[GuardFailu
         is_of_object(failure) and failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE, GuardCause.CLASS}
         for failure in own
     )
-
-
-def _parameters(context: Context, recompilation: Recompile) -> tuple[str, ...]:
-    frames: Iterator[tuple[str, ...]] = (
-        frame.parameters
-        for frame in context.report.frames
-        if (frame.function, frame.location) == (recompilation.function, recompilation.location)
-    )
-    return next(frames, ())

@@ -11,17 +11,12 @@ import operator
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
-from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
 from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at
 from fuselight_server.explain.findings.common.source_tree import function_tree
-from fuselight_server.explain.findings.recompilations.guard_causes import (
-    fixed_by_torch,
-    mark_words,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,23 +102,28 @@ def starts_small(context: Context, recompilation: Recompile, size: Size) -> bool
 
 
 def size_remedy(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
-    """What to do about a size of 0 or 1, or one that a branch decides on; empty for all else."""
+    """What to expect of a size that a branch decides on; empty for all else."""
     branch = branch_on_size(context, recompilation, failure)
-    if branch is not None:
-        return (f"Expect it: each side of the branch on line {branch} needs its own compile",)
+    return (
+        ()
+        if branch is None
+        else (f"Expect it: each side of the branch on line {branch} needs its own compile",)
+    )
+
+
+def is_small_alone(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    """Whether a size changed to or from 0 or 1, and has no two other values that torch could compile together."""
+    size = size_of(failure)
+    is_small = size is not None and fixed_by_torch(failure)
+    return is_small and size is not None and len(history_of(context, recompilation, size).general) < 2  # noqa: PLR2004
+
+
+def small_size(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+    """What to expect of a size of 0 or 1; empty for all else."""
     size = size_of(failure)
     if size is None or not fixed_by_torch(failure):
         return ()
     history = history_of(context, recompilation, size)
-    several = len(history.general) > 1
-    if several and (held := static_words(context, recompilation)):
-        return (held,)
-    if (
-        several
-        and history.first not in {None, *_SMALL}
-        and (marks := _marks(context, recompilation, failure))
-    ):
-        return (marks, f"Then expect {_extra(len(history.small))}: {_ZERO_OR_ONE}")
     expected = f"Expect {_extra(max(history.compiles, 1))}: {_ZERO_OR_ONE}"
     is_alone = all(fixed_by_torch(other) and other.count == 1 for other in nearest(recompilation))
     return (
@@ -135,44 +135,22 @@ def _extra(number: int) -> str:
     return "one extra compile" if number <= 1 else f"{number} extra compiles"
 
 
-def _marks(context: Context, recompilation: Recompile, shown: GuardFailure) -> str:
-    """Advice to mark the sizes that changed with the one shown; empty where a mark is not possible."""
-    if resumed_at(context, recompilation) is not None:
-        return ""
-    failures = (
-        shown,
-        *(other for other in nearest(recompilation) if other is not shown and fixed_by_torch(other)),
-    )
-    sizes = [
-        size
+def varying_sizes(*failures: GuardFailure) -> tuple[Size, ...]:
+    """Tensor and dimension of each size that differs and that torch can keep symbolic; a guard may name several."""
+    sizes = (
+        (size.name, size.dimension)
         for failure in failures
-        if failure.static is None and (size := size_of(failure)) is not None
-        if not starts_small(context, recompilation, size)
-    ]
-    if shown.static is not None or not sizes:
-        return ""
-    return mark_words(tuple(dict.fromkeys(sizes)), ours=context.is_user_file(recompilation.location.path))
+        for size in failure.sizes
+        if not size.name.startswith(CARRIED) and {0, 1}.isdisjoint((size.was, size.now))
+    )
+    return tuple(dict.fromkeys(sizes))
 
 
-def static_words(context: Context, recompilation: Recompile) -> str:
-    """What keeps all sizes of the function fixed, and what to do about it; empty if nothing does."""
-    if _SETTING in context.report.environment.config:
-        return f"Set torch._dynamo.config.{_SETTING} back to True: torch then makes a varying size dynamic"
-    if all(
-        item.makes_dynamic is not False
-        for item in context.compiles_of(recompilation.function, recompilation.location)
-    ):
-        return ""
-    places = context.report.static_compiles
-    lines = [
-        f"line {place.line}"
-        if place.path == recompilation.location.path
-        else f"{PurePath(place.path).name}:{place.line}"
-        for place in places
-    ]
-    where = f" from torch.compile ({format_list(lines)})" if lines else ""
-    return (
-        f"Remove dynamic=False{where}, which keeps this size fixed: torch then makes a varying size dynamic"
+def keeps_sizes_fixed(context: Context, recompilation: Recompile) -> bool:
+    """Whether the program forbids torch to make a size of the function dynamic: a setting, or dynamic=False."""
+    compiles = context.compiles_of(recompilation.function, recompilation.location)
+    return _SETTING in context.report.environment.config or any(
+        item.makes_dynamic is False for item in compiles
     )
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import GuardCause, Location, StaticSizes
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption
 from fuselight_server.explain.findings.common.context import span_of, trail
 from fuselight_server.explain.findings.common.resume_functions import resumption_of
 from fuselight_server.explain.findings.common.text import plain, quoted, sentence
 from fuselight_server.explain.findings.recompilations.equal_sizes import equal_size
-from fuselight_server.explain.findings.recompilations.guard_causes import CARRIED, fixed_by_torch
-from fuselight_server.explain.findings.recompilations.size_remedies import static_words
+from fuselight_server.explain.findings.recompilations.size_remedies import keeps_sizes_fixed
 from fuselight_server.explain.findings.recompilations.weight_sizes import weight_of_size
 
 if TYPE_CHECKING:
@@ -241,36 +241,20 @@ def _fixed_symbol(context: Context, recompilation: Recompile, failure: GuardFail
     return next((symbol for symbol in symbols if symbol.specialized_to is not None), None)
 
 
-def what_holds_it(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
-    """What to do about a size or number that is not free to be dynamic; empty for one that is, and for all else."""
+def is_held(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    """Whether something keeps a size or number fixed that changed: a line of code, a mark, a setting."""
     cause = failure.cause
     if cause not in {GuardCause.DIMENSION, GuardCause.NUMBER} or fixed_by_torch(failure):
-        return ()
-    if failure.static is StaticSizes.STATE:
-        return ()
-    if failure.static is StaticSizes.MARKED:
-        return ("Remove mark_static, which keeps this size fixed: torch then makes a varying size dynamic",)
+        return False
+    if failure.static is not None:
+        return failure.static is StaticSizes.MARKED
     symbols = _symbols_of(context, recompilation, failure)
-    fixed = next((symbol for symbol in symbols if symbol.specialized_to is not None), None)
-    if fixed is not None:
-        home = context.innermost_user_frame(fixed.stack)
-        where = f"on line {home.line}" if home is not None else "of this function"
-        return (
-            (
-                f"Change the code {where} that fixes this size: until then each size needs its own compile, and "
-                "marking it dynamic is an error"
-                if cause is GuardCause.DIMENSION
-                else f"Change the code {where} that fixes this number, or pass it as a tensor: dynamic=True does not "
-                "keep it symbolic there"
-            ),
-        )
+    if any(symbol.specialized_to is not None for symbol in symbols):
+        return True
     size = failure.sizes[0] if failure.sizes else None
     is_plain = size is not None and size.name.isidentifier() and not size.name.startswith(CARRIED)
-    if symbols or not is_plain:
-        return ()
     # Torch makes a size that varied dynamic by itself, unless the program forbids it.
-    words = static_words(context, recompilation)
-    return (words,) if words else ()
+    return not symbols and is_plain and keeps_sizes_fixed(context, recompilation)
 
 
 def made_dynamic(

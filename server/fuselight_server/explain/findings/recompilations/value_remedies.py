@@ -1,7 +1,6 @@
-"""What to do about a guarded value by what the value is: a string, a counter, a mode of torch, new state.
+"""What to do about a guarded value by what the value is: a string, a mode of torch, new state.
 
-Invariant: what each program has to compile again is expected, not advised against. A tensor is advised only in the
-place of a number.
+Invariant: what each program has to compile again is expected, not advised against.
 """
 
 from __future__ import annotations
@@ -11,39 +10,25 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
+from fuselight_server.explain.findings.advice.expectations import is_of_object
 from fuselight_server.explain.findings.common.library_remedies import is_new_state
-from fuselight_server.explain.findings.common.number_uses import Use
 from fuselight_server.explain.findings.common.source_tree import tree_around
-from fuselight_server.explain.findings.common.text import quoted
-from fuselight_server.explain.findings.recompilations.guard_causes import is_of_object
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from fuselight.shared.report import GuardFailure, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 _ISOLATES = (2, 13)
 """The release from which on torch.compile has isolate_recompiles."""
-_WHOLE = re.compile(r"-?\d+")
-_COUNTED = frozenset({Use.ARITHMETIC, Use.PYTHON, Use.OTHER})
-"""Uses for which a tensor does, with torch's functions in the place of Python's."""
 _GRAD_MODE = "Expect one compile for each grad mode: training and evaluation need different code"
 
 
-def value_remedy(
-    context: Context, recompilation: Recompile, failure: GuardFailure, uses: Collection[Use]
-) -> tuple[str, ...]:
+def value_remedy(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to do about a value of a kind that this module knows; empty for all others."""
     if is_grad_mode(failure):
         return (_GRAD_MODE,)
-    if _is_text(failure):
-        return _text_hints(context, recompilation, failure)
-    if _is_switch(failure):
-        return ("Expect one compile for each value, or choose between functions outside the compiled region",)
-    update = _update(context, failure, uses)
-    return _counter_hints(failure, update) if update is not None else ()
+    return _text_hints(context, recompilation, failure) if _is_text(failure) else ()
 
 
 def is_expected(recompilation: Recompile, failure: GuardFailure) -> bool:
@@ -60,10 +45,6 @@ def _is_text(failure: GuardFailure) -> bool:
     return failure.cause is GuardCause.VALUE and all(
         (value or "").startswith(("'", '"')) for value in (failure.was, failure.now)
     )
-
-
-def _is_switch(failure: GuardFailure) -> bool:
-    return failure.cause is GuardCause.VALUE and {failure.was, failure.now} == {"True", "False"}
 
 
 def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
@@ -105,39 +86,3 @@ def _selected(context: Context, failure: GuardFailure) -> str:
         if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == failure.source
     )
     return next(selected, "")
-
-
-def _update(context: Context, failure: GuardFailure, uses: Collection[Use]) -> ast.AugAssign | None:
-    """The statement of the function itself that updates a number of its module, as a counter."""
-    is_number = failure.cause is GuardCause.NUMBER and failure.source.startswith("self.")
-    read = context.innermost_user_frame(failure.born)
-    if not is_number or read is None or not _COUNTED.issuperset(uses):
-        return None
-    nodes = (
-        node
-        for node in ast.walk(tree_around(context, read) or ast.Module([], []))
-        if isinstance(node, ast.AugAssign)
-        and type(node.op) in _IN_PLACE
-        and ast.unparse(node.target) == failure.source
-    )
-    return next(nodes, None)
-
-
-_IN_PLACE: dict[type[ast.operator], str] = {
-    ast.Add: "add_",
-    ast.Sub: "sub_",
-    ast.Mult: "mul_",
-    ast.Div: "div_",
-}
-
-
-def _counter_hints(failure: GuardFailure, update: ast.AugAssign) -> tuple[str, ...]:
-    name = failure.source
-    in_place = f"{name}.{_IN_PLACE[type(update.op)]}({ast.unparse(update.value)})"
-    buffer = (
-        f"Make {quoted(name)} a buffer (self.register_buffer) that is updated in place, {in_place}, and calculate with "
-        "torch's functions, as torch.clamp in the place of min"
-    )
-    is_whole = all(_WHOLE.fullmatch(value or "") for value in (failure.was, failure.now))
-    setting = "torch._dynamo.config.allow_unspec_int_on_nn_module = True, which keeps module ints symbolic"
-    return (buffer, f"Or set {setting}") if is_whole else (buffer,)

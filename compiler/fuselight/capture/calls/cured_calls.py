@@ -1,0 +1,215 @@
+"""Applies a cure to a call of a compiled function: an argument, an attribute or a global variable is changed in place.
+
+Invariant: only what the cure names changes. A cure that does not fit the call raises CureError.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api.dynamo import traces
+from fuselight.capture.calls.calls import module_of
+from fuselight.shared.inputs import DTYPES
+from fuselight.shared.report.cures import CallCure, CureKind
+
+Step = tuple[bool, Any]
+"""Whether it reads an attribute, else an item; its name or key."""
+_SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")
+
+
+_SMALL = frozenset({0, 1})
+"""Sizes that torch always compiles separately: to mark one is an error."""
+
+
+class CureError(Exception):
+    """The cure does not fit the call; the message says why."""
+
+
+def cured_call(
+    cure: CallCure, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
+    """The arguments of a call with the cure, and whether anything differs. Raises CureError."""
+    call = _Call(function, args, kwargs)
+    is_changed = False
+    for subject in cure.subjects:
+        is_changed |= call.change(*_change_of(cure, subject))
+    return (*call.arguments(), is_changed)
+
+
+def _change_of(cure: CallCure, subject: str) -> tuple[str, Callable[[Any], Any]]:
+    match = _SIZE.match(subject)
+    if cure.kind is CureKind.MARK and match is not None:
+        return match["tensor"], lambda tensor: _marked(tensor, int(match["dimension"]))
+    if cure.kind is CureKind.DTYPE:
+        return subject, lambda tensor: _tensor(tensor).to(getattr(torch, DTYPES[cure.value]))
+    return subject, _CHANGES[cure.kind]
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor):
+        raise CureError(f"it is a {type(value).__name__} and not a tensor")
+    return value
+
+
+def _marked(value: Any, dimension: int) -> torch.Tensor:
+    tensor = _tensor(value)
+    if tensor.dim() > dimension and tensor.shape[dimension] not in _SMALL:
+        traces.promise_dynamic(tensor, dimension)
+    return tensor
+
+
+def _as_tensor(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value
+    if not isinstance(value, (bool, int, float)):
+        raise CureError(f"a {type(value).__name__} is not a number")
+    return torch.tensor(value)
+
+
+def _stacked(value: Any) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, torch.Tensor) for item in value):
+        raise CureError("its elements are not tensors")
+    try:
+        return torch.stack(list(value))
+    except RuntimeError as error:
+        raise CureError(str(error)) from None
+
+
+_CHANGES: dict[CureKind, Callable[[Any], Any]] = {
+    CureKind.TENSOR: _as_tensor,
+    CureKind.CONTIGUOUS: lambda value: _tensor(value).contiguous(),
+    CureKind.STACK: _stacked,
+}
+
+
+class _Call:
+    """One call, whose values can be replaced."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        module = module_of(function)
+        self._owner = module if module is not None else getattr(function, "__self__", None)
+        called = function.forward if isinstance(function, torch.nn.Module) else function
+        if module is not None and getattr(function, "__name__", "") in _MODULE_CALLS:
+            called = module.forward
+        self._plain = getattr(called, "__func__", called)
+        try:
+            self._bound = inspect.signature(called).bind(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            raise CureError(f"its arguments are not known: {error}") from None
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return self._bound.args, self._bound.kwargs
+
+    def change(self, subject: str, change: Callable[[Any], Any]) -> bool:
+        """Replace a value by what `change` makes of it; returns whether that is another object, or marked."""
+        name, steps, is_global = _read(subject)
+        self._changed = False
+
+        def counted(value: Any) -> Any:
+            result = change(value)
+            self._changed |= result is not value or hasattr(result, "_dynamo_dynamic_indices")
+            return result
+
+        scope = self._scope_of(name, is_global=is_global)
+        before = scope[0](name)
+        after = _replaced(before, steps, counted)
+        if after is not before:
+            scope[1](name, after)
+        return self._changed
+
+    def _scope_of(
+        self, name: str, *, is_global: bool
+    ) -> tuple[Callable[[str], Any], Callable[[str, Any], None]]:
+        """How to read and how to write a variable of the call."""
+        arguments = self._bound.arguments
+        if not is_global:
+            if name == "self" and self._owner is not None:
+                return lambda _name: self._owner, _refuse
+            if name not in arguments:
+                self._bound.apply_defaults()
+            if name in arguments:
+                return arguments.__getitem__, arguments.__setitem__
+            cells = dict(
+                zip(_free_names(self._plain), getattr(self._plain, "__closure__", None) or (), strict=False)
+            )
+            if name in cells:
+                cell = cells[name]
+                return lambda _name: cell.cell_contents, lambda _name, value: setattr(
+                    cell, "cell_contents", value
+                )
+        variables = getattr(self._plain, "__globals__", {})
+        if name in variables:
+            return variables.__getitem__, variables.__setitem__
+        raise CureError(f"the call has no `{name}`")
+
+
+_MODULE_CALLS = frozenset({"__call__", "_call_impl", "_wrapped_call_impl"})
+
+
+def _free_names(function: Any) -> tuple[str, ...]:
+    return tuple(getattr(getattr(function, "__code__", None), "co_freevars", ()))
+
+
+def _refuse(name: str, _value: Any) -> None:
+    raise CureError(f"`{name}` itself cannot be another object")
+
+
+def _read(subject: str) -> tuple[str, list[Step], bool]:
+    """The variable, the steps from it to the value, and whether it is global."""
+    try:
+        node: ast.expr = ast.parse(subject, mode="eval").body
+        steps: list[Step] = []
+        while not isinstance(node, ast.Name):
+            if isinstance(node, ast.Attribute):
+                steps.insert(0, (True, node.attr))
+            elif isinstance(node, ast.Subscript):
+                steps.insert(0, (False, ast.literal_eval(node.slice)))
+            else:
+                raise CureError(f"`{subject}` is not a variable, an attribute or an element")
+            node = node.value
+    except (SyntaxError, ValueError, RecursionError):
+        raise CureError(f"`{subject}` is not a variable, an attribute or an element") from None
+    if node.id in {"L", "G"} and steps and not steps[0][0]:
+        return str(steps[0][1]), steps[1:], node.id == "G"
+    return node.id, steps, False
+
+
+def _replaced(value: Any, steps: list[Step], change: Callable[[Any], Any]) -> Any:
+    """The value with what is at the steps changed; lists, dicts and objects are changed in place, tuples are copied."""
+    if not steps:
+        return change(value)
+    (is_attribute, key), rest = steps[0], steps[1:]
+    try:
+        before = getattr(value, key) if is_attribute else value[key]
+    except Exception as error:  # noqa: BLE001 - a property of the user's can raise anything
+        raise CureError(f"`{key}` cannot be read: {type(error).__name__}: {error}") from None
+    after = _replaced(before, rest, change)
+    if after is before:
+        return value
+    try:
+        if is_attribute:
+            _set(value, key, after)
+        elif isinstance(value, tuple):
+            items = [after if index == key else item for index, item in enumerate(value)]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        else:
+            value[key] = after
+    except Exception as error:  # noqa: BLE001 - as above
+        raise CureError(f"`{key}` cannot be set: {type(error).__name__}: {error}") from None
+    return value
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute, of a frozen dataclass too: its owner would be created with the value."""
+    try:
+        setattr(owner, name, value)
+    except AttributeError:
+        object.__setattr__(owner, name, value)

@@ -1,0 +1,95 @@
+"""TriedAdvice as an experiment: a change of the calls or of the compile, and what came of making it.
+
+Invariant: a cure says what changes, never that it helps; only a `CureTrial` says that, with the compiles of both runs.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass, field
+
+
+class CureKind(str, enum.Enum):
+    """What a cure changes."""
+
+    TENSOR = "tensor"
+    """A number or a bool that compiled code reads is a tensor without dimensions."""
+    MARK = "mark"
+    """Dimensions of tensors are marked as dynamic."""
+    DYNAMIC = "dynamic"
+    """The argument `dynamic` of torch.compile."""
+    SETTING = "setting"
+    """A setting of `torch._dynamo.config`."""
+    DTYPE = "dtype"
+    """A tensor is converted before the call."""
+    CONTIGUOUS = "contiguous"
+    """A tensor is passed with contiguous memory."""
+    STACK = "stack"
+    """A list of tensors is one tensor."""
+
+
+@dataclass(frozen=True)
+class CallCure:
+    """One change of all calls of a compiled function, or of how it is compiled."""
+
+    kind: CureKind
+    path: str
+    """File of the compiled function that was compiled again."""
+    line: int
+    """Its `def` line."""
+    subjects: tuple[str, ...] = ()
+    """What changes, in torch's terms or in those of the source: `L['self'].limit`, `x`. For a mark one entry for each
+    dimension, as `x.size(0)`; empty for `dynamic` and for a setting."""
+    value: str = ""
+    """`True` or `None` for `dynamic`; `name=value` of a setting, the value as JSON; the dtype, as `f32`."""
+
+    @property
+    def setting(self) -> tuple[str, object] | None:
+        """Name and value of the setting that it changes; None for a change of another kind."""
+        if self.kind is not CureKind.SETTING:
+            return None
+        name, _, value = self.value.partition("=")
+        return name, json.loads(value)
+
+
+@dataclass(frozen=True)
+class CureRun:
+    """What a capture does in addition, to be compared with another one."""
+
+    cure: CallCure | None = None
+    """None: it makes the calls as they are, for comparison."""
+    calls: int | None = None
+    """Calls of compiled functions after which the program ends; None: where it ends by itself."""
+
+
+@dataclass(frozen=True)
+class TrialCounts:
+    """What a trial counted."""
+
+    calls: int = 0
+    """Calls of what the program gave to torch.compile."""
+    graph_runs: dict[str, int] = field(default_factory=dict)
+    """How often the graph of a compile ran, by compile id."""
+    changed: int = 0
+    """Calls that the cure changed."""
+    refused: str = ""
+    """Why the cure could not be applied; empty if it could."""
+
+
+@dataclass(frozen=True)
+class CureTrial:
+    """A cure that was tried on the calls of a report."""
+
+    cure: CallCure
+    before: int
+    """Compiles of the function as the program is."""
+    after: int
+    """Compiles of the function with the cure."""
+    refused: str = ""
+    """What is worse with it, or why it could not be tried; empty if it cures."""
+
+    @property
+    def cures(self) -> bool:
+        """Whether the function is compiled less often, and nothing that was compiled is lost."""
+        return not self.refused

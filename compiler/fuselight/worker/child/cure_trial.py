@@ -1,0 +1,124 @@
+"""A capture as an experiment: it counts the runs of each graph, and changes the calls of one compiled function.
+
+Invariant: a run without a cure makes the program's calls as they are. With the same number of calls of compiled
+functions, the counts of two runs can be compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.dynamo import frames, targets
+from fuselight.capture import dynamo
+from fuselight.capture.calls.cured_calls import CureError, cured_call
+from fuselight.capture.dynamo import stacks
+from fuselight.shared.protocol import CaptureRequest
+from fuselight.shared.report import CallCure, CureKind, CureRun, Report, TrialCounts
+from fuselight.worker.child.request_results import RequestResult
+from fuselight.worker.child.state import RunState
+from fuselight.worker.child.target_run import InputsCaptured, MakeCalls, until_steady
+
+
+class TryCure(MakeCalls):
+    """Makes the calls of a capture with the cure of the request, and counts."""
+
+    def compiling(self, state: RunState) -> contextlib.AbstractContextManager[dynamo.CompileCalls]:
+        """As in RunStrategy."""
+        request = state.job.request
+        if not isinstance(request, CaptureRequest) or request.trial is None:
+            return super().compiling(state)
+        run = CureTrialRun(request.trial)
+        setting = request.trial.cure.setting if request.trial.cure is not None else None
+        if setting is not None:
+            settings.set_dynamo_config(*setting)
+        state.result = run
+        backend = self.backend(state)
+        # With a number of calls, that ends the program.
+        if request.automatic and request.trial.calls is None:
+            backend = until_steady(state, backend)
+        return self._compiling(run, backend)
+
+    @contextlib.contextmanager
+    def _compiling(self, run: CureTrialRun, backend: Callable[..., Any]) -> Iterator[dynamo.CompileCalls]:
+        with run.active(), dynamo.capture_only(run.counting(backend), run.dynamic) as calls:
+            yield calls
+
+
+class CureTrialRun(RequestResult):
+    """The counts of one run."""
+
+    def __init__(self, trial: CureRun) -> None:
+        """Start at zero."""
+        self._trial = trial
+        self._calls = self._changed = 0
+        self._graph_runs: Counter[str] = Counter()
+        self._refused = ""
+
+    def complete(self, report: Report) -> Report:
+        """Add the counts so far."""
+        counts = TrialCounts(self._calls, dict(self._graph_runs), self._changed, self._refused)
+        return replace(report, trial=counts)
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside, calls of compiled functions pass through the trial."""
+        with targets.changed_compiled_calls(self._call):
+            yield
+
+    def counting(self, backend: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `backend`, whose graphs count their runs."""
+
+        @functools.wraps(backend)
+        def capture(gm: Any, example_inputs: Any, **options: Any) -> Callable[..., Any]:
+            forward = backend(gm, example_inputs, **options)
+            compile_id = frames.current_compile_id() or ""
+
+            def counted(*args: Any) -> Any:
+                self._graph_runs[compile_id] += 1
+                return forward(*args)
+
+            return counted
+
+        return capture
+
+    def dynamic(self, model: Any, asked: bool | None) -> bool | None:  # noqa: FBT001 - as torch.compile has it
+        """The argument `dynamic` of a torch.compile."""
+        cure = self._trial.cure
+        if cure is None or cure.kind is not CureKind.DYNAMIC or not self._is_meant(cure, model):
+            return asked
+        self._changed += 1
+        return True if cure.value == "True" else None
+
+    def _call(
+        self, function: Any, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if self._trial.calls is not None and self._calls >= self._trial.calls:
+            raise InputsCaptured
+        self._calls += 1
+        cure = self._trial.cure
+        if cure is not None and cure.subjects and not self._refused and self._is_meant(cure, function):
+            try:
+                args, kwargs, is_changed = cured_call(cure, function, args, kwargs)
+            except CureError as why:
+                self._refused = str(why)
+            else:
+                self._changed += is_changed
+        return compiled(*args, **kwargs)
+
+    def _is_meant(self, cure: CallCure, function: Any) -> bool:
+        """Whether a function is the one that the cure is for, inside its wrappers."""
+        owner = getattr(function, "__self__", None)
+        inner = inspect.unwrap(getattr(function, "__func__", function))
+        for candidate in (function, owner, inner):
+            code = targets.code_of(candidate) if candidate is not None else None
+            place = stacks.def_location(code) if code is not None else None
+            if place is not None and (place.path, place.line) == (cure.path, cure.line):
+                return True
+        return False

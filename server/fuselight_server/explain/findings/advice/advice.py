@@ -1,0 +1,45 @@
+"""A sentence of advice, and the change that tries it.
+
+Invariant: a change that can be tried is never advised before it was: until then it is named as one that was not tried.
+One that does not cure is not shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fuselight.shared.report import CallCure, CureTrial
+
+UNTRIED = "Not tried yet: "
+"""How advice begins of which nobody knows whether it cures."""
+
+
+@dataclass(frozen=True)
+class TriedAdvice:
+    """One change that may cure a recompilation."""
+
+    text: str
+    """An imperative sentence without a full stop, as ``Pass `limit` as a tensor``."""
+    cure: CallCure
+    cost: str = ""
+    """What the change costs besides the edit; a sentence without a full stop."""
+
+
+def spoken(candidates: Iterable[TriedAdvice], trials: Mapping[CallCure, CureTrial]) -> tuple[str, ...]:
+    """What is said of the candidates: those that cure, the fewest compiles first; else those that were not tried."""
+    tried = [(trials[item.cure], item) for item in candidates if item.cure in trials]
+    cures = sorted(((trial, item) for trial, item in tried if trial.cures), key=lambda pair: pair[0].after)
+    if cures:
+        texts = [_with_counts(item, trial) for trial, item in cures]
+        return (texts[0], *(f"Or {text[0].lower()}{text[1:]}" for text in texts[1:]))
+    untried = [item for item in candidates if item.cure not in trials]
+    return tuple(f"{UNTRIED}{item.text[0].lower()}{item.text[1:]}" for item in untried)
+
+
+def _with_counts(advice: TriedAdvice, trial: CureTrial) -> str:
+    text = f"{advice.text} (tried: {trial.before} → {trial.after} compiles)"
+    return f"{text}. {advice.cost}" if advice.cost else text

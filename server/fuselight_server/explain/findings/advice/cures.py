@@ -1,0 +1,201 @@
+"""The changes that may cure a recompilation, by the kind of guard that failed: data, each tried before it is advised.
+
+Invariant: a table of kinds. No source is read and no library is known here: whether a change helps, its trial says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from fuselight.shared.inputs import DTYPES
+from fuselight.shared.report import CallCure, CureKind, GuardCause, StaticSizes
+from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.advice.advice import TriedAdvice
+from fuselight_server.explain.findings.advice.expectations import CARRIED
+from fuselight_server.explain.findings.common.resume_functions import nearest
+from fuselight_server.explain.findings.common.text import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from fuselight.shared.report import GuardFailure, Location, Recompile, SizeChange
+    from fuselight_server.explain.findings.common.context import Context
+
+_WHOLE = re.compile(r"-?\d+$")
+_SWITCHES = frozenset({"True", "False"})
+_NAMED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[(?:\d+|'[^']*')\])*$")
+_SLOWER = "Kernels for dynamic sizes can be slower"
+_ROOT = re.compile(r"L\['(\w+)'\]|(\w+)")
+_MAX_MARKS = 4
+"""Sizes that one change marks."""
+_SMALL = frozenset({0, 1})
+_SHORT_DTYPES = {name: short for short, name in DTYPES.items()}
+
+
+def cures_for(
+    context: Context,
+    recompilation: Recompile,
+    failure: GuardFailure,
+    *,
+    arguments: Collection[str] | None = None,
+) -> tuple[TriedAdvice, ...]:
+    """The changes to try for one failed guard, the most direct first; none where no change of the calls meets it.
+
+    `arguments`: for a part of the function after a graph break, the names that its calls give a value.
+    """
+    cures = _CURES.get(failure.cause)
+    candidates = () if cures is None else tuple(cures(_Case(context, recompilation, failure)))
+    if arguments is None:
+        return candidates
+    return tuple(
+        item for item in candidates if all(_root(subject) in arguments for subject in item.cure.subjects)
+    )
+
+
+def _root(subject: str) -> str:
+    """The variable that an expression starts with: `x` of `L['x'].y`."""
+    match = _ROOT.match(subject)
+    return "" if match is None else match[1] or match[2]
+
+
+class _Case:
+    """One failed guard, and how a change of it is named."""
+
+    def __init__(self, context: Context, recompilation: Recompile, failure: GuardFailure) -> None:
+        self.context, self.recompilation, self.failure = context, recompilation, failure
+
+    @property
+    def name(self) -> str:
+        """The guarded value as the user writes it; empty if it has no such name."""
+        name = self.failure.source
+        return name if _NAMED.match(name) and not name.startswith(CARRIED) else ""
+
+    @property
+    def subject(self) -> str:
+        return self.failure.expression or self.failure.source
+
+    def cure(self, kind: CureKind, *subjects: str, value: str = "") -> CallCure:
+        place = self.recompilation.location
+        return CallCure(kind, place.path, place.line, subjects, value)
+
+    def dynamic(self) -> TriedAdvice:
+        return TriedAdvice(
+            "Compile with torch.compile(..., dynamic=True)",
+            self.cure(CureKind.DYNAMIC, value="True"),
+            _SLOWER,
+        )
+
+    def setting(self, name: str, value: object, why: str) -> TriedAdvice:
+        text = f"Set torch._dynamo.config.{name} = {value} before the first call{why}"
+        return TriedAdvice(text, self.cure(CureKind.SETTING, value=f"{name}={json.dumps(value)}"))
+
+
+def _of_number(case: _Case) -> Iterator[TriedAdvice]:
+    failure = case.failure
+    is_whole = all(_WHOLE.match(value or "") for value in (failure.was, failure.now))
+    if case.subject and not case.subject.startswith(CARRIED):
+        yield _as_tensor(case)
+    if is_whole:
+        yield case.dynamic()
+    if is_whole and case.failure.source.startswith("self."):
+        yield case.setting(
+            "allow_unspec_int_on_nn_module", value=True, why=", which keeps ints of modules symbolic"
+        )
+
+
+def _of_value(case: _Case) -> Iterator[TriedAdvice]:
+    if case.subject and {case.failure.was, case.failure.now} == _SWITCHES:
+        yield _as_tensor(case)
+
+
+def _as_tensor(case: _Case) -> TriedAdvice:
+    name = quoted(case.name) if case.name else "this value"
+    verb = "Keep" if "." in case.name or "[" in case.name else "Pass"
+    return TriedAdvice(f"{verb} {name} as a tensor", case.cure(CureKind.TENSOR, case.subject))
+
+
+def _of_size(case: _Case) -> Iterator[TriedAdvice]:
+    failure = case.failure
+    if failure.static is StaticSizes.STATE:
+        yield case.setting("force_parameter_static_shapes", value=False, why="")
+        return
+    environment = case.context.report.environment.config
+    if "automatic_dynamic_shapes" in environment:
+        yield case.setting("automatic_dynamic_shapes", value=True, why=", which is torch's default")
+    sizes = list(_sizes_to_mark(case))
+    if sizes and len(sizes) <= _MAX_MARKS and failure.static is None:
+        yield _marks(case, sizes)
+    if case.context.report.static_compiles:
+        lines = format_list([_short(place, case) for place in case.context.report.static_compiles])
+        text = f"Remove dynamic=False from torch.compile ({lines})"
+        yield TriedAdvice(text, case.cure(CureKind.DYNAMIC, value="None"))
+    yield case.dynamic()
+
+
+def _short(place: Location, case: _Case) -> str:
+    is_here = place.path == case.recompilation.location.path
+    return f"line {place.line}" if is_here else f"{PurePath(place.path).name}:{place.line}"
+
+
+def _sizes_to_mark(case: _Case) -> Iterator[SizeChange]:
+    """The sizes that changed together, each once; none that was 0 or 1 at the compile, or that a break carried over."""
+    seen = set()
+    for other in (case.failure, *nearest(case.recompilation)):
+        for size in other.sizes if other.cause is GuardCause.DIMENSION and other.static is None else ():
+            is_known = (size.name, size.dimension) in seen
+            if not is_known and not size.name.startswith(CARRIED) and size.was not in _SMALL:
+                seen.add((size.name, size.dimension))
+                yield size
+
+
+def _marks(case: _Case, sizes: Iterable[SizeChange]) -> TriedAdvice:
+    sizes = tuple(sizes)
+    names = [size.name for size in sizes]
+    is_users = case.context.is_user_file(case.recompilation.location.path)
+    if is_users and all(_NAMED.match(name) and not name.startswith(("args[", "kwargs[")) for name in names):
+        calls = ", ".join(f"torch._dynamo.mark_dynamic({size.name}, {size.dimension})" for size in sizes)
+        text = f"Mark the {'size' if len(sizes) == 1 else 'sizes'} as dynamic before the call: {calls}"
+    else:
+        dimensions = ", ".join(str(size.dimension) for size in sizes)
+        passed = format_list([quoted(name) for name in dict.fromkeys(names)])
+        text = f"Mark dimension {dimensions} of what is passed as {passed} with torch._dynamo.mark_dynamic"
+    subjects = (f"{size.name}.size({size.dimension})" for size in sizes)
+    return TriedAdvice(text, case.cure(CureKind.MARK, *subjects), _SLOWER)
+
+
+def _of_dtype(case: _Case) -> Iterator[TriedAdvice]:
+    was = (case.failure.was or "").removeprefix("torch.")
+    short = _SHORT_DTYPES.get(was)
+    if short is not None and case.name:
+        text = f"Convert {quoted(case.name)} before the call: {case.name}.to(torch.{was})"
+        yield TriedAdvice(
+            text, case.cure(CureKind.DTYPE, case.subject, value=short), "This changes the results"
+        )
+
+
+def _of_stride(case: _Case) -> Iterator[TriedAdvice]:
+    if case.name:
+        text = f"Pass {quoted(case.name)} with contiguous memory: {case.name}.contiguous()"
+        yield TriedAdvice(
+            text, case.cure(CureKind.CONTIGUOUS, case.subject), "It copies tensors that are not"
+        )
+
+
+def _of_length(case: _Case) -> Iterator[TriedAdvice]:
+    if case.name:
+        text = f"Stack the tensors in {quoted(case.name)} into one tensor before the call"
+        yield TriedAdvice(text, case.cure(CureKind.STACK, case.subject))
+
+
+_CURES: dict[GuardCause, Callable[[_Case], Iterator[TriedAdvice]]] = {
+    GuardCause.NUMBER: _of_number,
+    GuardCause.VALUE: _of_value,
+    GuardCause.DIMENSION: _of_size,
+    GuardCause.RELATION: _of_size,
+    GuardCause.DTYPE: _of_dtype,
+    GuardCause.STRIDE: _of_stride,
+    GuardCause.LENGTH: _of_length,
+}

@@ -1,0 +1,175 @@
+"""What to expect where no change of the calls is known to cure a recompilation, and what cannot be tried.
+
+Invariant: a sentence here is true of every program with such a guard. What would depend on the program is a cure, which
+is tried (cures.py), or a fix of the text, which is verified.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause, StaticSizes
+from fuselight_server.explain.findings.common.text import quoted
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import GuardFailure
+
+CARRIED = "___stack"
+"""How the names begin of values on Python's stack when compiled code resumes after a break."""
+_ENVIRON = re.compile(r"\benviron(?:\[|$)")
+_OUTSIDE = "Read the variable outside the compiled function and pass it in: each value needs its own compile"
+ONE_WITH_GRADIENTS = (
+    "Expect one compile for tensors that require a gradient, and one for those that do not. Call detach() before the "
+    "call only where no gradient has to flow back"
+)
+_FREEZE = (
+    "Freeze parameters, with requires_grad_(False), before the first call",
+    "Or expect one compile for each set of parameters that are trained",
+)
+_ONE_FOR_EACH_OBJECT = (
+    (
+        "Expect one compile for each such object: all objects of the class share its compiled versions, and this one "
+        "has other sizes or parts"
+    ),
+    (
+        "Compile each object with isolate_recompiles=True (torch 2.13 or newer), or call torch._dynamo.reset() "
+        "between objects that are not used together: their versions then do not count against the same limit. reset() "
+        "drops all compiled code"
+    ),
+)
+_KEEP_GRADIENTS = (
+    "Keep the gradient's tensor between the steps: zero_grad(set_to_none=False), or set it to zero in place. It then "
+    "keeps its memory, and writing the zeros takes time"
+)
+_ZERO_OR_ONE = "Expect one extra compile: torch always compiles a size of 0 or 1 separately, dynamic or not"
+_EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
+    GuardCause.DIMENSION: "Expect one compile for each size of {value}, or pad to a few fixed sizes, which adds work",
+    GuardCause.NUMBER: "Expect one compile for each value of {value}",
+    GuardCause.RANK: "Expect one compile for each number of dimensions of {value}",
+    GuardCause.DTYPE: "Expect one compile for each dtype of {value}",
+    GuardCause.DEVICE: "Expect one compile for each device, or move the tensors to one device before the call",
+    GuardCause.REQUIRES_GRAD: ONE_WITH_GRADIENTS,
+    GuardCause.STRIDE: "Expect one compile for each memory layout of {value}",
+    GuardCause.DISPATCH: "Expect one compile for each kind of tensor, or pass tensors of one kind each time",
+    GuardCause.VALUE: "Expect one compile for each value of {value}",
+    GuardCause.NONE: "Expect one compile for {value} as None, and one for each other kind of value",
+    GuardCause.TYPE: "Expect one compile for each type of {value}",
+    GuardCause.CLASS: (
+        (
+            "Call torch._dynamo.reset() before each new object, so that compiled versions of earlier classes do not "
+            "count against the recompile limit. All compiled code is dropped: what is called again is compiled again"
+        ),
+        (
+            "Or compile each object with isolate_recompiles=True (torch 2.13 or newer): each then has a limit of its "
+            "own, and shares no compiled code"
+        ),
+        "Or define the class once, outside the function: objects of the same sizes and values then share compiled code",
+    ),
+    GuardCause.LENGTH: "Expect one compile for each length of {value}",
+    GuardCause.KEYS: "Expect one compile for each set of keys of {value}, and for each order of them",
+    GuardCause.OBJECT: (
+        "Expect one compile for each object: torch guards on which one it is. Where all of them do the same, create it "
+        "once, outside the call"
+    ),
+    GuardCause.TRAINING: (
+        "Expect one compile each for train() and eval(); call eval() before an evaluation, not in each step"
+    ),
+    GuardCause.GLOBAL_STATE: "Expect one compile for each state of torch: {difference}",
+    GuardCause.ALIASING: (
+        "Expect one compile for arguments that are the same tensor or views of it, and one for those that are not"
+    ),
+    GuardCause.RELATION: (
+        "Expect one compile for each outcome: the compiled code is valid only while the sizes keep this relation, even "
+        "if they are dynamic"
+    ),
+    GuardCause.ARGUMENTS: "Always pass the same arguments by position and the same arguments by keyword",
+    GuardCause.MISSING: "Set the attribute in __init__, so that each call sees the same attributes",
+    GuardCause.BACKEND: "Compile once, with one backend, mode and set of options, and keep the result",
+    GuardCause.DELETED: (
+        "Keep the object that the compiled code refers to alive, instead of creating a new one for each call"
+    ),
+    GuardCause.OTHER: "Expect one compile for each of the values shown",
+}
+_BY_KIND = {
+    "inference tensor": (
+        "Create {value} under the same mode each time: always inside torch.inference_mode(), or always outside it"
+    ),
+    "lazily conjugated": "Pass {value} without a lazy view: resolve_conj() returns a tensor with its own memory",
+    "lazily negated": "Pass {value} without a lazy view: resolve_neg() returns a tensor with its own memory",
+    "torch.vmap": "Compile the transformed function, as in torch.compile(torch.vmap(f)), instead of `f` alone",
+    "torch.func": "Compile the transformed function, as in torch.compile(torch.func.grad(f)), instead of `f` alone",
+    "sparse": "Pass {value} in one layout each time, for example after to_dense()",
+    "quantized": "Pass {value} in one form each time, for example after dequantize()",
+    "MKL-DNN": "Pass {value} in one layout each time, for example after to_dense()",
+    "dispatch mode": "Make all calls inside the dispatch mode, or all outside it",
+}
+"""What to do where a tensor is of another kind, by a part of the words for the kind."""
+_PARTS = frozenset(
+    {
+        GuardCause.LENGTH,
+        GuardCause.KEYS,
+        GuardCause.NONE,
+        GuardCause.TYPE,
+        GuardCause.OBJECT,
+        GuardCause.MISSING,
+    }
+)
+"""Differences between two objects of a class that are built of other parts."""
+
+
+def expectation(
+    failure: GuardFailure, *, other_object: bool = False, is_dynamic: bool = False
+) -> tuple[str, ...]:
+    """What to expect of a failed guard.
+
+    `other_object`: the function belongs to another object than at the compile. `is_dynamic`: torch made the value
+    symbolic in the compile that followed.
+    """
+    words = (
+        _of_state(failure, other_object=other_object)
+        or _of_special(failure, other_object=other_object, is_dynamic=is_dynamic)
+        or _EXPECTED[failure.cause]
+    )
+    texts = words if isinstance(words, tuple) else (words,)
+    value = quoted(failure.source) if failure.source else "the value"
+    return tuple(text.format(value=value, difference=failure.difference) for text in texts)
+
+
+def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) -> str | tuple[str, ...]:
+    """What to expect where more is known than the cause; empty if that is all."""
+    kinds = f"{failure.was} {failure.now}"
+    by_kind = next((words for part, words in _BY_KIND.items() if part in kinds), "")
+    known: tuple[tuple[bool, str | tuple[str, ...]], ...] = (
+        (_ENVIRON.search(failure.source) is not None, _OUTSIDE),
+        (fixed_by_torch(failure), _ZERO_OR_ONE),
+        (is_dynamic, "Expect one extra compile: torch keeps {value} symbolic from the second value on"),
+        (failure.cause is GuardCause.DISPATCH, by_kind),
+        (other_object and is_of_object(failure) and failure.cause in _PARTS, _ONE_FOR_EACH_OBJECT),
+        (failure.cause is GuardCause.DELETED and failure.source.endswith(".grad"), _KEEP_GRADIENTS),
+    )
+    return next((words for holds, words in known if holds), "")
+
+
+def _of_state(failure: GuardFailure, *, other_object: bool) -> str | tuple[str, ...]:
+    """What to expect of a parameter or a buffer; empty where the words for any tensor hold for it as well."""
+    if failure.static is not StaticSizes.STATE:
+        return ""
+    if failure.cause is GuardCause.REQUIRES_GRAD:
+        return _FREEZE
+    if failure.cause in {GuardCause.DIMENSION, GuardCause.RANK} and is_of_object(failure) and other_object:
+        return _ONE_FOR_EACH_OBJECT
+    return ""
+
+
+def is_of_object(failure: GuardFailure) -> bool:
+    """Whether the guard is on the object that the function belongs to, or on what it holds."""
+    return failure.source == "self" or failure.source.startswith(("self.", "self["))
+
+
+def fixed_by_torch(failure: GuardFailure) -> bool:
+    """Whether the change is to or from a size of 0 or 1, which torch always compiles separately."""
+    if {"0", "1"}.isdisjoint((failure.was, failure.now)):
+        return False
+    # Code that is compiled for any size of 2 or more says so in a guard.
+    return failure.cause is GuardCause.DIMENSION or failure.code.startswith("2 <= ")

@@ -1,0 +1,100 @@
+"""Whether a cure cures: the report of a run with it, against that of the same calls without it.
+
+Invariant: a cure passes only if the function is compiled less often, the program is not compiled more often, and each
+line that ran inside a graph runs there as often as before. A run that cannot be compared passes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import CureKind, CureTrial, NotCompiledKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Break, CallCure, Report, TrialCounts
+
+_LIMITS = frozenset({NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT})
+NOT_APPLIED = "no call of a compiled function has this value"
+Line = tuple[str, int]
+"""A file and a line of it."""
+
+
+def judge_trial(cure: CallCure, without: Report, cured: Report) -> CureTrial:
+    """Compare the two runs."""
+    before, after = _compiles_of(without, cure), _compiles_of(cured, cure)
+    refused = next(_objections(cure, without, cured), "")
+    if not refused and after >= before:
+        refused = f"the function is compiled as often: {after} times"
+    if not refused and len(cured.compiles) > len(without.compiles):
+        refused = "other functions are compiled more often"
+    return CureTrial(cure, before, after, refused)
+
+
+def _objections(cure: CallCure, without: Report, cured: Report) -> Iterator[str]:
+    old, new = without.trial, cured.trial
+    if old is None or new is None:
+        yield "a run ended early"
+        return
+    if new.refused:
+        yield f"it cannot be applied: {new.refused}"
+    if cure.kind is not CureKind.SETTING and not new.changed:
+        yield NOT_APPLIED
+    yield from _new_failures(without, cured)
+    if new.calls != old.calls:
+        yield "the program makes other calls each time"
+    yield from _uncompiled(without, cured)
+    after = _line_runs(cured, new)
+    for line, count in _line_runs(without, old).items():
+        if after[line] < count:
+            yield f"line {line[1]} then runs outside of graphs"
+
+
+def _new_failures(without: Report, cured: Report) -> Iterator[str]:
+    known = {(failure.exception, failure.message) for failure in without.failures}
+    for failure in cured.failures:
+        if (failure.exception, failure.message) not in known:
+            yield f"the program then fails: {failure.exception or failure.message}"
+
+
+def _uncompiled(without: Report, cured: Report) -> Iterator[str]:
+    """Graph breaks and frames in eager mode that only the run with the cure has."""
+    places = set(map(_innermost, without.breaks))
+    for item in cured.breaks:
+        if item.stack and _innermost(item) not in places:
+            yield f"it breaks the graph on line {item.stack[-1].line}"
+    eager = {(item.location.path, item.location.line) for item in without.not_compiled}
+    for uncompiled in cured.not_compiled:
+        place = uncompiled.location
+        if uncompiled.kind not in _LIMITS and (place.path, place.line) not in eager:
+            yield f"`{uncompiled.function}` is then not compiled"
+
+
+def _innermost(item: Break) -> Line | None:
+    return (item.stack[-1].path, item.stack[-1].line) if item.stack else None
+
+
+def _compiles_of(report: Report, cure: CallCure) -> int:
+    """How often the function was compiled, its parts after graph breaks included."""
+    frames = {
+        index
+        for index, frame in enumerate(report.frames)
+        if (frame.location.path, frame.location.line) == (cure.path, cure.line)
+    }
+    return sum(compiled.frame in frames for compiled in report.compiles)
+
+
+def _line_runs(report: Report, counts: TrialCounts) -> Counter[Line]:
+    """How often each line ran inside a graph."""
+    runs: Counter[Line] = Counter()
+    for compiled in report.compiles:
+        lines = {
+            (stack[-1].path, stack[-1].line)
+            for stack in (compiled.graph.lines if compiled.graph else ())
+            if stack
+        }
+        for line in lines:
+            runs[line] += counts.graph_runs.get(compiled.id, 0)
+    return runs

@@ -1,0 +1,105 @@
+"""Tries the cures of a report's recompilations: further runs of the target, one for each, within a budget of time.
+
+Invariant: a trial changes no report but by what it found. What there is no time for stays untried, and a program that
+compiles something else each time it runs has no trials.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuselight.shared.protocol import CaptureRequest
+from fuselight.shared.report import CureRun, Problem, Rung
+from fuselight_server.base.finding import rank
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from fuselight.shared.protocol import RunRequest
+    from fuselight.shared.report import CallCure, CureTrial, Report
+
+SHARE = 0.3
+"""Of the time of a command that trials may take in addition."""
+MAX_TRIALS = 40
+"""Trials of one target, however much time there is."""
+_EXPENSIVE = 1.5
+"""A trial is not begun if the longest run so far, times this, does not fit into the rest of the budget."""
+
+
+@dataclass
+class TrialBudget:
+    """Seconds for the trials of one command: a share of all other time since it was made."""
+
+    share: float | None = SHARE
+    """None: there is no limit. 0: nothing is tried."""
+    clock: Callable[[], float] = time.perf_counter
+    spent: float = 0.0
+    _started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
+
+    def allows(self, seconds: float) -> bool:
+        """Whether a run that takes so long fits."""
+        if self.share is None:
+            return True
+        others = self.clock() - self._started - self.spent
+        return self.share > 0 and self.spent + seconds <= self.share * others
+
+
+async def try_cures(
+    request: RunRequest,
+    report: Report,
+    run: Callable[[RunRequest], Awaitable[Report]],
+    *,
+    budget: TrialBudget,
+    read_line: Callable[[str, int], str | None],
+    show: Callable[[str], None] = lambda _text: None,
+) -> Report:
+    """The report with the trials of its cures, those of the worst findings first; itself if there is nothing to try."""
+    cures = wanted_cures(report, read_line)
+    seconds = sum(report.phases.values())
+    if not cures or not isinstance(request, CaptureRequest) or not _may_try(request, report):
+        return report
+    if not budget.allows(2 * _EXPENSIVE * seconds):
+        return report
+
+    async def timed(cure: CallCure | None, calls: int | None) -> Report:
+        nonlocal seconds
+        start = budget.clock()
+        answer = await run(dataclasses.replace(request, trial=CureRun(cure, calls), preload=False))
+        seconds = max(seconds, budget.clock() - start)
+        budget.spent += budget.clock() - start
+        return answer
+
+    show("trying cures: the calls as they are")
+    without = await timed(None, None)
+    if without.trial is None or len(without.compiles) != len(report.compiles):
+        why = "the program compiles something else each time that it runs"
+        return dataclasses.replace(report, problems=(*report.problems, Problem("trials", "cures", why)))
+    trials: list[CureTrial] = []
+    for number, cure in enumerate(cures[:MAX_TRIALS], 1):
+        if not budget.allows(_EXPENSIVE * seconds):
+            break
+        show(f"trying cures: {number} of {len(cures)}")
+        trials.append(judge_trial(cure, without, await timed(cure, without.trial.calls)))
+    return dataclasses.replace(report, trials=tuple(trials))
+
+
+def wanted_cures(report: Report, read_line: Callable[[str, int], str | None]) -> tuple[CallCure, ...]:
+    """The cures of the report's findings that were not tried, each once, those of the worst findings first."""
+    known = {trial.cure for trial in report.trials}
+    ordered = sorted(findings(report, read_line=read_line), key=rank)
+    cures = dict.fromkeys(cure for finding in ordered for cure in finding.cures)
+    return tuple(cure for cure in cures if cure not in known)
+
+
+def _may_try(request: CaptureRequest, report: Report) -> bool:
+    """Whether the calls can be made again: those of a run that failed, or of several ranks, are not."""
+    is_run = report.inputs is not None and report.inputs.rung not in {Rung.PROGRAM, Rung.KERNEL, Rung.TRACE}
+    return is_run and request.world is None and not request.changes and not report.failures

@@ -1,0 +1,134 @@
+"""Which changes are to be tried for a failed guard, what is said of those that were, and when a run shows a cure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fuselight.shared.report import (
+    Break,
+    CallCure,
+    Compile,
+    Culprit,
+    CureKind,
+    CureTrial,
+    Failure,
+    Frame,
+    Graph,
+    GuardFailure,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Report,
+    TrialCounts,
+)
+from fuselight_server.base.finding import Finding
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
+from tests.support.recompilations import DEF, SIZE, again, failed
+from tests.support.reports import at, report
+
+
+def number(source: str = "self.limit", **changes: Any) -> GuardFailure:
+    expression = (
+        f"L['self'].{source.removeprefix('self.')}" if source.startswith("self.") else f"L[{source!r}]"
+    )
+    failure = failed(f"{source} was 2, now 3", kind="EQUALS_MATCH", source=source)
+    return replace(failure, expression=expression, **changes)
+
+
+def finding_of(*failures: GuardFailure, trials: tuple[CureTrial, ...] = ()) -> Finding:
+    (finding,) = findings(report(recompiles=(again(*failures),), trials=trials))
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("failure", "kinds"),
+    [
+        (number("n"), [CureKind.TENSOR, CureKind.DYNAMIC]),
+        (number(), [CureKind.TENSOR, CureKind.DYNAMIC, CureKind.SETTING]),
+        (replace(number(), was="0.5", now="0.7"), [CureKind.TENSOR]),
+        (SIZE, [CureKind.MARK, CureKind.DYNAMIC]),
+        (failed("x.size(0) was 4, now 1"), []),
+    ],
+)
+def test_the_changes_to_try_are_those_of_the_kind_of_guard(
+    failure: GuardFailure, kinds: list[CureKind]
+) -> None:
+    assert [cure.kind for cure in finding_of(failure).cures] == kinds
+
+
+def test_a_change_that_was_not_tried_is_called_so() -> None:
+    finding = finding_of(number())
+    assert finding.hints[0] == "Expect one compile for each value of `self.limit`"
+    assert finding.hints[1] == "Not tried yet: keep `self.limit` as a tensor"
+
+
+def test_only_what_cures_is_shown_the_fewest_compiles_first() -> None:
+    tensor, dynamic, setting = finding_of(number()).cures
+    trials = (
+        CureTrial(tensor, 5, 0, "line 21 then runs outside of graphs"),
+        CureTrial(dynamic, 5, 3),
+        CureTrial(setting, 5, 2),
+    )
+    first, second = finding_of(number(), trials=trials).hints
+    assert first.startswith(
+        "Set torch._dynamo.config.allow_unspec_int_on_nn_module = True before the first call"
+    )
+    assert first.endswith("(tried: 5 → 2 compiles)")
+    assert second == (
+        "Or compile with torch.compile(..., dynamic=True) (tried: 5 → 3 compiles). "
+        "Kernels for dynamic sizes can be slower"
+    )
+
+
+def test_where_nothing_cures_the_compiles_are_expected() -> None:
+    trials = tuple(
+        CureTrial(cure, 3, 3, "the function is compiled as often") for cure in finding_of(number()).cures
+    )
+    assert finding_of(number(), trials=trials).hints == ("Expect one compile for each value of `self.limit`",)
+
+
+CURE = CallCure(CureKind.TENSOR, DEF.path, DEF.line, ("L['n']",))
+LINES = ((at(21),), (at(22),))
+
+
+def run(compiles: int, *, runs: int = 6, lines: Any = LINES, **changes: Any) -> Report:
+    """A run with so many compiles of the function, whose graphs ran `runs` times in all."""
+    compiled = tuple(
+        Compile(f"0/{index}", 0, Outcome.COMPILED, graph=Graph(len(lines), lines=lines))
+        for index in range(compiles)
+    )
+    counts = {"0/0": runs - compiles + 1, **{f"0/{index}": 1 for index in range(1, compiles)}}
+    trial = changes.pop("trial", TrialCounts(calls=6, graph_runs=counts, changed=6))
+    return report(frames=(Frame("Net.forward", DEF),), compiles=compiled, trial=trial, **changes)
+
+
+BREAK = Break("0/0", ("GB0170",), ("data dependent",), (at(22),))
+EAGER = NotCompiled(NotCompiledKind.SKIPPED, "helper", at(50), "skipped")
+ERROR = Failure(Culprit.USER, "exception", "no such size", exception="IndexError")
+
+
+@pytest.mark.parametrize(
+    ("cured", "refused"),
+    [
+        (run(1), ""),
+        (run(3), "as often"),
+        (run(1, runs=5), "line 21 then runs outside of graphs"),
+        (run(1, lines=LINES[:1]), "line 22 then runs outside of graphs"),
+        (run(1, breaks=(BREAK,)), "breaks the graph on line 22"),
+        (run(1, not_compiled=(EAGER,)), "`helper` is then not compiled"),
+        (run(1, failures=(ERROR,)), "then fails: IndexError"),
+        (run(1, trial=None), "ended early"),
+        (run(1, trial=TrialCounts(6, {"0/0": 6}, changed=0)), "no call"),
+        (run(1, trial=TrialCounts(6, {"0/0": 6}, 6, "a str is not a number")), "cannot be applied: a str"),
+        (run(1, trial=TrialCounts(4, {"0/0": 6}, 6)), "other calls"),
+    ],
+)
+def test_a_cure_saves_compiles_and_loses_nothing(cured: Report, refused: str) -> None:
+    trial = judge_trial(CURE, run(3), cured)
+    assert trial.cures == (not refused)
+    assert refused in trial.refused
+    assert (trial.before, trial.after) == (3, len(cured.compiles))

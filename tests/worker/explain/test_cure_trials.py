@@ -1,0 +1,207 @@
+"""Cures are made on the recorded calls: which cure, and which do not, decides a second run of each program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuselight.shared.protocol import CaptureRequest
+from fuselight.shared.report import CallCure, CureKind, CureRun, CureTrial, Report
+from fuselight_server.explain.findings.advice.cures import cures_for
+from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
+from fuselight_server.explain.findings.common.context import Context
+from tests.support.live_worker import LiveWorker
+
+HEAD = "import torch\nfrom torch import nn\n"
+DROP = (
+    HEAD
+    + """\
+class Drop(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.1)
+    def forward(self, x):
+        return self.drop(x).relu()
+if __name__ == "__main__":
+    drop = torch.compile(Drop())
+    for p in (0.1, 0.2, 0.3):
+        drop._orig_mod.drop.p = p
+        drop(torch.ones(4, 8))
+"""
+)
+PROGRAMS = {
+    "compared with elements": (
+        HEAD
+        + """\
+class Window(nn.Module):
+    limit = 2
+    def forward(self, x):
+        return x * (torch.arange(x.shape[0]) < self.limit)[:, None]
+if __name__ == "__main__":
+    net = Window()
+    window = torch.compile(net)
+    for limit in (2, 3, 4):
+        net.limit = limit
+        window(torch.ones(6, 8))
+""",
+        {CureKind.TENSOR: (3, 1), CureKind.SETTING: (3, 2)},
+    ),
+    "a probability of dropout": (DROP, {}),
+    "a size of new numbers": (
+        HEAD
+        + """\
+class Sample(nn.Module):
+    size = 4
+    def forward(self, x):
+        return x[torch.randint(0, self.size, (3,))].sin()
+if __name__ == "__main__":
+    net = Sample()
+    sample = torch.compile(net)
+    for size in (2, 3, 4):
+        net.size = size
+        sample(torch.ones(8, 2))
+""",
+        {CureKind.SETTING: (3, 2)},
+    ),
+    "a branch on a counter": (
+        HEAD
+        + """\
+class Step(nn.Module):
+    step = 0
+    def forward(self, x):
+        return x.cos() if self.step % 2 == 0 else x.sin()
+if __name__ == "__main__":
+    net = Step()
+    step = torch.compile(net)
+    for number in range(4):
+        net.step = number
+        step(torch.ones(4))
+""",
+        {CureKind.SETTING: (4, 3)},
+    ),
+    "a size that varies": (
+        HEAD
+        + """\
+@torch.compile
+def total(x):
+    return x.sin().sum(0)
+if __name__ == "__main__":
+    for n in (4, 5, 6, 7):
+        total(torch.ones(n, 8))
+""",
+        {CureKind.MARK: (2, 1), CureKind.DYNAMIC: (2, 1)},
+    ),
+    "a threshold as an argument": (
+        HEAD
+        + """\
+@torch.compile
+def clip(x, *, top):
+    return torch.where(x < top, x, 0.0)
+if __name__ == "__main__":
+    for top in (4, 5, 6):
+        clip(torch.ones(3), top=top)
+""",
+        {CureKind.TENSOR: (2, 1), CureKind.DYNAMIC: (2, 1)},
+    ),
+    "a closure's variable": (
+        HEAD
+        + """\
+def build(window):
+    def mask(x):
+        return x < window
+    return mask
+@torch.compile
+def apply(mask, x):
+    return mask(x).float()
+if __name__ == "__main__":
+    for window in (4, 5, 6, 7):
+        apply(build(window), torch.ones(3))
+""",
+        {CureKind.TENSOR: (2, 1), CureKind.DYNAMIC: (2, 1)},
+    ),
+    "a global number": (
+        HEAD
+        + """\
+SCALE = 1
+@torch.compile
+def scaled(x):
+    return x * SCALE
+if __name__ == "__main__":
+    for SCALE in (1, 2, 3):
+        scaled(torch.ones(3))
+""",
+        {CureKind.TENSOR: (3, 1)},
+    ),
+    "a field of a frozen dataclass": (
+        HEAD
+        + """\
+import dataclasses
+@dataclasses.dataclass(frozen=True)
+class Config:
+    top: float
+@torch.compile
+def clip(x, config):
+    return x.clamp(max=config.top)
+if __name__ == "__main__":
+    for top in (4.0, 5.0, 6.0):
+        clip(torch.ones(3), Config(top))
+""",
+        {CureKind.TENSOR: (3, 1)},
+    ),
+    "dynamic=False": (
+        HEAD
+        + """\
+def total(x):
+    return x.sin().sum(0)
+if __name__ == "__main__":
+    compiled = torch.compile(total, dynamic=False)
+    for n in (4, 5, 6):
+        compiled(torch.ones(n, 8))
+""",
+        {CureKind.MARK: (3, 1), CureKind.DYNAMIC: (3, 2)},
+    ),
+    "another layout": (
+        HEAD
+        + """\
+@torch.compile
+def double(x):
+    return x * 2
+if __name__ == "__main__":
+    double(torch.ones(3, 5))
+    double(torch.ones(5, 3).t())
+""",
+        {CureKind.CONTIGUOUS: (2, 1)},
+    ),
+}
+
+
+def trials_of(live: LiveWorker, source: str) -> dict[CureKind, CureTrial]:
+    request = live.request(source, "")
+    report = live.report(request)
+    assert report.failures == ()
+    assert isinstance(request, CaptureRequest)
+
+    def run(cure: CallCure | None, calls: int | None = None) -> Report:
+        assert isinstance(request, CaptureRequest)
+        return live.report(replace(request, trial=CureRun(cure, calls)))
+
+    without = run(None)
+    assert without.trial is not None
+    context = Context.of(report)
+    tried: dict[CureKind, CureTrial] = {}
+    for recompilation in report.recompiles:
+        for failure in recompilation.entries[0].failures:
+            for advice in cures_for(context, recompilation, failure):
+                key = advice.cure.kind
+                if key not in tried or not tried[key].cures:
+                    tried[key] = judge_trial(advice.cure, without, run(advice.cure, without.trial.calls))
+    return tried
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_cure_passes_where_following_it_saves_compiles(live: LiveWorker, name: str) -> None:
+    source, expected = PROGRAMS[name]
+    tried = trials_of(live, source)
+    cures = {kind: (trial.before, trial.after) for kind, trial in tried.items() if trial.cures}
+    assert cures == expected, tried

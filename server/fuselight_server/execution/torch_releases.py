@@ -1,13 +1,17 @@
 """Which interpreter a side of an upgrade means: a path, an environment, or a release of torch that uv installs.
 
 Invariant: nothing is installed and no network is used unless the user asked for it; an installation that did not end is
-never used, and only one process installs at a time.
+never used, and only one process installs at a time. Every project uses what is installed, so no project decides where
+it comes from: uv reads the user's own configuration and no other, gets no variable that a file of the workspace sets,
+and an environment without the user's signature is not used.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import hashlib
 import os
 import re
 import shlex
@@ -18,6 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.folder_lock import tried_lock
+from fuselight.shared.foreign_files import (
+    check_folder,
+    folders_to_root,
+    is_trusted_owner,
+    read_regular,
+    signature,
+    write_whole,
+)
 from fuselight.shared.version import OLDEST_TORCH
 from fuselight.shared.version import release as release_number
 from fuselight_server.base.settings import Interpreter
@@ -29,7 +41,13 @@ if TYPE_CHECKING:
 _RELEASE = re.compile(r"\d+\.\d+(?:\.\d+)?")
 _SIZE = "up to 3 GB"
 _COMPLETE = "fuselight-complete"
-"""File of an environment whose installation has ended."""
+"""File of an environment whose installation has ended: the user's signature of what was installed."""
+_MAX_CONFIGURATION = 1 << 20
+_MAX_RECORD = 32 << 20
+_SETTINGS_OF_TOOLS = ("UV_", "PIP_", "PYTHON", "VIRTUAL_ENV", "CONDA_")
+"""Starts of the names of variables that can choose an index, a cache or an interpreter."""
+_PATHS_OF_USER = ("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME", "XDG_DATA_HOME")
+_SET_BY_FILE = re.compile(rb"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=", re.MULTILINE)
 _TAIL = 600
 """Characters of what uv printed that an error shows."""
 _WAIT_SECONDS = 0.5
@@ -45,11 +63,34 @@ class TorchRelease:
     """The command of uv; None if it is not installed."""
     option: str
     """The option that named it."""
+    configuration: Path | None
+    """The user's own configuration of uv, which may name the index of a company."""
+    environ: Mapping[str, str]
+    """The environment of uv."""
 
     @property
     def python(self) -> str | None:
-        """The interpreter, if the release is installed."""
-        return python_of(self.folder) if (self.folder / _COMPLETE).is_file() else None
+        """The interpreter, if the user's Fuselight installed the release and it was not exchanged since."""
+        try:
+            check_folder(self.folder)
+            complete = read_regular(self.folder / _COMPLETE, 256, follow_link=False, is_own=True)
+            expected = signature(self._contents())
+        except OSError:
+            return None
+        is_complete = expected is not None and complete.decode("ascii", "replace").strip() == expected
+        return python_of(self.folder) if is_complete else None
+
+    def mark_complete(self) -> None:
+        """Sign what was installed. Raises OSError."""
+        write_whole(self.folder / _COMPLETE, (signature(self._contents(), create=True) or "").encode())
+
+    def _contents(self) -> bytes:
+        """What is signed: the place, the version, the configuration and torch's list of its files with their hashes."""
+        digest = hashlib.sha256()
+        for record in sorted(self.folder.glob("[Ll]ib*/**/site-packages/torch-*.dist-info/RECORD")):
+            digest.update(read_regular(record, _MAX_RECORD, follow_link=False))
+        parts = (_COMPLETE, os.path.realpath(self.folder), self.version, digest.hexdigest())
+        return "\0".join(parts).encode("utf-8", "surrogateescape")
 
     @property
     def commands(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -57,9 +98,13 @@ class TorchRelease:
         uv = self.uv or ("uv",)
         wanted = self.version if self.version.count(".") > 1 else f"{self.version}.*"
         python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        own = () if self.configuration is None else ("--config-file", str(self.configuration))
         return (
-            (*uv, "venv", "--clear", "--python", python, str(self.folder)),
-            (*uv, "pip", "install", "--python", str(self.folder), f"torch=={wanted}", "numpy"),
+            (*uv, "venv", "--no-config", *own, "--clear", "--python", python, str(self.folder)),
+            (
+                *(*uv, "pip", "install", "--no-config", *own),
+                *("--python", str(self.folder), f"torch=={wanted}", "numpy"),
+            ),
         )
 
     @property
@@ -74,7 +119,7 @@ class TorchRelease:
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
     """Where Fuselight keeps what it has installed."""
-    if environ.get("XDG_CACHE_HOME"):
+    if os.path.isabs(environ.get("XDG_CACHE_HOME", "")):  # noqa: PTH117 - a relative one does not count
         return Path(environ["XDG_CACHE_HOME"]) / "fuselight"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "fuselight"
@@ -86,6 +131,8 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 def find_side(named: str, option: str, environ: Mapping[str, str]) -> Interpreter | TorchRelease:
     """What the user named with an option. Raises NoInterpreterError."""
     path = Path(named)
+    if _RELEASE.fullmatch(named):  # also where a folder has this name: it is named by `./2.13`
+        return _release(named, option, environ)
     if path.is_dir():
         python = python_of(path)
         if python is None:
@@ -94,8 +141,6 @@ def find_side(named: str, option: str, environ: Mapping[str, str]) -> Interprete
                 "a version of torch such as `2.13`."
             )
         return Interpreter(python, why=option)
-    if _RELEASE.fullmatch(named) and not path.exists():
-        return _release(named, option, environ)
     program = shutil.which(named)
     if program is None:
         what = (
@@ -116,13 +161,70 @@ def _release(named: str, option: str, environ: Mapping[str, str]) -> TorchReleas
         raise NoInterpreterError(
             f"`{option} {named}`: Fuselight needs torch {'.'.join(map(str, OLDEST_TORCH))} or newer."
         )
-    return TorchRelease(named, cache_folder(environ) / "torch" / named, _uv_command(), option)
+    own = _environment_of_uv(environ)
+    configuration = _user_configuration(own)
+    folder = cache_folder(own) / "torch" / f"{named}{_configuration_key(configuration)}"
+    return TorchRelease(named, folder, _uv_command(own), option, configuration, own)
 
 
-def _uv_command() -> tuple[str, ...] | None:
-    program = shutil.which("uv")
-    if program is not None:
-        return (program,)
+def _environment_of_uv(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the user has set: none that configures uv, and none that a file of the workspace sets."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.upper().startswith(_SETTINGS_OF_TOOLS)
+        and name not in _set_by_workspace(os.getcwd())  # noqa: PTH109 - it is a key of a cache
+        and not (name in _PATHS_OF_USER and not os.path.isabs(value))  # noqa: PTH117 - as for `getcwd`
+    }
+
+
+@functools.lru_cache(maxsize=1)
+def _set_by_workspace(folder: str) -> frozenset[str]:
+    """The variables in `.env` files of a folder and those above it, which editors and shells put into a terminal."""
+    names: set[str] = set()
+    for above in folders_to_root(folder):
+        for path in (*above.glob(".env"), *above.glob(".env.*"), *above.glob(".envrc")):
+            with contextlib.suppress(OSError):
+                names |= {
+                    os.fsdecode(name) for name in _SET_BY_FILE.findall(read_regular(path, _MAX_CONFIGURATION))
+                }
+    return frozenset(names)
+
+
+def _user_configuration(environ: Mapping[str, str]) -> Path | None:
+    """The configuration of uv of the user, else of the machine, where uv looks for them."""
+    if sys.platform == "win32":
+        folders = [environ.get("APPDATA", ""), environ.get("PROGRAMDATA", "")]
+    else:
+        home = environ.get("HOME", "")
+        own = environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
+        folders = [own, *environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(os.pathsep), "/etc"]
+    for folder in folders:
+        path = Path(folder, "uv", "uv.toml")
+        with contextlib.suppress(OSError):
+            if path.is_absolute() and path.is_file() and is_trusted_owner(path.stat().st_uid):
+                return path
+    return None
+
+
+def _configuration_key(path: Path | None) -> str:
+    """What distinguishes the environments of two configurations: another index may have other builds."""
+    if path is None:
+        return ""
+    try:
+        data = read_regular(path, _MAX_CONFIGURATION)
+    except OSError as error:
+        raise NoInterpreterError(f"uv's configuration `{path}` cannot be read: {error.strerror}.") from None
+    return f"-{hashlib.sha256(data).hexdigest()[:8]}"
+
+
+def _uv_command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The command of uv: on PATH, whose relative folders are those of the workspace, else next to this Python."""
+    for folder in environ.get("PATH", os.defpath).split(os.pathsep):
+        path = Path(folder, "uv")
+        program = shutil.which(str(path)) if path.is_absolute() else None
+        if program is not None:
+            return (program,)
     beside = Path(sys.executable).parent / "uv"
     return (str(beside),) if beside.is_file() else None
 
@@ -184,11 +286,18 @@ async def _install(releases: Sequence[TorchRelease], show: Callable[[str], None]
                 show(f"installing torch {release.version} in {release.folder} ({_SIZE})")
                 await _run(release.commands[1], release)
                 if python_of(release.folder) is not None:
-                    (release.folder / _COMPLETE).touch()
+                    _sign(release)
         finally:
             for release in missing:
                 if release.python is None:
                     shutil.rmtree(release.folder, ignore_errors=True)
+
+
+def _sign(release: TorchRelease) -> None:
+    try:
+        release.mark_complete()
+    except OSError as error:
+        raise release.error(f"it cannot be signed: {error.strerror}. Check `{error.filename}`.") from None
 
 
 @contextlib.asynccontextmanager
@@ -208,6 +317,8 @@ async def _run(command: tuple[str, ...], release: TorchRelease) -> None:
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
+            cwd=release.folder.parent,
+            env=dict(release.environ),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

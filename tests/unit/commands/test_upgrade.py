@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Callable
@@ -262,7 +263,9 @@ def fake_uv(project: Path, monkeypatch: pytest.MonkeyPatch, pip: str = "") -> No
     uv = folder / "uv"
     uv.write_text(
         f"#!{sys.executable}\nimport os, pathlib, sys, time\n"
+        f"os.chdir({str(project)!r})\n"
         "with open('calls.txt', 'a') as file: file.write(' '.join(sys.argv[1:]) + '\\n')\n"
+        "with open('variables.txt', 'a') as file: file.write('\\n'.join(os.environ) + '\\n')\n"
         "if sys.argv[1] == 'venv':\n"
         "    python = pathlib.Path(sys.argv[-1], 'bin', 'python')\n"
         "    python.parent.mkdir(parents=True)\n"
@@ -272,6 +275,9 @@ def fake_uv(project: Path, monkeypatch: pytest.MonkeyPatch, pip: str = "") -> No
     uv.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(project / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project / "configuration"))
+    torch_releases._set_by_workspace.cache_clear()
 
 
 def calls_of_uv(project: Path) -> list[str]:
@@ -374,6 +380,90 @@ def test_an_installation_that_is_cancelled_leaves_nothing(
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(install_and_cancel())
     assert list((project / "cache" / "fuselight" / "torch").iterdir()) == []
+
+
+INSTALL = ("upgrade", "model.py", "--from", "2.11", "--to", "old", "--do", "check", "--install")
+
+
+def test_uv_reads_no_configuration_of_the_workspace(
+    serve: Serve, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_uv(project, monkeypatch)
+    serve(report(), report())
+    (project / ".env").write_text("export HTTPS_PROXY=http://there\nSSL_CERT_FILE = 'a.pem'\n")
+    for name in ("HTTPS_PROXY", "SSL_CERT_FILE", "UV_INDEX_URL", "uv_find_links", "PIP_INDEX_URL", "OWN"):
+        monkeypatch.setenv(name, "there")
+    assert run_cli(*INSTALL).exit_code == 0
+    assert all("--no-config" in call and "--config-file" not in call for call in calls_of_uv(project))
+    variables = {name.upper() for name in (project / "variables.txt").read_text().split()}
+    assert "OWN" in variables
+    assert not [name for name in variables if name.startswith(("UV_", "PIP_", "HTTPS_", "SSL_CERT_FILE"))]
+
+
+def test_the_users_own_configuration_of_uv_holds_and_has_its_own_environment(
+    serve: Serve, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_uv(project, monkeypatch)
+    serve(report(), report())
+    plain = find_side("2.11", "--from", os.environ)
+    own = project / "configuration" / "uv" / "uv.toml"
+    own.parent.mkdir(parents=True)
+    folders = {getattr(plain, "folder", None)}
+    for index in ("https://a.example/simple", "https://b.example/simple"):
+        own.write_text(f'index-url = "{index}"\n')
+        assert run_cli(*INSTALL).exit_code == 0
+        side = find_side("2.11", "--from", os.environ)
+        folders.add(getattr(side, "folder", None))
+    calls = calls_of_uv(project)
+    assert len(calls) == 4
+    assert all(f"--no-config --config-file {own}" in call for call in calls)
+    assert len(folders) == 3
+
+
+@pytest.mark.parametrize("change", ["unsigned", "copied", "exchanged", "other key", "open to all"])
+def test_an_environment_that_fuselight_did_not_install_is_not_used(
+    serve: Serve, project: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    record = "record.parent.mkdir(parents=True); record.write_text('torch/a.py,sha256=1,2')"
+    place = "pathlib.Path(sys.argv[sys.argv.index('--python') + 1], 'lib/python3.11/site-packages')"
+    fake_uv(project, monkeypatch, f"record = {place} / 'torch-2.11.0.dist-info/RECORD'; {record}")
+    serve(report(), report())
+    assert run_cli(*INSTALL).exit_code == 0
+    assert run_cli(*INSTALL[:-1]).exit_code == 0
+    installed = project / "cache" / "fuselight" / "torch" / "2.11"
+    if change == "unsigned":
+        (installed / "fuselight-complete").write_bytes(b"")
+    elif change == "copied":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(project / "brought"))
+        shutil.copytree(project / "cache", project / "brought")
+    elif change == "exchanged":
+        next(installed.rglob("RECORD")).write_text("torch/a.py,sha256=2,2")
+    elif change == "other key":
+        monkeypatch.setenv("XDG_STATE_HOME", str(project / "another"))
+    else:
+        installed.chmod(0o777)
+    done = run_cli(*INSTALL[:-1])
+    assert done.exit_code == 2
+    assert "this version is not installed" in done.stderr
+
+
+def test_a_folder_with_the_name_of_a_version_is_not_taken_for_it(project: Path) -> None:
+    shutil.copytree(project / "old", project / "2.12")
+    (project / "2.13").write_text("")
+    for name in ("2.12", "2.13"):
+        assert getattr(find_side(name, "--to", {}), "version", None) == name
+    side = find_side("./2.12", "--to", {})
+    assert getattr(side, "executable", None) == str(project / "2.12" / "bin" / "python")
+
+
+@pytest.mark.parametrize("path", ["", ".", "bin", os.pathsep])
+def test_a_uv_of_the_working_folder_does_not_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    fake_uv(project, monkeypatch)
+    shutil.copy(project / "bin" / "uv", project / "uv")
+    monkeypatch.setattr(sys, "executable", str(project / "none" / "python"))
+    assert getattr(find_side("2.12", "--to", {"PATH": path}), "uv", "") is None
 
 
 def test_an_environment_is_named_by_its_folder_and_keeps_its_own_path(project: Path) -> None:

@@ -11,6 +11,7 @@ import shlex
 from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight.shared.codec import encode
+from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.commands.findings import SourceHints, compose_findings
 from fuselight_server.commands.fix_classes import FixClasses
 from fuselight_server.commands.measured_lines import measured_eager_times
@@ -18,12 +19,13 @@ from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import report_each
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings import Thresholds, findings
+from fuselight_server.explain.findings.common.catalogue import Origin
 from fuselight_server.explain.findings.fixable import FixClass, has_remedies
 from fuselight_server.explain.findings.static import example_unread
 from fuselight_server.fixes.verification.cure_trials import SHARE, TrialBudget, try_cures
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
@@ -94,9 +96,24 @@ def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = NO_THRESHOLD
         (frame.location.path, frame.location.line) for report in outcome.reports for frame in report.frames
     }
     hints = [_hints(reading, outcome) for reading in outcome.readings.values()]
-    kept = compose_findings(ran, hints, outcome.readings, served=called)
+    kept = compose_findings(
+        ran, hints, outcome.readings, served=called, has_run=functools.partial(has_run, outcome.reports)
+    )
     outcome.findings = sorted(kept, key=lambda finding: (finding.span.path, finding.span.start, finding.code))
     outcome.eager_us = measured_eager_times(outcome.reports, outcome.priorities, outcome.sources.line)
+
+
+def has_run(reports: Sequence[Report], path: str, origin: Origin) -> bool:
+    """Whether a run of a check went through a file to its end, and finds the codes of an origin."""
+    if origin is Origin.SOURCE:
+        return True
+    of_file = (report for report in reports if path == report.target.path or path in report.files)
+    ran = [report for report in of_file if not report.failures]
+    if not ran:
+        return False
+    if origin is Origin.RANKS:
+        return any(report.world is not None for report in ran)
+    return origin is Origin.CAPTURE or (origin is Origin.NOTEBOOK and path.endswith(SUFFIX))
 
 
 def _hints(reading: Reading, outcome: CheckOutcome) -> SourceHints:

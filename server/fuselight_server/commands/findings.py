@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.explain.findings import apply_ignores, fold, of_capture, static_findings
+from fuselight_server.explain.findings import after_capture, apply_ignores, fold, nothing_ran, static_findings
 from fuselight_server.explain.findings.static import example_unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings.static import HasRun
     from fuselight_server.source.reading import Reading, StaticTarget
 
 _WITHOUT_INPUTS = "FL502"
@@ -40,11 +41,11 @@ def compose_findings(
     comments: Mapping[str, Reading],
     *,
     served: Collection[tuple[str, int]] = (),
-    is_known: Callable[[str], bool] = of_capture,
+    has_run: HasRun = after_capture,
 ) -> list[Finding]:
     """Return the findings of runs and of sources, each once, without what comments silence, folded by cause.
 
-    `served`: path and line of what the program of another file called. `is_known`: as in `apply_ignores`.
+    `served`: path and line of what the program of another file called. `has_run`: as in `apply_ignores`.
     """
     findings = list(ran)
     at = {_line(finding) for finding in findings}
@@ -58,12 +59,12 @@ def compose_findings(
         for finding in findings
         if finding.code != _WITHOUT_INPUTS or (finding.span.path, finding.span.line) not in served
     )
-    return fold(apply_ignores(_without_repeats(needed), comments, known=is_known))
+    return fold(apply_ignores(_without_repeats(needed), comments, has_run=has_run))
 
 
 def without_ignored(ran: Iterable[Finding], comments: Mapping[str, Reading]) -> tuple[Finding, ...]:
     """Drop what comments silence; not folded, and no comment is reported as unused."""
-    return apply_ignores(ran, comments, known=lambda _code: False)
+    return apply_ignores(ran, comments, has_run=nothing_ran)
 
 
 def _line(finding: Finding) -> tuple[str, int, str]:

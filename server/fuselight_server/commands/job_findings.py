@@ -14,7 +14,7 @@ from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.commands.findings import compose_findings
 from fuselight_server.commands.opened_job import JobSources, OpenedJob
 from fuselight_server.commands.outcome import CheckOutcome
-from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings import findings, nothing_ran
 from fuselight_server.explain.findings.common.text import sentence
 from fuselight_server.jobs.caches.findings import cache_findings
 from fuselight_server.jobs.caches.starts import start_pictures
@@ -89,7 +89,7 @@ def compose_job(
     ran = [_with_state(finding, files) for finding in [*_merge_processes(per_process), *of_job]]
     outcome.readings = _readings({finding.span.path for finding in ran}, files)
     # A trace need not reach every line, so no ignore comment counts as unused.
-    kept = compose_findings(ran, (), outcome.readings, is_known=lambda _code: False)
+    kept = compose_findings(ran, (), outcome.readings, has_run=nothing_ran)
     outcome.findings = sorted(kept, key=lambda finding: (finding.span.path, finding.span.start, finding.code))
     return opened
 

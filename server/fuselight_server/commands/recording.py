@@ -12,7 +12,7 @@ from fuselight_server.base.files import split_text
 from fuselight_server.commands.findings import compose_findings
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles, read_text
-from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings import findings, nothing_ran
 from fuselight_server.source.document import read_source
 
 if TYPE_CHECKING:
@@ -32,5 +32,5 @@ def recording_outcome(report: Report, texts: Mapping[str, str] | None = None) ->
         text = known.get(path) or read_text(Path(path))
         if isinstance(text, str):
             readings[path] = read_source(path, text)
-    outcome.findings = compose_findings(actual_findings, (), readings, is_known=lambda _code: False)
+    outcome.findings = compose_findings(actual_findings, (), readings, has_run=nothing_ran)
     return outcome

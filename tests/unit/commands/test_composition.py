@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from fuselight.shared.report import Culprit, Failure, Report, World
 from fuselight_server.base.finding import Finding
+from fuselight_server.commands.check import shared_findings
 from fuselight_server.commands.findings import SourceHints, compose_findings
-from fuselight_server.explain.findings import findings
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.explain.findings import findings, nothing_ran
+from fuselight_server.explain.findings.common import catalogue
+from fuselight_server.explain.findings.common.catalogue import Origin
 from fuselight_server.source.document import read_source
 from tests.support.reports import FILE, at, broken, report
 
@@ -40,7 +47,7 @@ def test_the_source_adds_what_no_run_has_found() -> None:
     assert [code for _, code in all_hints] == ["FL502", "FL502"], "a comment silences the second function"
     scale, total = (line for line, _ in all_hints)
     assert composed(hints=SourceHints(READING, answered={"scale"})) == [(total, "FL502")]
-    assert composed(hints=SourceHints(READING, most=0), is_known=lambda _code: False) == []
+    assert composed(hints=SourceHints(READING, most=0), has_run=nothing_ran) == []
     called = {(FILE, scale)}
     assert composed(hints=SourceHints(READING), served=called) == [(total, "FL502")]
     (ran,) = [
@@ -60,6 +67,42 @@ def test_what_two_targets_have_in_common_is_one_finding() -> None:
 
 def test_a_comment_is_unused_only_where_a_run_would_have_found_its_code() -> None:
     idle = read_source(FILE, "x = 1  # fuselight: ignore[GB0170]\n")
-    for is_known, expected in ((True, [(1, "FL503")]), (False, [])):
-        findings = compose_findings((), (), {FILE: idle}, is_known=lambda _code, known=is_known: known)  # type: ignore[misc]
+    for has_run, expected in ((True, [(1, "FL503")]), (False, [])):
+        findings = compose_findings((), (), {FILE: idle}, has_run=lambda _path, _origin, ran=has_run: ran)  # type: ignore[misc]
         assert places(findings) == expected
+
+
+@pytest.mark.parametrize("code", sorted({*catalogue.CATALOGUE, "GB0059"}))
+def test_a_check_calls_the_ignore_of_a_code_unused_only_after_what_finds_the_code(code: str) -> None:
+    """A check of one process, one of ranks, one of a notebook, one whose target failed, and one of another file."""
+    origin = catalogue.origin(code)
+    failed = Failure(Culprit.USER, "exception", "ValueError: no", "", stack=(at(2),))
+    reports = {
+        "one": report(),
+        "ranks": replace(report(), world=World(2, (), (), {})),
+        "failed": report(failures=(failed,)),
+        "elsewhere": replace(report(), target=replace(report().target, path=f"{FILE}x")),
+    }
+    unused = {name for name, ran in reports.items() if is_unused(code, ran, FILE)}
+    notebook = FILE.replace(".py", ".ipynb")
+    in_notebook = replace(report(), target=replace(report().target, path=notebook))
+    unused |= {"notebook"} if is_unused(code, in_notebook, notebook) else set()
+    expected = {
+        Origin.SOURCE: {"one", "ranks", "failed", "elsewhere", "notebook"},
+        Origin.CAPTURE: {"one", "ranks", "notebook"},
+        Origin.NOTEBOOK: {"notebook"},
+        Origin.RANKS: {"ranks"},
+    }
+    assert unused == expected.get(origin, set())
+
+
+def is_unused(code: str, ran: Report, path: str) -> bool:
+    """Whether a check that has this report calls a comment for the code unused."""
+    outcome = CheckOutcome(reports=[ran])
+    outcome.readings = {path: read_source(path, f"x = 1  # fuselight: ignore[{code}]\n")}
+    shared_findings(outcome)
+    return "FL503" in {finding.code for finding in outcome.findings}
+
+
+def test_each_origin_of_a_code_has_a_code() -> None:
+    assert {entry.origin for entry in catalogue.CATALOGUE.values()} == set(Origin)

@@ -22,7 +22,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.commands.findings import compose_findings
-from fuselight_server.editor.handlers.diagnostics import known_codes
+from fuselight_server.editor.handlers.diagnostics import completed_runs
 from fuselight_server.editor.handlers.hover import kernel_tables as hovered
 from fuselight_server.editor.presenters.lens import kernel_summary, line_lenses
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
@@ -181,8 +181,8 @@ def test_an_ignore_is_unused_only_after_a_run_of_its_tier(code: str, expected: l
     captured, generated = capture_result_of(Key(FILE, "Net"), 1, report(), ()), result()
 
     def codes(results: list[CaptureResult], kernels: list[KernelResult]) -> list[str]:
-        is_known = known_codes(reading, results, kernels)
-        return [finding.code for finding in compose_findings([], [], {FILE: reading}, is_known=is_known)]
+        has_run = completed_runs(reading, results, kernels)
+        return [finding.code for finding in compose_findings([], [], {FILE: reading}, has_run=has_run)]
 
     assert codes([], []) == []
     assert codes([captured], []) == expected

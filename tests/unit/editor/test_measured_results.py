@@ -23,7 +23,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.settings import KernelSettings
 from fuselight_server.commands.findings import compose_findings
 from fuselight_server.editor.handlers.code_lens import TargetLenses
-from fuselight_server.editor.handlers.diagnostics import known_codes
+from fuselight_server.editor.handlers.diagnostics import completed_runs
 from fuselight_server.editor.handlers.hover import kernel_tables as hovered_estimates
 from fuselight_server.editor.handlers.hover import measured_tables as hovered
 from fuselight_server.editor.handlers.kernel_documents import kernel_lines
@@ -306,8 +306,8 @@ def test_an_ignore_is_unused_only_after_a_benchmark(code: str, silent: list[list
     def codes(
         results: list[CaptureResult], kernels: list[KernelResult], measured: list[MeasuredResult]
     ) -> list[str]:
-        is_known = known_codes(reading, results, kernels, measured)
-        return [finding.code for finding in compose_findings([], [], {FILE: reading}, is_known=is_known)]
+        has_run = completed_runs(reading, results, kernels, measured)
+        return [finding.code for finding in compose_findings([], [], {FILE: reading}, has_run=has_run)]
 
     assert [codes(captured, [], []), codes([], kernels_, []), codes([], [], bench)] == silent
 

@@ -19,10 +19,11 @@ from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.newest_run import NewestRun, Standing
 from fuselight_server.editor.results.predictions import PredictedStatus, gone_after_edit
 from fuselight_server.editor.session.program_reports import PROGRAM
-from fuselight_server.explain.findings import expand, of_capture, of_measured
+from fuselight_server.explain.findings import expand, nothing_ran
+from fuselight_server.explain.findings.common.catalogue import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.editor.handlers.server import Server
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.editor.results.target_result import TargetResult
+    from fuselight_server.explain.findings.static import HasRun
     from fuselight_server.source.positions import TrackedFinding
     from fuselight_server.source.reading import Reading
 
@@ -121,12 +123,12 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     if reading is not None:
         comments[path] = reading
         hints.append(_hints(server, reading))
-    is_known = known_codes(reading, results, kernels, measured)
+    has_run = completed_runs(reading, results, kernels, measured)
     return [
         (gone_after_edit(finding), False)
         if gone.get(_identity(finding))
         else (finding, edited.get(_identity(finding), False))
-        for full in compose_findings(everything, hints, comments, is_known=is_known)
+        for full in compose_findings(everything, hints, comments, has_run=has_run)
         for finding in expand(full)
         if finding.span.path == path
     ]
@@ -234,26 +236,29 @@ def _hints(server: Server, reading: Reading) -> SourceHints:
     return SourceHints(reading, answered, HINTS if is_hinted else 0)
 
 
-def known_codes(
+def completed_runs(
     reading: Reading | None,
     results: Iterable[CaptureResult],
     kernels: Iterable[KernelResult],
     measured: Iterable[MeasuredResult] = (),
-) -> Callable[[str], bool]:
-    """Return whether runs of the text as it is would have found a code, by its tier; for the comments of a file.
+) -> HasRun:
+    """Return whether runs of the text as it is would have found the codes of an origin, for the comments of a file.
 
     A file that is not open has none.
     """
     if reading is None:
-        return lambda _code: False
-    captured, generated, benchmarked = (
-        any(reading.path in result.depends and not result.stale and result.has_data for result in tier)
-        for tier in (results, kernels, [measured_result.shown for measured_result in measured])
-    )
+        return nothing_ran
+    captured = [result for result in results if _is_current(reading, result) and not result.report.failures]
+    completed = {
+        Origin.SOURCE: True,
+        Origin.CAPTURE: bool(captured),
+        Origin.NOTEBOOK: bool(captured) and reading.path.endswith(SUFFIX),
+        Origin.RANKS: any(result.report.world is not None for result in captured),
+        Origin.KERNELS: any(_is_current(reading, result) for result in kernels),
+        Origin.MEASURED: any(_is_current(reading, result.shown) for result in measured),
+    }
+    return lambda path, origin: path == reading.path and completed.get(origin, False)
 
-    def is_known(code: str) -> bool:
-        if of_capture(code):
-            return captured
-        return benchmarked if of_measured(code) else generated
 
-    return is_known
+def _is_current(reading: Reading, result: TargetResult) -> bool:
+    return reading.path in result.depends and not result.stale and result.has_data

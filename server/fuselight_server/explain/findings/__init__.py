@@ -26,9 +26,9 @@ from fuselight_server.explain.findings.recompilations.specializations import (
     specialization_findings,
 )
 from fuselight_server.explain.findings.static import (
+    after_capture,
     apply_ignores,
-    of_capture,
-    of_measured,
+    nothing_ran,
     static_findings,
 )
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Thresholds",
+    "after_capture",
     "apply_ignores",
     "expand",
     "findings",
@@ -47,8 +48,7 @@ __all__ = [
     "findings_of_kernels",
     "findings_of_measured",
     "fold",
-    "of_capture",
-    "of_measured",
+    "nothing_ran",
     "static_findings",
 ]
 

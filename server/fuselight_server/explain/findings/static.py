@@ -11,6 +11,7 @@ from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.common import catalogue
+from fuselight_server.explain.findings.common.catalogue import Origin
 from fuselight_server.explain.findings.common.causes import group_by_cause
 from fuselight_server.explain.findings.common.text import compose
 
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Span
     from fuselight_server.source.reading import DirectiveProblem, Ignore, Reading, StaticTarget
 
-OF_KERNELS = "FL7"
-"""How codes begin that only tier kernels has."""
-OF_MEASURED = "FL8"
-"""How codes begin that only a benchmark has."""
+    HasRun = Callable[[str, Origin], bool]
+    """Whether what finds the codes of an origin has run for the file with this path."""
 
 _NO_INPUTS_HINTS = (
     "Provide example inputs above it, such as `# fuselight: {}`",
@@ -138,25 +137,28 @@ _DIRECTIVE_HELP = (
 )
 
 
-def of_capture(code: str) -> bool:
-    """Whether a capture finds `code` if there is anything to find; empty stands for any code."""
-    return not code.startswith((OF_KERNELS, OF_MEASURED))
+def after_capture(_path: str, origin: Origin) -> bool:
+    """Say of each file that a capture of it has ended, and nothing else."""
+    return origin in _OF_CAPTURE
 
 
-def of_measured(code: str) -> bool:
-    """Whether a benchmark alone finds `code`."""
-    return code.startswith(OF_MEASURED)
+def nothing_ran(_path: str, _origin: Origin) -> bool:
+    """Say of each file that nothing ran: no comment is unused."""
+    return False
+
+
+_OF_CAPTURE = frozenset({Origin.SOURCE, Origin.CAPTURE})
 
 
 def apply_ignores(
-    findings: Iterable[Finding], readings: Mapping[str, Reading], *, known: Callable[[str], bool] = of_capture
+    findings: Iterable[Finding], readings: Mapping[str, Reading], *, has_run: HasRun = after_capture
 ) -> tuple[Finding, ...]:
     """Drop what an ignore comment on the line silences; an ignore that silences nothing is FL503.
 
     On the line of the full finding of a cause (findings/causes.py) it silences the cause at all places, on another line
     of the cause that place alone. `findings` are not folded yet.
-    `known` says of a code, or of none in particular (empty), whether what ran would have found it: no ignore of another
-    one is called idle.
+    `has_run` says of a file whether what finds the codes of an origin has run: an ignore of a code whose origin has not
+    is never reported as unused.
     """
     used: dict[tuple[str, int], set[str]] = {}
     kept = []
@@ -170,8 +172,12 @@ def apply_ignores(
     for path, reading in readings.items():
         for ignore in reading.ignores:
             silenced = used.get((path, ignore.span.line), set())
-            idle = [code for code in ignore.codes if code not in silenced and known(code)]
-            if idle or (not ignore.codes and not silenced and known("")):
+            idle = [
+                code
+                for code in ignore.codes
+                if code not in silenced and has_run(path, catalogue.origin(code))
+            ]
+            if idle or (not ignore.codes and not silenced and has_run(path, Origin.CAPTURE)):
                 kept.append(_idle(ignore, idle))
     return tuple(kept)
 

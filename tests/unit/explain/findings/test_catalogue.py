@@ -29,7 +29,7 @@ def test_a_page_matches_the_catalog(code: str) -> None:
     entry = catalogue.CATALOGUE[code]
     text = (PAGES / entry.page).read_text(encoding="utf-8")
     assert text.startswith(f"# {code}: {entry.title}\n")
-    assert f"*Severity: {entry.severity.name.lower()}.*" in text
+    assert f"\n*Severity: {entry.severity.name.lower()}. Found by {entry.origin.value}.*\n" in text
     headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert headings[:3] == ["What it means", "What it costs", "What to do"]
 

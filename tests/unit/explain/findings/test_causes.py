@@ -115,7 +115,7 @@ def source(*ignored: int) -> str:
 
 def after_ignores(*ignored: int) -> list[tuple[int, str, int]]:
     readings = {FILE: read_source(FILE, source(*ignored))}
-    kept = fold(apply_ignores(findings(report(breaks=BREAKS)), readings, known=lambda _code: True))
+    kept = fold(apply_ignores(findings(report(breaks=BREAKS)), readings, has_run=lambda _path, _origin: True))
     return [(finding.span.line, finding.code, len(finding.also_at)) for finding in kept]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuselight.shared.report import Tier
-from fuselight_server.explain.findings import apply_ignores, findings, static_findings
+from fuselight_server.explain.findings import apply_ignores, findings, nothing_ran, static_findings
 from fuselight_server.source.document import read_source
 from tests.support.reports import FILE, at, broken, report
 
@@ -132,7 +132,7 @@ def test_a_capture_does_not_call_an_ignore_of_kernel_findings_unused() -> None:
     actual_findings = findings(report(breaks=(BREAK,)))
     (ignore,) = apply_ignores(actual_findings, read(source))
     assert (ignore.span.line, ignore.data) == (3, (("code", "FL201"),))
-    remaining = apply_ignores(actual_findings, read(source), known=lambda _code: True)
+    remaining = apply_ignores(actual_findings, read(source), has_run=lambda _path, _origin: True)
     assert [(two.span.line, two.data) for two in remaining] == [
         (2, (("code", "FL701"),)),
         (3, (("code", "FL201"), ("code", "FL702"))),
@@ -142,7 +142,7 @@ def test_a_capture_does_not_call_an_ignore_of_kernel_findings_unused() -> None:
 def test_without_a_run_no_ignore_is_unused() -> None:
     source = "x = 1  # fuselight: ignore\ny = 1  # fuselight: ignore[GB0170]\n"
     assert [ignore.code for ignore in apply_ignores((), read(source))] == ["FL503", "FL503"]
-    assert apply_ignores((), read(source), known=lambda _code: False) == ()
+    assert apply_ignores((), read(source), has_run=nothing_ran) == ()
 
 
 def test_one_of_two_definitions_gets_a_hint_unless_the_other_has_inputs() -> None:

@@ -1,4 +1,4 @@
-"""Every code of our own: its severity, its title and its page.
+"""Every code of our own: its severity, its origin, its title and its page.
 
 Invariant: each code here has a page in docs/findings, and each page has a code here (a test holds the two
 together). torch's own GB ids are not listed: torch ships their texts, and torch's site has their pages.
@@ -6,6 +6,7 @@ together). torch's own GB ids are not listed: torch ships their texts, and torch
 
 from __future__ import annotations
 
+import enum
 import functools
 import re
 from dataclasses import dataclass
@@ -20,12 +21,27 @@ _CODES = 1024
 """Codes whose links are cached: a report from elsewhere may hold any number of codes."""
 
 
+class Origin(enum.Enum):
+    """What has to run before a code can be found. The values are the words of its page."""
+
+    SOURCE = "reading the source"
+    CAPTURE = "`fuselight check`"
+    NOTEBOOK = "`fuselight check` of a notebook"
+    SAVE = "a run on save"
+    KERNELS = "`fuselight kernels`"
+    MEASURED = "`fuselight bench`"
+    RANKS = "`fuselight check --ranks`"
+    JOB = "`fuselight open`"
+    UPGRADE = "`fuselight upgrade`"
+
+
 @dataclass(frozen=True)
 class CodeInfo:
     """One code of ours."""
 
     code: str
     severity: Severity
+    origin: Origin
     title: str
     """What the code means whatever the program, without a full stop."""
 
@@ -36,62 +52,65 @@ class CodeInfo:
 
 
 _HINT, _INFO, _WARNING, _ERROR = Severity
+_SOURCE, _CAPTURE, _NOTEBOOK, _SAVE, _KERNELS, _MEASURED, _RANKS, _JOB, _UPGRADE = Origin
 CATALOGUE: dict[str, CodeInfo] = {
     entry.code: entry
     for entry in (
-        CodeInfo("FL101", _WARNING, "not compiled: the frame was skipped"),
-        CodeInfo("FL102", _WARNING, "no longer compiled: the recompile limit was reached"),
-        CodeInfo("FL103", _WARNING, "not compiled: a generator"),
-        CodeInfo("FL104", _INFO, "not compiled: disabled in the code"),
-        CodeInfo("FL105", _ERROR, "not compiled: the compiler failed and torch fell back to eager mode"),
-        CodeInfo("FL106", _HINT, "nothing to compile: no tensor operators"),
-        CodeInfo("FL107", _WARNING, "graph break"),
-        CodeInfo("FL201", _WARNING, "recompiled"),
-        CodeInfo("FL202", _WARNING, "compiled code does not follow a change of the program"),
-        CodeInfo("FL203", _WARNING, "many or slow guards"),
-        CodeInfo("FL301", _WARNING, "a dynamic dimension was fixed to one size"),
-        CodeInfo("FL302", _WARNING, "a dynamic number was fixed to one value"),
-        CodeInfo("FL401", _ERROR, "the code raised an exception"),
-        CodeInfo("FL402", _ERROR, "the compiler failed"),
-        CodeInfo("FL403", _ERROR, "Fuselight failed"),
-        CodeInfo("FL404", _ERROR, "graph break under fullgraph=True"),
-        CodeInfo("FL405", _ERROR, "time limit exceeded"),
-        CodeInfo("FL406", _ERROR, "memory limit exceeded"),
-        CodeInfo("FL407", _ERROR, "the process was killed by a signal"),
-        CodeInfo("FL408", _ERROR, "the code ended the process"),
-        CodeInfo("FL409", _ERROR, "the run returned no readable result"),
-        CodeInfo("FL501", _ERROR, "invalid directive"),
-        CodeInfo("FL502", _HINT, "no example inputs"),
-        CodeInfo("FL503", _WARNING, "unused ignore comment"),
-        CodeInfo("FL504", _ERROR, "the interpreter cannot run torch.compile"),
-        CodeInfo("FL601", _INFO, "a missing device was replaced by the CPU"),
-        CodeInfo("FL602", _INFO, "captured on fake tensors"),
-        CodeInfo("FL603", _INFO, "a run on save did not write the program's files"),
-        CodeInfo("FL604", _HINT, "a run on save ended before the end of the block"),
-        CodeInfo("FL605", _HINT, "a cell of the notebook was left out of the run"),
-        CodeInfo("FL701", _INFO, "no kernel is generated for an operator"),
-        CodeInfo("FL702", _WARNING, "not captured as a CUDA graph"),
-        CodeInfo("FL703", _WARNING, "the target device has no fast unit for a dtype"),
-        CodeInfo("FL704", _WARNING, "no kernels for a graph"),
-        CodeInfo("FL705", _INFO, "a graph break prevents fusing kernels"),
-        CodeInfo("FL706", _INFO, "a kernel that only copies"),
-        CodeInfo("FL707", _INFO, "a repeated block is compiled many times"),
-        CodeInfo("FL801", _ERROR, "compiled results differ from eager"),
-        CodeInfo("FL802", _INFO, "compiled code is slower than eager"),
-        CodeInfo("FL911", _WARNING, "ranks compile different code"),
-        CodeInfo("FL912", _ERROR, "ranks call different collectives"),
-        CodeInfo("FL913", _WARNING, "only some ranks compile again"),
-        CodeInfo("FL914", _WARNING, "a compile did not end, or failed on some ranks"),
-        CodeInfo("FL915", _INFO, "ranks compile for different values or shapes"),
-        CodeInfo("FL916", _WARNING, "ranks wait in a collective"),
-        CodeInfo("FL917", _INFO, "a branch depends on the value of a collective"),
-        CodeInfo("FL918", _WARNING, "ranks compile in different modes"),
-        CodeInfo("FL921", _INFO, "compiled again: the cache had no entry for the key"),
-        CodeInfo("FL922", _WARNING, "torch cannot cache this compile"),
-        CodeInfo("FL931", _WARNING, "results change with another version of torch"),
-        CodeInfo("FL932", _WARNING, "more kernels with another version of torch"),
-        CodeInfo("FL933", _INFO, "another version of torch warns of this line"),
-        CodeInfo("FL934", _WARNING, "slower with another version of torch"),
+        CodeInfo("FL101", _WARNING, _CAPTURE, "not compiled: the frame was skipped"),
+        CodeInfo("FL102", _WARNING, _CAPTURE, "no longer compiled: the recompile limit was reached"),
+        CodeInfo("FL103", _WARNING, _CAPTURE, "not compiled: a generator"),
+        CodeInfo("FL104", _INFO, _CAPTURE, "not compiled: disabled in the code"),
+        CodeInfo(
+            "FL105", _ERROR, _CAPTURE, "not compiled: the compiler failed and torch fell back to eager mode"
+        ),
+        CodeInfo("FL106", _HINT, _CAPTURE, "nothing to compile: no tensor operators"),
+        CodeInfo("FL107", _WARNING, _CAPTURE, "graph break"),
+        CodeInfo("FL201", _WARNING, _CAPTURE, "recompiled"),
+        CodeInfo("FL202", _WARNING, _CAPTURE, "compiled code does not follow a change of the program"),
+        CodeInfo("FL203", _WARNING, _CAPTURE, "many or slow guards"),
+        CodeInfo("FL301", _WARNING, _CAPTURE, "a dynamic dimension was fixed to one size"),
+        CodeInfo("FL302", _WARNING, _CAPTURE, "a dynamic number was fixed to one value"),
+        CodeInfo("FL401", _ERROR, _CAPTURE, "the code raised an exception"),
+        CodeInfo("FL402", _ERROR, _CAPTURE, "the compiler failed"),
+        CodeInfo("FL403", _ERROR, _CAPTURE, "Fuselight failed"),
+        CodeInfo("FL404", _ERROR, _CAPTURE, "graph break under fullgraph=True"),
+        CodeInfo("FL405", _ERROR, _CAPTURE, "time limit exceeded"),
+        CodeInfo("FL406", _ERROR, _CAPTURE, "memory limit exceeded"),
+        CodeInfo("FL407", _ERROR, _CAPTURE, "the process was killed by a signal"),
+        CodeInfo("FL408", _ERROR, _CAPTURE, "the code ended the process"),
+        CodeInfo("FL409", _ERROR, _CAPTURE, "the run returned no readable result"),
+        CodeInfo("FL501", _ERROR, _CAPTURE, "invalid directive"),
+        CodeInfo("FL502", _HINT, _CAPTURE, "no example inputs"),
+        CodeInfo("FL503", _WARNING, _SOURCE, "unused ignore comment"),
+        CodeInfo("FL504", _ERROR, _CAPTURE, "the interpreter cannot run torch.compile"),
+        CodeInfo("FL601", _INFO, _CAPTURE, "a missing device was replaced by the CPU"),
+        CodeInfo("FL602", _INFO, _CAPTURE, "captured on fake tensors"),
+        CodeInfo("FL603", _INFO, _SAVE, "a run on save did not write the program's files"),
+        CodeInfo("FL604", _HINT, _SAVE, "a run on save ended before the end of the block"),
+        CodeInfo("FL605", _HINT, _NOTEBOOK, "a cell of the notebook was left out of the run"),
+        CodeInfo("FL701", _INFO, _KERNELS, "no kernel is generated for an operator"),
+        CodeInfo("FL702", _WARNING, _KERNELS, "not captured as a CUDA graph"),
+        CodeInfo("FL703", _WARNING, _KERNELS, "the target device has no fast unit for a dtype"),
+        CodeInfo("FL704", _WARNING, _KERNELS, "no kernels for a graph"),
+        CodeInfo("FL705", _INFO, _KERNELS, "a graph break prevents fusing kernels"),
+        CodeInfo("FL706", _INFO, _KERNELS, "a kernel that only copies"),
+        CodeInfo("FL707", _INFO, _KERNELS, "a repeated block is compiled many times"),
+        CodeInfo("FL801", _ERROR, _MEASURED, "compiled results differ from eager"),
+        CodeInfo("FL802", _INFO, _MEASURED, "compiled code is slower than eager"),
+        CodeInfo("FL911", _WARNING, _RANKS, "ranks compile different code"),
+        CodeInfo("FL912", _ERROR, _RANKS, "ranks call different collectives"),
+        CodeInfo("FL913", _WARNING, _RANKS, "only some ranks compile again"),
+        CodeInfo("FL914", _WARNING, _JOB, "a compile did not end, or failed on some ranks"),
+        CodeInfo("FL915", _INFO, _RANKS, "ranks compile for different values or shapes"),
+        CodeInfo("FL916", _WARNING, _JOB, "ranks wait in a collective"),
+        CodeInfo("FL917", _INFO, _CAPTURE, "a branch depends on the value of a collective"),
+        CodeInfo("FL918", _WARNING, _RANKS, "ranks compile in different modes"),
+        CodeInfo("FL921", _INFO, _JOB, "compiled again: the cache had no entry for the key"),
+        CodeInfo("FL922", _WARNING, _JOB, "torch cannot cache this compile"),
+        CodeInfo("FL931", _WARNING, _UPGRADE, "results change with another version of torch"),
+        CodeInfo("FL932", _WARNING, _UPGRADE, "more kernels with another version of torch"),
+        CodeInfo("FL933", _INFO, _UPGRADE, "another version of torch warns of this line"),
+        CodeInfo("FL934", _WARNING, _UPGRADE, "slower with another version of torch"),
     )
 }
 
@@ -100,6 +119,12 @@ def severity(code: str) -> Severity:
     """The severity of a code; a graph break is a warning unless its family says otherwise."""
     entry = CATALOGUE.get(code)
     return entry.severity if entry else Severity.WARNING
+
+
+def origin(code: str) -> Origin:
+    """The origin of a code; a capture finds graph breaks, which have torch's codes."""
+    entry = CATALOGUE.get(code)
+    return entry.origin if entry else Origin.CAPTURE
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 from fuselight_server.pytest_plugin.expectations import Expectation
 from fuselight_server.pytest_plugin.finding_lines import finding_line
 from fuselight_server.pytest_plugin.keywords import named_arguments, unknown_name
+from fuselight_server.pytest_plugin.list_tuples import ListTuple
 from fuselight_server.pytest_plugin.stashed import Explained
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Count(int, Explained):
         return self.compiled.finding_lines(CODES[self.what])
 
 
-class _CheckTuple(tuple[T, ...], Explained):  # noqa: SLOT001 - a tuple with an attribute has no slots
+class _CheckTuple(ListTuple[T], Explained):
     """What a check has found, as a tuple that explains itself."""
 
     compiled: CompileResult
@@ -128,13 +129,21 @@ class Codes(_CheckTuple[str]):
         return f"{tuple(self)!r} of {self.compiled.label}"
 
 
+class Titles(_CheckTuple[str]):
+    """Changes in words."""
+
+    def __repr__(self) -> str:
+        """`('the batch changes (x.size(0): 6 → 5)',) of Net`."""
+        return f"{tuple(self)!r} of {self.compiled.label}"
+
+
 class Changes(_CheckTuple[ExpectedChange]):
     """Changes of later calls that compile again, and what each costs."""
 
     @property
-    def titles(self) -> tuple[str, ...]:
+    def titles(self) -> Titles:
         """Each in words: `the batch changes (x.size(0): 6 → 5)`."""
-        return tuple(change.title for change in self)
+        return Titles.of((change.title for change in self), self.compiled)
 
     @property
     def sizes(self) -> Changes:

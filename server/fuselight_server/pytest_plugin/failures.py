@@ -14,7 +14,7 @@ from _pytest._code.code import ExceptionChainRepr, ExceptionInfo, ReprExceptionI
 from fuselight_server.commands.compile_checks import causing
 from fuselight_server.pytest_plugin.compiled import CODES
 from fuselight_server.pytest_plugin.expectations import ExpectationError
-from fuselight_server.pytest_plugin.finding_lines import finding_line
+from fuselight_server.pytest_plugin.finding_lines import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +95,7 @@ def _placed(
     longrepr: ExceptionChainRepr | ReprExceptionInfo, finding: Finding
 ) -> ExceptionChainRepr | ReprExceptionInfo:
     """The representation of a failure, whose place is the line of a finding."""
-    crash = ReprFileLocation(finding.span.path, finding.span.line, finding_line(finding))
+    crash = ReprFileLocation(finding.span.path, finding.span.line, summary_of(finding))
     if isinstance(longrepr, ReprExceptionInfo):
         return ReprExceptionInfo(reprtraceback=longrepr.reprtraceback, reprcrash=crash)
     *earlier, (traceback, _, description) = longrepr.chain

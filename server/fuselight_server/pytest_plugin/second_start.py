@@ -22,6 +22,7 @@ from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.commands.warm import STARTS, WarmState, compare_starts
 from fuselight_server.pytest_plugin.finding_lines import finding_line
+from fuselight_server.pytest_plugin.list_tuples import ListTuple
 from fuselight_server.pytest_plugin.stashed import START_VARIABLE, Explained, test_name
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class SecondStart(Explained):
     hits: int
     misses: int
     """Lookups that found nothing, and compiles that torch cannot cache."""
-    findings: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ListTuple()
     """A line for each miss whose cause is known."""
 
     def __bool__(self) -> bool:
@@ -165,5 +166,5 @@ def _result(label: str, target: WarmTarget) -> SecondStart:
     rows = target.second.results if target.second is not None else ()
     lost = target.second.lost if target.second is not None else ()
     hits = sum(row.count for row in rows if not row.is_lost)
-    lines = tuple(map(finding_line, target.findings))
+    lines = ListTuple(map(finding_line, target.findings))
     return SecondStart(label, target.state, hits, sum(row.count for row in lost), lines)

@@ -132,7 +132,8 @@ def of_attempt(attempt: Attempt, program: str) -> FixExpectation:
     word = "refused" if attempt.status is FixStatus.REFUSED else "fix"
     title = attempt.remedy.title.replace('"', "'")
     counted = "" if attempt.graphs is None else f"{attempt.graphs[0]} -> {attempt.graphs[1]} graphs, "
-    verdict = (f"= {line}" for line in textwrap.wrap(counted + attempt.why, _WIDTH))
+    uncovered = f", {attempt.next_words}" if attempt.next else ""
+    verdict = (f"= {line}" for line in textwrap.wrap(f"{counted}{attempt.why}{uncovered}", _WIDTH))
     return FixExpectation(
         attempt.finding.span.line,
         f'{word}: [{attempt.finding.code}] {attempt.remedy.kind} "{title}"',

@@ -212,9 +212,8 @@ def layout(x):
 @torch.compile
 def growing_cache(x, cache):
     return torch.cat([cache, x]).sum(0)
-    # refused: [FL201] dynamic "Compile with dynamic=True"
-    # = it causes another finding: FL301 on line 126: `x.size(0)` is fixed to 1 although it was
-    # = marked dynamic
+    # fix: [FL201] dynamic "Compile with dynamic=True"
+    # = 1 -> 1 graphs, same results
     # -|@torch.compile
     # +|@torch.compile(dynamic=True)
     # fix: [FL201] shapes_spec "Compile for any size of dimension 0 of cache, and fix all others"

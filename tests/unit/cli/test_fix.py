@@ -214,7 +214,7 @@ def test_a_fix_that_causes_another_finding_is_refused(world: FixCommand) -> None
         return (Remedy("move", "Move", FixClass.EXACT, {path: text}),)
 
     world.offers(moved_down)
-    why = "it causes another finding: GB0170 on line 10: "
+    why = "it causes another finding: GB0170 on model.py:10: "
     assert [words.startswith(why) for _, words in world.statuses()] == [True, False]
 
 

@@ -28,6 +28,7 @@ from tests.support.offered_remedies import traced
 ROOT = Path(__file__).parents[3]
 SOURCES = sorted([*ROOT.glob("examples/*.py"), *ROOT.glob("tests/cases/**/*.py")])
 CODES = ("GB0170", "GB0124", "GB0036", "GB0033", "GB0059", "GB0264")
+COMMON_KINDS = {"where", "keep_tensor", "is_compiling", "assert_async", "hoist"}
 APPLICATIONS = 1000
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
 INSERTED = ("import torch", "torch._dynamo.config.")
@@ -163,7 +164,7 @@ def test_no_file_is_damaged() -> None:
                 changed = function_around(text, first) if is_split else changed
                 check_undamaged(text, remedy.texts["m.py"], *changed)
                 applied[remedy.kind] += 1
-        if applied.total() >= APPLICATIONS:
+        if applied.total() >= APPLICATIONS and applied.keys() >= COMMON_KINDS:
             break
     assert applied.total() >= APPLICATIONS, applied
-    assert applied.keys() >= {"where", "keep_tensor", "is_compiling", "assert_async", "hoist"}, applied
+    assert applied.keys() >= COMMON_KINDS, applied

@@ -16,6 +16,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy
+from fuselight_server.fixes.verification.progress import CompileProgress
 from fuselight_server.fixes.verification.verdict import Verdict, judge, judge_calls
 
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
@@ -105,4 +106,9 @@ def test_one_of_two_findings_of_a_line_is_gone_if_fewer_are_left(
         finding_at(1, 4),
         finding_at(1, 30, "two" if any(finding.title == "two" for finding in after) else "one"),
     ]
-    assert judge(remedy, before[0], before=before, after=after, report=report, lines={}).passed is passed
+    assert (
+        judge(
+            remedy, before[0], before=before, after=after, progress=CompileProgress(report, report, {})
+        ).passed
+        is passed
+    )

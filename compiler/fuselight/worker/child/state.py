@@ -28,6 +28,7 @@ from fuselight.shared.protocol import (
     MeasurePlan,
     MeasureRequest,
     RunRequest,
+    VerifyRequest,
 )
 from fuselight.shared.report import (
     Call,
@@ -156,7 +157,9 @@ class RunState:
             on_line=self.progress.line_reached,
             on_compiled=lambda: keep(self),
             compiled_at=self._compiled_at,
-            facts=isinstance(request, CaptureRequest) and request.trial is None,
+            # A later fix is written for what is known of the text with the fixes before it.
+            facts=(isinstance(request, CaptureRequest) and request.trial is None)
+            or (isinstance(request, VerifyRequest) and not request.cases),
         )
 
     def _compiled_at(self, code: CodeType, f_locals: Mapping[str, object]) -> Location | None:

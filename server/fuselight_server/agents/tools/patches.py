@@ -89,6 +89,15 @@ def _fix(attempt: Attempt) -> dict[str, Any]:
         "status": "verified" if attempt.has_passed else attempt.status.value,
         "why": attempt.why,
         "effect": attempt.effect,
+        "next": [
+            {
+                "path": shown_path(finding.span.path),
+                "line": finding.span.line,
+                "code": finding.code,
+                "title": finding.title,
+            }
+            for finding in attempt.next
+        ],
         "compared": list(attempt.tried[:_MOST_FIXES]),
         "notes": list(attempt.notes),
     }
@@ -120,6 +129,8 @@ def _candidate_lines(data: dict[str, Any]) -> Iterator[str]:
         number = f"[{row['number']}] " if "number" in row else ""
         place = f"{number}{row['path']}:{row['line']}"
         yield f"{place}: {row['code']}: {row['title']}: {row['status']}: {effect}{row['why']}"
+        for uncovered in row["next"]:
+            yield f"  next: {uncovered['path']}:{uncovered['line']}: {uncovered['code']}: {uncovered['title']}"
     yield from (
         f"note: {note}" for note in dict.fromkeys(note for row in data["fixes"] for note in row["notes"])
     )

@@ -20,6 +20,7 @@ from fuselight_server.commands.sources import shown_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fuselight_server.base.finding import Finding
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.fix import Attempt, FindingRefusal, FixOutcome
 
@@ -91,12 +92,13 @@ def _row(attempt: Attempt) -> tuple[str, ...]:
 
 
 def _why(attempt: Attempt) -> str:
-    """`3 -> 1 graphs, same results`, or the other count that falls."""
+    """`3 -> 1 graphs, same results`, or the other count that falls, and what the fix uncovers."""
     if attempt.graphs is None or attempt.status not in {FixStatus.PASSED, FixStatus.WRITTEN}:
         return attempt.why
-    if attempt.effect and attempt.graphs[1] >= attempt.graphs[0]:
-        return f"{attempt.effect.replace('→', '->')}, {attempt.why}"
-    return f"{attempt.graphs[0]} -> {format_count(attempt.graphs[1], 'graph')}, {attempt.why}"
+    before, after = attempt.graphs
+    graphs = f"{before} -> {format_count(after, 'graph')}"
+    effect = attempt.effect.replace("→", "->") if attempt.effect and after >= before else graphs
+    return ", ".join(filter(None, (effect, attempt.why, attempt.next_words)))
 
 
 def fixes_as_json(outcome: FixOutcome) -> str:
@@ -138,6 +140,7 @@ def _fix(attempt: Attempt) -> dict[str, Any]:
         "why": attempt.why,
         "graphs_before": attempt.graphs[0] if attempt.graphs else None,
         "graphs_after": attempt.graphs[1] if attempt.graphs else None,
+        "next": [_uncovered(finding) for finding in attempt.next],
         "notes": list(attempt.notes),
         "excepted": list(attempt.excepted),
         "cases": {
@@ -145,4 +148,12 @@ def _fix(attempt: Attempt) -> dict[str, Any]:
             "not_accepted": list(attempt.not_accepted),
             "not_reached": list(attempt.not_reached),
         },
+    }
+
+
+def _uncovered(finding: Finding) -> dict[str, Any]:
+    return {
+        **file_and_line(finding.span.path, finding.span.line),
+        "code": finding.code,
+        "title": finding.title,
     }

@@ -138,7 +138,8 @@ def run_actions(
 def title_of(attempt: Attempt) -> str:
     """`Use torch.where: 3 → 1 graphs, same results`."""
     sides = "one side not tried" if attempt.is_one_sided else ""
-    parts = (attempt.effect, attempt.why, sides, "still comparing" if attempt.is_checking else "")
+    checking = "still comparing" if attempt.is_checking else ""
+    parts = (attempt.effect, attempt.why, sides, checking, attempt.next_words)
     return f"{attempt.remedy.title}: {', '.join(part for part in parts if part)}"
 
 

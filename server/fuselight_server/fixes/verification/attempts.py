@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report.verification import ONE_SIDE
+from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.fixes.rewrites.remedy import FixClass
 from fuselight_server.fixes.verification.case_policy import exception_words
+from fuselight_server.fixes.verification.finding_changes import finding_place
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Report
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.case_policy import CaseException
     from fuselight_server.fixes.verification.comparison import TextComparison
+
+_SHOWN_NEXT = 2
+"""Most uncovered findings that a title names."""
 
 
 class FixStatus(enum.Enum):
@@ -64,6 +69,8 @@ class Attempt:
     """Further calls that the target refuses with an exception."""
     not_reached: tuple[str, ...] = ()
     """Further calls for which there was no time."""
+    next: tuple[Finding, ...] = ()
+    """Findings that it uncovers in code that ran in eager mode before, with the lines of the file as it was read."""
     is_checking: bool = False
     """Whether further calls are still to be compared."""
     comparison: TextComparison | None = None
@@ -102,6 +109,12 @@ class Attempt:
         return any(note.endswith(ONE_SIDE) for note in self.notes)
 
     @property
+    def next_words(self) -> str:
+        """`next: GB0059 on m.py:39`; empty if it uncovers nothing."""
+        places = list(dict.fromkeys(map(finding_place, self.next)))
+        return f"next: {format_list(cut_list(places, _SHOWN_NEXT))}" if places else ""
+
+    @property
     def refusal(self) -> str:
         """Why a fix that was tried is not offered."""
         return f"tried and refused: {self.why}"
@@ -113,6 +126,7 @@ class Attempt:
             "changes behavior" if self.remedy.fix_class is FixClass.CHANGES else "",
             exception_words(self.exceptions),
             "one side not tried" if self.is_one_sided else "",
+            self.next_words,
         )
         return f"{self.remedy.title}: {', '.join(('verified', *filter(None, limits)))}"
 
@@ -126,19 +140,23 @@ def refuse(attempt: Attempt, why: str) -> Attempt:
         report=None,
         graphs=None,
         effect="",
+        next=(),
         is_checking=False,
     )
 
 
-def effect(before: Counts, after: Counts) -> str:
+def effect(before: Counts, after: Counts, traced: tuple[int, int] | None = None) -> str:
     """What changes of a target: `3 → 1 graphs`, else `2 → 0 recompilations` or `1 → 0 breaks`; empty if nothing.
 
     A count that falls comes first: a print that moves into a graph can need one more graph to be rid of a break.
+    `traced`: lines that torch traced up to a break, where no count changes.
     """
+    traced_before, traced_after = traced or (0, 0)
     counts = (
         (before.graphs, after.graphs, "graphs"),
         (before.recompilations, after.recompilations, "recompilations"),
         (before.breaks, after.breaks, "breaks"),
+        (traced_before, traced_after, "lines traced before a break"),
     )
     changed = sorted(
         (count for count in counts if count[0] != count[1]), key=lambda count: count[1] > count[0]

@@ -19,6 +19,7 @@ from fuselight_server.fixes.verification.attempts import Attempt, FixStatus, eff
 from fuselight_server.fixes.verification.comparison import compare_calls, compare_further, end, join
 from fuselight_server.fixes.verification.comparison_runs import ComparisonRuns
 from fuselight_server.fixes.verification.fixed_texts import FixedTexts
+from fuselight_server.fixes.verification.progress import CompileProgress
 from fuselight_server.fixes.verification.reach import may_run
 from fuselight_server.fixes.verification.verdict import judge
 from fuselight_server.source.document import read_source
@@ -205,15 +206,15 @@ class Fixer:
         lines = {
             path: LineMap.between(self.texts.text(path) or "", text) for path, text in remedy.texts.items()
         }
+        progress = CompileProgress(report, new, lines)
         verdict = judge(
             remedy,
             finding,
             before=self.findings(report),
             after=apply_ignores(findings(new), self.readings(self.texts.after(remedy.texts))),
-            report=new,
-            lines=lines,
+            progress=progress,
         )
-        comparison = compare_calls(remedy, new)
+        comparison = compare_calls(remedy, progress.compared)
         if not verdict.passed:
             return Attempt(finding, line, remedy, FixStatus.REFUSED, verdict.words, notes=comparison.notes)
         comparison = await self._with_others(target, remedy, comparison)
@@ -226,7 +227,8 @@ class Fixer:
             "",
             (before.graphs, after.graphs),
             report=new,
-            effect=effect(before, after),
+            effect=effect(before, after, progress.traced),
+            next=tuple(self._as_read_before(uncovered, remedy) for uncovered in verdict.next),
             is_checking=True,
         )
         return attempt.with_comparison(comparison)
@@ -281,9 +283,15 @@ class Fixer:
 
     def as_read(self, finding: Finding) -> Finding:
         """The finding with its lines in the file as it was read."""
-        span, line = finding.span, self._line_read(finding)
-        end_line = None if span.end_line is None else span.end_line + line - span.line
-        return dataclasses.replace(finding, span=dataclasses.replace(span, line=line, end_line=end_line))
+        return _at_line(finding, self._line_read(finding))
+
+    def _as_read_before(self, finding: Finding, remedy: Remedy) -> Finding:
+        """A finding of the new text with its lines in the file as it was read."""
+        path = finding.span.path
+        if path not in remedy.texts:
+            return self.as_read(finding)
+        lines = LineMap.between(remedy.texts[path], self.texts.read(path) or "")
+        return _at_line(finding, lines.places(finding.span.line)[0])
 
     def _line(self, finding: Finding) -> str:
         """The source line of a finding, which moves with edits above it."""
@@ -298,3 +306,9 @@ class Fixer:
         if path not in self.texts.changed or before is None:
             return finding.span.line
         return LineMap.between(self.texts.changed[path], before).places(finding.span.line)[0]
+
+
+def _at_line(finding: Finding, line: int) -> Finding:
+    span = finding.span
+    end_line = None if span.end_line is None else span.end_line + line - span.line
+    return dataclasses.replace(finding, span=dataclasses.replace(span, line=line, end_line=end_line))

@@ -18,8 +18,9 @@ from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.verification.comparison import OTHER_INPUTS, TextComparison, compare_calls, end
+from fuselight_server.fixes.verification.finding_changes import is_same_finding
 from fuselight_server.fixes.verification.unrun_lines import lines_not_run
-from fuselight_server.fixes.verification.verdict import EAGER_TOO, VerdictKind, is_same_finding
+from fuselight_server.fixes.verification.verdict import EAGER_TOO, VerdictKind
 from fuselight_server.source.line_map import LineMap
 
 if TYPE_CHECKING:

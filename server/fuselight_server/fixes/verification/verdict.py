@@ -1,18 +1,18 @@
 """Whether a remedy may be offered: the findings of the old and the new text, and the comparison of their calls.
 
-Invariant: a remedy passes only if the finding is gone (or counts fewer recompilations), no new one came, and each call
-that was compared differs in nothing but what the class of the remedy allows. Whatever is unknown refuses it, with the
-reason.
+Invariant: a remedy passes only if the finding is gone (or counts fewer recompilations), no new one came except those
+that progress uncovers, and each call that was compared differs in nothing but what the class of the remedy allows.
+Whatever is unknown refuses it, with the reason.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Aspect, CaseFamily
-from fuselight_server.base.finding import Severity
 from fuselight_server.fixes.rewrites.remedy import FixClass
 from fuselight_server.fixes.verification.case_policy import (
     NEW_TENSOR,
@@ -21,21 +21,20 @@ from fuselight_server.fixes.verification.case_policy import (
     exception_of,
     exception_words,
 )
+from fuselight_server.fixes.verification.finding_changes import finding_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from fuselight.shared.report import CallComparison, Difference, Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.fixes.rewrites.remedy import Remedy
-    from fuselight_server.source.line_map import LineMap
+    from fuselight_server.fixes.verification.progress import CompileProgress
 
 COMPILED_ONLY = "in compiled calls"
 """In `Remedy.changes`: eager calls must do the same as before."""
 EAGER_TOO = "in eager calls, too"
 """In `Remedy.changes`: eager calls may print something else."""
-_SHOWN = 120
-"""Most characters of the title of another finding: torch's texts may have pages."""
 _VALUES = frozenset({Aspect.OUTPUT, Aspect.GRADIENT, Aspect.STATE, Aspect.RANDOM})
 _ALLOWED = (
     ("random", _VALUES),
@@ -50,6 +49,8 @@ _SAME = {
 }
 
 
+_MOVES_BREAK = "capture_"
+"""Start of the names of settings after which torch may break where the value is used."""
 _INEXACT = frozenset({Aspect.MEMORY, Aspect.STRIDES})
 """What values do not show: a fix that changes it is equal."""
 _IN_CALL = frozenset({"call", "trace"})
@@ -67,6 +68,8 @@ class Verdict:
     """Cases in which results differ, which the title names."""
     rounds: bool = False
     """Whether a call in eager mode differs by rounding, memory or strides, so that the fix is not exact."""
+    next: tuple[Finding, ...] = ()
+    """Findings that it uncovers, as more of the program is compiled."""
 
 
 def judge(
@@ -75,21 +78,18 @@ def judge(
     *,
     before: Iterable[Finding],
     after: Iterable[Finding],
-    report: Report,
-    lines: Mapping[str, LineMap],
+    progress: CompileProgress,
 ) -> Verdict:
     """Judge a remedy of `finding`.
 
-    `before`, `after`: findings of the old and the new text. `report`: that of the new text, with its verification.
-    `lines`: by path, for the files that the remedy changes.
+    `before`, `after`: findings of the old and the new text. `progress`: their reports, the new one with the comparison.
     """
-    why = (
-        _failure(report)
-        or _unverified(report)
-        or _findings(finding, list(before), list(after), lines)
-        or _difference(remedy, report)
+    report = progress.compared
+    changes = finding_changes(
+        finding, before, after, progress, moves_break=remedy.kind.startswith(_MOVES_BREAK)
     )
-    return _verdict(remedy, why, report)
+    why = _failure(report) or _unverified(report) or changes.why or _difference(remedy, report)
+    return dataclasses.replace(_verdict(remedy, why, report), next=() if why else changes.next)
 
 
 def judge_calls(remedy: Remedy, report: Report) -> Verdict:
@@ -191,48 +191,6 @@ def _failure(report: Report) -> str:
         return ""
     failure = report.failures[0]
     return f"the changed text fails: {failure.message}"
-
-
-def _findings(
-    finding: Finding, before: list[Finding], after: list[Finding], lines: Mapping[str, LineMap]
-) -> str:
-    left = list(after)
-    # The finding chooses last: of several like it on its line, those that are left may be the others.
-    for other_finding in sorted(before, key=lambda old: old == finding):
-        match = _match(finding, other_finding, left, lines)
-        if match is not None and other_finding == finding and not _is_reduced(other_finding, match):
-            return "the finding is still there"
-        if match is not None:
-            left.remove(match)
-    new = next((finding for finding in left if finding.severity > Severity.HINT), None)
-    title = new.title.partition("\n")[0] if new else ""
-    title = title if len(title) <= _SHOWN else f"{title[:_SHOWN]}..."
-    return f"it causes another finding: {new.code} on line {new.span.line}: {title}" if new else ""
-
-
-def _match(
-    finding: Finding, old: Finding, left: list[Finding], lines: Mapping[str, LineMap]
-) -> Finding | None:
-    """The finding of the new text that is `old`: one with its title, if possible.
-
-    One with the title of the finding that a remedy is for counts as another only if that has the same title.
-    """
-    same = [new for new in left if is_same_finding(old, new, lines)]
-    others = (new for new in same if old == finding or new.title != finding.title)
-    return next((new for new in same if new.title == old.title), None) or next(others, None)
-
-
-def is_same_finding(old: Finding, new: Finding, lines: Mapping[str, LineMap]) -> bool:
-    """Whether a finding of the new text is one of the old text, by its code and its line, which may have moved."""
-    if (old.code, old.span.path) != (new.code, new.span.path):
-        return False
-    mapped = lines.get(old.span.path)
-    return new.span.line in (mapped.places(old.span.line) if mapped else (old.span.line,))
-
-
-def _is_reduced(old: Finding, new: Finding) -> bool:
-    """Whether a function is compiled again less often: the first change of a number may cost one compile more."""
-    return old.code == "FL201" and new.count < old.count
 
 
 def _unverified(report: Report) -> str:

@@ -1,0 +1,198 @@
+"""Progress is not a regression: a finding that a fix uncovers in code that ran in eager mode does not refuse it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuselight.shared.report import (
+    Break,
+    Compile,
+    Culprit,
+    Fact,
+    Failure,
+    FileFacts,
+    Frame,
+    Graph,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Recompile,
+    Report,
+    Symbol,
+    TargetRef,
+    Tier,
+    TracedFacts,
+    Versions,
+)
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.fixes.verification.finding_changes import FindingChanges, finding_changes
+from fuselight_server.fixes.verification.progress import CompileProgress
+from fuselight_server.source.line_map import LineMap
+
+VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
+PATH = "/w/m.py"
+OLD = "def f(x):\n    for i in x:\n        cure\n        h = i + 1\n    y = h * 2\n    stop\n    return y\n"
+NEW = OLD.replace("cure", "cured")
+LINES = {PATH: LineMap.between(OLD, NEW)}
+DEF = Location(PATH, 1, function="f")
+SKIPPED = NotCompiled(NotCompiledKind.SKIPPED, "f", DEF, "in a loop")
+
+
+def at(line: int) -> Location:
+    return Location(PATH, line, function="f")
+
+
+def run(
+    *,
+    compiled: tuple[int, ...] = (),
+    stops: tuple[int, ...] = (),
+    skips: bool = False,
+    traced: tuple[int, ...] = (),
+    symbol: Symbol | None = None,
+) -> Report:
+    """A report of `f`: lines whose operators are in a graph, lines with breaks, and whether `f` is skipped."""
+    graph = Graph(len(compiled), lines=tuple((at(line),) for line in compiled))
+    record = Compile("0/0", 0, Outcome.COMPILED, graph=graph, symbols=(symbol,) if symbol else ())
+    facts = tuple(Fact(line, 4, line, 5, ()) for line in traced)
+    return Report(
+        *(VERSIONS, TargetRef(PATH, "f", 1, "function"), Tier.CAPTURE, 1),
+        frames=(Frame("f", DEF),),
+        compiles=(record,) if compiled or symbol else (),
+        breaks=tuple(
+            Break("0/0", ("GB0059",), ("print",), (at(line),), frame_function="f", frame_skipped=skips)
+            for line in stops
+        ),
+        not_compiled=(SKIPPED,) if skips else (),
+        roots=("/w",),
+        facts=TracedFacts(files={PATH: FileFacts(facts)}),
+    )
+
+
+def finding_of(code: str, line: int, severity: Severity = Severity.WARNING, subject: str = "") -> Finding:
+    span = Span(PATH, line, 4, line, 8)
+    return Finding(code, severity, f"{code} here", "", span, Tier.CAPTURE, "f", "", "2.13", subject=subject)
+
+
+CURED = finding_of("GB0170", 3)
+
+
+def changes(old: Report, new: Report, *after: Finding, moves_break: bool = False) -> FindingChanges:
+    progress = CompileProgress(old, new, LINES)
+    return finding_changes(CURED, (CURED,), after, progress, moves_break=moves_break)
+
+
+def test_a_break_that_more_compiled_code_uncovers_comes_next() -> None:
+    uncovered = finding_of("GB0059", 6)
+    result = changes(run(stops=(3,), skips=True), run(compiled=(4, 5), stops=(6,)), uncovered)
+    assert (result.why, result.next) == ("", (uncovered,))
+
+
+def test_a_break_in_code_that_was_compiled_before_refuses() -> None:
+    result = changes(
+        run(compiled=(4,), stops=(3,)), run(compiled=(4, 5), stops=(6,)), finding_of("GB0059", 6)
+    )
+    assert result.why == "it causes another finding: GB0059 on m.py:6: GB0059 here"
+
+
+def test_an_operator_that_is_lost_refuses() -> None:
+    old, new = run(compiled=(5,), stops=(3,), skips=True), run(compiled=(4, 4), stops=(6,))
+    assert changes(old, new, finding_of("GB0059", 6)).why
+    assert (CompileProgress(old, new, LINES).gained, CompileProgress(old, new, LINES).lost) == (2, 1)
+
+
+def test_a_function_that_newly_runs_in_eager_mode_refuses() -> None:
+    old, new = run(stops=(3,), skips=True), run(compiled=(4, 5), stops=(6,))
+    helper = NotCompiled(NotCompiledKind.SKIPPED, "g", Location(PATH, 9), "in a loop")
+    assert changes(old, replace(new, not_compiled=(helper,)), finding_of("GB0059", 6)).why
+
+
+def test_operators_of_a_function_that_reaches_the_recompile_limit_do_not_count() -> None:
+    new = run(compiled=(4, 5))
+    limit = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "f", DEF, "8 versions")
+    assert CompileProgress(run(), new, LINES).gained == 2
+    assert CompileProgress(run(), replace(new, not_compiled=(limit,)), LINES).gained == 0
+
+
+def test_a_version_of_a_function_adds_no_operators() -> None:
+    once = run(compiled=(4, 5))
+    twice = replace(once, compiles=once.compiles * 2)
+    assert CompileProgress(once, twice, LINES).gained == 0
+
+
+def test_the_next_break_of_a_loop_comes_next_where_torch_gets_further() -> None:
+    old, new = run(stops=(3,), skips=True, traced=(2,)), run(stops=(4,), skips=True, traced=(2, 4))
+    assert changes(old, new, finding_of("GB0059", 4)).next
+    assert CompileProgress(old, new, LINES).traced == (1, 2)
+
+
+def test_a_setting_that_only_moves_a_break_is_refused() -> None:
+    old, new = run(stops=(3,), skips=True, traced=(2,)), run(stops=(4,), skips=True, traced=(2, 4))
+    assert changes(old, new, finding_of("GB0170", 4), moves_break=True).why
+
+
+def test_a_break_at_which_torch_stops_as_early_as_before_is_refused() -> None:
+    old, new = run(stops=(3,), skips=True, traced=(2, 4)), run(stops=(4,), skips=True, traced=(2, 4))
+    assert changes(old, new, finding_of("GB0059", 4)).why
+
+
+def test_a_later_break_under_fullgraph_comes_next() -> None:
+    def failing(line: int, *traced: int) -> Report:
+        failure = Failure(Culprit.USER, "fullgraph", "break", stack=(at(line),))
+        return replace(run(traced=traced), failures=(failure,))
+
+    later = finding_of("FL404", 6, Severity.ERROR)
+    assert changes(failing(3, 2), failing(6, 2, 4, 5), later).next == (later,)
+    assert changes(failing(3, 2, 5), failing(6, 2, 4), later).why
+    assert changes(run(stops=(3,)), failing(6, 2, 4, 5), later).why
+
+
+def test_recompilations_of_a_function_that_was_skipped_come_next() -> None:
+    new = replace(run(compiled=(4, 5)), recompiles=(Recompile("f", DEF, (), "0/1"),))
+    again = finding_of("FL201", 2)
+    assert changes(run(stops=(3,), skips=True), new, again).next == (again,)
+    assert changes(run(compiled=(4,), stops=(3,)), new, again).why
+
+
+@pytest.mark.parametrize(
+    ("new", "is_refused"),
+    [
+        (finding_of("FL104", 4, Severity.INFORMATION), False),
+        (finding_of("FL503", 4), False),
+        (finding_of("FL301", 4, subject="x.size(1)"), False),
+        (finding_of("FL301", 4, subject="x.size(0)"), True),
+        (finding_of("FL301", 4, Severity.ERROR, subject="x.size(1)"), True),
+        (finding_of("FL203", 4), True),
+    ],
+)
+def test_what_says_nothing_against_the_new_text_does_not_refuse(new: Finding, *, is_refused: bool) -> None:
+    """A size that is a constant now refuses a fix only if the code of the old text kept it symbolic."""
+    dynamic = run(compiled=(4,), symbol=Symbol("s0", "x.size(0)"))
+    assert bool(changes(dynamic, run(compiled=(4,)), new).why) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_refused"),
+    [
+        (finding_of("GB0124", 5), finding_of("GB0059", 5), False),
+        (finding_of("FL102", 5), finding_of("FL201", 5), False),
+        (finding_of("GB0124", 5), finding_of("FL201", 5), True),
+        (finding_of("GB0124", 6), finding_of("GB0059", 5), True),
+    ],
+)
+def test_a_finding_in_other_words_on_its_line_is_not_new(
+    old: Finding, new: Finding, *, is_refused: bool
+) -> None:
+    progress = CompileProgress(run(compiled=(4,)), run(compiled=(4,)), LINES)
+    result = finding_changes(CURED, (CURED, old), (new,), progress, moves_break=False)
+    assert bool(result.why) is is_refused
+
+
+def test_a_fix_of_the_first_place_of_a_cause_leaves_the_others() -> None:
+    first = replace(finding_of("GB0007", 3), also_at=(finding_of("GB0007", 5),))
+    progress = CompileProgress(run(), run(), LINES)
+    left = finding_changes(first, (first,), (finding_of("GB0007", 5),), progress, moves_break=False)
+    there = finding_changes(first, (first,), (first,), progress, moves_break=False)
+    assert (left.why, there.why) == ("", "the finding is still there")

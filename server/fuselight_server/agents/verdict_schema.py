@@ -38,6 +38,11 @@ VERDICT_SCHEMA = {
             "description": "Which calls were compared",
         },
         "not_compared": {"type": "array", "items": {"type": "string"}},
+        "old_lines_not_run": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Changed and deleted lines of the old text that no compared call ran",
+        },
         "lines_not_run": {
             "type": "array",
             "description": "Changed lines that no compared call ran",

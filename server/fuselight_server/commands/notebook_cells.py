@@ -118,6 +118,7 @@ def verify_in_cells(outcome: VerifyOutcome) -> VerifyOutcome:
                 new=tuple(map(new.finding, verdict.new)),
                 kept=tuple(map(new.finding, verdict.kept)),
                 not_run=tuple(map(new.place, verdict.not_run)),
+                old_not_run=tuple(map(old.place, verdict.old_not_run)),
             )
             for verdict in outcome.verdicts
         ),

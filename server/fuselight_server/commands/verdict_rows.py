@@ -56,14 +56,20 @@ def _why(outcome: VerifyOutcome) -> str:
 def _words(verdict: PatchVerdict) -> str:
     """Why, with the changed lines that no call ran: equal results say nothing about them."""
     words = verdict.comparison.words
-    if not verdict.not_run:
-        return words
-    by_cell = (
-        list(lines) for _, lines in itertools.groupby(verdict.not_run, lambda line: cell_of(line.path))
+    texts = (
+        (verdict.not_run, "of the new text"),
+        (verdict.old_not_run, "of the old text"),
     )
-    places = ", ".join(_line_ranges(lines, verdict.not_run[0]) for lines in by_cell)
+    unrun = [f"{_places(lines)} {which}" for lines, which in texts if lines]
+    if not unrun:
+        return words
     joint = "and" if ", but " in words else "but"
-    return f"{words}, {joint} no call ran {places} of the new text"
+    return f"{words}, {joint} no call ran {' or '.join(unrun)}"
+
+
+def _places(lines: tuple[SourceLine, ...]) -> str:
+    by_cell = (list(group) for _, group in itertools.groupby(lines, lambda line: cell_of(line.path)))
+    return ", ".join(_line_ranges(group, lines[0]) for group in by_cell)
 
 
 def _line_ranges(lines: list[SourceLine], reference: SourceLine) -> str:
@@ -79,7 +85,7 @@ def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
         "path": shown_path(report.target.path),
         "verdict": verdict.kind.value,
         "why": _words(verdict),
-        "class": comparison.fix_class.value if comparison.fix_class is not None else None,
+        "class": verdict.fix_class.value if verdict.fix_class is not None else None,
         "before": _numbers(verdict.before),
         "after": _numbers(verdict.after) if verdict.has_run else None,
         "findings_fixed": cut_list(map(_line, verdict.fixed), _MOST_FINDINGS),
@@ -88,12 +94,15 @@ def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
         "inputs": [call.text for call in report.inputs.calls[:5]] if report.inputs is not None else [],
         "compared": cut_list(comparison.tried, _MOST_CASES),
         "not_compared": _not_compared(comparison),
-        "lines_not_run": cut_list(
-            (f"{shown_path(line.path)}:{line.line}" for line in verdict.not_run), _MOST_FINDINGS
-        ),
+        "lines_not_run": _unrun(verdict.not_run),
+        "old_lines_not_run": _unrun(verdict.old_not_run),
         "notes": [*comparison.notes, *comparison.memory],
         "torch": report.versions.torch or "",
     }
+
+
+def _unrun(lines: tuple[SourceLine, ...]) -> list[str]:
+    return cut_list((f"{shown_path(line.path)}:{line.line}" for line in lines), _MOST_FINDINGS)
 
 
 def _not_compared(comparison: TextComparison) -> list[str]:

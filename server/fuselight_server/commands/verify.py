@@ -124,10 +124,15 @@ async def verify(
 
 def _run_by_none(verdicts: Sequence[PatchVerdict]) -> tuple[PatchVerdict, ...]:
     """The verdicts without the unrun lines that the calls of another target ran."""
-    compared = [set(verdict.not_run) for verdict in verdicts if verdict.kind is VerdictKind.SAME]
-    unrun = set.intersection(*compared) if compared else set()
+    same = [verdict for verdict in verdicts if verdict.kind is VerdictKind.SAME]
+    unrun = set.intersection(*(set(verdict.not_run) for verdict in same)) if same else set()
+    old_unrun = set.intersection(*(set(verdict.old_not_run) for verdict in same)) if same else set()
     return tuple(
-        replace(verdict, not_run=tuple(line for line in verdict.not_run if line in unrun))
+        replace(
+            verdict,
+            not_run=tuple(line for line in verdict.not_run if line in unrun),
+            old_not_run=tuple(line for line in verdict.old_not_run if line in old_unrun),
+        )
         for verdict in verdicts
     )
 

@@ -33,7 +33,7 @@ def f(x, mode="mean"):
 
 def missing(old: str, new: str, *ran: tuple[int, ...] | None) -> list[int]:
     runs = [Verification(lines_run=() if lines is None else (LinesRun("m.py", lines),)) for lines in ran]
-    return [line.line for line in lines_not_run({"m.py": old}, {"m.py": new}, runs)]
+    return [line.line for line in lines_not_run({"m.py": old}, {"m.py": new}, runs)[0]]
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,31 @@ def test_source_that_another_compiler_reads_is_no_line_of_python(decorator: str)
     new = f"@{decorator}\ndef kernel(x):\n    return x * 2\n"
     assert missing(new.replace("2", "3"), new, ()) == []
     assert missing("", new.replace(f"@{decorator}\n", ""), ()) == [2]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "old_ran", "expected"),
+    [
+        ('    if mode == "sum":\n        return x.sum(-1)\n', "", (8, 11), [9]),
+        ('    if mode == "sum":\n        return x.sum(-1)\n', "", (8, 9), []),
+        ("    else:\n        x = x * SCALE\n", "", (8, 11, 12), [14]),
+        ("        x = x * SCALE\n", "        x = x / SCALE\n", (8, 11, 12), [14]),
+        ("SCALE = 2\n", "", (8,), []),
+    ],
+)
+def test_a_deleted_statement_that_did_not_run_is_named(
+    before: str, after: str, old_ran: tuple[int, ...], expected: list[int]
+) -> None:
+    new = OLD.replace(before, after)
+    assert new != OLD
+    runs = [Verification(old_lines_run=(LinesRun("m.py", old_ran),))]
+    new_lines, old_lines = lines_not_run({"m.py": OLD}, {"m.py": new}, runs)
+    assert new_lines == ()
+    assert [line.line for line in old_lines] == expected
+
+
+def test_what_only_compiled_calls_run_is_not_named() -> None:
+    """Lines are watched in eager mode."""
+    old = "def f(x):\n    return x\n"
+    new = "def f(x):\n    if torch.compiler.is_compiling():\n        return x + 0\n    return x\n"
+    assert missing(old, new, (2, 4)) == []

@@ -120,4 +120,6 @@ class Verification:
     left: tuple[str, ...] = ()
     """Those after them; empty after the last round."""
     lines_run: tuple[LinesRun, ...] = ()
-    """Of each changed file, the lines that ran in eager mode to build the new text and to call it; empty: not known."""
+    """Of each changed file, the lines that ran in eager mode to build the text and to call it; empty: not known."""
+    old_lines_run: tuple[LinesRun, ...] = ()
+    """The same of the text before the change."""

@@ -142,6 +142,7 @@ class FurtherCalls:
             if record is not None and compiled and not record.raised and has_float32(record):
                 single[index] = case
             self._folder.add(index, record, _perf_counter() - start)
+        self._result.verification = replace(self._result.so_far, lines_run=self._caller.lines.lines_run)
         self._record_in_float64(single)
 
     def _is_compiled(self, call: CaseCall, exception: str, counts: Counter[tuple[CaseFamily, str]]) -> bool:

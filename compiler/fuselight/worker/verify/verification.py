@@ -179,7 +179,7 @@ class _Calls:
         self._check_repeats(first)
         for draw in self.draws:
             self._write_round(draw, compiled=True)
-        self.result.verification = Verification(notes=tuple(self.notes))
+        self.result.verification = Verification(notes=tuple(self.notes), lines_run=self.lines.lines_run)
         self.write_about()
 
     def _write_round(self, draw: Draw, *, compiled: bool) -> list[CallRecord]:
@@ -420,8 +420,8 @@ def _backend(request: RunRequest) -> Callable[..., Any]:
 
 
 def _line_watch(request: VerifyRequest) -> LineWatch:
-    """What runs of the changed files, in calls of the new text."""
-    return LineWatch(() if request.records else request.overlays)
+    """What runs of the changed files."""
+    return LineWatch(request.overlays)
 
 
 def _caller(prepared: Prepared, function: Callable[..., Any]) -> Callable[[], Any]:

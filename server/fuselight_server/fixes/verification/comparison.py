@@ -56,6 +56,8 @@ class TextComparison:
     """How many further calls are done."""
     left: tuple[str, ...] = ()
     """Those that another round compares."""
+    limits: tuple[str, ...] = ()
+    """What else `words` name: cases that were not compared, lines that did not run."""
     rounds: int = 0
     """Rounds of further calls so far."""
     notes: tuple[str, ...] = ()
@@ -99,12 +101,18 @@ def end(remedy: Remedy, comparison: TextComparison) -> TextComparison:
     """The comparison if nothing else is compared: what is left lowers the class and is named."""
     not_reached = _once(comparison.not_reached, comparison.left)
     ended = dataclasses.replace(comparison, not_reached=not_reached, left=())
-    if not ended.has_passed or not not_reached:
-        return ended
-    fix_class = _worst(ended.fix_class, FixClass.EQUAL)
-    words = _words(remedy, fix_class, ended.exceptions)
     late = format_list(cut_list(not_reached, _SHOWN_CASES))
-    return dataclasses.replace(ended, fix_class=fix_class, words=f"{words}, but not compared: {late}")
+    return limit(remedy, ended, f"not compared: {late}" if not_reached else "")
+
+
+def limit(remedy: Remedy, comparison: TextComparison, limit_words: str) -> TextComparison:
+    """The comparison with a limit in its text: it is not exact. Empty words limit nothing."""
+    if not comparison.has_passed or not limit_words:
+        return comparison
+    fix_class = _worst(comparison.fix_class, FixClass.EQUAL)
+    limits = (*comparison.limits, limit_words)
+    words = f"{_words(remedy, fix_class, comparison.exceptions)}, but {' and '.join(limits)}"
+    return dataclasses.replace(comparison, fix_class=fix_class, limits=limits, words=words)
 
 
 def join(remedy: Remedy, first: TextComparison, other: TextComparison) -> TextComparison:

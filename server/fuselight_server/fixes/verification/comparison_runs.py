@@ -68,9 +68,9 @@ class ComparisonRuns:
         self._folder = folder
         self._inductor = inductor
         self._case_seconds = case_seconds
-        self._cases: dict[tuple[str, bool], dict[int, str]] = {}
-        """The folders of `_records` that have the further calls (True: those of settings): by the first call of each
-        round, why there are none."""
+        self._cases: dict[tuple[str, bool], dict[int, Verification]] = {}
+        """The folders of `_records` that have the further calls (True: those of settings): what each round of the old
+        text found, by its first call."""
         self._records: dict[object, tuple[str, Report]] = {}
         """Results of the texts so far; none of older texts."""
 
@@ -95,11 +95,7 @@ class ComparisonRuns:
             VerifyRequest, folder=folder, inductor=self._inductor, non_finite=is_special, automatic=True
         )
         report = await target.report(asked)
-        notes = report.verification.notes if report.verification is not None else ()
-        if report.verification is None or not verification.notes:
-            return report
-        both = tuple(dict.fromkeys((*verification.notes, *notes)))
-        return dataclasses.replace(report, verification=dataclasses.replace(report.verification, notes=both))
+        return _with_old(report, verification)
 
     async def further(self, target: FixTarget, remedy: Remedy, first: int = 0) -> Report:
         """The report of one round of further calls of the new text, compared with those of the texts so far.
@@ -118,13 +114,14 @@ class ComparisonRuns:
                 start for start in rounds if start > first
             ]:  # this round has made their calls again
                 del rounds[later]
-            rounds[first] = old.verification.refused if old.verification is not None else ""
-        if rounds[first]:
-            note = f"no further calls were compared: {rounds[first]}"
+            rounds[first] = old.verification or Verification()
+        if rounds[first].refused:
+            note = f"no further calls were compared: {rounds[first].refused}"
             verification = Verification(notes=(note,), not_reached=(OTHER_INPUTS,))
             return dataclasses.replace(recorded, failures=(), verification=verification)
         new = self._texts.after(remedy.texts)
-        return await target.report(self._asked_cases(target, new, asked, records=False))
+        report = await target.report(self._asked_cases(target, new, asked, records=False))
+        return _with_old(report, rounds[first])
 
     def forget(self) -> None:
         """Delete the results of runs of the texts so far."""
@@ -180,3 +177,12 @@ class ComparisonRuns:
                 oldest, _ = self._records.pop(next(iter(self._records)))
                 shutil.rmtree(oldest, ignore_errors=True)
         return self._records[key]
+
+
+def _with_old(report: Report, old: Verification) -> Report:
+    """The report of a new text with what the run of the old text has noted."""
+    if report.verification is None:
+        return report
+    notes = tuple(dict.fromkeys((*old.notes, *report.verification.notes)))
+    verification = dataclasses.replace(report.verification, notes=notes, old_lines_run=old.lines_run)
+    return dataclasses.replace(report, verification=verification)

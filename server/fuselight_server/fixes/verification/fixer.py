@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import split_text
+from fuselight_server.base.formatting import format_lines
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.fixes.rewrites.families import FixClass, rewrites
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus, effect
-from fuselight_server.fixes.verification.comparison import compare_calls, compare_further, end, join
+from fuselight_server.fixes.verification.comparison import compare_calls, compare_further, end, join, limit
 from fuselight_server.fixes.verification.comparison_runs import ComparisonRuns
 from fuselight_server.fixes.verification.fixed_texts import FixedTexts
 from fuselight_server.fixes.verification.progress import CompileProgress
 from fuselight_server.fixes.verification.reach import may_run
+from fuselight_server.fixes.verification.unrun_lines import lines_not_run
 from fuselight_server.fixes.verification.verdict import judge
 from fuselight_server.source.document import read_source
 from fuselight_server.source.line_map import LineMap
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fuselight.shared.report import Report
-    from fuselight_server.base.finding import Finding
+    from fuselight_server.base.finding import Finding, SourceLine
     from fuselight_server.fixes.rewrites.families import Remedy, Rewrites
     from fuselight_server.fixes.verification.comparison import TextComparison
     from fuselight_server.fixes.verification.comparison_runs import FixTarget
@@ -260,6 +262,11 @@ class Fixer:
             raise ValueError("an attempt without a comparison has nothing to complete")
         comparison = await self.compare_round(target, attempt.remedy, attempt.comparison)
         is_checking = comparison.has_passed and bool(comparison.left)
+        if comparison.has_passed and not is_checking:
+            lines = {line.line for unrun in self.lines_not_run(attempt.remedy, comparison) for line in unrun}
+            comparison = limit(
+                attempt.remedy, comparison, f"no call ran {format_lines(lines)}" if lines else ""
+            )
         return dataclasses.replace(attempt, is_checking=is_checking).with_comparison(comparison)
 
     async def compare_round(
@@ -269,6 +276,13 @@ class Fixer:
         report = await self.runs.further(target, remedy, comparison.reached)
         comparison = compare_further(remedy, comparison, report)
         return comparison if comparison.rounds < self._most_rounds else end(remedy, comparison)
+
+    def lines_not_run(
+        self, remedy: Remedy, comparison: TextComparison
+    ) -> tuple[tuple[SourceLine, ...], tuple[SourceLine, ...]]:
+        """The changed lines of the new and of the old text that no compared call ran."""
+        old = {path: self.texts.text(path) or "" for path in remedy.texts}
+        return lines_not_run(old, remedy.texts, comparison.verifications)
 
     def _is_concerned(self, known: Report, remedy: Remedy) -> bool:
         """Whether a target may run what a remedy changes. One that fails already has nothing to keep."""

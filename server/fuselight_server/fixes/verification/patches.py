@@ -19,7 +19,6 @@ from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.verification.comparison import OTHER_INPUTS, TextComparison, compare_calls, end
 from fuselight_server.fixes.verification.finding_changes import is_same_finding
-from fuselight_server.fixes.verification.unrun_lines import lines_not_run
 from fuselight_server.fixes.verification.verdict import EAGER_TOO, VerdictKind
 from fuselight_server.source.line_map import LineMap
 
@@ -73,11 +72,20 @@ class PatchVerdict:
     """Findings of the new text that the old one has, too."""
     not_run: tuple[SourceLine, ...] = ()
     """Changed lines of the new text that no compared call ran."""
+    old_not_run: tuple[SourceLine, ...] = ()
+    """Changed and deleted lines of the old text that no compared call ran."""
 
     @property
     def kind(self) -> VerdictKind:
         """How the results relate."""
         return self.comparison.kind
+
+    @property
+    def fix_class(self) -> FixClass | None:
+        """How the results relate: not exactly where a changed line did not run; None unless they are the same."""
+        fix_class = self.comparison.fix_class
+        is_lowered = fix_class is FixClass.EXACT and (self.not_run or self.old_not_run)
+        return FixClass.EQUAL if is_lowered else fix_class
 
     @property
     def has_run(self) -> bool:
@@ -131,9 +139,8 @@ async def verify_patch(
     verdict = _judged(fixer, remedy, (before, new), comparison)
     if not comparison.has_passed:
         return verdict
-    old = {path: fixer.texts.text(path) or "" for path in remedy.texts}
-    not_run = lines_not_run(old, remedy.texts, comparison.verifications)
-    return dataclasses.replace(verdict, not_run=not_run)
+    not_run, old_not_run = fixer.lines_not_run(remedy, comparison)
+    return dataclasses.replace(verdict, not_run=not_run, old_not_run=old_not_run)
 
 
 async def _without_inputs(fixer: Fixer, target: FixTarget, before: Report, remedy: Remedy) -> PatchVerdict:

@@ -13,7 +13,9 @@ from fuselight_server.base.finding import SourceLine
 from fuselight_server.source.line_map import LineMap
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Verification
+    from collections.abc import Sequence
+
+    from fuselight.shared.report import LinesRun, Verification
 
 _WITHOUT_CODE = (ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.Try)
 """Statements that have no line of their own when they run, or may have none."""
@@ -21,16 +23,26 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def lines_not_run(
-    old: Mapping[str, str], new: Mapping[str, str], verifications: Iterable[Verification]
+    old: Mapping[str, str], new: Mapping[str, str], verifications: Sequence[Verification]
+) -> tuple[tuple[SourceLine, ...], tuple[SourceLine, ...]]:
+    """The first lines of changed statements that no call ran: of the new texts, and those of the old ones."""
+    return (
+        _not_run(old, new, [verification.lines_run for verification in verifications]),
+        _not_run(new, old, [verification.old_lines_run for verification in verifications]),
+    )
+
+
+def _not_run(
+    other: Mapping[str, str], texts: Mapping[str, str], lines_run: Iterable[Iterable[LinesRun]]
 ) -> tuple[SourceLine, ...]:
-    """The first lines of statements that a change has added or edited, and that no call of the new texts ran."""
-    runs = [{run.path: run.lines for run in verification.lines_run} for verification in verifications]
+    """The lines of `texts` alone that did not run."""
+    runs = [{run.path: run.lines for run in part} for part in lines_run]
     rows = []
-    for path, text in new.items():
+    for path, text in texts.items():
         if not runs or any(path not in run for run in runs):
             continue  # not known
         ran = {line for run in runs for line in run[path]}
-        lines = LineMap.between(old.get(path, ""), text)
+        lines = LineMap.between(other.get(path, ""), text)
         for first, last in _statements(text):
             span = range(first, last + 1)
             if any(not lines.then(line) for line in span) and ran.isdisjoint(span):
@@ -73,7 +85,8 @@ def _has_code(statement: ast.stmt) -> bool:
 
 
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
+    is_compiled_only = isinstance(statement, ast.If) and "is_compiling" in ast.unparse(statement.test)
+    for name in ("orelse",) if is_compiled_only else ("body", "orelse", "finalbody"):
         yield getattr(statement, name, [])
     for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         yield part.body

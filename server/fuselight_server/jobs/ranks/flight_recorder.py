@@ -38,6 +38,10 @@ _RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(?P<name>\w+?)_at_\d+(?:_at_\
 _LOG = re.compile(r"\.log(?:\.gz)?$")
 _PICKLE = b"\x80"
 _MOST_FRAMES = 200
+_MAX_TEXT = 4096
+"""Characters of a text of a dump that are read: torch's longest are paths."""
+_MAX_PARTS = 4
+"""Parts of the name of a process group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +168,26 @@ def _read(path: str, rank: int) -> FlightDump | None:
     try:
         body = load_plain(data) if data.startswith(_PICKLE) else json.loads(data)
         return _dump(body, rank)
-    except (NotPlainError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+    except (
+        NotPlainError,
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ):
         return None
+
+
+def _text(value: Any) -> str:
+    """A text or a number of a dump. Raises TypeError: the text of a list would contain all that the list contains."""
+    if isinstance(value, str):
+        return value[:_MAX_TEXT]
+    if isinstance(value, int | float):
+        return str(value)
+    raise TypeError("neither a text nor a number")
 
 
 def _dump(body: Any, rank: int) -> FlightDump | None:
@@ -178,17 +200,17 @@ def _dump(body: Any, rank: int) -> FlightDump | None:
         tuple(entries),
         _members(body, entries),
         _location(body.get("stack") or ()),
-        None if call is None else WaitingCall(str(call["name"]), call["peer"] and int(call["peer"])),
-        str(body.get("ended", "")),
+        None if call is None else WaitingCall(_text(call["name"]), call["peer"] and int(call["peer"])),
+        _text(body.get("ended", "")),
     )
 
 
 def _collective(entry: Mapping[str, Any]) -> RecordedCollective:
-    group = entry.get("process_group") or (str(entry.get("pg_id", "")),)
+    group = entry.get("process_group") or (entry.get("pg_id", ""),)
     is_done = entry.get("state") == "completed" or bool(entry.get("retired"))
-    name = str(entry.get("profiling_name", "")).rpartition(":")[2] or "a collective"
+    name = _text(entry.get("profiling_name", "")).rpartition(":")[2] or "a collective"
     return RecordedCollective(
-        " ".join(str(part) for part in group if str(part) not in {"", "undefined"}),
+        " ".join(part for part in map(_text, group[:_MAX_PARTS]) if part not in {"", "undefined"}),
         int(entry["collective_seq_id"]),
         name,
         is_done,
@@ -205,9 +227,9 @@ def _place(frames: Sequence[Mapping[str, Any]]) -> tuple[Location | None, bool]:
     """The same, and whether it is a function that Dynamo has compiled, whose graph is the next frame."""
     inner = ""
     for frame in frames[:_MOST_FRAMES]:
-        path = str(frame["filename"])
+        path = _text(frame["filename"])
         if not (is_library(path) or path.startswith("<") or _GENERATED.search(path.replace("\\", "/"))):
-            name = str(frame["name"])
+            name = _text(frame["name"])
             resumed = _RESUME.fullmatch(name)
             place = Location(path, int(frame["line"]), function=resumed["name"] if resumed else name)
             return place, inner.endswith(_COMPILED_BELOW) or bool(_GENERATED.search(inner))
@@ -216,17 +238,24 @@ def _place(frames: Sequence[Mapping[str, Any]]) -> tuple[Location | None, bool]:
 
 
 def _members(body: Mapping[str, Any], entries: Sequence[RecordedCollective]) -> dict[str, frozenset[int]]:
-    members: dict[str, frozenset[int]] = {}
     configurations = body.get("pg_config") or {}
-    for group in {entry.group for entry in entries}:
-        key = group.split(" ")[0]
-        configuration = configurations.get(key) or (
-            configurations.get("") if len(configurations) == 1 else None
-        )
-        ranks = [] if configuration is None else json.loads(str(configuration.get("ranks", "[]")) or "[]")
-        if ranks:
-            members[group] = frozenset(int(rank) for rank in ranks)
-    return members
+    only = configurations.get("") if len(configurations) == 1 else None
+    groups = {entry.group: entry.group.split(" ")[0] for entry in entries}
+    ranks = {key: _ranks(configurations.get(key) or only) for key in set(groups.values())}
+    return {group: ranks[key] for group, key in groups.items() if ranks[key]}
+
+
+def _ranks(configuration: Mapping[str, Any] | None) -> frozenset[int]:
+    """The ranks that a process group is configured with: torch writes a list as a text."""
+    if configuration is None:
+        return frozenset()
+    return frozenset(map(int, json.loads(_whole_text(configuration.get("ranks", "[]")) or "[]")))
+
+
+def _whole_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
 
 
 def waits_of(dumps: Sequence[FlightDump]) -> tuple[CollectiveWait, ...]:

@@ -1,7 +1,8 @@
 """Reads a pickle of plain data without the module `pickle`.
 
 Invariant: nothing is imported, called or constructed but dicts, lists, tuples, strings, bytes, numbers and None. Any
-other opcode is an error, so that a file from elsewhere can do no harm; time and memory grow with its size alone.
+other opcode is an error, so that a file from elsewhere can do no harm. A pickle can contain one list many times, and a
+few bytes then stand for a tree without end: the value, as a tree, is bounded in depth and in nodes, as are its keys.
 """
 
 from __future__ import annotations
@@ -11,6 +12,12 @@ import pickletools
 from typing import Any
 
 MOST_OPCODES = 5_000_000
+MAX_NODES = 5_000_000
+"""Values of the tree, where each value counts as often as it occurs."""
+MAX_DEPTH = 50
+_MAX_BITS = 128
+_MAX_KEY = 16
+"""Parts of a tuple that is a key."""
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _LITERALS = frozenset(
     {"BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "INT", "LONG", "FLOAT"}
@@ -31,6 +38,7 @@ def load_plain(data: bytes) -> Any:
     try:
         for opcode, argument, _ in itertools.islice(pickletools.genops(data), MOST_OPCODES):
             if opcode.name == "STOP":
+                _check_tree(machine.stack[-1])
                 return machine.stack[-1]
             machine.do(opcode.name, argument)
     except (
@@ -46,6 +54,33 @@ def load_plain(data: bytes) -> Any:
     raise NotPlainError("the pickle is too large")
 
 
+def _check_tree(value: Any) -> None:
+    """Raise NotPlainError where a walk of the value would take long or not end."""
+    level, count = [value], 0
+    for _ in range(MAX_DEPTH):
+        following: list[Any] = []
+        for item in level:
+            if type(item) is dict:
+                following += item.values()
+            elif type(item) in {list, tuple}:
+                following += item
+            if count + len(following) > MAX_NODES:
+                raise NotPlainError("the pickle has too many values")
+        if not following:
+            return
+        count += len(following)
+        level = following
+    raise NotPlainError("the pickle is nested too deeply")
+
+
+def _checked_key(key: Any) -> Any:
+    """A key whose hash takes no time: a text, a number, or a short tuple of them."""
+    parts = key if type(key) is tuple else (key,)
+    if len(parts) > _MAX_KEY or any(type(part) in {tuple, list, dict} for part in parts):
+        raise NotPlainError("a key is no text and no number")
+    return key
+
+
 class _Machine:
     """The stack of a pickle, for opcodes of plain data."""
 
@@ -56,6 +91,8 @@ class _Machine:
 
     def do(self, name: str, argument: Any) -> None:
         if name in _LITERALS:
+            if type(argument) is int and argument.bit_length() > _MAX_BITS:
+                raise NotPlainError("a number is too large")
             self.stack.append(argument)
         elif name in _CONSTANTS:
             self.stack.append(_CONSTANTS[name])
@@ -83,7 +120,7 @@ class _Machine:
             self._list().append(value)
         elif name == "SETITEM":
             value, key = self.stack.pop(), self.stack.pop()
-            self._dict()[key] = value
+            self._dict()[_checked_key(key)] = value
         else:
             self._do_marked(name)
 
@@ -96,13 +133,13 @@ class _Machine:
         if name == "APPENDS":
             self._list().extend(items)
         elif name == "SETITEMS":
-            self._dict().update(zip(items[::2], items[1::2], strict=True))
+            self._dict().update(zip(map(_checked_key, items[::2]), items[1::2], strict=True))
         elif name == "TUPLE":
             self.stack.append(tuple(items))
         elif name == "LIST":
             self.stack.append(items)
         else:
-            self.stack.append(dict(zip(items[::2], items[1::2], strict=True)))
+            self.stack.append(dict(zip(map(_checked_key, items[::2]), items[1::2], strict=True)))
 
     def _list(self) -> list[Any]:
         target = self.stack[-1]

@@ -78,6 +78,83 @@ def test_damaged_pickles_are_an_error_of_one_kind(data: bytes) -> None:
         load_plain(data)
 
 
+def doubled(levels: int, opening: bytes, closing: bytes) -> bytes:
+    """A pickle of a few bytes for each level, whose value as a tree doubles with each."""
+    level = opening + b"h\x00h\x00" + closing + b"q\x00"
+    return b"(]q\x00" + level * levels
+
+
+SHARED = {
+    "lists": doubled(60, b"](", b"e"),
+    "tuples": doubled(60, b"(", b"t"),
+    "pairs": b"]q\x00" + b"h\x00h\x00\x86q\x00" * 60,
+    "values of dicts": b"(]q\x00" + b"}(X\x01\0\0\0ah\x00X\x01\0\0\0bh\x00uq\x00" * 60,
+    "itself": b"]q\x00h\x00a",
+    "deep": b"]" * 3_000 + b"a" * 2_999,
+    "long": b"]q\x00(" + b"N" * 3_000 + b"e" + b"](" + b"h\x00" * 3_000 + b"e",
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_value_that_contains_itself_many_times_is_refused(tmp_path: Path, name: str) -> None:
+    data = b"\x80\x02" + SHARED[name] + b"."
+    with pytest.raises(NotPlainError, match=r"too many values|nested too deeply"):
+        load_plain(data)
+    for part in ("process_group", "profiling_name", "frames", "pg_id", "state", "collective_seq_id"):
+        head = b"\x80\x02}(X\x07\0\0\0version" + b"K\x02" + b"X\x07\0\0\0entries](}"
+        key = b"X" + len(part).to_bytes(4, "little") + part.encode()
+        (tmp_path / "nccl_trace_rank_0").write_bytes(head + key + SHARED[name] + b"seu.")
+        assert read_dumps([str(tmp_path)]) == []
+
+
+@pytest.mark.parametrize("opcodes", [b"h\x00Ns", b"(h\x00Nu", b"(h\x00Nd"])
+def test_a_key_of_nested_tuples_is_refused(opcodes: bytes) -> None:
+    tuples = b")q\x00" + b"h\x00h\x00\x86q\x00" * 60
+    with pytest.raises(NotPlainError, match="a key is"):
+        load_plain(b"\x80\x02" + tuples + b"}" + opcodes + b".")
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("process_group", [["a"], "b"]),
+        ("profiling_name", {"a": 1}),
+        ("collective_seq_id", 1e999),
+        ("collective_seq_id", "9" * 10_000),
+        ("frames", [{"filename": [1], "name": "f", "line": 1}]),
+    ],
+)
+def test_a_part_of_a_dump_with_another_type_is_no_dump(tmp_path: Path, part: str, value: object) -> None:
+    body = dump([{**entry(1, state="started"), part: value}])
+    (tmp_path / "fr_trace_0.json").write_text(json.dumps(body))
+    assert messages(tmp_path) == []
+
+
+def test_long_texts_and_numbers_of_a_dump_are_cut(tmp_path: Path) -> None:
+    body = dump([entry(1, "x" * 100_000, state="started")])
+    (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(body, 2))
+    (message,) = messages(tmp_path)
+    assert len(message) < 5_000
+    with pytest.raises(NotPlainError, match="a number is too large"):
+        load_plain(pickle.dumps(10**5_000, 2))
+
+
+def test_the_ranks_of_a_group_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    loads = json.loads
+    entries = [{**entry(number), "process_group": ("0", f"group {number}")} for number in range(50)]
+    (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(dump(entries), 2))
+
+    def noted_loads(text: str) -> object:
+        read.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(json, "loads", noted_loads)
+    (found_dump,) = read_dumps([str(tmp_path)])
+    assert len(found_dump.members) == 50
+    assert read == ["[0, 1, 2]"]
+
+
 def test_who_waits_where_and_who_has_not_started(tmp_path: Path) -> None:
     started = dump([entry(1), entry(2, state="started", line=41)])
     (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(started, 2))

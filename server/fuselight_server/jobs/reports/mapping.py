@@ -101,7 +101,8 @@ class LocalSources:
 
     def has(self, path: str) -> bool:
         """Whether a path is that of a listed file."""
-        return bool(path) and path in self.named(_parts(path)[-1])
+        parts = _parts(path)
+        return bool(parts) and path in self.named(parts[-1])
 
     def lines(self, path: str) -> list[str] | None:
         """The lines of a listed file; None if it cannot be read."""

@@ -163,7 +163,7 @@ class ProcessAssembly:
                 self._timeline.add(head, raw.payload)
             else:
                 self._add(raw, head.fields, where)
-        except (BadRecordError, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
             if raw.is_ended:  # else the note of the cut log covers it
                 self.skip(raw.offset, str(error)[:200] or type(error).__name__)
 

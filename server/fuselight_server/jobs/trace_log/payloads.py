@@ -6,12 +6,13 @@ Packed files have no random access: reading payloads in the order of their offse
 
 from __future__ import annotations
 
-import json
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.files import LogError, LogStream
-from fuselight_server.jobs.trace_log.records import MAX_PAYLOAD
+from fuselight_server.jobs.trace_log.heads import kind_of, parse_head
+from fuselight_server.jobs.trace_log.records import MAX_PAYLOAD, RawRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def text_of(data: bytes) -> str:
-    """A payload without the tabs that indent it."""
-    return data.removeprefix(b"\t").replace(b"\n\t", b"\n").decode("utf-8", "replace")
+    """A payload without the tabs that indent it, and with the line ends that torch wrote."""
+    return data.replace(b"\r\n", b"\n").removeprefix(b"\t").replace(b"\n\t", b"\n").decode("utf-8", "replace")
 
 
 def read_text(payload: Payload) -> str:
@@ -61,15 +62,17 @@ def read_components(event: CacheEvent) -> tuple[CacheComponent, ...] | None:
 
 
 def read_metrics(metrics: CompileMetrics) -> Mapping[str, Any]:
-    """Every field of torch's metrics. Raises LogError."""
-    return next(read_all_metrics([metrics.head]))[1]
+    """Every field of torch's metrics; none if the record is damaged. Raises LogError."""
+    return next((fields for _, fields in read_all_metrics([metrics.head])), {})
 
 
 def read_all_metrics(heads: Iterable[Payload]) -> Iterator[tuple[Payload, Mapping[str, Any]]]:
-    """Every field of torch's metrics of many compiles, by their heads, in the order of the log. Raises LogError."""
+    """Every field of torch's metrics of many compiles, by their heads, in the order of the log. Raises LogError.
+
+    A head is read as it was the first time. One that cannot be read is left out: nothing else depends on it.
+    """
     for head, data in _read(heads):
-        try:
-            record = json.loads(data[data.index(b"{") :])
-            yield head, dict(next(iter(record.values())))
-        except (ValueError, TypeError, StopIteration, RecursionError):
-            raise LogError(f"`{head.file}` has changed since it was read. Open the job again.") from None
+        with contextlib.suppress(ValueError, RecursionError):
+            _, value = kind_of(parse_head(RawRecord(head.offset, data, b"", head.offset, 0)).fields)
+            if isinstance(value, dict):
+                yield head, value

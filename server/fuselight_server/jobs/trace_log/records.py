@@ -2,7 +2,7 @@
 
 A record is a glog line (`V1120 23:31:51.1 18424 torch/x.py:1] {json}`); its payload follows, each line indented by one
 tab. Invariant: any bytes are split to their end without an exception and in bounded memory. Payloads are found by their
-tabs alone and are not decoded.
+tabs alone and are not decoded. A line may end in CR LF: a log that was copied as text from Windows is the same log.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ MAX_HEAD = 8 << 20
 MAX_PAYLOAD = 32 << 20
 """Bytes of a payload that are looked at; a graph of a very large model prints in a few megabytes."""
 _START = re.compile(rb"\n(?=[^\t])")
+_LINE_FEED, _RETURN = b"\n\r"
 
 
 @dataclass(slots=True)
@@ -79,7 +80,8 @@ class RecordSplitter:
         if line_end < 0:
             line_end = end
         payload_start = min(line_end + 1, end)
-        payload_end = max(payload_start, end - 1) if data[end - 1 : end] == b"\n" else end
+        payload_end = _without_line_end(data, payload_start, end)
+        line_end = _without_return(data, start, line_end)
         length = payload_end - payload_start
         return RawRecord(
             self._base + start,
@@ -102,3 +104,14 @@ class RecordSplitter:
         """The next chunk decides whether a line break at the end starts a record."""
         self._base += len(self._data) - len(kept)
         self._data, self._scanned = kept, 0
+
+
+def _without_line_end(data: bytes, start: int, end: int) -> int:
+    """The end of a text without the line break at its end."""
+    if end > start and data[end - 1] == _LINE_FEED:
+        return _without_return(data, start, end - 1)
+    return end
+
+
+def _without_return(data: bytes, start: int, end: int) -> int:
+    return end - 1 if end > start and data[end - 1] == _RETURN else end

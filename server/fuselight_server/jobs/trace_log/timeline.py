@@ -10,9 +10,10 @@ import functools
 import json
 import re
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight_server.jobs.trace_log import facts
+from fuselight_server.jobs.trace_log.facts import BadRecordError
 from fuselight_server.jobs.trace_log.heads import compile_id_of
 from fuselight_server.jobs.trace_log.model import CompileId, TimelinePhase
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.trace_log.heads import RecordHead
 
 _START = re.compile(rb'"name": ("(?:[^"\\]|\\.)*"),\s+"ts": ([\d.e+]+)')
+_LATEST = 2.0**36
+"""In seconds since the epoch, in two thousand years."""
 _KIND = re.compile(rb'"ph": "(\w)"')
 _COMPILE = re.compile(rb'"compile_id": "(?:!(\d{1,18})/?)?(?:(\d{1,18})/(\d{1,18}))?(?:_\d+)?"')
 
@@ -45,7 +48,7 @@ class Timeline:
             self._add_odd(payload)
             return
         name = _unquoted(start[1])
-        time = float(start[2]) / 1e6
+        time = _seconds_of(start[2])
         if self._clock is None and head.time:
             self._clock = (head.time, time)
         if kind[1] == b"B":
@@ -56,11 +59,11 @@ class Timeline:
     def _add_odd(self, payload: bytes) -> None:
         """An event whose fields stand in another order."""
         event = facts.mapping(json.loads(payload))
-        name, time = str(event.get("name")), float(event.get("ts", "nan")) / 1e6
-        if event.get("ph") == "B":
-            self._start_phase(name, time, None)
-        elif event.get("ph") == "E":
-            self._end_phase(name, time)
+        name, kind = str(event.get("name")), event.get("ph")
+        if kind == "B":
+            self._start_phase(name, _seconds_of(event.get("ts")), None)
+        elif kind == "E":
+            self._end_phase(name, _seconds_of(event.get("ts")))
 
     def _start_phase(self, name: str, time: float, compile_id: CompileId | None) -> None:
         if self._budget.keeps("phases", 0):
@@ -92,6 +95,14 @@ class Timeline:
         if passed < -half_a_year:
             passed += timedelta(days=366).total_seconds()
         return self._clock[1] + passed
+
+
+def _seconds_of(microseconds: Any) -> float:
+    """The time of an event. Raises BadRecordError for what is not a time."""
+    seconds = float(microseconds) / 1e6
+    if not 0 <= seconds < _LATEST:
+        raise BadRecordError("the time of an event is not a time")
+    return seconds
 
 
 def _moment(printed: bytes) -> datetime | None:

@@ -93,6 +93,10 @@ class Terminal:
         self._write(f"\r\x1b[2K{printable(text).replace(chr(10), ' ')[: self.width - 1]}")
         self._stream.flush()
 
+    def flush(self) -> None:
+        """Pass on what was written: a pipe gets it in large parts otherwise."""
+        self._stream.flush()
+
     def _write(self, text: str) -> None:
         self._stream.write(fit_encoding(text, self._stream.encoding or "utf-8"))
 

@@ -1,6 +1,7 @@
 """`fuselight open TRACE...`: what torch.compile did in a job, from its logs, on the lines of the local source.
 
-Invariant: the text format prints a finding when it is first known, and each once; all other formats print at the end.
+Invariant: all formats print at the end, and have the same findings; of a job that is followed, the text has each
+finding when it is first known, and again if it has changed.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def _print_text(request: OpenRequest, terminal: Terminal) -> int:
     from fuselight_server.commands.opened_job import outcome_of  # noqa: PLC0415 - not for --help
 
     stream = FindingStream(terminal)
-    jobs = _open(request, stream)
+    # Of logs that are read once, the text has what JSON has; only a job that goes on is worth a first answer.
+    jobs = _open(request, stream if request.is_followed else None)
     print_jobs(jobs, stream, terminal)
     return outcome_of(jobs).exit_code
 

@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.formatting import format_list
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.trace_log.model import LoggedCompile, LoggedJob, ProcessLog
     from fuselight_server.jobs.trace_log.reader import ReadStep
 
+_Shown = TypeVar("_Shown")
 ChooseFile: TypeAlias = "Callable[[AmbiguousFile], Awaitable[str | None]]"
 """Asks which local file a file of the job is; None: none of them."""
 _FIRST_PARTIAL = 0.2
@@ -107,13 +108,16 @@ async def open_jobs(
     stops = threading.Event()
     reading = asyncio.ensure_future(asyncio.to_thread(opening.read, stops))
     try:
-        return await (reading if request.is_followed else token.run(asyncio.shield(reading)))
+        jobs = await (reading if request.is_followed else token.run(asyncio.shield(reading)))
     except LogError as error:
-        raise CommandError(str(error)) from None
+        raise opening.refusal or CommandError(str(error)) from None
     finally:
         stops.set()
         if not reading.done():
             await asyncio.wait([reading])
+    if opening.refusal is not None:
+        raise opening.refusal
+    return jobs
 
 
 class _Opening:
@@ -135,6 +139,8 @@ class _Opening:
         self._sources: LocalSources | None = None
         self._chosen: dict[str, str] = {}
         self._stops = threading.Event()
+        self.refusal: Exception | None = None
+        """What the face raised as it got progress or a partial result: nobody reads on, as after `| head`."""
 
     def read(self, stops: threading.Event) -> tuple[OpenedJob, ...]:
         """Read the logs to their end, or until they are no longer followed."""
@@ -204,7 +210,21 @@ class _Opening:
 
     def _show_soon(self, text: str) -> None:
         """Show progress in the thread of the face."""
-        self._loop.call_soon_threadsafe(self._show, text)
+        self._call_soon(self._show, text)
+
+    def _call_soon(self, function: Callable[[_Shown], None], shown: _Shown) -> None:
+        """Call a function of the face in its thread; what it raises ends the opening."""
+
+        def call() -> None:
+            if self.refusal is not None:
+                return
+            try:
+                function(shown)
+            except Exception as error:  # noqa: BLE001 - raised by `open_jobs`, where the face awaits it
+                self.refusal = error
+                self._stops.set()
+
+        self._loop.call_soon_threadsafe(call)
 
     def _check_source(self) -> None:
         for folder in self._request.source:
@@ -222,7 +242,7 @@ class _Opening:
             return
         opened = self._compose(jobs, is_partial=True)
         if opened:
-            self._loop.call_soon_threadsafe(self._on_partial, opened)
+            self._call_soon(self._on_partial, opened)
 
     def _compose(self, jobs: tuple[LoggedJob, ...], *, is_partial: bool) -> tuple[OpenedJob, ...]:
         return tuple(

@@ -1,23 +1,27 @@
 """Opened jobs in the terminal and as JSON: the findings as `check` has them, and what they were read from.
 
-Invariant: a finding is printed once, also if it was known before the logs were read to their end.
+Invariant: the text has the findings that JSON has, under their job. One that was printed while a job was followed is
+printed again only if it has changed since.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.findings import print_blocks, target_line, totals
 from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.jobs_caches import print_caches, print_start, start_data, summary_data
 from fuselight_server.cli.formats.json import as_data
 from fuselight_server.cli.formats.ranks import print_ranks
 from fuselight_server.commands.opened_job import outcome_of
+from fuselight_server.commands.sources import shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,38 +34,89 @@ _MOST_PROCESSES = 8
 """Processes that are listed in text: a job may have a thousand."""
 
 
+class _PrintedJob:
+    """What was printed of a job. While it is followed, its name, its number and its first process can change."""
+
+    def __init__(self) -> None:
+        self.processes: set[tuple[str, int | None]] = set()
+        self.findings: dict[tuple[object, ...], Finding] = {}
+
+
 class FindingStream:
-    """Prints findings as they become known."""
+    """Prints the findings of jobs, each once for each job, and again at the end if it has changed since."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._printed: set[tuple[object, ...]] = set()
-        self._has_heading: set[str] = set()
-
-    @property
-    def has_printed(self) -> bool:
-        """Whether anything was printed before the end."""
-        return bool(self._has_heading)
+        self._jobs: list[_PrintedJob] = []
+        self._heading: tuple[_PrintedJob, str] | None = None
+        """The last heading: the job and its name."""
 
     def __call__(self, jobs: Sequence[OpenedJob]) -> None:
         """Print the findings of jobs that were not printed yet."""
         for job in jobs:
-            new = [finding for finding in job.findings if _identity(finding) not in self._printed]
-            if not new:
-                continue
+            printed = self._printed(job)
+            new = [finding for finding in job.findings if _identity(finding) not in printed.findings]
+            self._print(job, new)
+        self._terminal.flush()
+
+    def has_printed(self, job: OpenedJob) -> bool:
+        """Whether findings of the job were printed."""
+        return bool(self._printed(job).findings)
+
+    def print_changes(self, job: OpenedJob) -> None:
+        """Print the findings that differ from what was printed of them, and those that turned out otherwise."""
+        printed = self._printed(job)
+        last = {_identity(finding): finding for finding in job.findings}
+        changed = [
+            finding
+            for key, finding in last.items()
+            if key in printed.findings and not _is_same(finding, printed.findings[key])
+        ]
+        gone = [finding for key, finding in printed.findings.items() if key not in last]
+        if changed or gone:
             self.print_heading(job)
-            print_blocks(new, job.outcome.sources, self._terminal)
-            self._printed.update(map(_identity, new))
+        for finding in gone:
+            place = f"{shown_path(finding.span.path)}:{finding.span.line}"
+            self._terminal.print(
+                f"no longer: {severity_word(finding)}[{finding.code}] {place}: {finding.title}"
+            )
+            del printed.findings[_identity(finding)]
+        if changed:
+            self._terminal.print("Changed since they were printed:", "\n")
+            self._print(job, changed)
 
     def print_heading(self, job: OpenedJob) -> None:
-        """Print which job the findings are of, once."""
-        if job.name not in self._has_heading:
-            self._has_heading.add(job.name)
+        """Print which job the next lines are of, unless the last heading says so."""
+        current = self._printed(job), job.name
+        if current != self._heading:
+            self._heading = current
             self._terminal.print((heading(job), "bold"), "\n")
+
+    def _print(self, job: OpenedJob, findings: Sequence[Finding]) -> None:
+        if findings:
+            self.print_heading(job)
+            print_blocks(findings, job.outcome.sources, self._terminal)
+            self._printed(job).findings.update((_identity(finding), finding) for finding in findings)
+
+    def _printed(self, job: OpenedJob) -> _PrintedJob:
+        """What was printed of a job: of one that has a process in common. Jobs can turn out to be one."""
+        processes = {(process.log.file, process.log.process) for process in job.processes}
+        same = [printed for printed in self._jobs if printed.processes & processes]
+        kept = same[0] if same else _PrintedJob()
+        for other in same[1:]:
+            kept.findings |= other.findings
+        self._jobs = [*(printed for printed in self._jobs if printed not in same), kept]
+        kept.processes |= processes
+        return kept
 
 
 def _identity(finding: Finding) -> tuple[object, ...]:
     return finding.span, finding.code, finding.title
+
+
+def _is_same(finding: Finding, printed: Finding) -> bool:
+    """Whether a finding is shown as it was; the name of its job is part of it, and can change."""
+    return replace(finding, inputs="") == replace(printed, inputs="")
 
 
 def heading(job: OpenedJob) -> str:
@@ -83,14 +138,15 @@ def _moment(seconds: float) -> str:
 def print_jobs(jobs: Sequence[OpenedJob], stream: FindingStream, terminal: Terminal) -> None:
     """Print the findings that were not printed before, then the summary of each job."""
     for job in jobs:
-        if not stream.has_printed:
+        if stream.has_printed(job):
+            stream.print_changes(job)
+            stream((job,))
             stream.print_heading(job)
             print_first(job.outcome, terminal)
-            stream((job,))
         else:
-            stream((job,))
             stream.print_heading(job)
             print_first(job.outcome, terminal)
+            stream((job,))
         for line in _summary(job):
             terminal.print((line, "dim"))
         print_ranks(job.ranks, terminal)

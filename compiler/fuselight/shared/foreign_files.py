@@ -156,9 +156,23 @@ def write_whole(path: StrPath, data: bytes, *, mode: int = 0o600) -> None:
 
 
 def project_root(path: StrPath) -> Path:
-    """The nearest folder at or above `path` that looks like a project's; else the file's own folder."""
-    start = _folder_of(path)
-    return _marked(start) or start
+    """The nearest folder at or above `path` that looks like a project's; else the file's own folder. Links resolved.
+
+    The project is the one that has the path as it is named: a folder of it that links to another project is not in it.
+    """
+    named = Path(os.path.abspath(path))
+    start = named if named.is_dir() else named.parent
+    root = _marked(start)
+    for folder in (root, *root.parents) if root is not None else ():
+        if folder.is_symlink():
+            root = _marked(folder.parent) or root
+    return (root or start).resolve()
+
+
+def leaves_project(path: StrPath) -> bool:
+    """Whether a link leads from the path out of the project that has it."""
+    real, root = os.path.realpath(path), str(project_root(path))
+    return real != root and not real.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def folders_to_root(start: StrPath) -> Iterator[Path]:

@@ -65,10 +65,9 @@ class Store:
 
     def prepare(self) -> None:
         """Create the folder, closed to others and invisible to git. Raises OSError."""
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        check_not_a_link(self.folder)
+        make_folder(self.folder)
         ignore = self.folder / ".gitignore"
-        if not ignore.exists():
+        if not os.path.lexists(ignore):
             write_whole(ignore, b"*\n")
         remove_left(self._left())
 
@@ -121,6 +120,13 @@ def check_not_a_link(folder: Path) -> None:
     """Raise OSError where a folder of the store is a link."""
     if not is_own(folder):
         raise OSError(errno.ELOOP, "it is a link, which Fuselight does not follow", str(folder))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder of the store, closed to others. Raises OSError where a folder down to it is a link."""
+    check_not_a_link(folder)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_not_a_link(folder)
 
 
 def files_of(folder: Path, pattern: str) -> list[Path]:

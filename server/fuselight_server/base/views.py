@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import write_whole
-from fuselight_server.base.store import check_not_a_link, files_of
+from fuselight_server.base.store import files_of, make_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +37,7 @@ def write_view(store: Store, name: str, text: str) -> Path:
     """Write a view in place of the last one of that name; returns its path. Raises OSError."""
     store.prepare()
     folder = store.folder / FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
-    check_not_a_link(folder)
+    make_folder(folder)
     path = folder / name
     write_whole(path, text.encode("utf-8", "backslashreplace"))
     newest = sorted(files_of(folder, "*"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)

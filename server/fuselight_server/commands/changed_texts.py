@@ -8,20 +8,21 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import PYTHON, SUFFIX, Cell, NotebookError, read_python_cells
 from fuselight.shared.notebooks.module_text import module_of_notebook, module_text, python_of_cell
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.files import within
 from fuselight_server.base.unified_diff import DiffError, MissingFileError, apply_diff
 from fuselight_server.commands.notebook_lines import cell_of
 from fuselight_server.commands.sources import file_encoding, shown_path
 from fuselight_server.source.notebooks.module import module_of_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fuselight_server.commands.sources import SourceFiles
 
@@ -47,13 +48,23 @@ def diff_texts(diff: bytes, folder: Path, sources: SourceFiles) -> dict[str, str
     except UnicodeDecodeError:
         is_text, text = False, diff.decode("utf-8", "surrogateescape")
     missing: MissingFileError | None = None
-    for base in (folder, *folder.parents):
+    for base in _bases(folder):
         files = _FilesOfDiff(base, sources, is_text=is_text)
         try:
             return files.named(apply_diff(text, files.read))
         except MissingFileError as error:
             missing = missing or error
     raise missing or DiffError("the diff has no hunk")
+
+
+def _bases(folder: Path) -> Iterator[Path]:
+    """The folder and those above it in which a diff may apply: not the home, what is above it, and the root."""
+    yield folder
+    home = Path.home()
+    for above in folder.parents:
+        if above in (home, *home.parents) or above == above.parent:
+            return
+        yield above
 
 
 @dataclass(frozen=True)
@@ -66,7 +77,15 @@ class _FilesOfDiff:
     """Whether the lines are text; else the bytes of each file, where what is not UTF-8 stands as surrogates."""
 
     def _path(self, name: str) -> str:
-        return os.path.abspath(self.folder / name)  # noqa: PTH100 - as commands/sources.py names files
+        """The path of a file. Raises DiffError where it leaves the folder, as git does."""
+        path = os.path.abspath(self.folder / name)  # noqa: PTH100 - as commands/sources.py names files
+        file, _ = cell_of(path)
+        folder = str(self.folder)
+        if within(path, folder) and within(os.path.realpath(file), os.path.realpath(folder)):
+            return path
+        raise DiffError(
+            f"the diff names `{name}`, which is outside of the folder or leads out of it by a link"
+        )
 
     def read(self, name: str) -> str | None:
         """The text of a file or cell; None if there is none."""

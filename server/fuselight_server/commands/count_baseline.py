@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.folder_lock import locked_folder
-from fuselight.shared.foreign_files import read_regular, write_whole
+from fuselight.shared.foreign_files import leaves_project, linked, read_regular, write_whole
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.fingerprints import fingerprint_of
 from fuselight_server.commands.baseline import fingerprint
@@ -143,7 +143,12 @@ def _items(checks: Any) -> list[tuple[Any, Any]]:
 
 
 def write(path: Path, changed: Mapping[str, CountEntry], removed: Collection[str] = ()) -> None:
-    """Replace and remove entries of a baseline, and keep the others. Raises CommandError and OSError."""
+    """Replace and remove entries of a baseline, and keep the others. Raises CommandError and OSError.
+
+    The project's settings name the file, so a link out of the project is not written through.
+    """
+    if leaves_project(path):
+        raise linked(path)
     place = Path(os.path.realpath(path))
     place.parent.mkdir(parents=True, exist_ok=True)
     with locked_folder(str(place.parent)):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
-from fuselight.shared.foreign_files import read_regular, write_whole
+from fuselight.shared.foreign_files import make_folders, read_regular, write_whole
 from fuselight.shared.report import Report
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.upgrades.model import ComparedRuns, SideReports
@@ -23,6 +23,7 @@ from fuselight_server.upgrades.model import ComparedRuns, SideReports
 _MOST_BYTES = 256 << 20
 _MOST_TEXT = 1 << 30
 """Of a file once it is unpacked."""
+_TARGETS = "targets"
 _SCHEMA = 2
 _FIELDS, _LISTS = ("capture", "kernels"), ("outputs", "measured")
 
@@ -36,7 +37,7 @@ class RunsFolder:
     def prepare(self) -> None:
         """Make the folder. Raises CommandError."""
         try:
-            self._targets.mkdir(parents=True, exist_ok=True)
+            make_folders(self.folder, (_TARGETS,))
         except OSError as error:
             raise CommandError(f"cannot write to `{self.folder}`: {error.strerror or error}") from None
 
@@ -71,7 +72,7 @@ class RunsFolder:
 
     @property
     def _targets(self) -> Path:
-        return self.folder / "targets"
+        return self.folder / _TARGETS
 
     def _path(self, key: str) -> Path:
         return self._targets / f"{key}.json.gz"

@@ -26,9 +26,9 @@ from fuselight.shared.report import Output, Report, TargetRef, Tier, data_key
 from fuselight.shared.version import code_key
 from fuselight_server.base.store import (
     Store,
-    check_not_a_link,
     files_of,
     is_own,
+    make_folder,
     read_gzip,
     remove_left,
 )
@@ -118,8 +118,7 @@ class StoredReports:
 
     def keep(self, name: str, report: Report, run: RunRecord | None = None) -> str:
         """Replace the report of this name; returns its signature, empty without `run`. Raises OSError."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_not_a_link(self.folder)
+        make_folder(self.folder)
         stored = encode(StoredReport(report, _libraries(report), run))
         if run is not None:
             stored["signed"] = signature(_signed_part(stored), create=True)

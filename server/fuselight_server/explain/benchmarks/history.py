@@ -23,7 +23,7 @@ from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.notebooks.commands import MARKER
 from fuselight.shared.report import Output, Report, data_key
 from fuselight_server.base.formatting import format_ratio
-from fuselight_server.base.store import Store, check_not_a_link, files_of, is_own, read_gzip
+from fuselight_server.base.store import Store, check_not_a_link, files_of, is_own, make_folder, read_gzip
 from fuselight_server.explain.benchmarks import words
 from fuselight_server.explain.benchmarks.page_types import PastRun
 from fuselight_server.explain.benchmarks.profile import times_by_line
@@ -229,8 +229,7 @@ class History:
 
     def claim(self) -> None:
         """Make the folder, which says whose it is. Raises OSError."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_not_a_link(self.folder)
+        make_folder(self.folder)
         if not (self.folder / _OWNER).exists():
             write_whole(self.folder / _OWNER, json.dumps(encode(self.owner)).encode())
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.codec import decode, encode
 from fuselight.shared.foreign_files import write_whole
 from fuselight.shared.report import Output, Report, data_key
-from fuselight_server.base.store import Store, check_not_a_link, files_of, is_own, read_gzip
+from fuselight_server.base.store import Store, files_of, is_own, make_folder, read_gzip
 from fuselight_server.explain.benchmarks.history import UNREADABLE, relative
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def keep_search(store: Store, report: Report) -> None:
         raise OSError(f"a search of {len(data):,} bytes is too large to be kept")
     store.prepare()
     folder = _folder(store)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    check_not_a_link(folder)
+    make_folder(folder)
     write_whole(_file(store, report.target.path, report.target.name), gzip.compress(data, 1))
     for path in _newest(store)[KEPT:]:
         path.unlink(missing_ok=True)

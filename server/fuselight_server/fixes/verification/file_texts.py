@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuselight.shared.foreign_files import project_root, read_regular
+from fuselight.shared.foreign_files import leaves_project, read_regular
 from fuselight_server.base.diff_text import TextChange
 from fuselight_server.base.files import within
 
@@ -56,13 +56,19 @@ class FileText:
         except OSError as error:
             return f"{type(error).__name__}: {error}"
         folder = Path(self.path).resolve().parent
-        if not within(str(folder), str(project_root(self.path))):
+        if leaves_project(self.path) or self._leaves_working_folder():
             return (
                 f"the file is a link to {Path(self.path).resolve()}, outside of its project: name that file"
             )
         if not mode & stat.S_IWUSR or not os.access(self.path, os.W_OK):
             return "the file is read-only"
         return "" if os.access(folder, os.W_OK) else f"the folder {folder} is read-only"
+
+    def _leaves_working_folder(self) -> bool:
+        """Whether a link leads out of the working folder, which need not be in a project."""
+        working = os.getcwd()  # noqa: PTH109 - as a path that is not resolved
+        is_in = within(os.path.abspath(self.path), working)  # noqa: PTH100 - the same
+        return is_in and not within(os.path.realpath(self.path), os.path.realpath(working))
 
     def write(self, text: str) -> None:
         """Replace the file. Raises OSError; the file is then as it was."""

@@ -100,6 +100,8 @@ def _check_result(site: Site, node: cst.IfExp, sides: Sequence[cst.BaseExpressio
     for target in targets:
         if isinstance(target, cst.Name):
             check_unchanged(site, node, target.value, sides)
+    if isinstance(parent, cst.Return):
+        check_unchanged(site, node, "return", sides)
 
 
 def _computed_code(site: Site, node: cst.BaseExpression) -> str:
@@ -554,8 +556,7 @@ def _checked(
             continue
         placed = [_at(site, node, value) for value in values]
         checked.append(_changes(site, kind, placed))
-        if name != "return":
-            check_unchanged(site, node, name, placed)
+        check_unchanged(site, node, name, placed)
     return next(filter(None, checked), "")
 
 

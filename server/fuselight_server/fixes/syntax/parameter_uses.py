@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight_server.fixes.syntax.in_place import changes_of
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
-from fuselight_server.fixes.syntax.selections import changes_in_place
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.traced_names import is_float, is_tensor, values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
@@ -72,7 +72,7 @@ def _around(site: Site, use: cst.BaseExpression) -> cst.CSTNode:
 
 def check_unwritten(site: Site, function: cst.FunctionDef, name: str) -> None:
     """Raise RewriteRefusedError if the function writes into the tensor of a parameter, or may return it."""
-    if changes_in_place(function, name):
+    if next(changes_of(site, function, name), None) is not None:
         raise RewriteRefusedError(
             f"`{function.name.value}` changes `{name}` in place, which a copy would lose"
         )
@@ -83,7 +83,6 @@ def check_unwritten(site: Site, function: cst.FunctionDef, name: str) -> None:
             and _gives(descendant.value, name)
         ):
             raise RewriteRefusedError(f"`{function.name.value}` returns `{name}` itself, not a copy of it")
-    del site
 
 
 def _gives(node: cst.BaseExpression, name: str) -> bool:

@@ -127,6 +127,11 @@ def is_in_place(call: cst.Call) -> bool:
     return False
 
 
+def is_known_function(name: str) -> bool:
+    """Whether functions and methods of torch with a name leave their arguments as they are."""
+    return name in _PURE
+
+
 def is_stateless_module(name: str) -> bool:
     """Whether the call of a module of torch.nn changes neither buffers nor the random state."""
     return name in _MODULES

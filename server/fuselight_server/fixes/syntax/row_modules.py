@@ -6,13 +6,12 @@ assigns, or by a class of the same file whose `forward` consists of such modules
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from fuselight.shared.report import FactKind
-from fuselight_server.base.finding import Span
+from fuselight_server.fixes.syntax.definitions import class_of
 from fuselight_server.fixes.syntax.purity import is_elementwise_call, is_in_place, is_made_of
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.traced_names import values_of
@@ -96,27 +95,8 @@ def _makes_row_wise(site: Site, node: cst.BaseExpression, depth: int) -> bool:
         if name in {"LayerNorm", "RMSNorm"}:  # over more than one dimension it is no longer by row
             return bool(parts) and not isinstance(parts[0].value, (cst.List, cst.Tuple))
         return name in _ROW_WISE
-    there = _class(site, path) if path.isidentifier() else None
+    there = class_of(site, path) if path.isidentifier() else None
     return there is not None and _is_row_wise_class(*there, depth + 1)
-
-
-def _class(site: Site, name: str) -> tuple[Site, cst.ClassDef] | None:
-    """The one class of the file with a name at top level, in its chunk."""
-    definitions = [
-        chunk.line + definition.def_row
-        for chunk in site.chunks
-        for definition in chunk.facts.definitions
-        if definition.name == name and definition.scope == () and definition.is_class
-    ]
-    if len(definitions) != 1:
-        return None
-    span = Span(site.finding.span.path, definitions[0])
-    there = Site.of(dataclasses.replace(site.finding, span=span), site.report, site.text)
-    nodes = there.module.body if there is not None else ()
-    node = next(
-        (child for child in nodes if isinstance(child, cst.ClassDef) and child.name.value == name), None
-    )
-    return (there, node) if there is not None and node is not None else None
 
 
 def _is_row_wise_class(site: Site, node: cst.ClassDef, depth: int) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight.shared.report import FactKind
+from fuselight_server.fixes.syntax.in_place import changes_of, changes_of_attributes, changes_of_result
 from fuselight_server.fixes.syntax.purity import assigned_class, is_stateless_module
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
 from fuselight_server.fixes.syntax.row_modules import is_row_wise_module
@@ -19,8 +20,9 @@ from fuselight_server.fixes.syntax.traced_names import values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from fuselight_server.fixes.syntax.in_place import InPlaceChange
     from fuselight_server.fixes.syntax.site import Site
 
 UNUSED = (
@@ -31,6 +33,7 @@ LAYERS = (
     "unused parameters get gradients of zero, so that an optimizer with weight decay or momentum changes them, and "
     "layers with state, with hooks, of another shape or dtype, or that return their argument fail"
 )
+_RESULT = "return"
 _ALIASES = frozenset({"contiguous", "float", "double", "half", "bfloat16", "long", "int", "to", "detach"})
 """Methods that may return the tensor itself or its memory."""
 
@@ -76,20 +79,33 @@ def check_condition(site: Site, tests: Iterable[cst.BaseExpression]) -> None:
 
 
 def check_unchanged(site: Site, node: cst.CSTNode, name: str, values: Iterable[cst.BaseExpression]) -> None:
-    """Raise RewriteRefusedError if the function may later change in place a name that may be another name's tensor."""
+    """Raise RewriteRefusedError if what may be another name's tensor may later be changed in place.
+
+    That is what the function does to the name, to its views and to what holds it, what it calls, other methods to
+    attributes that hold it, and callers of the file to the result. `name`: `return` if the value is the result.
+    """
     function = site.function(node)
     if function is None or not any(_may_be_alias(expression) for expression in values):
         return
-    for descendant in descendants(function.body):
-        if (
-            _changes(descendant, name)
-            and descendant in site.ranges
-            and _may_run_after(site, descendant, node)
-        ):
-            line = site.line_number(descendant)
-            raise RewriteRefusedError(
-                f"`{name}` is changed in place on line {line}, and may be another name's tensor"
-            )
+    change = next(_later_changes(site, function, node, name), None)
+    if change is not None:
+        raise RewriteRefusedError(
+            f"{'the result' if name == _RESULT else f'`{name}`'} may be another name's tensor, and {change.words} "
+            f"on line {change.line}"
+        )
+
+
+def _later_changes(
+    site: Site, function: cst.FunctionDef, node: cst.CSTNode, name: str
+) -> Iterator[InPlaceChange]:
+    if name == _RESULT:
+        yield from changes_of_result(site, function)
+        return
+    for change in changes_of(site, function, name):
+        if change.node in site.ranges and _may_run_after(site, change.node, node):
+            yield change
+    yield from changes_of_attributes(site, function, name)
+    yield from changes_of_result(site, function, name)
 
 
 def _may_run_after(site: Site, change: cst.CSTNode, node: cst.CSTNode) -> bool:

@@ -167,6 +167,7 @@ class Analysis:
             tunings=self.tunings,
             stored=self.stored,
             live=self.live,
+            fixes=self.fixes,
             saves=self._saves,
             tasks=self.tasks,
         )

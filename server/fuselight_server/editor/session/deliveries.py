@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.background import BackgroundTasks
     from fuselight_server.editor.session.benchmarks import BenchmarkSession
     from fuselight_server.editor.session.environment_notices import EnvironmentNotices
+    from fuselight_server.editor.session.fix_session import FixSession
     from fuselight_server.editor.session.intake import ResultIntake
     from fuselight_server.editor.session.live import LivePredictions
     from fuselight_server.editor.session.run_requests import RunRequests
@@ -90,13 +91,14 @@ class Deliveries:
         tunings: TuningSession,
         stored: StoredResults,
         live: LivePredictions,
+        fixes: FixSession,
         saves: SaveRuns,
         tasks: BackgroundTasks,
     ) -> None:
         self._state, self._runs, self._workers = state, runs, workers
         self._unrunnable, self._intake, self._benches = unrunnable, intake, benches
         self._tunings, self._stored, self._live = tunings, stored, live
-        self._saves, self._tasks = saves, tasks
+        self._saves, self._tasks, self._fixes = saves, tasks, fixes
 
     async def accept_part(self, job: Job, report: Report | None) -> None:
         """Take in what a run has found so far; None: the run was canceled."""
@@ -137,4 +139,5 @@ class Deliveries:
             if lacks_inputs(report):
                 self._tasks.start(self._intake.look_for_programs(result), "looking for programs with inputs")
             await self._stored.keep(result)
+            self._fixes.try_cures(result)
         self._saves.run_again(job.key)

@@ -22,10 +22,13 @@ from fuselight_server.editor.session.verification_tasks import (
 )
 from fuselight_server.editor.session.verified_results import VerifiedResults, has_its_texts
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
+from fuselight_server.fixes.verification.cure_trials import TrialBudget, try_cures, wanted_cures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fuselight.shared.protocol import RunRequest
+    from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.file_fixes import VerifiedFixes
@@ -46,7 +49,7 @@ class FixSession:
 
     def __init__(self, state: State, intake: ResultIntake, *, prepare: Prepare) -> None:
         """Start without offers."""
-        self._state = state
+        self._state, self._intake = state, intake
         self.offers = FixOffers(state)
         self.attempts = FixAttempts(self.offers)
         self.tasks = VerificationTasks(state)
@@ -115,6 +118,19 @@ class FixSession:
         active.is_automatic = False
         return await result_of(active.task, None) is not None
 
+    def try_cures(self, result: CaptureResult) -> None:
+        """Try the cures of a result in the background, and show its findings with what came of them."""
+        key = result.key
+        wanted = wanted_cures(result.report, self._state.read_line)
+        if wanted and self._targets.prepare(key, True) is not None:  # noqa: FBT003 - as the type says
+            identity = f"cures {key.path}::{key.name}"
+            active = self.tasks.start(
+                identity, "cures", key.path, lambda token: self._try_cures(identity, result, token)
+            )
+            active.is_automatic = (
+                False  # a menu that asks for fixes does not end it: it leaves each turn at once
+            )
+
     def edited(self, path: str) -> None:
         """Show the kept results of the text that a file has now, and cancel verifications of another one."""
         self.tasks.cancel(path=path)
@@ -175,6 +191,21 @@ class FixSession:
         if first is not None:
             return await fixer.next_round(part[0], first)
         return await fixer.first_attempt(part[0], part[2], offer.remedy, part[1])
+
+    async def _try_cures(self, identity: str, result: CaptureResult, token: CancelToken) -> bool:
+        target, _ = self._targets.target(result.key, identity)
+
+        async def run(request: RunRequest) -> Report:
+            async with self.tasks.turn:
+                if not has_its_texts(self._state, result):
+                    raise InterruptedVerificationError("the files have changed")
+                return await token.run(target.report(request))
+
+        report = await try_cures(
+            target.request, result.report, run, budget=TrialBudget(None), read_line=self._state.read_line
+        )
+        self._intake.accept_trials(result, report)
+        return True
 
     async def _try_forecast(self, identity: str, result: CaptureResult, token: CancelToken) -> bool:
         async with self.tasks.turn:

@@ -89,6 +89,19 @@ class ResultIntake:
         for text in result.changes:
             self._state.log(f"{result.key.words}: {text}")
 
+    def accept_trials(self, result: CaptureResult, report: Report) -> None:
+        """Show the findings of a result again with the trials of its cures, unless its lines have moved since."""
+        if result.stale or self._state.captures.get(result.key) is not result:
+            return
+        result.report = report
+        result.derive(thresholds_of(self._state.folder_of(result.key.path).settings), self._state.read_line)
+        self._state.mark_findings(result.paths())
+        for trial in report.trials:
+            outcome = trial.refused or f"{trial.before} to {trial.after} compiles"
+            self._state.log(
+                f"{result.key.words}: tried {trial.cure.kind.value} {trial.cure.subjects}: {outcome}"
+            )
+
     async def look_for_programs(self, result: CaptureResult) -> None:
         """Find programs of the workspace that give inputs to a target without any, off the event loop."""
         target = result.report.target

@@ -100,11 +100,11 @@ STATE = {"static": StaticSizes.STATE, "source": "self.fc.weight"}
     ("failure", "is_other", "advised", "never"),
     [
         (failed("weight.size(0) was 4, now 7", source="weight", static=StaticSizes.STATE), False,
-         ("one compile for each size",), "mark_dynamic"),
+         ("one compile for each value",), "mark_dynamic"),
         (failed("self.fc.weight.size(0) was 4, now 7", **STATE), True,
          ("one compile for each such object", "torch._dynamo.reset()", "drops all compiled code"), "mark_dynamic"),
         (failed("self.fc.weight.size(0) was 4, now 7", **STATE), False,
-         ("one compile for each size",), "dynamic=True"),
+         ("one compile for each value",), "dynamic=True"),
         (failed("self.fc.weight.requires_grad was True, now False", cause=GuardCause.REQUIRES_GRAD, **STATE), False,
          ("before the first call", "one compile for each set"), "detach"),
         (failed("x.requires_grad was True, now False", cause=GuardCause.REQUIRES_GRAD), False,

@@ -7,7 +7,9 @@ import pytest
 from fuselight.shared.report import (
     Compile,
     GuardCause,
+    GuardFailure,
     Location,
+    Mismatch,
     NotCompiled,
     NotCompiledKind,
     Outcome,
@@ -135,7 +137,7 @@ def test_wording() -> None:
         Cost: `Net.forward` was compiled once more.
 
         What to do:
-        - Expect one compile for each size of `x`, or pad to a few fixed sizes, which adds work.
+        - Expect one compile for each value of `x.size(0)`, or pad to a few fixed sizes, which adds work.
         - Not tried yet: mark the size as dynamic before the call: torch._dynamo.mark_dynamic(x, 0).
         - Not tried yet: compile with torch.compile(..., dynamic=True).
         - Expect one compile for each value of `FLAG`.
@@ -214,3 +216,16 @@ def test_only_dropped_code_has_causes_that_may_follow() -> None:
     (finding,) = findings(report(recompiles=(again(SIZE, failed("n was 1, now 2", source="n")),)))
     assert "Other failed guards:\n- n was 1, now 2" in finding.message
     assert "may follow" not in finding.message
+
+
+def test_what_failed_in_most_versions_is_the_cause_and_not_a_size_that_varied_once() -> None:
+    def step(was: int) -> GuardFailure:
+        return failed(f"self.step was {was}, now 9", kind="EQUALS_MATCH", source="self.step")
+
+    nearest_one = Mismatch("0/0", (failed("x.size(0) was 4, now 7"),))
+    others = tuple(Mismatch(f"0/{number}", (step(number),)) for number in range(1, 8))
+    (finding,) = findings(report(recompiles=(again(entries=(nearest_one, *others)),)))
+    assert finding.title == "recompiled: self.step was 1, now 9"
+    both = Mismatch("0/0", (failed("x.size(0) was 4, now 7"), step(0)))
+    (finding,) = findings(report(recompiles=(again(entries=(both, *others)),)))
+    assert finding.title == "recompiled: self.step was 0, now 9"

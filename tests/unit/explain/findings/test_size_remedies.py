@@ -57,6 +57,7 @@ def first_of(facts: Report) -> Finding:
     return next(finding for finding in findings(facts) if finding.code == "FL201")
 
 
+PADDED = "or pad to a few fixed sizes, which adds work"
 UNTRIED = (
     f"Not tried yet: mark the size as dynamic before the call: {MARK}",
     "Not tried yet: compile with torch.compile(..., dynamic=True)",
@@ -74,8 +75,7 @@ UNTRIED = (
         ((9, 1, 5, 0), (f"Expect 3 extra compiles: {RULE}, dynamic or not", *UNTRIED), Severity.INFORMATION),
         ((1, 0, 5), (f"Expect 2 extra compiles: {RULE}, dynamic or not",), Severity.INFORMATION),
         ((1, 5, 9), (f"Expect 2 extra compiles: {RULE}, dynamic or not", UNTRIED[1]), Severity.WARNING),
-        ((4, 7), ("Expect one compile for each size of `x`, or pad to a few fixed sizes, which adds work", *UNTRIED),
-         Severity.WARNING),
+        ((4, 7), (f"Expect one compile for each value of `x.size(0)`, {PADDED}", *UNTRIED), Severity.WARNING),
     ],
 )  # fmt: skip
 def test_all_values_of_the_run_decide(

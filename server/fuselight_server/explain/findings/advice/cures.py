@@ -29,6 +29,7 @@ _SWITCHES = frozenset({"True", "False"})
 _NAMED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[(?:\d+|'[^']*')\])*$")
 _SLOWER = "Kernels for dynamic sizes can be slower"
 _ROOT = re.compile(r"L\['(\w+)'\]|(\w+)")
+_GLOBAL = "G"
 _MAX_MARKS = 4
 """Sizes that one change marks."""
 _SMALL = frozenset({0, 1})
@@ -50,13 +51,14 @@ def cures_for(
     candidates = () if cures is None else tuple(cures(_Case(context, recompilation, failure)))
     if arguments is None:
         return candidates
-    return tuple(
-        item for item in candidates if all(_root(subject) in arguments for subject in item.cure.subjects)
-    )
+    known = {*arguments, _GLOBAL}
+    return tuple(item for item in candidates if known.issuperset(map(_root, item.cure.subjects)))
 
 
 def _root(subject: str) -> str:
-    """The variable that an expression starts with: `x` of `L['x'].y`."""
+    """The local variable that an expression starts with, as `x` of `L['x'].y`, or that it is global."""
+    if subject.startswith("G["):
+        return _GLOBAL
     match = _ROOT.match(subject)
     return "" if match is None else match[1] or match[2]
 

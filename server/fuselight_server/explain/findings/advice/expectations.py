@@ -44,7 +44,7 @@ _KEEP_GRADIENTS = (
 )
 _ZERO_OR_ONE = "Expect one extra compile: torch always compiles a size of 0 or 1 separately, dynamic or not"
 _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
-    GuardCause.DIMENSION: "Expect one compile for each size of {value}, or pad to a few fixed sizes, which adds work",
+    GuardCause.DIMENSION: "Expect one compile for each value of {value}, or pad to a few fixed sizes, which adds work",
     GuardCause.NUMBER: "Expect one compile for each value of {value}",
     GuardCause.RANK: "Expect one compile for each number of dimensions of {value}",
     GuardCause.DTYPE: "Expect one compile for each dtype of {value}",
@@ -132,7 +132,9 @@ def expectation(
         or _EXPECTED[failure.cause]
     )
     texts = words if isinstance(words, tuple) else (words,)
-    value = quoted(failure.source) if failure.source else "the value"
+    size = failure.sizes[0] if failure.cause is GuardCause.DIMENSION and failure.sizes else None
+    name = f"{size.name}.size({size.dimension})" if size is not None else failure.source
+    value = quoted(name) if name else "the value"
     return tuple(text.format(value=value, difference=failure.difference) for text in texts)
 
 

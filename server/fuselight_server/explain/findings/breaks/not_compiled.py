@@ -15,6 +15,7 @@ from fuselight_server.explain.findings.breaks.break_remedies import title_at
 from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
 from fuselight_server.explain.findings.common.context import is_machinery, span_of, trail
+from fuselight_server.explain.findings.common.resume_functions import resumed_at
 from fuselight_server.explain.findings.common.text import place, plain, sentence
 from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
@@ -152,11 +153,15 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     )
     name = plain(uncompiled_code.function) or "this function"
     stopped = _stopped(context, uncompiled_code) if uncompiled_code.kind in _LIMITS else None
+    part = resumed_at(context, stopped) if stopped is not None else None
     # A resumption of it was skipped, after a part of it was compiled.
     partly = uncompiled_code.kind is Kind.SKIPPED and _has_graph(context, uncompiled_code)
     title = _TITLES[uncompiled_code.kind].format(name)
     if uncompiled_code.rest_from is not None:
         title = _REST.format(name, uncompiled_code.rest_from)
+    elif part is not None:
+        part_title = f"the part of `{name}` after the graph break on line {part}"
+        title = title.replace(f"`{name}`", part_title, 1)
     elif partly:
         title = f"the rest of {title}"
     related = (

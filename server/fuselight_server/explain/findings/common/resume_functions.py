@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,9 @@ from fuselight_server.explain.findings.common.carried_values import (
 from fuselight_server.explain.findings.common.text import rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from fuselight.shared.report import GuardFailure, Recompile
+    from fuselight.shared.report import GuardFailure, Mismatch, Recompile
     from fuselight_server.explain.findings.common.carried_values import Resumption
     from fuselight_server.explain.findings.common.context import Context
 
@@ -91,11 +92,32 @@ def in_the_users_words(context: Context, recompilation: Recompile) -> Recompile:
     if not recompilation.entries:
         return recompilation
     after = resumption_of(context, recompilation)
-    failures = tuple(
-        _worded(context, failure, after) for failure in _without_sums(recompilation.entries[0].failures)
+    compared, *others = _by_cause(recompilation.entries)
+    failures = tuple(_worded(context, failure, after) for failure in _without_sums(compared.failures))
+    first = dataclasses.replace(compared, failures=failures)
+    return dataclasses.replace(recompilation, entries=(first, *others))
+
+
+def _by_cause(entries: Sequence[Mismatch]) -> tuple[Mismatch, ...]:
+    """The entries, that one first which shows the cause best: the nearest with the guard that failed in most of them.
+
+    The nearest of all entries may be one of a size that varied once, while a counter failed in each of the others.
+    """
+    counts = Counter(key for entry in entries for key in {_guarded(failure) for failure in entry.failures})
+    most = max(counts.values(), default=0)
+    shown = next(
+        (entry for entry in entries if any(counts[_guarded(failure)] == most for failure in entry.failures)),
+        entries[0],
     )
-    first = dataclasses.replace(recompilation.entries[0], failures=failures)
-    return dataclasses.replace(recompilation, entries=(first, *recompilation.entries[1:]))
+    if not any(counts[_guarded(failure)] == most for failure in shown.failures):
+        return tuple(entries)
+    failures = sorted(shown.failures, key=lambda failure: counts[_guarded(failure)] < most)
+    first = dataclasses.replace(shown, failures=tuple(failures)) if len(entries) > 1 else shown
+    return (first, *(entry for entry in entries if entry is not shown))
+
+
+def _guarded(failure: GuardFailure) -> tuple[GuardCause, str]:
+    return failure.cause, failure.source
 
 
 def _worded(context: Context, failure: GuardFailure, after: Resumption | None) -> GuardFailure:

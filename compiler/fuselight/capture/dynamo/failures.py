@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from fuselight.adapters.torch_api.dynamo import errors, frames, targets
-from fuselight.capture.dynamo import eager_frames, stacks
+from fuselight.capture.dynamo import eager_frames, handlers, stacks
 from fuselight.shared import torch_texts
 from fuselight.shared.report import Culprit, Failure, Stack
 from fuselight.shared.report.failure import first_line, safe_text, traceback_text
@@ -49,6 +49,10 @@ def failure_of(
 
 def _described(exc: BaseException, roots: tuple[str, ...], call: int | None, phase: str | None) -> Failure:
     verdict = _judge(exc, roots)
+    above, compiled = stacks.from_traceback(exc), _traced(exc)
+    handler = None
+    if verdict.culprit is Culprit.USER and verdict.kind == "exception":
+        handler = handlers.handler_of(exc, above, compiled or stacks.in_graphs(exc))
     cause = None
     if isinstance(exc, errors.exceptions.TorchDynamoException):
         cause = torch_texts.read_reasons(_dynamo_text(exc))[0]
@@ -60,6 +64,7 @@ def _described(exc: BaseException, roots: tuple[str, ...], call: int | None, pha
         exception=type(exc).__name__,
         stack=_stack(exc),
         traceback=traceback_text(exc),
+        handler=handler,
         gb_id=eager_frames.gb_id(cause) if cause is not None else _limit_id(exc),
         call=call,
         phase=phase,
@@ -291,11 +296,14 @@ def _judge_python(  # noqa: PLR0911 - one return a kind of exception
             "This is a defect of Fuselight. Please report it with the traceback.",
         )
     in_user_code = any(stacks.is_user_code(place.path, roots) for place in stacks.from_traceback(exc))
-    where = (
-        "The code raised this, not the compiler"
-        if in_user_code
-        else "A library raised this on the inputs given"
-    )
+    if _traced(exc):
+        where = "This was raised while torch.compile traced the line"
+    elif stacks.in_graphs(exc):
+        where = "An operator of the captured graph raised this, in eager mode"
+    elif in_user_code:
+        where = "The code raised this, not the compiler"
+    else:
+        where = "A library raised this on the inputs given"
     return Culprit.USER, "exception", f"{where}: check the inputs first, then the line."
 
 
@@ -317,16 +325,21 @@ def _dynamo_text(exc: BaseException) -> str:
 def _stack(exc: BaseException) -> Stack:
     """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
     above = stacks.from_traceback(exc)
+    if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
+        return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
+    return above + _traced(exc)
+
+
+def _traced(exc: BaseException) -> Stack:
+    """The frames that Dynamo had traced."""
     traced = stacks.from_summaries(frames.real_stack(exc), exc)
     if not traced and isinstance(exc, errors.ConstraintViolation):
         traced = stacks.from_text(safe_text(exc))
-    if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
-        return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
     while traced and stacks.is_polyfill(
         traced[-1].path
     ):  # Dynamo's stand-in for a call that the line above makes
         traced = traced[:-1]
-    return above + traced
+    return traced
 
 
 def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:

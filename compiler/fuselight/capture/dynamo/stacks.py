@@ -268,6 +268,15 @@ def from_traceback(error: BaseException) -> Stack:
     return tuple(out)
 
 
+def in_graphs(error: BaseException) -> Stack:
+    """Of the frames of an exception's traceback, those in captured graphs: of compiled functions."""
+    inside: tuple[Location, ...] = ()
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if is_graph(frame.f_code.co_filename):
+            inside += _graph_stack(frame, line)
+    return inside
+
+
 def is_graph(path: str) -> bool:
     """Whether a frame of this file runs a captured graph as it is."""
     return path.startswith(_GRAPH)

@@ -11,7 +11,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from fuselight.shared.report.place import Stack
+from fuselight.shared.report.place import Location, Stack
 from fuselight.shared.report.visible import visible
 
 LONGEST = 20_000
@@ -30,6 +30,24 @@ class Culprit(str, enum.Enum):
     COMPILER = "compiler"
     FUSELIGHT = "fuselight"
     ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True)
+class EagerHandler:
+    """The `except` or `contextlib.suppress` that eager mode runs for an exception that left compiled code."""
+
+    location: Location
+    """Its line, and the function that it is in."""
+    text: str
+    """As `except IndexError`."""
+    exception: str
+    """Type name of what eager mode raises."""
+    is_compiled: bool
+    """Whether the handler is in compiled code; if not, it does not catch what compiled code raises."""
+    catches_outside: bool
+    """Whether the same handler around the call of the compiled function would catch what compiled code raises."""
+    is_tried: bool
+    """Whether eager mode was tried: the captured graph ran in it and raised, or the call was made without a compile."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +74,8 @@ class Failure:
     """For `inputs`: the directive's line; its columns are in `stack[-1]`."""
     is_caught: bool = False
     """Whether the program went on after it: the logs of a job have such errors, a run reports none."""
+    handler: EagerHandler | None = None
+    """Where eager mode goes on after the exception, and compiled code does not."""
 
 
 def safe_text(value: Any, limit: int = LONGEST) -> str:

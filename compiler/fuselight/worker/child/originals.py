@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
+from fuselight import PACKAGE
 from fuselight.adapters.torch_api.dynamo import namespace_versions
 from fuselight.shared.report import is_installed, is_user_file
 from fuselight.worker.child.reads import loaded_outside
@@ -161,7 +162,9 @@ def names_of(replaced: Replaced, roots: Sequence[str]) -> tuple[str, ...]:
     names = []
     for *_, original, name in replaced:
         code = getattr(original, "__code__", None)
-        if code is None or is_user_file(code.co_filename, roots):
+        if code is None or (
+            is_user_file(code.co_filename, roots) and not code.co_filename.startswith(PACKAGE)
+        ):
             names.append(name)
     return tuple(names)
 

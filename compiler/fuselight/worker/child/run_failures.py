@@ -35,6 +35,9 @@ OUT_OF_MEMORY = 71
 """Exit status of a child that had no memory to build the target (`EX_OSERR`)."""
 
 _CORRECT_DIRECTIVE = "correct the inputs in the directive, or the code that refuses them"
+_ONLY_COMPILED = (
+    "The same call works without torch.compile (tried). Put torch.compiler.disable on this function."
+)
 _REFUSED_BY_OPERATOR = "TorchRuntimeError"
 """Type of the exception by which torch.compile reports that an operator refused fake tensors."""
 
@@ -197,13 +200,16 @@ def may_be_of_inputs(failure: Failure) -> bool:
 def with_eager(failure: Failure, eager: EagerAttempt, planned: PlannedCall, roots: Sequence[str]) -> Failure:
     """Describe the failure of a directive's call, now that the same call was made without torch.compile."""
     if eager.error is None:
+        if failure.handler is not None:
+            return replace(failure, handler=replace(failure.handler, is_tried=True))
         if failure.exception != _REFUSED_BY_OPERATOR:
-            return failure
+            return replace(failure, next_step=_ONLY_COMPILED)
         step = (
             "The same call works without torch.compile: an operator on this line lacks a fake (meta) implementation. "
             "Register one with torch.library.register_fake."
         )
         return replace(failure, next_step=step)
+    failure = replace(failure, handler=None)
     place = planned.location
     if eager.refusal and place is not None:
         return replace(

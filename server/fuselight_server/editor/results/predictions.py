@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from fuselight_server.source.reading import Reading
     from fuselight_server.source.text_changes import Change
 
-_PREDICTED = frozenset({"FL107", "FL401", "FL402", "FL404"})
+_PREDICTED = frozenset({"FL107", "FL401", "FL402", "FL404", "FL410"})
 """Codes that a trace of one function can have, besides those of graph breaks. Recompilations, specializations, guards
 and frames that run in eager mode depend on the calls and on the callers."""
 _SPECIALIZATIONS = frozenset({"FL301", "FL302"})
 _OF_CALLERS = frozenset({"FL101"}) | _SPECIALIZATIONS
 """Codes that the trace of the target's own function can have, besides those."""
-_ERRORS = frozenset({"FL401", "FL402", "FL404"})
+_ERRORS = frozenset({"FL401", "FL402", "FL404", "FL410"})
 _LAYOUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT})
-_AT_RUN_TIME = frozenset({"FL401"})
+_AT_RUN_TIME = frozenset({"FL401", "FL410"})
 """Codes whose absence from a trace shows nothing: the code may raise when it runs."""
 
 

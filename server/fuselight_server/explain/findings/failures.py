@@ -1,4 +1,4 @@
-"""FL401 to FL409, FL501 and FL504: what ended a run, on the line that did, each with its next step.
+"""FL401 to FL410, FL501 and FL504: what ended a run, on the line that did, each with its next step.
 
 Invariant: whose failure it is comes from the report's `culprit` and `kind`, never from the words of a
 message.
@@ -10,7 +10,7 @@ import platform
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Culprit, Location, Report, Rung, TargetRef, Tier, Versions
+from fuselight.shared.report import Culprit, EagerHandler, Location, Report, Rung, TargetRef, Tier, Versions
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
 from fuselight_server.explain.findings.common.context import span_of, trail
@@ -141,6 +141,8 @@ def code_of(failure: Failure) -> str:
         return "FL502"
     if _lacks_a_module(failure):
         return "FL401"
+    if failure.handler is not None:
+        return "FL410"
     return _BY_KIND.get(failure.kind) or _BY_CULPRIT[failure.culprit]
 
 
@@ -154,6 +156,8 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
     code, home = code_of(failure), context.innermost_user_frame(failure.stack)
     if code == "FL102":
         return _of_limit(context, group, home)
+    if failure.handler is not None and code == "FL410":
+        return _of_handler(context, group, home, failure.handler)
     steps = failure_words(context, failure, _explanation(failure)).hints if code == "FL404" else ()
     related = list(trail(failure.stack, without=home, verb="in"))
     line, path = failure.directive_line, context.report.target.path
@@ -206,6 +210,59 @@ def _of_limit(context: Context, group: list[Failure], home: Location | None) -> 
         count=len(group),
         gb_ids=(failure.gb_id,) if failure.gb_id else (),
     )
+
+
+def _of_handler(
+    context: Context, group: list[Failure], home: Location | None, handler: EagerHandler
+) -> Finding:
+    """An exception that eager mode catches: which handler does not run in compiled code, and what runs it."""
+    failure = group[0]
+    clause = f"`{plain(handler.text)}` on line {handler.location.line}"
+    message = _title(context, "FL401", failure)
+    if handler.is_compiled:
+        title = f"compiled code does not run {clause}"
+        why = (
+            "The operator is part of the graph, and its handler is not: the exception ends the compiled call"
+        )
+    else:
+        title = f"{clause} does not catch what compiled code raises"
+        raised = failure.exception or "another exception"
+        why = f"For {handler.exception} of eager mode, compiled code raises {raised}"
+    eager = (
+        "Eager mode goes on there."
+        if handler.is_tried
+        else "If the line fails in eager mode, it goes on there."
+    )
+    return context.finding(
+        "FL410",
+        title,
+        f"{message}. {eager}",
+        f"{why}.",
+        at=home,
+        call=failure.call,
+        hints=_cures(context, handler),
+        related=(
+            Related(span_of(handler.location), "the handler"),
+            *trail(failure.stack, without=home, verb="in"),
+        ),
+        count=len(group),
+        gb_ids=(failure.gb_id,) if failure.gb_id else (),
+    )
+
+
+def _cures(context: Context, handler: EagerHandler) -> Iterator[str]:
+    if handler.exception == "AssertionError":
+        yield "Test the condition with `if` in place of `assert`, and do there what the handler does"
+    else:
+        yield "Test with `if` what makes the operator fail, before the line, in place of the handler"
+    if not handler.is_compiled:
+        yield "Or catch RuntimeError too, which compiled code raises"
+        return
+    function = handler.location.function
+    if not context.report.fullgraph and function:
+        yield f"Or put torch.compiler.disable on `{plain(function)}`, which has the handler: eager mode runs it"
+    if handler.catches_outside:
+        yield "Or move the `try` out of compiled code, around the compiled call"
 
 
 def _next_step(context: Context, code: str, failure: Failure) -> str:

@@ -79,6 +79,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL407", _ERROR, _CAPTURE, "the process was killed by a signal"),
         CodeInfo("FL408", _ERROR, _CAPTURE, "the code ended the process"),
         CodeInfo("FL409", _ERROR, _CAPTURE, "the run returned no readable result"),
+        CodeInfo("FL410", _ERROR, _CAPTURE, "compiled code does not run an exception handler"),
         CodeInfo("FL501", _ERROR, _CAPTURE, "invalid directive"),
         CodeInfo("FL502", _HINT, _CAPTURE, "no example inputs"),
         CodeInfo("FL503", _WARNING, _SOURCE, "unused ignore comment"),

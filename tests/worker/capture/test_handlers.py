@@ -1,0 +1,172 @@
+"""Handlers that eager mode runs for an exception that leaves compiled code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.recording import record
+
+pytestmark = pytest.mark.torch
+
+INSIDE = {
+    # name: body of `f`, as the handler is shown, type in eager mode, whether it works outside
+    "dimension": (
+        "try:\n    return torch.softmax(x, dim=2)\nexcept IndexError:\n    return x",
+        ("except IndexError", "IndexError", True),
+    ),
+    "shape": (
+        "try:\n    return x @ x\nexcept (ValueError, RuntimeError):\n    return x",
+        ("except (ValueError, RuntimeError)", "RuntimeError", True),
+    ),
+    "value": (
+        "try:\n    return x.gather(0, torch.tensor([[7, 7, 7]]))\nexcept RuntimeError as error:\n    return x",
+        ("except RuntimeError", "RuntimeError", True),
+    ),
+    "every_exception": (
+        "try:\n    return x.squeeze(7)\nexcept:\n    return x",
+        ("except", "IndexError", True),
+    ),
+    "base": (
+        "try:\n    return x[5]\nexcept LookupError:\n    return x",
+        ("except LookupError", "IndexError", True),
+    ),
+    "suppress": (
+        "with contextlib.suppress(KeyError, IndexError):\n    x = x.squeeze(7)\nreturn x",
+        ("with contextlib.suppress(KeyError, IndexError)", "IndexError", True),
+    ),
+    "tuple_of_the_module": (
+        "try:\n    return x.squeeze(7)\nexcept EXPECTED:\n    return x",
+        ("except EXPECTED", "IndexError", True),
+    ),
+    "type_of_torch": (
+        "try:\n    return torch.linalg.cholesky(-torch.eye(3))\nexcept torch.linalg.LinAlgError:\n    return x",
+        ("except torch.linalg.LinAlgError", "_LinAlgError", True),
+    ),
+    "assertion": (
+        "try:\n    assert (x > 1e9).all()\nexcept AssertionError:\n    return x + 1\nreturn x",
+        ("except AssertionError", "AssertionError", False),
+    ),
+    "called": (
+        "try:\n    return called(x)\nexcept IndexError:\n    return x",
+        ("except IndexError", "IndexError", True),
+    ),
+    "outer_try": (
+        "try:\n    try:\n        return x @ x\n    except KeyError:\n        x\nexcept RuntimeError:\n    return x + 1",
+        ("except RuntimeError", "RuntimeError", True),
+    ),
+}
+NONE = {
+    "other_type": "try:\n    return x @ x\nexcept KeyError:\n    return x",
+    "raises_it_again": "try:\n    return x @ x\nexcept RuntimeError:\n    x = x + 1\n    raise",
+    "in_the_handler": "try:\n    raise KeyError\nexcept KeyError:\n    return x @ x",
+    "in_the_else": "try:\n    y = x + 1\nexcept RuntimeError:\n    y = x\nelse:\n    return y @ y",
+    "function_defined_in_the_try": (
+        "try:\n    def inner(y):\n        return y @ y\nexcept RuntimeError:\n    return x\nreturn inner(x)"
+    ),
+    "only_finally": "try:\n    return x @ x\nfinally:\n    x = x + 1",
+}
+PROGRAM = """
+import contextlib
+
+EXPECTED = (KeyError, IndexError)
+
+def called(x):
+    return torch.softmax(x, dim=2)
+
+@torch.compile
+def f(x):
+{body}
+
+def main():
+    f(torch.randn(2, 3))
+"""
+
+
+def _program(body: str) -> str:
+    return PROGRAM.format(body="\n".join(f"    {line}" for line in body.splitlines()))
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_handler_in_compiled_code_does_not_run(tmp_path: Path, name: str) -> None:
+    body, (text, exception, catches_outside) = INSIDE[name]
+    failure = record(tmp_path, _program(body)).failure
+    assert failure is not None
+    handler = failure.handler
+    assert handler is not None
+    assert (handler.text, handler.exception, handler.catches_outside) == (text, exception, catches_outside)
+    assert (handler.is_compiled, handler.location.function) == (True, "f")
+    assert "not the compiler" not in failure.next_step
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_an_exception_that_eager_mode_does_not_catch_has_no_handler(tmp_path: Path, name: str) -> None:
+    failure = record(tmp_path, _program(NONE[name])).failure
+    assert failure is not None
+    assert failure.handler is None
+
+
+@pytest.mark.parametrize("aot_autograd", [False, True])
+def test_eager_mode_was_tried_where_the_graph_ran(tmp_path: Path, aot_autograd: bool) -> None:  # noqa: FBT001 - pytest's
+    value, shape = (
+        record(tmp_path, _program(INSIDE[name][0]), aot_autograd=aot_autograd).failure
+        for name in ("value", "shape")
+    )
+    assert value is not None
+    assert shape is not None
+    assert value.handler is not None
+    assert shape.handler is not None
+    assert (value.handler.is_tried, shape.handler.is_tried) == (True, False)
+
+
+OUTSIDE = """
+@torch.compile
+def f(x):
+    return {line}
+
+def main():
+    try:
+        f(torch.ones(2))
+    except {caught}:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "caught", "outcome"),
+    [
+        ("x.to(torch.int8) / 'a'", "TypeError", "escapes"),
+        ("x.to(torch.int8) / 'a'", "(TypeError, RuntimeError)", "caught"),
+        ("x[5]", "IndexError", "caught"),
+        ("x[5]", "KeyError", "fails in eager mode too"),
+    ],
+)
+def test_a_handler_outside_may_catch_what_eager_mode_raises_alone(
+    tmp_path: Path, line: str, caught: str, outcome: str
+) -> None:
+    failure = record(tmp_path, OUTSIDE.format(line=line, caught=caught)).failure
+    if outcome == "caught":
+        assert failure is None
+        return
+    assert failure is not None
+    assert (failure.handler is not None) is (outcome == "escapes")
+    if failure.handler is not None:
+        assert (failure.handler.is_compiled, failure.handler.location.function) == (False, "main")
+
+
+CURES = {
+    "test_before": "return torch.softmax(x, dim=2) if x.dim() > 2 else x.mean(-1)",
+    "disabled": (
+        "@torch.compiler.disable\ndef tried(y):\n    try:\n        return y.squeeze(7)\n"
+        "    except IndexError:\n        return y\nreturn tried(x * 2) + 1"
+    ),
+    "no_assert": "if not (x > 1e9).all():\n    return x + 1\nreturn x",
+}
+
+
+@pytest.mark.parametrize("name", CURES)
+def test_the_cures_that_are_named_work(tmp_path: Path, name: str) -> None:
+    recorded = record(tmp_path, _program(CURES[name]))
+    assert recorded.failure is None
+    assert any(compiled.outcome.value == "compiled" for compiled in recorded.parts.compiles)

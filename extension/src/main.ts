@@ -55,6 +55,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
         board.clear(state, detail);
         void jobs.changed({ jobs: [], followed: [] });
       },
+      started: () => board.started(),
       connect(client) {
         client.onNotification(statusNotification, (status) => show(status));
         client.onNotification(reportChangedNotification, ({ uri }) => {

@@ -54,6 +54,7 @@ function lifecycle(mayStart = true) {
   return createLifecycle(parts as never, {
     connect: () => undefined,
     state: (state) => void states.push(state),
+    started: () => undefined,
   });
 }
 

@@ -29,6 +29,8 @@ export interface Hooks {
   readonly connect: (client: LanguageClient) => void;
   /** The server stopped or failed; `detail` is for the user. */
   readonly state: (state: FolderState, detail: string) => void;
+  /** The server runs, after a start or a crash. */
+  readonly started: () => void;
 }
 
 export type Lifecycle = ReturnType<typeof createLifecycle>;
@@ -87,7 +89,12 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
       } else if (newState === State.Running) {
         // After a crash, the client starts the server by itself.
         const ready = started.start(); // the start that is in progress: documents are opened at its end
-        void ready.then(() => reportSaves(started)).catch((error: unknown) => log.warn(textOf(error)));
+        void ready
+          .then(() => {
+            hooks.started();
+            return reportSaves(started);
+          })
+          .catch((error: unknown) => log.warn(textOf(error)));
       }
     });
     hooks.connect(started);

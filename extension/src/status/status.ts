@@ -9,6 +9,7 @@ import { folderOf } from "../cursor/cursor";
 import type { FolderState, FolderStatus } from "../messages/server_types";
 import { fail } from "../workbench/say";
 import { inlayHints } from "./inlay_hints";
+import { outside, shownFolder } from "./shown_folder";
 import { interpreterMessage, spoken } from "./spoken_status";
 
 const icons: Record<FolderState, string> = {
@@ -43,9 +44,12 @@ export function createStatusBoard() {
   const byFolder = new Map<string, FolderStatus>();
   let fallback = noServer("starting", "Starting the language server.");
 
-  /** The state of the folder that `uri` is in. */
+  let last: string | null = null;
+
+  /** The state of the folder that `uri` is in, or of the one that stands for it. */
   function of(uri: vscode.Uri | undefined): FolderStatus {
-    return byFolder.get(folderOf(uri) ?? "") ?? byFolder.get("") ?? fallback;
+    const shown = shownFolder(folderOf(uri), new Set(byFolder.keys()), last);
+    return (shown === null ? undefined : byFolder.get(shown)) ?? fallback;
   }
 
   function draw(): void {
@@ -57,6 +61,7 @@ export function createStatusBoard() {
       return;
     }
     const status = of(editor?.document.uri);
+    last = keyOf(status);
     item.name = "Fuselight";
     const isVerifying = status.state === "idle" && status.verifying.length > 0;
     // The server says which one: no interpreter, or one without torch.
@@ -90,10 +95,14 @@ export function createStatusBoard() {
   return {
     /** A folder's state has changed. */
     set(status: FolderStatus): void {
-      const folder = status.folder ? vscode.Uri.parse(status.folder).toString() : "";
-      byFolder.set(folder, status);
+      byFolder.set(keyOf(status), status);
       draw();
       changed.fire(status);
+    },
+    /** The server runs; what it has not reported is idle. */
+    started(): void {
+      fallback = noServer("idle", "Save a file, or run a target from its code lens.");
+      draw();
     },
     /** Forgets every state: the server stopped, for the given reason. */
     clear(state: FolderState, detail: string): void {
@@ -107,6 +116,10 @@ export function createStatusBoard() {
     onDidChange: changed.event,
     dispose: () => vscode.Disposable.from(listener, item, changed).dispose(),
   };
+}
+
+function keyOf(status: FolderStatus): string {
+  return status.folder ? vscode.Uri.parse(status.folder).toString() : outside;
 }
 
 function tooltip(status: FolderStatus): vscode.MarkdownString {

@@ -59,7 +59,7 @@ def test_marking_a_dimension_dynamic_ends_the_recompilation(client: Client, fold
     client.save(uri)
     client.idle(2)
     assert "FL201" not in codes(client, uri), client.diagnostics(uri)
-    assert client.lenses(uri)[:2] == ["1 graph, no breaks", "line 6: recompilation gone"]
+    assert {"1 graph, no breaks", "line 6: recompilation gone"} <= set(client.lenses(uri))
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     inputs = target["children"][0]
     assert (inputs["label"], inputs["description"]) == ("Inputs", "inputs from the __main__ block")

@@ -94,7 +94,7 @@ class Ladder:
             try:
                 return rung(), reasons
             except Silent as why:
-                if str(why) not in reasons:
+                if str(why) and str(why) not in reasons:
                     reasons.append(str(why))
         return None, reasons
 
@@ -176,7 +176,7 @@ class Ladder:
     def _dummy_inputs(self) -> Answered:
         kind = resolve(self.target, self.names)
         if not inspect.isclass(kind) or not hasattr(kind, "dummy_inputs"):
-            raise Silent(f"{self.target.name} has no dummy_inputs")
+            raise Silent("")  # most classes have none, and nobody asked for them
         holder = self._target_object("it has dummy_inputs")
         calls = (self._ready(holder, *_arguments(holder.dummy_inputs)),)
         return Answered(Rung.DUMMY_INPUTS, None, calls)

@@ -49,7 +49,7 @@ from fuselight_server.editor.presenters.lens import (
 )
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.changes import first_of
-from fuselight_server.editor.results.target_result import STILL_RUNNING
+from fuselight_server.editor.results.target_result import CANCELED, STILL_RUNNING
 from fuselight_server.editor.session.live_edits import STARTING
 from fuselight_server.editor.session.run_ends import NOUNS
 from fuselight_server.execution.runs.keys import Key
@@ -339,7 +339,8 @@ class TargetLenses:
         """Yield why runs that were asked for have no result."""
         for tier in NOUNS:
             end = self.snapshot.run_ends.get(self._key(tier))
-            if end is not None:
+            known = self.snapshot.results.get(self._key(tier))
+            if end is not None and not (known is not None and known.unfinished == CANCELED):
                 yield Info(end.short(tier), tooltip=end.sentence(tier))
 
     def _of_results(self, tiers: list[Info]) -> Iterator[Info]:

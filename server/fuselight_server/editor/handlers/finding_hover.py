@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count
 from fuselight_server.editor.handlers.fix_actions import title_of
+from fuselight_server.editor.handlers.input_lines import inputs_line, target_named
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.markdown import code_block, link, plain
+from fuselight_server.editor.presenters.markdown import code_block, code_span, link, plain
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings.common.how_to import how_to
 from fuselight_server.explain.findings.common.text import compose, sentence
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.session.state import Document
 
 _MOST_FIXES = 2
 """Fixes of a finding that are named before they are verified."""
@@ -58,6 +61,8 @@ class ShownFinding:
     line: str = ""
     """The line of the source on which it starts, for an example."""
     fixes: KnownFixes = KnownFixes()
+    ways: str = ""
+    """For a target without inputs: what gives it some, as Markdown."""
 
 
 async def shown_findings(
@@ -69,8 +74,33 @@ async def shown_findings(
     for finding, edited in candidates:
         line = document.line(finding.span.line) if document is not None else None
         fixes = KnownFixes() if edited else await _known_fixes(server, finding)
-        shown.append(ShownFinding(finding, edited, line or "", fixes))
+        ways = _ways_to_inputs(server, document, finding) if document is not None else ""
+        shown.append(ShownFinding(finding, edited, line or "", fixes, ways))
     return shown
+
+
+def _ways_to_inputs(server: Server, document: Document, finding: Finding) -> str:
+    """What gives inputs to a target without any, as the lens and the quick fixes do; empty for other findings."""
+    name = dict(finding.data).get("target", "")
+    target = target_named(document, name)
+    if finding.code != "FL502" or target is None or name != finding.target:
+        return ""
+    result = server.state.captures.get(Key(document.path, name))
+    programs = result.input_programs if result is not None and server.state.trusted else ()
+    where = "the lens above it" if server.state.client.lenses else "the code actions of this line"
+    ways = [
+        f"- **{plain(f'Use the inputs of {program.name}')}**: run it up to its first call of {code_span(name)}."
+        for program in programs
+    ]
+    if result is None:
+        ways.append("- **Run**: look for a program, test or notebook of the workspace that calls it.")
+    ways.append("- In a terminal: run the program once with `fuselight run`, which records its inputs.")
+    if line := inputs_line(document, target):
+        ways.append(f"- **Add a line** with the inputs of a call, such as:\n\n{code_block(line, 'python')}")
+    head = (
+        f"Fuselight compiles a real call of {code_span(name)}, and knows none. What gives it one, in {where}:"
+    )
+    return "\n".join([head, "", *ways])
 
 
 async def _known_fixes(server: Server, finding: Finding) -> KnownFixes:
@@ -131,6 +161,8 @@ def _with_code(shown: ShownFinding, parts: Sequence[str]) -> str:
 
 
 def _to_do(shown: ShownFinding) -> list[str]:
+    if shown.ways:
+        return [shown.ways]
     parts = ["*From before your edit of this line.*"] if shown.edited else []
     parts += _fixes(shown.fixes)
     if shown.fixes.withdraws_advice:
@@ -161,6 +193,8 @@ def _example(shown: ShownFinding) -> list[str]:
 
 
 def _details(shown: ShownFinding) -> list[str]:
+    if shown.ways:
+        return []
     finding = shown.finding
     happened = finding.message.removeprefix(finding.title).removeprefix(".").strip()
     cost, hints = compose(cost=finding.cost), compose(hints=finding.hints)

@@ -43,6 +43,7 @@ from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.explain.benchmarks.profile import rates
+from fuselight_server.explain.findings.failures import lacks_inputs
 from fuselight_server.explain.findings.forecasts.forecasts import folded, folded_text
 from fuselight_server.explain.kernels.summary import candidates
 from fuselight_server.source.positions import resumption, span
@@ -100,7 +101,7 @@ def targets(snapshot: Snapshot, line: int) -> list[str]:
     names = _targets_on(snapshot, line)
     sections = []
     for key, result in snapshot.results.items():
-        if key.path == snapshot.path and key.name in names:
+        if key.path == snapshot.path and key.name in names and not _is_finding(result):
             tier, message = _result_words(result)
             sections.append(f"{code_span(key.name or '__main__')} {tier}: {plain(message)}")
             if isinstance(result, CaptureResult) and not result.stale:
@@ -111,6 +112,11 @@ def targets(snapshot: Snapshot, line: int) -> list[str]:
         if key.name in names:
             sections.append(f"{code_span(key.name or '__main__')} {plain(end.sentence(key.tier))}")
     return ["\n\n".join(sorted(sections))] if sections else []
+
+
+def _is_finding(result: TargetResult) -> bool:
+    """Whether a result only says that inputs are missing, which the finding on the same line says."""
+    return isinstance(result, CaptureResult) and not result.has_data and lacks_inputs(result.report)
 
 
 def _targets_on(snapshot: Snapshot, line: int) -> set[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from fuselight_server.editor.handlers.commands import path_in
+from fuselight_server.editor.handlers.input_lines import inputs_edits, target_named
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import ADD_INPUTS, USE_INPUTS
 from fuselight_server.execution.runs.keys import Key
@@ -50,7 +51,7 @@ async def add_inputs(server: Server, options: dict[str, Any]) -> None:
     target = target_named(document, options.get("target")) if document is not None else None
     if document is None or target is None:
         return
-    text_edits = _stub(document, target)
+    text_edits = inputs_edits(document, target)
     if not text_edits:
         return
     edits = [
@@ -80,11 +81,6 @@ async def select_inputs(server: Server, options: dict[str, Any]) -> None:
         await _show(server, uri, types.Range(start=ends[0], end=ends[1]))
 
 
-def target_named(document: Document, name: object) -> StaticTarget | None:
-    """The target of a document with a name."""
-    return next((target for target in document.reading().targets if target.name == name), None)
-
-
 def input_actions(
     server: Server, document: Document, target: StaticTarget, shown: types.Diagnostic
 ) -> Iterator[types.CodeAction]:
@@ -101,7 +97,7 @@ def input_actions(
             command=types.Command(title=title, command=USE_INPUTS, arguments=[given]),
             is_preferred=index == 0 or None,
         )
-    text_edits = _stub(document, target)
+    text_edits = inputs_edits(document, target)
     if not text_edits:
         return
     edits = [
@@ -124,12 +120,6 @@ def input_actions(
         shape: dict[str, Any] = {"uri": document.uri, "range": ends}
         action.command = types.Command(title="Select the shape", command=SELECT, arguments=[shape])
     yield action
-
-
-def _stub(document: Document, target: StaticTarget) -> list[TextEdit]:
-    from fuselight_server.source import edits  # noqa: PLC0415 - LibCST: 8 MB and 60 ms that a start need not pay
-
-    return edits.insert_inputs_stub(document.source.text, target)
 
 
 def _selection(server: Server, edit: TextEdit) -> types.Range | None:

@@ -89,7 +89,7 @@ def test_a_command_puts_kernels_on_their_lines(client: Client, folder: Path) -> 
     assert set(moved) == {6, MATMUL + 1, GELU + 1, DOUBLE + 1}
     assert moved[DOUBLE + 1][0].endswith("fused with line 10"), "the target alone says it"
     assert "(before your edit)" in hover(client, uri, DOUBLE + 1)
-    assert moved[6][-2].endswith("(before your edit)")
+    assert moved[6][0].endswith("(before your edit)")
 
 
 def test_the_texts_of_a_kernel_and_their_lines(client: Client, folder: Path) -> None:

@@ -34,7 +34,14 @@ KNOBS = (
     Knob("gemm_autotune", KnobBound.DENSE, 100.0, 1.25),
     Knob("coordinate_descent", KnobBound.GENERATED, 50.0, 1.11),
     Knob("channels_last", KnobBound.LAYOUT, 2.0, 1.004, Skip.NOISE, "0.4% of a call"),
-    Knob("tf32", KnobBound.DENSE, 100.0, 1.25, Skip.NUMERICS, "allowed by `--numerics tf32`"),
+    Knob(
+        "tf32",
+        KnobBound.DENSE,
+        100.0,
+        1.25,
+        Skip.NUMERICS,
+        "`fuselight.tune.numerics` allows it (`tf32`)",
+    ),
     Knob("optimizer", KnobBound.OPTIMIZER, skipped=Skip.WORK, detail="not for inference"),
 )
 

@@ -86,7 +86,7 @@ class Exploration:
                 Culprit.USER,
                 "timeout",
                 f"`default` was not compiled within the budget of {seconds:.0f} s",
-                "give the search a longer --budget, or start it when the machine is less busy",
+                "give the search more time (`fuselight.tune.budget`), or start it when the machine is less busy",
             )
         )
 

@@ -613,11 +613,12 @@ def _refused(knob: KnobSetting, numerics: Numerics, *, fixed_modules: bool) -> U
     """Why the user has not allowed a knob; None if it is allowed."""
     if knob.numerics not in _ALLOWED[numerics]:
         return Unsuitable(
-            Skip.NUMERICS, f"it changes the arithmetic: allowed by `--numerics {knob.numerics.value}`"
+            Skip.NUMERICS,
+            f"it changes the arithmetic: `fuselight.tune.numerics` allows it (`{knob.numerics.value}`)",
         )
     if knob.assumes_fixed_modules and not fixed_modules:
         return Unsuitable(
             Skip.ASSUMPTION,
-            "it assumes that no module changes after the first call: allowed by `--fixed-modules`",
+            "it assumes that no module changes after the first call: `fuselight.tune.fixedModules` allows it",
         )
     return None

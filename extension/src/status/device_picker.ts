@@ -58,7 +58,7 @@ export function createDeviceItem(board: StatusBoard): vscode.Disposable {
       item.hide();
       return;
     }
-    item.text = `$(circuit-board) ${device.key}`;
+    item.text = `$(circuit-board) Device: ${device.key}`;
     item.tooltip = [device.problem ?? device.words, "Click to choose another device."].join("\n\n");
     item.accessibilityInformation = { label: `Fuselight target device, ${device.key}`, role: "button" };
     item.backgroundColor =

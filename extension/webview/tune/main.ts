@@ -93,7 +93,7 @@ function tools(shown: TunedPage): readonly HTMLElement[] {
 function summary(shown: TunedPage): string {
   const inputs = shown.inputs.length > 0 ? ` of ${shown.inputs.join(", ")}` : "";
   const device = shown.machine.find(({ name }) => name === "device")?.value;
-  const tried = device === undefined ? "attempted" : `tuned on ${device}`;
+  const tried = device === undefined ? "attempted" : `measured on ${device}`;
   const when = shown.when === "" ? "" : `${tried}, ${moment(shown.when)}`;
   return [shown.path, `${shown.work}${inputs}`, when].filter((part) => part !== "").join(" \u00b7 ");
 }

@@ -14,6 +14,7 @@ import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
 from fuselight_server.base.formatting import fit_encoding, format_count
+from fuselight_server.base.option_names import with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -146,7 +147,8 @@ def progress_line(*, is_quiet: bool = False) -> Iterator[Callable[[str], None]]:
 
 
 def printable(text: str) -> str:
-    """`text` with an escape for each character that could act on a terminal."""
+    """`text` with options for settings, and an escape for each character that could act on a terminal."""
+    text = with_options(text)
     if text.replace("\n", "").isprintable():
         return text
     from fuselight.shared.report.visible import visible  # noqa: PLC0415 - not for --help: the Report takes longer than all else

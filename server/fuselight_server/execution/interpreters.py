@@ -48,7 +48,7 @@ def choose(named: str | None, project: Path, environ: Mapping[str, str]) -> Inte
         return found_first
     raise NoInterpreterError(
         "no Python was found (looked at VIRTUAL_ENV, CONDA_PREFIX, .venv, and python3 on PATH). "
-        "Name one that has torch with --python PATH."
+        "Name a Python that has torch."
     )
 
 

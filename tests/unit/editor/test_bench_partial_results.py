@@ -108,7 +108,10 @@ async def test_a_benchmark_canceled_in_its_first_calls_leaves_nothing(
     await cancelled(session)
     assert session.state.measured == {}
     page = await session.page()
-    assert (page["found"], page["message"]) == (False, "Press Benchmark above f to measure it.")
+    assert (page["found"], page["message"]) == (
+        False,
+        "The last benchmark has no result: canceled. Press Benchmark above f to start it again.",
+    )
     assert history_of(session.path, "f").runs() == ()
     await session.analysis.close()
 

@@ -122,7 +122,9 @@ async def test_a_program_runs_only_after_a_question_that_says_that_it_may_write_
     assert question.message == "Run the __main__ block of train.py under torch.compile?"
     assert "to get the inputs of model" in question.detail
     assert "may write files" in question.detail
-    assert list(question.answers) == ["Run on Each Save", "Only When I Ask", "Later"]
+    assert list(question.answers) == ["Only When I Ask", "Run on Each Save", "Later"], (
+        "the narrower one is the default"
+    )
     await session.answer("command")
     assert session.started() == [("model", False, True)]
 

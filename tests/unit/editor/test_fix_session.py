@@ -408,7 +408,7 @@ async def test_an_interrupted_run_says_nothing_of_the_fix(
 @pytest.mark.asyncio
 async def test_a_change_of_behavior_is_said_and_previewed_and_never_preferred(world: FixWorld) -> None:
     world.offers(replaced("where", "Use rand", FixClass.CHANGES, "random numbers"))
-    assert await world.titles() == ["Verify and apply: Use rand (changes behavior)"]
+    assert await world.titles() == ["Verify and preview: Use rand (changes behavior)"]
     await world.verified()
     (action,) = await world.actions()
     assert action.title == "Use rand: 2 → 1 breaks, changes behavior: random numbers"

@@ -59,7 +59,7 @@ def test_then_python3_on_path_else_an_error(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PATH", str(tmp_path / "usr" / "bin"))
     assert choose(None, tmp_path, {}).why == "python3 on PATH"
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoInterpreterError, match="--python PATH"):
+    with pytest.raises(NoInterpreterError, match="Name a Python that has torch"):
         choose(None, tmp_path, {})
 
 

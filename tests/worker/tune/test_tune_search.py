@@ -611,7 +611,7 @@ def test_the_budget_holds_on_a_busy_machine(compile_s: float, order_s: float) ->
     if compile_s == math.inf:
         assert row.failure is not None
         assert row.failure.message == "`default` was not compiled within the budget of 40 s"
-        assert "--budget" in row.failure.next_step
+        assert "`fuselight.tune.budget`" in row.failure.next_step
     elif order_s != BUSY:
         assert row.device is not None
 

@@ -151,7 +151,7 @@ def test_a_candidate_that_uses_too_much_memory_is_a_row(live: LiveWorker) -> Non
     assert failure is not None
     assert failure.kind == "memory"
     assert "more than 1200 MB" in failure.message
-    assert "`--memory-limit`" in failure.next_step
+    assert "`fuselight.limits.memoryMb`" in failure.next_step
 
 
 def test_a_search_measures_compares_and_decides(live: LiveWorker) -> None:

@@ -111,8 +111,11 @@ def _failure(running: RunningChild, status: int) -> Failure:
     stack, phase = _stack(running, stopped), _phase(running, stopped)
     call = stopped.call if stopped else None
     if running.ending == "timeout":
-        measured = isinstance(running.request, (MeasureRequest, TuneRequest))
-        failure = run_failures.timeout_failure(limits.seconds, stack, phase, last, measured=measured)
+        request = running.request
+        setting = "fuselight.limits.seconds"
+        if isinstance(request, (MeasureRequest, TuneRequest)):
+            setting = f"fuselight.{'tune' if isinstance(request, TuneRequest) else 'bench'}.timeLimit"
+        failure = run_failures.timeout_failure(limits.seconds, stack, phase, last, setting=setting)
         return replace(failure, call=call)
     if running.ending == "memory":
         return replace(run_failures.memory_failure(limits.memory_mb, stack, phase, last), call=call)

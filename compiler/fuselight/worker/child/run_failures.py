@@ -344,21 +344,22 @@ def signal_failure(number: int, stack: Stack, phase: str | None, last: Location 
 
 
 def timeout_failure(
-    seconds: float, stack: Stack, phase: str | None, last: Location | None, *, measured: bool = False
+    seconds: float,
+    stack: Stack,
+    phase: str | None,
+    last: Location | None,
+    *,
+    setting: str = "fuselight.limits.seconds",
 ) -> Failure:
-    """Describe a run that exceeded its time limit. `last` is its last known position."""
-    limit = "fuselight.bench.timeLimit (--time-limit)" if measured else "fuselight.limits.seconds"
-    step = f"use smaller inputs, or raise the setting {limit}"
+    """Describe a run that exceeded the time limit of a setting. `last` is its last known position."""
+    step = f"use smaller inputs, or raise the setting `{setting}`"
     what = f"killed after {round(seconds, 1) or seconds:g} s"
     return _ended("timeout", what, step, stack=stack, phase=phase, last=last)
 
 
 def memory_failure(limit_mb: int, stack: Stack, phase: str | None, last: Location | None) -> Failure:
     """Describe a run that exceeded its memory limit. `last` is its last known position."""
-    step = (
-        "use smaller inputs, write fake=True in the directive, or raise the limit: the setting "
-        "fuselight.limits.memoryMb, `--memory-limit` in a terminal"
-    )
+    step = "use smaller inputs, write fake=True in the directive, or raise the setting `fuselight.limits.memoryMb`"
     what = f"killed for using more than {limit_mb} MB"
     return _ended("memory", what, step, stack=stack, phase=phase, last=last)
 

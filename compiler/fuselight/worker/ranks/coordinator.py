@@ -147,9 +147,7 @@ class _RankProcess:
         )
         phase = stopped.phase if stopped else None
         if self._kill_at is not None:
-            return run_failures.timeout_failure(
-                self.job.request.limits.seconds, stack, phase, None, measured=False
-            )
+            return run_failures.timeout_failure(self.job.request.limits.seconds, stack, phase, None)
         if status < 0:
             return run_failures.signal_failure(-status, stack, phase, None)
         if status == run_failures.OUT_OF_MEMORY:

@@ -270,7 +270,7 @@ class ConfigurationProcess:
         if what != Order.SEARCH and plan.limit_seconds:
             seconds = plan.limit_seconds  # of which so many were left; a search has a limit of its own
         failure = run_failures.timeout_failure(
-            seconds, (place,) if place else (), "measure", None, measured=True
+            seconds, (place,) if place else (), "measure", None, setting="fuselight.bench.timeLimit"
         )
         return replace(failure, phase=what.value)
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.answers import FixPreview, PreviewedFile
     from fuselight_server.editor.session.fix_offers import FixOffer, LineFixes
     from fuselight_server.editor.session.state import Document
+    from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.attempts import Attempt
 
 APPLY = "fuselight.server.applyFix"
@@ -74,7 +75,7 @@ async def fix_actions(
         attempt = fixes.attempts.known(offer)
         if attempt is None:
             changes = " (changes behavior)" if offer.remedy.fix_class is FixClass.CHANGES else ""
-            title = f"Verify and apply: {offer.remedy.title}{changes}"
+            title = f"{_verify_title(server, offer)}: {offer.remedy.title}{changes}"
             is_resolved = resolves and when != "choice" and not offer.starts
             unknown.append(_action(server, offer, title, diagnostics, resolves=is_resolved))
         elif attempt.has_passed:
@@ -179,7 +180,14 @@ def _of_finding(finding: Finding, diagnostics: list[types.Diagnostic]) -> list[t
 
 def _command(server: Server, offer: FixOffer) -> types.Command:
     given = {"uri": server.uri_of(offer.key.path), "fix": offer.id}
-    return types.Command(title="Verify and apply", command=APPLY, arguments=[given])
+    return types.Command(title=_verify_title(server, offer), command=APPLY, arguments=[given])
+
+
+def _verify_title(server: Server, offer: FixOffer) -> str:
+    """`Verify and preview` where a fix that passes is shown before it is applied."""
+    settings, client = server.state.folder_of(offer.key.path).settings.fixes, server.state.client
+    is_shown = client.previews_fixes or client.change_annotations
+    return "Verify and preview" if is_shown and _needs_preview(settings, offer.remedy) else "Verify and apply"
 
 
 async def resolve(server: Server, action: types.CodeAction) -> types.CodeAction:
@@ -247,7 +255,7 @@ def _again(
 def _asks_for_preview(server: Server, offer: FixOffer, attempt: Attempt) -> bool:
     """Whether the client shows the preview of a fix: an edit that asks for one starts with nothing selected."""
     settings = server.state.folder_of(offer.key.path).settings.fixes
-    return server.state.client.previews_fixes and _needs_preview(settings, attempt)
+    return server.state.client.previews_fixes and _needs_preview(settings, attempt.remedy)
 
 
 async def _preview(server: Server, offer: FixOffer, attempt: Attempt) -> None:
@@ -362,15 +370,15 @@ async def apply_all(server: Server, options: dict[str, Any]) -> None:
 
 def _edit_of(server: Server, offer: FixOffer, attempt: Attempt) -> types.WorkspaceEdit:
     settings = server.state.folder_of(offer.key.path).settings.fixes
-    confirms = _needs_preview(settings, attempt)
+    confirms = _needs_preview(settings, attempt.remedy)
     return workspace_edit(
         server, offer.before, offer.remedy.texts, label=title_of(attempt), confirms=confirms
     )
 
 
-def _needs_preview(settings: FixSettings, attempt: Attempt) -> bool:
+def _needs_preview(settings: FixSettings, remedy: Remedy) -> bool:
     if settings.preview == "behavior":
-        return attempt.remedy.fix_class is FixClass.CHANGES
+        return remedy.fix_class is FixClass.CHANGES
     return settings.preview == "always"
 
 

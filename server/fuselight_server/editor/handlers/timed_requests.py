@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.answers import StartAnswer
     from fuselight_server.editor.results.benchmarks import MeasuredResult
     from fuselight_server.editor.results.tunings import TuningResult
+    from fuselight_server.editor.session.run_ends import RunEnd
     from fuselight_server.source.reading import Reading
 
     Start = Callable[[Server, dict[str, Any], Reading, str], StartAnswer]
@@ -99,6 +100,12 @@ class TimedRequests:
             return f"{self.verb} {name}: verifying fixes first"
         if key in server.analysis.consent.asked:
             return "Fuselight asks whether it may run this folder's code: answer the question to go on"
+        return self._last(name, server.state.run_ends.get(key), kept)
+
+    def _last(self, name: str, end: RunEnd | None, kept: MeasuredResult | TuningResult | None) -> str:
+        """Why the last run has no result, or how to start one; else empty."""
+        if end is not None:
+            return f"The last {self.noun} has no result: {end.words}. Press {self.lens} above {name} to start it again."
         if kept is None:
             return f"Press {self.lens} above {name} to {self.purpose}."
         return "" if kept.has_data else f"The last {self.noun} failed: {failure_of(kept)}"

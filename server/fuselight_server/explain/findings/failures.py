@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import Culprit, EagerHandler, Location, Report, Rung, TargetRef, Tier, Versions
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
-from fuselight_server.explain.findings.common.context import span_of, trail
+from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.text import place, plain
 from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
@@ -61,10 +61,9 @@ _NEXT = {
     ),
     "FL403": "Report it with the command 'Fuselight: Report a Problem', which collects what is needed",
     "FL404": "Remove the break, or remove fullgraph=True so that this line runs in eager mode",
-    "FL405": "Use smaller inputs, or raise the time limit (fuselight.limits.seconds, --time-limit)",
+    "FL405": "Use smaller inputs, or raise the setting `fuselight.limits.seconds`",
     "FL406": (
-        "Use a smaller model or fake=True in the directive, or raise the memory limit "
-        "(fuselight.limits.memoryMb)"
+        "Use a smaller model or fake=True in the directive, or raise the setting `fuselight.limits.memoryMb`"
     ),
     "FL407": "Run the same call under python -X faulthandler to see the native stack",
     "FL408": "Remove sys.exit and os._exit from the code that the target runs",
@@ -159,7 +158,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
     if failure.handler is not None and code == "FL410":
         return _of_handler(context, group, home, failure.handler)
     steps = failure_words(context, failure, _explanation(failure)).hints if code == "FL404" else ()
-    related = list(trail(failure.stack, without=home, verb="in"))
+    related = list(context.trail(failure.stack, without=home, verb="in"))
     line, path = failure.directive_line, context.report.target.path
     directive = Location(path, line) if line is not None else None
     if directive is not None and failure.kind != "inputs" and home and (home.path, home.line) != (path, line):
@@ -190,7 +189,7 @@ def _of_limit(context: Context, group: list[Failure], home: Location | None) -> 
     )
     name = f"`{plain(stopped.function)}`" if stopped else "the compiled function"
     setting = "fullgraph=True" if "graph" in failure.message else "fail_on_recompile_limit_hit"
-    related = list(trail(failure.stack, without=home, verb="in"))
+    related = list(context.trail(failure.stack, without=home, verb="in"))
     if (
         stopped is not None
         and home
@@ -243,7 +242,7 @@ def _of_handler(
         hints=_cures(context, handler),
         related=(
             Related(span_of(handler.location), "the handler"),
-            *trail(failure.stack, without=home, verb="in"),
+            *context.trail(failure.stack, without=home, verb="in"),
         ),
         count=len(group),
         gb_ids=(failure.gb_id,) if failure.gb_id else (),
@@ -273,8 +272,6 @@ def _next_step(context: Context, code: str, failure: Failure) -> str:
         return f"Install {missing[1]} in {where}, or choose another interpreter"
     if code == "FL401" and _NEEDS_GRADIENTS in failure.message and _without_gradients(context, failure):
         return _ASK_FOR_GRADIENTS
-    if code == "FL405":
-        return _NEXT[code]  # the interfaces name the limit differently, and the worker knows of none
     return plain(failure.next_step) or _NEXT[code]
 
 

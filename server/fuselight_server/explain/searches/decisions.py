@@ -22,7 +22,7 @@ from fuselight_server.explain.searches.words import gain_words
 if TYPE_CHECKING:
     from fuselight.shared.report import TunedResult
 
-_NAME_ANOTHER = "name another file with `--output FILE`"
+_NAME_ANOTHER = "write the result to another file"
 
 
 @dataclass(frozen=True)

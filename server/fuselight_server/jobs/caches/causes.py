@@ -80,9 +80,7 @@ class CauseFinder:
             return CacheCause(
                 CauseKind.NOT_COMPARED,
                 "there is no earlier start to compare the key with: the cache was empty, or the key is new",
-                cure=Cure(
-                    "Compare it with the trace of another start: `fuselight open TRACE --against EARLIER`."
-                ),
+                cure=Cure("Compare the trace with that of another start."),
             )
         same = self.earlier.with_key(lookup)
         if same is not None:

@@ -119,7 +119,11 @@ def cure_text(cause: CacheCause) -> str:
     if cure is None:
         return ""
     is_tried = cure.has_fix and cause.kind in {CauseKind.BYPASS, CauseKind.DISABLED}
-    return f"{cure.text} `fuselight fix --warm` tries it where the file allows." if is_tried else cure.text
+    return (
+        f"{cure.text} `fuselight fix` with a warm start tries it where the file allows."
+        if is_tried
+        else cure.text
+    )
 
 
 def _title(kind: CauseKind, result: CacheResult) -> str:

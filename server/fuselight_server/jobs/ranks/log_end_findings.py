@@ -245,4 +245,4 @@ def _hints(compiled: OpenCompile, logs: JobLogs) -> Iterator[str]:
             less += ", and compile kernels one by one with `TORCHINDUCTOR_COMPILE_THREADS=1`"
         yield f"If memory ran out: {less}"
     if not logs.has_ended:
-        yield "If the job still runs: open its logs again later, or follow it (`--follow`)"
+        yield "If the job still runs: open its logs again later, or follow it while it runs"

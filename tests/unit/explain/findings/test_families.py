@@ -25,11 +25,13 @@ from fuselight.shared.report import (
     Rung,
     Symbol,
 )
+from fuselight.worker.child.run_failures import timeout_failure
 from fuselight_server.base.finding import Severity
+from fuselight_server.base.option_names import with_options
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.common.counts import Counts, counts
 from tests.support.recompilations import SIZE, again
-from tests.support.reports import FILE, LIBRARY, at, report
+from tests.support.reports import FILE, LIBRARY, at, broken, report
 
 
 @pytest.mark.parametrize(
@@ -366,10 +368,27 @@ def test_a_phase_is_explained_and_a_title_stays_readable() -> None:
 
 
 def test_the_time_limit_is_named_as_in_each_interface() -> None:
-    late = Failure(Culprit.USER, "timeout", "killed after 9 s", "use smaller inputs", phase="trace")
+    late = timeout_failure(9, (), "trace", None)
     (finding,) = findings(report(failures=(late,)))
-    assert "fuselight.limits.seconds" in finding.message
-    assert "--time-limit" in finding.message
+    assert "raise the setting `fuselight.limits.seconds`" in finding.message
+    assert "raise `--time-limit`" in with_options(finding.message)
+
+
+def test_a_caller_is_named_with_its_class() -> None:
+    source = "class Net:\n    def forward(self, x):\n        return self.block(x)\n\ndef run(x):\n    return net(x)\n"
+    source += "class Block:\n    # a block\n\n    async def forward(self, x):\n        print(x)\n"
+    lines = source.splitlines()
+
+    def read_line(_path: str, line: int) -> str | None:
+        return lines[line - 1] if line <= len(lines) else None
+
+    callers = (at(6, function="run"), at(3, function="forward"), at(11, function="forward"))
+    (finding,) = findings(report(breaks=(broken(*callers),)), read_line=read_line)
+    assert [item.message for item in finding.related] == ["called from `Net.forward`", "called from `run`"]
+    (finding,) = findings(report(breaks=(broken(*callers),)))
+    assert [item.message for item in finding.related] == ["called from `forward`", "called from `run`"], (
+        "without the source"
+    )
 
 
 def test_a_break_in_another_file_that_left_a_function_to_eager_is_named_with_its_file() -> None:

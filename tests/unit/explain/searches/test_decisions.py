@@ -88,7 +88,10 @@ def test_a_name_that_is_not_utf8_costs_no_result(project: Path) -> None:
 def test_a_folder_that_cannot_be_written_costs_no_result(project: Path) -> None:
     written = write_decision(result(), str(project / "src" / "model.py"), str(project / "none" / "t.json"))
     assert written.problem.startswith("the result was not written: `")
-    assert f"there is no folder `{project / 'none'}`. Create it, or name another file" in written.problem
+    assert (
+        f"there is no folder `{project / 'none'}`. Create it, or write the result to another file"
+        in written.problem
+    )
 
 
 def test_the_last_search_of_each_target_is_kept_without_profiles(project: Path) -> None:

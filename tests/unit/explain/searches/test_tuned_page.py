@@ -75,7 +75,7 @@ def test_a_knob_has_its_ceiling_and_the_reason() -> None:
         False,
         "it cannot gain more than the noise of the timings: 0.4% of a call",
     )
-    assert tf32["why"] == "allowed by `--numerics tf32`"
+    assert tf32["why"] == "`fuselight.tune.numerics` allows it (`tf32`)"
     assert (optimizer["ceiling"], optimizer["why"]) == (None, "not for inference")
 
 

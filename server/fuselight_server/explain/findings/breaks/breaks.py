@@ -21,7 +21,7 @@ from fuselight_server.explain.findings.breaks.break_costs import break_costs
 from fuselight_server.explain.findings.breaks.break_remedies import BreakWords, break_words
 from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
-from fuselight_server.explain.findings.common.context import is_machinery, span_of, trail
+from fuselight_server.explain.findings.common.context import is_machinery, span_of
 from fuselight_server.explain.findings.common.text import (
     excerpt,
     place,
@@ -228,8 +228,8 @@ def _related(context: Context, graph_break: Break, home: Location | None) -> tup
                 span_of(broke), f"breaks here, in `{broke.function}`" if broke.function else "breaks here"
             )
         )
-    inner = trail(graph_break.stack[:-1], without=home, verb="called from")
-    outer = trail(graph_break.above, without=home, verb="called from")
+    inner = context.trail(graph_break.stack[:-1], without=home, verb="called from")
+    outer = context.trail(graph_break.above, without=home, verb="called from")
     known = {(item.span.path, item.span.line) for item in out}
     for item in (*inner, *(frame for frame in outer if context.is_user_file(frame.span.path))):
         if (item.span.path, item.span.line) not in known:

@@ -14,7 +14,7 @@ from fuselight_server.base.formatting import format_count
 from fuselight_server.explain.findings.breaks.break_remedies import title_at
 from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
-from fuselight_server.explain.findings.common.context import is_machinery, span_of, trail
+from fuselight_server.explain.findings.common.context import is_machinery, span_of
 from fuselight_server.explain.findings.common.resume_functions import resumed_at
 from fuselight_server.explain.findings.common.text import place, plain, sentence
 from fuselight_server.explain.findings.recompilations.recompilations import (
@@ -171,11 +171,11 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     )
     related += [
         item
-        for item in trail(uncompiled_code.stack, without=home, verb="decided in")
+        for item in context.trail(uncompiled_code.stack, without=home, verb="decided in")
         if context.is_user_file(item.span.path)
     ]
     callers = [frame for frame in uncompiled_code.caller if not is_machinery(frame.path)]
-    related += trail(callers[-1:], without=home, verb="called from")
+    related += context.trail(callers[-1:], without=home, verb="called from")
     asked_for = uncompiled_code.kind is Kind.SKIPPED and all(item.gb_id in ASKED_FOR for item in group)
     follows = uncompiled_code.kind is Kind.GENERATOR and _called_from_eager(context, uncompiled_code)
     return context.finding(

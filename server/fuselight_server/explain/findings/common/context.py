@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _FUNCTION_LINES = 400
 """Lines above a line among which the `def` of its function is looked for."""
+_CLASS_LINES = 2000
+"""Lines above a method in which its class is looked for."""
+_CLASS = re.compile(r"\s*class\s+(\w+)")
 _MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
 _SERVER = f"{Path(fuselight_server.__file__).parent}{os.sep}"
 """Dynamo's own Python stands in for calls that it rewrites, so it is on traced stacks; it explains nothing."""
@@ -130,6 +133,34 @@ class Context:
                 return Location(read.path, line, function=read.function)
         return None
 
+    def qualified_name(self, frame: Location) -> str:
+        """The function of a frame, with its class if the source shows one: `Net.forward`."""
+        name = frame.function or ""
+        above = self.def_above(frame) if "." not in name else None
+        if above is None:
+            return name
+        depth = _indentation(self.read_line(above.path, above.line) or "")
+        for line in range(above.line - 1, max(above.line - _CLASS_LINES, 0), -1):
+            text = self.read_line(above.path, line) or ""
+            if text.strip() and not text.lstrip().startswith("#") and _indentation(text) < depth:
+                owner = _CLASS.match(text)
+                return f"{owner[1]}.{name}" if owner else name
+        return name
+
+    def trail(
+        self, frames: Iterable[Location], *, without: Location | None, verb: str
+    ) -> tuple[Related, ...]:
+        """Related spans for frames, innermost first, each place once; without Python's own files and `without`."""
+        seen = {(without.path, without.line)} if without else set()
+        out = []
+        for frame in reversed(tuple(frames)):
+            if (frame.path, frame.line) in seen or is_machinery(frame.path) or is_pythons_own(frame.path):
+                continue
+            seen.add((frame.path, frame.line))
+            name = self.qualified_name(frame)
+            out.append(Related(span_of(frame), f"{verb} `{name}`" if name else verb))
+        return tuple(out)
+
     def target_location(self) -> Location:
         """The line of the target's definition."""
         target = self.report.target
@@ -161,7 +192,7 @@ class Context:
         """
         if stack:
             at = at or self.innermost_user_frame(stack)
-            more["related"] = trail(stack, without=at, verb="in")
+            more["related"] = self.trail(stack, without=at, verb="in")
         cost, hints = (tuple(map(without_resume_names, texts)) for texts in (cost, hints))
         related = more.pop("related", ())
         return Finding(
@@ -182,6 +213,10 @@ class Context:
         )
 
 
+def _indentation(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
 def is_machinery(path: str) -> bool:
     """Whether the file is part of Dynamo, or of Fuselight's side of a check in the user's process."""
     return _MACHINERY in path or path.startswith(_SERVER)
@@ -194,16 +229,3 @@ def span_of(location: Location) -> Span:
     if end <= start:
         return Span(location.path, location.line, location.column)
     return Span(location.path, location.line, location.column, location.end_line, location.end_column)
-
-
-def trail(frames: Iterable[Location], *, without: Location | None, verb: str) -> tuple[Related, ...]:
-    """Related spans for frames, innermost first, each place once; without Python's own files and `without`."""
-    seen = {(without.path, without.line)} if without else set()
-    out = []
-    for frame in reversed(tuple(frames)):
-        if (frame.path, frame.line) in seen or is_machinery(frame.path) or is_pythons_own(frame.path):
-            continue
-        seen.add((frame.path, frame.line))
-        where = f"{verb} `{frame.function}`" if frame.function else verb
-        out.append(Related(span_of(frame), where))
-    return tuple(out)

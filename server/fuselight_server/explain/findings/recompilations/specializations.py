@@ -14,7 +14,7 @@ from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption
-from fuselight_server.explain.findings.common.context import span_of, trail
+from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.resume_functions import resumption_of
 from fuselight_server.explain.findings.common.text import plain, quoted, sentence
 from fuselight_server.explain.findings.recompilations.equal_sizes import equal_size
@@ -145,7 +145,7 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
         hints=_hints(context, symbol, name, home),
         call=compiled.call,
         related=(
-            *trail(symbol.stack, without=home, verb="specialized in"),
+            *context.trail(symbol.stack, without=home, verb="specialized in"),
             *(_marks(context, compiled, symbol) if is_error else ()),
         ),
         subject=symbol.source,

@@ -44,6 +44,7 @@ _BY_KIND = {
     "no_torch": "FL504",
     "old_torch": "FL504",
     "backend": "FL402",
+    "machine": "FL402",
     "recompile_limit": "FL102",
 }
 _BY_CULPRIT = {
@@ -329,6 +330,10 @@ def _phase_text(code: str, failure: Failure, home: Location | None) -> str:
         return "torch.cond, while_loop and similar operators do not allow graph breaks in their functions."
     if code == "FL501" and len(failure.stack) > 1:
         return "The call fails with and without torch.compile."
+    if code == "FL402":
+        backward = " It compiled the backward of this function." if failure.phase == "backward" else ""
+        of_machine = "The cause is the machine of the job, not your code and not torch.compile."
+        return f"{of_machine if failure.culprit is Culprit.ENVIRONMENT else _MEANING[code]}{backward}"
     if code in _MEANING:
         return _MEANING[code]
     phase = _PHASES.get(failure.phase or "", failure.phase)

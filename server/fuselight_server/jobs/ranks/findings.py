@@ -17,6 +17,7 @@ from fuselight_server.explain.findings.common.recompilation_hints import (
 )
 from fuselight_server.explain.findings.common.text import compose, sentence
 from fuselight_server.jobs.ranks.model import DifferenceKind
+from fuselight_server.jobs.reports.machine_failures import machine_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -213,6 +214,11 @@ class _JobContext:
 def _hints(difference: RankDifference) -> tuple[str, ...]:
     if difference.kind is DifferenceKind.RECOMPILATION:
         return recompilation_hints(difference.cause)
+    if difference.kind is DifferenceKind.FAILURE:
+        texts = [group.behavior for group in difference.groups]
+        machines = [machine_failure(text, is_of_compiler="torch._" in text) for text in texts]
+        steps = dict.fromkeys(f"{item.title}: {item.next_step}" for item in machines if item is not None)
+        return (*steps, *_HINTS[difference.kind])
     return _HINTS[difference.kind]
 
 

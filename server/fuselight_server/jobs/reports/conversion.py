@@ -40,6 +40,7 @@ from fuselight_server.jobs.reports.errors import (
     is_failed,
     judge,
     marked_sources,
+    read_backward_errors,
     read_error,
     read_limit,
 )
@@ -182,6 +183,9 @@ class _Conversion:
             self._add_break(compiled, frame, item)
         if is_failed(compiled):
             self._add_failed(compiled, frame)
+        for error in read_backward_errors(compiled):
+            failure = self._failure(compiled, error, (frame.location,))
+            facts.failures.append(replace(failure, phase="backward", is_caught=False))
 
     def _compile(self, compiled: log.LoggedCompile, frame: int) -> Compile:
         metrics, guards = compiled.metrics, compiled.last.guards
@@ -313,14 +317,14 @@ class _Conversion:
         elif self._suppresses_errors(compiled):
             kind = NotCompiledKind.COMPILER_ERROR
         else:
-            self._facts.failures.append(self._failure(compiled, error, stack))
+            self._facts.failures.append(self._failure(compiled, error, stack or (frame.location,)))
             return
         self._facts.not_compiled.append(
             NotCompiled(
                 kind,
                 frame.function,
                 frame.location,
-                error.reason.title or "the compile failed",
+                _reason_of(error),
                 stack=stack,
                 gb_id=error.reason.gb_id,
                 caller=self._frames.caller(compiled),
@@ -339,7 +343,7 @@ class _Conversion:
 
     def _failure(self, compiled: log.LoggedCompile, error: LoggedError, stack: Stack) -> Failure:
         """An error that torch raised; the program has caught it if it compiled more."""
-        verdict = judge(error.exception)
+        verdict = judge(error)
         return Failure(
             culprit=verdict.culprit,
             kind=verdict.kind,
@@ -376,6 +380,13 @@ class _Conversion:
                 )
             )
         return tuple(problems)
+
+
+def _reason_of(error: LoggedError) -> str:
+    """Why a compile failed that torch replaced by eager mode."""
+    if error.machine is not None:
+        return f"{error.machine.title}. {error.machine.next_step}"
+    return error.reason.title or "the compile failed"
 
 
 NOT_LOGGED = (

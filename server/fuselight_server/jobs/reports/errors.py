@@ -11,20 +11,26 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit, NotCompiledKind
 from fuselight.shared.torch_texts import in_user_words
+from fuselight_server.jobs.reports.machine_failures import machine_failure
 from fuselight_server.jobs.trace_log.break_ids import read_registered_reasons
 from fuselight_server.jobs.trace_log.files import LogError
 from fuselight_server.jobs.trace_log.model import AttemptState, Payload
 from fuselight_server.jobs.trace_log.payloads import read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from fuselight.shared.torch_texts import Reason
-    from fuselight_server.jobs.trace_log.model import CompileError, LoggedCompile
+    from fuselight_server.jobs.reports.machine_failures import MachineFailure
+    from fuselight_server.jobs.trace_log.model import CompileError, CompileMetrics, LoggedCompile
 
 UNSUPPORTED = "Unsupported"
 _LONGEST_MESSAGE = 1_000
 _LIMIT = re.compile(
     r"(?P<name>(?:accumulated_)?recompile_limit)\b.*?(?:currently set to |\()(?P<number>\d{1,9})", re.DOTALL
 )
+_USER_CODE = re.compile(r"from user code:|\nFound from ?: ?")
+"""What precedes the frames of the user's code: of Dynamo, and of a lowering of Inductor."""
 _MARKED = re.compile(r"You marked (?P<source>\S+) as dynamic")
 
 
@@ -101,8 +107,14 @@ _PYTHONS = frozenset(
 """Exceptions that the traced code raises itself."""
 
 
-def judge(exception: str | None) -> FailureVerdict:
-    """Whose failure an exception of this type is."""
+def judge(error: LoggedError) -> FailureVerdict:
+    """Whose failure an exception is: the machine's, or as its type says."""
+    if error.machine is not None:
+        return FailureVerdict(Culprit.ENVIRONMENT, "machine", error.machine.next_step)
+    return _by_type(error.exception)
+
+
+def _by_type(exception: str | None) -> FailureVerdict:
     if exception in _PYTHONS:
         return _RAISED
     return _BY_TYPE.get(exception or "", _COMPILER)
@@ -124,6 +136,8 @@ class LoggedError:
     exception: str | None
     user_code: str
     """The frames of the user's code, as printed."""
+    machine: MachineFailure | None = None
+    """What the machine lacks, if that is the cause."""
 
 
 def is_failed(compiled: LoggedCompile) -> bool:
@@ -134,10 +148,24 @@ def is_failed(compiled: LoggedCompile) -> bool:
 
 def read_error(compiled: LoggedCompile) -> LoggedError:
     """The last error of a compile: the exception at the end of its traceback, else the cause in torch's metrics."""
-    metrics = compiled.metrics
+    return _error(
+        compiled, compiled.metrics, [error for attempt in compiled.attempts for error in attempt.errors]
+    )
+
+
+def read_backward_errors(compiled: LoggedCompile) -> Iterator[LoggedError]:
+    """The errors of its backward, which torch compiles at the first call of it: they have no traceback."""
+    for attempt in compiled.attempts:
+        for metrics in attempt.metrics:
+            if metrics.is_backward and metrics.fail_type is not None:
+                yield _error(compiled, metrics, [])
+
+
+def _error(
+    compiled: LoggedCompile, metrics: CompileMetrics | None, errors: Sequence[CompileError]
+) -> LoggedError:
     message = (metrics.fail_reason or "") if metrics is not None else ""
     exception = metrics.fail_type if metrics is not None else None
-    errors = [error for attempt in compiled.attempts for error in attempt.errors]
     text = ""
     if errors:
         summary, text = errors[-1].summary, _text_of(errors[-1])
@@ -152,11 +180,16 @@ def read_error(compiled: LoggedCompile) -> LoggedError:
     first = next((line for line in message.strip().splitlines() if line.strip()), "")
     is_dynamos = exception in {UNSUPPORTED, "UncapturedHigherOrderOpError"}
     shown = reason.title if is_dynamos else f"{exception}: {first.strip()}" if exception else first.strip()
-    user_code = text.partition("from user code:")[2].replace(
-        "\n   File", "\n  File"
-    )  # the first has a blank more
+    user_code = [*_USER_CODE.split(text, maxsplit=1), ""][1]
+    machine = machine_failure(
+        message if message.strip() else text[-_LONGEST_MESSAGE:],
+        is_of_compiler=_by_type(exception).culprit is Culprit.COMPILER,
+    )
+    if machine is not None:
+        shown = f"{machine.title}: {shown}"
     payload = errors[-1].payload if errors else Payload("", 0, 0)
-    return LoggedError(shown[:_LONGEST_MESSAGE], text, payload, chain, reason, exception, user_code)
+    user_code = user_code.replace("\n   File", "\n  File")  # the first has a blank more
+    return LoggedError(shown[:_LONGEST_MESSAGE], text, payload, chain, reason, exception, user_code, machine)
 
 
 def _text_of(error: CompileError) -> str:

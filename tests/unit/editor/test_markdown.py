@@ -129,3 +129,21 @@ def test_our_markup_is_gone_in_plain_text() -> None:
     assert as_text(shown + code_block("y = **x\n`[a](<b>)", "python")) == (
         "a_b* (x) GB[1]\ncapture: __main__\n\n| time | kernel |\n| ~41 µs | a*b_ |\n\n---\n\ny = **x\n`[a](<b>)"
     )
+
+
+ADDRESSES = (
+    *("www.e.com", "WWW.e.com", "http://e.com/a", "https://e", "ftp://e.com", "HtTpS://e.com", "x-a+b://e"),
+    *("mailto:a@e.com", "xmpp:a@e.com", "a.b+c@e-f.co.uk", "a_b@e.com", "ssh://u@e.com/p?q=1#_x_"),
+)
+MARKUP = ("<img src=x>", "<command:e>", "<a href=x>", "&lt;", "![x](y)", "_", "`<b>", "/[a](b)", "*a*", "~~")
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("after", MARKUP)
+@pytest.mark.parametrize("before", ["", "(", "a ", "*", "\n"])
+def test_an_address_with_a_mark_is_code_and_takes_in_no_escape(address: str, after: str, before: str) -> None:
+    shown = plain(f"{before}{address}{after}")
+    outside = re.sub(r"(?<!\\)(`+)(.+?)(?<!`)\1(?!`)", "", shown)
+    assert address not in outside
+    assert not re.search(r"(?<!\\)[<\[]", outside), shown
+    assert address in as_text(shown)

@@ -1,8 +1,9 @@
 """Text from sources, torch and reports, quoted inside the Markdown that the server writes.
 
 Invariant: the text is shown as it is, but for characters that act on an editor (`visible`). It opens no link, image,
-HTML or command, however it is written; the only markup that it may carry is code between single backticks, which our
-own texts use.
+HTML or command, however it is written: an address with a mark in it is code, as a reader that makes addresses links
+takes in the escapes of marks. The only other markup that it may carry is code between single backticks, which our own
+texts use.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _ACTIVE = re.compile(
     r"""
     (?P<name>
-      (?<!\w)\w[\w.]*(?:\[(?:[^\[\]\n`|]|\[[^\[\]\n`|]*\])*\])+  # `f32[2, 8]`: a link to some readers
+      (?:(?i:www\.|\b[a-z][a-z0-9+.-]*://|\b(?:mailto|xmpp):)(?=\S)|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
+      (?=[^\s|]*[\\*_\[<&!~])[^\s|`]*     # GitHub's links, which would take in an escape
+    | (?<!\w)\w[\w.]*(?:\[(?:[^\[\]\n`|]|\[[^\[\]\n`|]*\])*\])+  # `f32[2, 8]`: a link to some readers
     | (?:(?<![\w.])(?:\w+\.)+|(?<!\w))     # `__main__`: underscores at the edge of a name are emphasis
       (?:_\w*|\w*_)(?!\w)
       (?:\.\w+)*(?:\([^()\n`|]*\))?        # `torch._dynamo.mark_dynamic(x, 0)` is one piece of code

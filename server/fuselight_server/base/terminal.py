@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
+import re
 import shutil
 import sys
 import unicodedata
@@ -23,6 +24,10 @@ Part = str | tuple[str, str]
 """Text, or text and its style: `bold`, `dim`, `bold red`."""
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+
+_COMMAND = re.compile(r"^([ \t]*):(?=:)|(#)#(?=\w*\[)", re.MULTILINE)
+"""What a service that runs jobs takes for a command where a line of a log begins with it, or has it: `::error::`,
+`##[error]`, `##vso[`. `--format github` writes its commands as data."""
 
 
 class Color(str, enum.Enum):
@@ -44,7 +49,7 @@ class Terminal:
 
     def print(self, *parts: Part) -> None:
         """Write one line."""
-        self._write("".join(map(self._styled, parts)) + "\n")
+        self._write(_COMMAND.sub(_inactive_command, "".join(map(self._styled, parts))) + "\n")
 
     def print_table(
         self, rows: Sequence[Sequence[str]], *, has_header: bool = True, left_columns: int = 1
@@ -146,10 +151,14 @@ def progress_line(*, is_quiet: bool = False) -> Iterator[Callable[[str], None]]:
         terminal.overwrite("")
 
 
+def _inactive_command(match: re.Match[str]) -> str:
+    return f"{match[1] or ''}\\x3a" if match[2] is None else "#\\x23"
+
+
 def printable(text: str) -> str:
     """`text` with options for settings, and an escape for each character that could act on a terminal."""
     text = with_options(text)
-    if text.replace("\n", "").isprintable():
+    if text.isascii() and text.replace("\n", "").isprintable():
         return text
     from fuselight.shared.report.visible import visible  # noqa: PLC0415 - not for --help: the Report takes longer than all else
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
+import unicodedata
 from typing import TYPE_CHECKING
 
 import pytest
 
 from fuselight.shared.report.failure import LONGEST, first_line, safe_text, traceback_text
-from fuselight.shared.report.visible import visible
+from fuselight.shared.report.visible import one_line, visible, visible_json
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.editor.handlers import graphs
 from fuselight_server.editor.handlers.protocol import without_links, written
 from fuselight_server.editor.messages.params import GraphsParams
@@ -88,3 +92,73 @@ def test_the_text_of_an_exception_is_bounded_and_shown() -> None:
     assert len(text) <= LONGEST
     assert "RuntimeError: outer" in text
     assert "\x1b" not in text
+
+
+KINDS = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+
+
+def test_no_character_of_a_kind_that_acts_is_shown_as_it_is() -> None:
+    every = [chr(code) for code in range(sys.maxunicode + 1)]
+    acting = [char for char in every if unicodedata.category(char) in KINDS and char not in "\n\t"]
+    assert len(acting) > 130_000
+    assert visible("".join(acting)).isprintable()
+    letters = "".join(
+        char for char in every if unicodedata.category(char)[0] in "LNPS" and not _FILLER.match(char)
+    )
+    assert visible(letters) == letters
+    for start, end in (
+        (0xE0000, 0xE0FFF),
+        (0xFFF0, 0xFFFB),
+        (0xFE00, 0xFE0D),
+        (0x180B, 0x180F),
+        (0x2060, 0x206F),
+    ):
+        text = "".join(map(chr, range(start, end + 1)))
+        assert visible(text).isascii(), hex(start)
+
+
+_FILLER = re.compile("[\u115f\u1160\u2800\u3164\uffa0]")
+LANGUAGES = (
+    *("caf\u00e9 \u2764\ufe0f", "\u6df1\u5ea6", "e\u0301", "\u2190 \u00b5s", "\u05e9\u05dc", "a\u3000b"),
+    *("\u0939\u093f", "\u0645\u0631", "\U0001f600"),
+)
+
+
+@pytest.mark.parametrize("text", LANGUAGES)
+def test_text_of_any_language_is_shown_as_it_is(text: str) -> None:
+    assert visible(text) == text
+    assert visible_json(json.dumps(text)) == json.dumps(text)
+
+
+def test_data_in_a_row_of_selectors_is_shown() -> None:
+    assert visible("\u2764\ufe0f\ufe0e\ufe0f") == "\u2764\ufe0f\\ufe0e\\ufe0f"
+
+
+OTHERS = "\x7f\xad\u180e\ufff9\U000e0041\ue000\U0010fffd\udc80"
+
+
+@pytest.mark.parametrize("char", [*map(chr, range(32)), *OTHERS])
+def test_json_shows_what_the_text_shows(char: str) -> None:
+    text = f"a{char}b\\u00ad"
+    assert json.loads(visible_json(json.dumps([text]))) == [visible(text)]
+
+
+def test_a_name_begins_no_line_of_its_own() -> None:
+    assert one_line("a\n::error::b\r\nc\td\u2028e") == r"a\n::error::b\nc\td\u2028e"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("::error::x", r"\x3a:error::x"),
+        ("a\n  ::set-output name=a::b", "a\n  \\x3a:set-output name=a::b"),
+        ("a ##[error]x", "a #\\x23[error]x"),
+        ("##vso[task.setvariable]x", r"#\x23vso[task.setvariable]x"),
+        ("a::b, ## heading, x[::2]", "a::b, ## heading, x[::2]"),
+    ],
+)
+def test_a_line_of_text_is_no_command_of_a_service(text: str, shown: str) -> None:
+    stream = io.StringIO()
+    Terminal(stream).print(text)
+    Terminal(stream).print("", text)
+    assert stream.getvalue() == f"{shown}\n" * 2

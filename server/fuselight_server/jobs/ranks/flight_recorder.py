@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.foreign_files import open_regular
 from fuselight.shared.report import Location
+from fuselight.shared.report.visible import one_line
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.model import CollectiveWait
 from fuselight_server.jobs.ranks.plain_pickle import NotPlainError, load_plain
@@ -184,7 +185,7 @@ def _read(path: str, rank: int) -> FlightDump | None:
 def _text(value: Any) -> str:
     """A text or a number of a dump. Raises TypeError: the text of a list would contain all that the list contains."""
     if isinstance(value, str):
-        return value[:_MAX_TEXT]
+        return one_line(value[:_MAX_TEXT])
     if isinstance(value, int | float):
         return str(value)
     raise TypeError("neither a text nor a number")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared import environment_record, import_times
+from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.attempts import OpenCompiles
 from fuselight_server.jobs.trace_log.budget import ProcessBudget
@@ -165,7 +166,7 @@ class ProcessAssembly:
                 self._add(raw, head.fields, where)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
             if raw.is_ended:  # else the note of the cut log covers it
-                self.skip(raw.offset, str(error)[:200] or type(error).__name__)
+                self.skip(raw.offset, one_line(str(error)[:200]) or type(error).__name__)
 
     def _add(self, raw: RawRecord, fields: dict[str, Any], where: Payload) -> None:
         name, value = kind_of(fields)
@@ -199,7 +200,7 @@ class ProcessAssembly:
 
     def _add_version(self, entry: RecordEntry) -> None:
         body = facts.mapping(json.loads(entry.text))
-        self._version = str(body["pytorch_version"])[:100]
+        self._version = one_line(str(body["pytorch_version"])[:100])
 
     def _add_start(self, entry: RecordEntry) -> None:
         frames = facts.mapping(entry.value).get("stack")
@@ -262,7 +263,9 @@ class ProcessAssembly:
         name = entry.value.get("filename") if isinstance(entry.value, dict) else None
         attempt = self.compiles.attempt(entry.fields)
         if attempt is not None and self._budget.keeps("generated code", 0):
-            attempt.output_codes.append(OutputCode(None if name is None else str(name), entry.where))
+            attempt.output_codes.append(
+                OutputCode(None if name is None else one_line(str(name)), entry.where)
+            )
 
     def _add_error(self, entry: RecordEntry) -> None:
         error = facts.read_error(entry.text, entry.where)
@@ -350,7 +353,7 @@ class FileAssembly:
         except (ValueError, RecursionError) as error:
             process = self._last or self._of(None)
             if raw.is_ended:
-                process.skip(raw.offset, str(error)[:200])
+                process.skip(raw.offset, one_line(str(error)[:200]))
             process.is_truncated = not raw.is_ended
             return
         process = self._of(head.process)

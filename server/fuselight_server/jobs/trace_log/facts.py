@@ -15,6 +15,7 @@ from typing import Any
 
 from fuselight.shared.codec import DecodeError, decode
 from fuselight.shared.report import Imports, Location
+from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log.break_ids import read_registered_reasons
 from fuselight_server.jobs.trace_log.model import (
     CacheComponent,
@@ -81,7 +82,7 @@ class Strings:
             raise BadRecordError("an interned string is not a text and a number")
         if len(self.names) >= MAX_STRINGS:
             raise BadRecordError("too many interned strings")
-        self.names[value[1]] = str(value[0])
+        self.names[value[1]] = one_line(str(value[0]))
 
     def contradicts(self, value: object) -> bool:
         """Whether a record gives a number another text: the log of another process has started."""
@@ -89,7 +90,7 @@ class Strings:
             isinstance(value, list)
             and len(value) == 2  # noqa: PLR2004
             and type(value[1]) is int
-            and self.names.get(value[1], str(value[0])) != str(value[0])
+            and self.names.get(value[1], one_line(str(value[0]))) != one_line(str(value[0]))
         )
 
     def stack(self, frames: object) -> LogStack:
@@ -104,9 +105,11 @@ class Strings:
         if not isinstance(frame, Mapping) or type(frame.get("line")) is not int:
             raise BadRecordError("a frame of a stack has no line number")
         name, text = frame.get("filename"), frame.get("loc")
-        path = self.names.get(name, f"<file {name}>") if type(name) is int else str(name)
-        function, _ = function_and_resumption(str(frame.get("name", "")))
-        return LogFrame(path, frame["line"], function, text if isinstance(text, str) and text else None)
+        path = self.names.get(name, f"<file {name}>") if type(name) is int else one_line(str(name))
+        function, _ = function_and_resumption(one_line(str(frame.get("name", ""))))
+        return LogFrame(
+            path, frame["line"], function, one_line(text) if isinstance(text, str) and text else None
+        )
 
 
 def _ends(frames: list[Any]) -> list[Any]:
@@ -205,10 +208,10 @@ def read_symbol(value: Any, strings: Strings, *, is_unbacked: bool) -> LoggedSym
     """A symbol that was created."""
     created = mapping(value)
     return LoggedSymbol(
-        str(created.get("symbol")),
-        None if is_unbacked else _text(created.get("val")),
-        _text(created.get("source")),
-        _text(created.get("vr")),
+        one_line(str(created.get("symbol"))),
+        None if is_unbacked else _name(created.get("val")),
+        _name(created.get("source")),
+        _name(created.get("vr")),
         strings.stack(created.get("user_stack")),
     )
 
@@ -218,9 +221,9 @@ def read_specialization(value: Any, strings: Strings) -> Specialization:
     fixed = mapping(value)
     sources = fixed.get("sources")
     return Specialization(
-        symbol=str(fixed.get("symbol")),
-        sources=tuple(map(str, sources)) if isinstance(sources, list) else (),
-        value=str(fixed.get("value")),
+        symbol=one_line(str(fixed.get("symbol"))),
+        sources=tuple(one_line(str(source)) for source in sources) if isinstance(sources, list) else (),
+        value=one_line(str(fixed.get("value"))),
         reason=str(fixed.get("reason")),
         stack=strings.stack(fixed.get("user_stack")),
     )
@@ -229,7 +232,7 @@ def read_specialization(value: Any, strings: Strings) -> Specialization:
 def read_symbol_guard(value: Any, strings: Strings) -> SymbolGuard:
     """A condition on symbols."""
     guard = mapping(value)
-    return SymbolGuard(str(guard.get("expr")), strings.stack(guard.get("user_stack")))
+    return SymbolGuard(one_line(str(guard.get("expr"))), strings.stack(guard.get("user_stack")))
 
 
 def read_error(text: str, payload: Payload) -> CompileError:
@@ -250,8 +253,8 @@ def read_metrics(value: Any, head: Payload, *, is_backward: bool) -> CompileMetr
         is_backward=is_backward or metrics.get("is_forward") is False,
         function=None
         if metrics.get("co_name") is None
-        else function_and_resumption(str(metrics["co_name"]))[0],
-        path=_text(metrics.get("co_filename")),
+        else function_and_resumption(one_line(str(metrics["co_name"])))[0],
+        path=_name(metrics.get("co_filename")),
         line=integer(metrics.get("co_firstlineno")),
         started=_number(metrics.get("start_time")),
         seconds=_first(metrics, "entire_frame_compile_time_s", "duration_us"),
@@ -263,7 +266,7 @@ def read_metrics(value: Any, head: Payload, *, is_backward: bool) -> CompileMetr
         operators=integer(metrics.get("graph_op_count")),
         guards=integer(metrics.get("guard_count")),
         graph_breaks=integer(metrics.get("num_graph_breaks")),
-        fail_type=_text(metrics.get("fail_type")),
+        fail_type=_name(metrics.get("fail_type")),
         fail_reason=_text(metrics.get("fail_reason")),
         restarts=tuple(map(str, restarts)) if isinstance(restarts, list) else (),
         remote_hits=integer(metrics.get("inductor_fx_remote_cache_hit_count")),
@@ -275,7 +278,7 @@ def read_metrics(value: Any, head: Payload, *, is_backward: bool) -> CompileMetr
 def version_in(metrics: Any) -> str | None:
     """Torch's version in the metrics of a compile."""
     version = mapping(metrics).get("pytorch_version")
-    return version[:100] if isinstance(version, str) else None
+    return one_line(version[:100]) if isinstance(version, str) else None
 
 
 def _first(metrics: Mapping[str, Any], *names: str) -> float | None:
@@ -316,7 +319,7 @@ def read_cache_event(name: str, text: str, payload: Payload, compile_id: Compile
         state=state,
         record=name,
         compile_id=compile_id,
-        key=_text(body.get("key")),
+        key=_name(body.get("key")),
         is_remote=is_remote,
         time_saved=None if saved is None else saved / 1e9,
         detail=_text(body.get("cache_status_detailed")),
@@ -348,6 +351,11 @@ def _component(value: object) -> CacheComponent:
 
 def _short(value: object) -> str | None:
     return None if value is None else str(value)[:_LONGEST_REASON]
+
+
+def _name(value: object) -> str | None:
+    """A value that stands within a line where it is shown."""
+    return None if value is None else one_line(str(value))
 
 
 def _text(value: object) -> str | None:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.facts import BadRecordError
 from fuselight_server.jobs.trace_log.model import CompileId
@@ -89,8 +90,8 @@ def kind_of(fields: Mapping[str, Any]) -> tuple[str, Any]:
         if key in _ENVELOPE:
             continue
         if key in {"artifact", "graph_dump"} and isinstance(value, dict) and "name" in value:
-            return str(value["name"]), value
-        return key, value
+            return one_line(str(value["name"])), value
+        return one_line(key), value
     raise BadRecordError("the head names no kind")
 
 

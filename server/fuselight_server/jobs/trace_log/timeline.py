@@ -12,6 +12,7 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.facts import BadRecordError
 from fuselight_server.jobs.trace_log.heads import compile_id_of
@@ -59,7 +60,7 @@ class Timeline:
     def _add_odd(self, payload: bytes) -> None:
         """An event whose fields stand in another order."""
         event = facts.mapping(json.loads(payload))
-        name, kind = str(event.get("name")), event.get("ph")
+        name, kind = one_line(str(event.get("name"))), event.get("ph")
         if kind == "B":
             self._start_phase(name, _seconds_of(event.get("ts")), None)
         elif kind == "E":
@@ -115,7 +116,7 @@ def _moment(printed: bytes) -> datetime | None:
 
 @functools.lru_cache(maxsize=1024)
 def _unquoted(quoted: bytes) -> str:
-    return str(json.loads(quoted.decode("utf-8", "replace")))
+    return one_line(str(json.loads(quoted.decode("utf-8", "replace"))))
 
 
 def _compile_of(ids: bytes, payload: bytes) -> CompileId | None:

@@ -303,6 +303,20 @@ class TuneRequest(RunRequest):
 
 
 @dataclass(frozen=True)
+class NameInUse:
+    """A name that changed code reads. If its value is plain, further calls try others."""
+
+    name: str
+    """Of a parameter, an attribute, a key or a global."""
+    values: tuple[str, ...] = ()
+    """Literals that the workspace shows for it."""
+    is_changed: bool = False
+    """Whether a changed line depends on it."""
+    is_derived: bool = False
+    """Whether the code computes it from other names, which are varied instead."""
+
+
+@dataclass(frozen=True)
 class VerifyRequest(RunRequest):
     """Call the target in eager mode and compiled, and compare what it does with the text before a change.
 
@@ -325,6 +339,10 @@ class VerifyRequest(RunRequest):
     """Number of the further call that this round starts with: earlier rounds made those before it."""
     seconds: float = 10.0
     """Time for the further calls of this round; what is left then is for the next one."""
+    names: tuple[NameInUse, ...] = ()
+    """What the changed code reads, those that matter most first."""
+    sizes: tuple[int, ...] = ()
+    """Numbers in the changed code that may be sizes: further calls have inputs that are larger."""
     settings: bool = False
     """Whether the change is a setting, which eager calls do not show: more of the further calls are compiled."""
 

@@ -54,6 +54,10 @@ def judged(*rows: Row, fix_class: FixClass = FixClass.EXACT, changes: str = "") 
         ((CaseFamily.MODE, "training", OTHER, True), "output: was 1, is 2 (compiled, training)"),
         ((CaseFamily.NONFINITE, "NaN", OTHER, False), "output: was 1, is 2 (eager, NaN)"),
         (
+            (CaseFamily.CONSTRUCTOR, "heads = 2", OTHER, False),
+            "output: was 1, is 2 (eager, heads = 2)",
+        ),
+        (
             (CaseFamily.MODE, "training", UNUSED, False),
             "the gradient of a was None, is zeros (eager, training)",
         ),
@@ -94,6 +98,14 @@ def test_an_ordinary_call_that_differs_refuses_the_fix(row: Row, words: str) -> 
             "for int32, int16, int8 and uint8 inputs",
         ),
         ([(CaseFamily.EMPTY, "empty inputs", RAISES, False)], "for empty inputs"),
+        (
+            [
+                (CaseFamily.ATTRIBUTE, "scale = 0.0", OTHER, False),
+                (CaseFamily.ATTRIBUTE, "scale = 2.0", RAISES, False),
+                (CaseFamily.ATTRIBUTE, "mode = 'a = b'", OTHER, False),
+            ],
+            "for other values of `scale` and `mode`",
+        ),
         ([(CaseFamily.EXTREME, "where int32 overflows", OTHER, False)], "where int32 overflows"),
         (
             [

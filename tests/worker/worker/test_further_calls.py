@@ -41,6 +41,7 @@ from fuselight.worker.verify.further_calls import CaseCall, FurtherCalls
 from fuselight.worker.verify.verification import VerifyCalls
 from fuselight.worker.verify.verification_cases import Case, cases_of
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.verification.change_context import ChangeContext, context_of
 from fuselight_server.fixes.verification.comparison import compare_calls, compare_further, end
 from tests.support.live_worker import LiveWorker, make_request
 
@@ -130,23 +131,32 @@ class HereAndNow:
             lambda calls: [call for call in planned(calls) if call.case.family in families],
         )
         verification = self.round(old, new, name, settings=settings)
-        assert (verification.not_reached, verification.left) == ((), ())
+        assert verification.left == ()
         return verification
 
     def round(
         self, old: str, new: str, name: str = "f", *, settings: bool = False, first: int = 0
     ) -> Verification:
         """The calls from number `first` on for which there is time."""
+        context = context_of({"m.py": HEAD + old}, {"m.py": HEAD + new}, {})
         verification = Verification(refused="no text")
         for side, text, records in (("old", old, True), ("new", new, False)):
             verification = self._verification_of(
-                side, HEAD + text, name, records=records, settings=settings, first=first
+                side, HEAD + text, name, records=records, settings=settings, first=first, context=context
             )
             assert not verification.refused
         return verification
 
     def _verification_of(
-        self, side: str, text: str, name: str, *, records: bool, settings: bool, first: int
+        self,
+        side: str,
+        text: str,
+        name: str,
+        *,
+        records: bool,
+        settings: bool,
+        first: int,
+        context: ChangeContext,
     ) -> Verification:
         path = self._folder / f"{side}.py"
         path.write_text(text, encoding="utf-8")
@@ -158,6 +168,8 @@ class HereAndNow:
             seconds=60.0,
             settings=settings,
             first=first,
+            names=context.names,
+            sizes=context.sizes,
         )
         state: Any = SimpleNamespace(
             job=SimpleNamespace(request=request),
@@ -319,6 +331,134 @@ def test_a_further_call_shows_what_the_known_one_does_not(row: str, here: HereAn
     text, (family, aspect, words) = ROWS[row]
     entries = differing(here.compared(*sides(text), {family}, "Net" if "class Net" in text else "f"))
     assert words in entries[family, aspect]
+
+
+ATTENTION = """\
+class Attention(nn.Module):
+    def __init__(self, dim=8, heads=1):
+        super().__init__()
+        self.dim, self.heads = dim, heads
+        self.qkv = nn.Linear(dim, 3 * dim)
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = (part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        scores = q @ k.transpose(-2, -1) * ({}) ** -0.5
+        return (scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, d)
+
+# fuselight: Attention()(f32[2, 4, 8])
+"""
+BLOCK = """\
+class Config:
+    causal = False
+
+class Block(nn.Module):
+    def __init__(self, eps=0.0, residual=False, mode="sum", act=torch.relu, drop=0.0):
+        super().__init__()
+        self.eps, self.mode, self.act = eps, mode, act
+        self.residual = residual
+        self.scale = 1.0
+        self.config = Config()
+        self.drop = nn.Dropout(drop)
+
+    def forward(self, x, mask=None, log=False, *, weight=1.0):
+        y = <HERE>
+        return y
+
+# fuselight: Block()(f32[3, 4])
+"""
+CONTEXTS: dict[str, tuple[str, CaseFamily, str]] = {
+    "a flag of the constructor": (
+        "x * 2 + (x if self.residual else 0)<|x * 2>",
+        CaseFamily.CONSTRUCTOR,
+        "residual = True",
+    ),
+    "a number of the constructor": ("x / (x.abs().sum() + 1< + self.eps>)", CaseFamily.CONSTRUCTOR, "eps = "),
+    "a mode that a comparison names": (
+        "x.mean(0) if self.mode == 'mean' else x.sum(0)<|x.sum(0)>",
+        CaseFamily.CONSTRUCTOR,
+        "mode = 'mean'",
+    ),
+    "a function of the constructor": ("<self.act|torch.relu>(x)", CaseFamily.CONSTRUCTOR, "act = tanh"),
+    "a rate that only training shows": ("<self.drop(x)|x>", CaseFamily.CONSTRUCTOR, "in training"),
+    "a mask that no call passes": (
+        "x if mask is None else x.masked_fill(mask, 0.0)<|x>",
+        CaseFamily.OPTION,
+        "mask = ",
+    ),
+    "a parameter with a default": ("x * <weight|1.0>", CaseFamily.OPTION, "weight = "),
+    "a flag that prints": ("(print('x') if log else None, x)[1]<|x>", CaseFamily.OPTION, "log = True"),
+    "a constant of the object": ("x * <self.scale|1.0>", CaseFamily.ATTRIBUTE, "scale = "),
+    "a flag of a configuration": (
+        "x.tril() if self.config.causal else x<|x>",
+        CaseFamily.ATTRIBUTE,
+        "causal = True",
+    ),
+}
+
+
+def two_sides(template: str, place: str) -> tuple[str, str]:
+    """The texts with `old<|new>`, `<old|new>` or `kept< deleted>` in the place."""
+    old, new = sides(place)
+    if place.endswith(">") and "<|" in place:
+        old, _, new = place.partition("<|")
+        new = new.removesuffix(">")
+    return template.replace("<HERE>", old), template.replace("<HERE>", new)
+
+
+@pytest.mark.parametrize("row", CONTEXTS)
+def test_another_context_shows_what_no_input_does(row: str, here: HereAndNow) -> None:
+    place, family, words = CONTEXTS[row]
+    entries = differing(here.compared(*two_sides(BLOCK, place), {family}, "Block"))
+    text = "".join(text for (shown, _), text in entries.items() if shown is family)
+    assert words in text
+    assert "cannot be built" not in text
+
+
+def test_a_wrong_size_of_heads_is_found_and_the_right_one_is_the_same(here: HereAndNow) -> None:
+    old = ATTENTION.format("d // self.heads")
+    families = {CaseFamily.CONSTRUCTOR}
+    wrong = differing(here.compared(old, ATTENTION.format("d"), families, "Attention"))
+    assert any("heads = 2" in text for text in wrong.values()), wrong
+    right = here.compared(old, ATTENTION.format("q.shape[-1]"), families, "Attention")
+    assert differing(right) == {}
+    assert "dim = 16 with inputs of that size" in {entry.values for entry in right.comparisons}
+
+
+LIMITED = """\
+class Causal(nn.Module):
+    def __init__(self, limit=128):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(limit, limit).tril())
+
+    def forward(self, x):
+        n = x.shape[-1]
+        return x * {}
+
+# fuselight: Causal()(f32[16, 16])
+"""
+
+
+def test_inputs_exceed_a_buffer_and_numbers_of_changed_lines(here: HereAndNow) -> None:
+    old, new = LIMITED.format("torch.ones(n, n).tril()"), LIMITED.format("self.mask[:n, :n]")
+    entries = differing(here.compared(old, new, {CaseFamily.SIZE}, "Causal"))
+    assert any("size 129 in place of 16" in text for text in entries.values()), entries
+
+
+def test_a_name_that_no_accepted_call_varies_is_named(here: HereAndNow) -> None:
+    text = BLOCK.replace("eps=0.0", "kind='flat', eps=0.0").replace(
+        "self.residual = residual", "self.kind, self.residual = kind, residual"
+    )
+    old, new = two_sides(text, "x * (1 + len(self.kind) * 0)<|x>")
+    assert "another `kind`" in here.compared(old, new, {CaseFamily.CONSTRUCTOR}, "Block").not_reached
+
+
+def test_a_global_and_the_objects_of_the_file_are_as_before_after_their_cases(here: HereAndNow) -> None:
+    text = "SCALE = 1.0\nCFG = {'on': False}\n# fuselight: f(f32[4])\ndef f(x):\n    return x * {}\n"
+    old = text.replace("{}", "SCALE if not CFG['on'] else x")
+    verification = here.compared(old, text.replace("{}", "1.0"), {CaseFamily.ATTRIBUTE, CaseFamily.REPEATED})
+    shown = {entry.values for entry in verification.comparisons if entry.differences}
+    assert {name.partition(" = ")[0] for name in shown} == {"SCALE", "on"}
 
 
 SCALARS = "torch._dynamo.config.capture_scalar_outputs = <False|True>\n\n"
@@ -519,7 +659,9 @@ def test_the_modes_of_modules_are_restored() -> None:
 
 def new_text(folder: Path, call: Callable[..., Any]) -> tuple[FurtherCalls, VerifiedCalls]:
     """The further calls of a new text whose calls `call` makes, and their result."""
-    request: Any = SimpleNamespace(folder=str(folder), seconds=60.0, records=False, settings=False, first=0)
+    request: Any = SimpleNamespace(
+        folder=str(folder), seconds=60.0, records=False, settings=False, first=0, names=(), sizes=()
+    )
     caller: Any = SimpleNamespace(call=call, lines=LineWatch(()))
     result = VerifiedCalls()
     return FurtherCalls(result, request, caller), result

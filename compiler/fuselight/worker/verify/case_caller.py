@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,12 +21,13 @@ from fuselight.capture.calls.rungs import Answered, Silent
 from fuselight.capture.calls.tensors import set_seeds, tensors_in
 from fuselight.measure.measured_call import modules_of
 from fuselight.shared.inputs import UserCallError
-from fuselight.shared.report import CaseFamily
+from fuselight.shared.report import CaseFamily, is_user_file
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.child.line_watch import LineWatch
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.live.call_records import CallRecord, RecordingStream, record_call
+from fuselight.worker.verify.context_cases import user_namespaces
 from fuselight.worker.verify.eager_mode import eager_mode
 from fuselight.worker.verify.verification_cases import Case
 
@@ -56,6 +57,13 @@ class CaseCaller:
     lines: LineWatch
     """What runs of the changed files."""
 
+    @property
+    def namespaces(self) -> list[MutableMapping[str, Any]]:
+        """The globals of the user's files."""
+        roots = tuple(self.state.job.request.roots)
+        names = self.names if isinstance(self.names, dict) else {}
+        return user_namespaces(names, lambda path: is_user_file(path, roots))
+
     def prepared(self) -> Prepared:
         """Build the first call again. Raises NothingToCompareError."""
         set_seeds()
@@ -81,7 +89,13 @@ class CaseCaller:
             if not compiled:
                 restoring.enter_context(eager_mode())
                 restoring.enter_context(self.lines.watching(has_threads=uses_gpu()))
-            prepared = self.prepared()
+            restoring.enter_context(case.around_build())
+            try:
+                prepared = self.prepared()
+            except NothingToCompareError:
+                if case.varies:
+                    return None
+                raise
             restoring.callback(ModuleModes(prepared).restore)
             try:
                 prepared = case.change(prepared)

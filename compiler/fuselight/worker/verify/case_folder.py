@@ -5,14 +5,16 @@ Invariant: a call that is not in the list of those that are done has no record t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.worker.child.state import put
 from fuselight.worker.live.call_records import CallRecord, load_record
+from fuselight.worker.verify.context_cases import ContextPlan, ContextValue
 
 ABOUT = "about.json"
 """What the run of the old text found for the calls of the inputs."""
@@ -43,6 +45,9 @@ class CaseFolder:
         """Further calls of settings have records of their own."""
         self._folder = request.folder
         self._name = "further-settings" if request.settings else "further"
+        if request.names or request.sizes:  # what a change reads decides which calls there are
+            key = hashlib.sha256(repr((request.names, request.sizes)).encode()).hexdigest()[:16]
+            self._name = f"{self._name}-{key}"
         self._first = request.first
         # A round that starts at a call replaces what earlier ones have recorded from there on.
         self._recorded = {index: known for index, known in self.done().items() if index < self._first}
@@ -67,6 +72,19 @@ class CaseFolder:
         self._recorded[index] = case
         recorded = {number: astuple(known) for number, known in self._recorded.items()}
         put(os.path.join(self._folder, f"{self._name}.json"), json.dumps(recorded).encode())
+
+    def add_plan(self, plan: ContextPlan) -> None:
+        """Keep which values are varied."""
+        put(os.path.join(self._folder, f"{self._name}-plan.json"), json.dumps(asdict(plan)).encode())
+
+    def plan(self) -> ContextPlan:
+        """The plan of the text before the change."""
+        known = self._read(f"{self._name}-plan.json")
+        return ContextPlan(
+            tuple(ContextValue(**value) for value in known.get("values", ())),
+            tuple(known.get("sizes", ())),
+            tuple(known.get("names", ())),
+        )
 
     def add_in_float64(self, index: int, record: CallRecord) -> None:
         """Keep the record of a call in float64."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fuselight.adapters.torch_api import settings
+from fuselight.capture.calls.calls import Prepared
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Aspect, CallComparison, CaseFamily, Difference, Verification
 from fuselight.worker.child.request_results import VerifiedCalls
@@ -28,6 +29,7 @@ from fuselight.worker.live.call_records import (
 from fuselight.worker.processes.deadline import DeadlineExceededError, deadline
 from fuselight.worker.verify.case_caller import CaseCaller, NothingToCompareError
 from fuselight.worker.verify.case_folder import CaseFolder, RecordedCase
+from fuselight.worker.verify.context_cases import ContextPlan, plan
 from fuselight.worker.verify.verification_cases import Case, cases_of, compiled_cases, in_float64
 
 _VERSIONS = 64
@@ -79,6 +81,7 @@ class FurtherCalls:
         self._end = _perf_counter() + request.seconds
         self._printed_varies = self._folder.printed_varies
         self._near: list[NearRounding] = []
+        self._plan = ContextPlan()
 
     def make(self) -> None:
         """Record the calls, or compare them with those that are recorded."""
@@ -96,7 +99,11 @@ class FurtherCalls:
     def _planned(self) -> list[CaseCall]:
         """The calls: a few are compiled, after the most ordinary ones."""
         settings = self._request.settings
-        cases = cases_of(self._caller.prepared(), settings=settings)
+        prepared = self._prepared()
+        cases = [
+            *cases_of(prepared, settings=settings),
+            *self._plan.cases(prepared, self._caller.namespaces),
+        ]
         compiled = compiled_cases(cases, settings=settings)
         ids = set(map(id, compiled))
         others = [case for case in cases if settings and id(case) not in ids and case.grad is None]
@@ -107,6 +114,18 @@ class FurtherCalls:
             calls += [CaseCall(case) for case in cases if case.family in families]
             calls += [CaseCall(case, compiled=True) for case in compiled if case.family in families]
         return calls
+
+    def _prepared(self) -> Prepared:
+        """Build the first call; the run of the old text finds what can be varied."""
+        request = self._request
+        if not request.records or request.first or not (request.names or request.sizes):
+            self._plan = self._folder.plan()
+            return self._caller.prepared()
+        self._plan, prepared = plan(
+            self._caller.prepared, request.names, request.sizes, self._caller.namespaces
+        )
+        self._folder.add_plan(self._plan)
+        return prepared
 
     def _record(self, calls: list[CaseCall]) -> None:
         first = self._request.first
@@ -203,7 +222,23 @@ class FurtherCalls:
         else:
             index = len(calls)
         self._note(refused, late, calls, index)
+        if index == len(calls):
+            so_far = self._result.so_far
+            not_reached = (*so_far.not_reached, *self._not_varied(calls, done))
+            self._result.verification = replace(so_far, not_reached=not_reached)
         self._decide_in_float64()
+
+    def _not_varied(self, calls: Sequence[CaseCall], done: Mapping[int, RecordedCase]) -> Iterator[str]:
+        """Name what changed lines depend on and what had one value in all calls that the old text accepts."""
+        varied = {
+            call.case.varies
+            for index, call in enumerate(calls)
+            if index in done and done[index].is_made and not done[index].raised
+        }
+        for name in self._request.names:
+            is_relevant = name.is_changed and not name.is_derived and name.name in self._plan.names
+            if is_relevant and name.name not in varied:
+                yield f"another `{name.name}`"
 
     def _decide_in_float64(self) -> None:
         """Make the compiled calls whose differences are near rounding in float64, after all others.
@@ -328,6 +363,8 @@ _ORDINARY = frozenset(
         CaseFamily.REPEATED,
         CaseFamily.VALUES,
         CaseFamily.OPTION,
+        CaseFamily.CONSTRUCTOR,
+        CaseFamily.ATTRIBUTE,
     }
 )
 _NON_FINITE = frozenset({CaseFamily.NONFINITE})

@@ -103,6 +103,10 @@ class Case:
     """Whether the same is called with negated inputs and with gradients, too, if its family is."""
     is_variant: bool = False
     """Whether it is such a call of another case."""
+    around_build: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+    """What is in force from before the build to the end of the call."""
+    varies: str = ""
+    """The name whose value differs."""
 
 
 def cases_of(prepared: Prepared, *, settings: bool = False) -> list[Case]:

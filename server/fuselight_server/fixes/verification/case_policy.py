@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from fuselight.shared.report import CallComparison, Difference
     from fuselight_server.fixes.rewrites.remedy import Remedy
 
-_EXCEPTED = frozenset({CaseFamily.DTYPE, CaseFamily.EXTREME, CaseFamily.EMPTY, CaseFamily.FROZEN})
+_EXCEPTED = frozenset(
+    {CaseFamily.DTYPE, CaseFamily.EXTREME, CaseFamily.EMPTY, CaseFamily.FROZEN, CaseFamily.ATTRIBUTE}
+)
 """Families that a title may except. All others are ordinary calls, which must be the same, but that gradients of
 gradients are excepted in compiled calls, too."""
 UNUSED, RAISES, KIND, NEW_TENSOR = "unused gradients", "raises", "kind", "memory"
@@ -98,6 +100,7 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
         yield "with frozen parameters"
     if CaseFamily.SECOND.value in by_family:
         yield "for gradients of gradients"
+    yield from _attribute_words(by_family.get(CaseFamily.ATTRIBUTE.value, []))
     extremes = by_family.get(CaseFamily.EXTREME.value, [])
     limits = [extreme.split()[1] for extreme in extremes]
     yield from _extreme_words([limit for limit in dict.fromkeys(limits) if limit not in names])
@@ -109,6 +112,12 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
         yield "that it returns a new tensor in place of its input"
     if KIND in by_family:
         yield f"that {_some([f'`{text}`' for text in by_family[KIND]])} becomes a tensor"
+
+
+def _attribute_words(values: list[str]) -> Iterator[str]:
+    """Of `scale = 2.0`, the names."""
+    names = list(dict.fromkeys(f"`{value.partition(' = ')[0]}`" for value in values))
+    yield from [f"for other values of {_some(names)}"] if names else []
 
 
 def _dtype_words(names: list[str]) -> list[str]:

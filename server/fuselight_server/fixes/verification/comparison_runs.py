@@ -16,6 +16,7 @@ from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Verification
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.fixes.rewrites.remedy import FixClass
+from fuselight_server.fixes.verification.change_context import ChangeContext, context_of, neighbors
 from fuselight_server.fixes.verification.comparison import OTHER_INPUTS
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class CaseRound:
     """A round of further calls."""
 
     folder: str
+    """One of `_records`."""
     settings: bool
+    context: ChangeContext
     first: int
 
 
@@ -68,9 +71,8 @@ class ComparisonRuns:
         self._folder = folder
         self._inductor = inductor
         self._case_seconds = case_seconds
-        self._cases: dict[tuple[str, bool], dict[int, Verification]] = {}
-        """The folders of `_records` that have the further calls (True: those of settings): what each round of the old
-        text found, by its first call."""
+        self._cases: dict[CaseRound, dict[int, Verification]] = {}
+        """What each round of the old text found, by its first call; for the first round of each kind."""
         self._records: dict[object, tuple[str, Report]] = {}
         """Results of the texts so far; none of older texts."""
 
@@ -105,9 +107,9 @@ class ComparisonRuns:
         is_special = remedy.fix_class is FixClass.EQUAL
         before = self._texts.before(remedy.texts)
         folder, recorded = await self._results(target, before, is_special=is_special)
-        settings = remedy.is_setting
-        rounds = self._cases.setdefault((folder, settings), {})
-        asked = CaseRound(folder, settings=settings, first=first)
+        context = ChangeContext() if remedy.is_setting else self._context(remedy)
+        asked = CaseRound(folder, settings=remedy.is_setting, context=context, first=first)
+        rounds = self._cases.setdefault(dataclasses.replace(asked, first=0), {})
         if first not in rounds:
             old = await target.report(self._asked_cases(target, before, asked, records=True))
             for later in [
@@ -122,6 +124,14 @@ class ComparisonRuns:
         new = self._texts.after(remedy.texts)
         report = await target.report(self._asked_cases(target, new, asked, records=False))
         return _with_old(report, rounds[first])
+
+    def _context(self, remedy: Remedy) -> ChangeContext:
+        """What the changed code reads, with the values that the workspace shows."""
+        old = {path: self._texts.text(path) or "" for path in remedy.texts}
+        others = {
+            path: text for path in neighbors(remedy.texts) if (text := self._texts.read(path)) is not None
+        }
+        return context_of(old, remedy.texts, others)
 
     def forget(self) -> None:
         """Delete the results of runs of the texts so far."""
@@ -140,6 +150,8 @@ class ComparisonRuns:
             records=records,
             cases=True,
             settings=asked.settings,
+            names=asked.context.names,
+            sizes=asked.context.sizes,
             first=asked.first,
             seconds=self._case_seconds * (1.0 if records else _LONGER),
             automatic=True,

@@ -89,12 +89,12 @@ class Counter(nn.Module):
 
     def forward(self, x):
         self.calls += 1
-        # fix: [FL201] buffer "Make `self.calls` a buffer"
+        # fix: [FL201] buffer "Make `self.calls` a tensor"
         # = 1 -> 1 graphs, same results, except that `calls` becomes a tensor
         # -|        self.calls = 0
-        # +|        self.register_buffer("calls", torch.tensor(0), persistent=False)
-        # -|        self.calls += 1
-        # +|        self.calls = self.calls + 1
+        # +|        self.calls = torch.tensor(0, device="cpu")
+        # -|        return x + self.calls
+        # +|        return x + self.calls.clone()
         return x + self.calls
 
 
@@ -108,12 +108,14 @@ class Warmup(nn.Module):
 
     def forward(self, x, rate):
         y = self.layer(x) * self.rate
-        # fix: [FL201] buffer "Make `self.rate` a buffer"
+        # fix: [FL201] buffer "Make `self.rate` a tensor"
         # = 1 -> 1 graphs, same results, except that `rate` becomes a tensor
         # -|        self.rate = 1.0
-        # +|        self.register_buffer("rate", torch.tensor(1.0, dtype=torch.float64), persistent=False)
+        # +|        self.rate = torch.tensor(1.0, dtype=torch.float64, device="cpu")
+        # -|        y = self.layer(x) * self.rate
         # -|        self.rate = 0.125
-        # +|        self.rate = torch.full_like(self.rate, 0.125)
+        # +|        y = self.layer(x) * self.rate.clone()
+        # +|        self.rate.fill_(0.125)
         self.rate = 0.125
         return y
 
@@ -127,10 +129,10 @@ class Layer(nn.Module):
     @torch.compile
     def forward(self, x):
         return self.linear(x) * self.index
-        # fix: [FL201] buffer "Make `self.index` a buffer"
+        # fix: [FL201] buffer "Make `self.index` a tensor"
         # = 1 -> 1 graphs, same results, except that `layers.0.index` becomes a tensor
         # -|        self.index = index
-        # +|        self.register_buffer("index", torch.tensor(index), persistent=False)
+        # +|        self.index = torch.tensor(index, device="cpu")
         # fix: [FL201] allow_unspec_int_on_nn_module "Set allow_unspec_int_on_nn_module"
         # = 1 -> 1 graphs, same results
         #  |from torch import nn

@@ -328,7 +328,8 @@ def _exceptions(new: CallRecord, old: CallRecord) -> str:
 def _values(new: CallRecord, old: CallRecord, measured: MeasuredRounding | None) -> Iterator[Difference]:
     ours = {value.name: value for value in new.results.values}
     theirs = {value.name: value for value in old.results.values}
-    as_number = {f"buffer {name}{CHANGED}" for name in old.numbers}
+    numbers = [name for name, kind in old.kinds.items() if kind == "a number"]
+    as_number = {f"{owner}{name}{CHANGED}" for name in (*numbers, *old.numbers) for owner in ("", "buffer ")}
     for name, value in theirs.items():
         if name not in ours:
             yield Difference(Aspect.STRUCTURE, f"{name} is missing")
@@ -458,9 +459,13 @@ def _trait_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]
 
 
 def _numbers(prepared: Prepared, names: Mapping[str, Any]) -> Iterator[tuple[str, float | str]]:
-    """Attributes of modules, and globals of the file, that hold a number or a text."""
+    """Attributes of modules, and globals of the file, that hold a number or a text.
+
+    A tensor of one number counts as that: a change may make one of the other.
+    """
     left = _NUMBERS
-    for name, value in attributes_of(prepared):
+    for name, attribute in attributes_of(prepared):
+        value = _number_in(attribute) if isinstance(attribute, torch.Tensor) else attribute
         if isinstance(value, (int, float, str)) and left > 0:
             left -= 1
             yield name, value
@@ -468,6 +473,12 @@ def _numbers(prepared: Prepared, names: Mapping[str, Any]) -> Iterator[tuple[str
     for name, value in list(names.items()):
         if isinstance(value, (int, float, str)) and not name.startswith("__") and name not in for_torch:
             yield f"global {name}", value
+
+
+def _number_in(tensor: torch.Tensor) -> object:
+    """The number of a tensor without dimensions in the memory of the CPU; else None."""
+    is_number = tensor.dim() == 0 and tensor.device.type == "cpu" and not tensor.is_complex()
+    return tensor.detach().item() if is_number and type(tensor) is torch.Tensor else None
 
 
 def _changed(before: Mapping[str, float | str], after: Mapping[str, float | str]) -> dict[str, str]:

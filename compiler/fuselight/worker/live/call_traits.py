@@ -126,9 +126,13 @@ def unused_gradients(prepared: Prepared) -> dict[str, bool]:
 
 def kinds_of(prepared: Prepared) -> dict[str, str]:
     """Which attributes of modules are numbers, and which are tensors."""
-    kinds = {name: "a number" for name, value in attributes_of(prepared) if isinstance(value, (int, float))}
+    kinds = (
+        (name, "a tensor" if isinstance(value, torch.Tensor) else "a number")
+        for name, value in attributes_of(prepared)
+        if isinstance(value, (int, float, torch.Tensor))
+    )
     return {
-        **kinds,
+        **dict(kinds),
         **{name: "a tensor" for name, _ in held_tensors(prepared) if not name.startswith("input ")},
     }
 

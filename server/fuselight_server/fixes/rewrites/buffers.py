@@ -1,8 +1,12 @@
-"""A number that is an attribute of a module as a buffer, whose value has no guard.
+"""A number that is an attribute of a module as a tensor, whose value has no guard.
 
 Invariant: every statement of the workspace that reads or writes the attribute is known: it stands in the class itself,
-and only computes with a tensor, counts, or stores a literal. One assignment in `__init__` becomes the buffer. The
-buffer is not persistent, so that the state dict keeps its keys.
+and only computes with a tensor, counts, or stores a literal. One assignment in `__init__` becomes the tensor.
+
+It is a tensor of the CPU and no registered buffer, so that it stays the number that it was: `half()`, `to(dtype)` and
+mixed precision do not round it, `to_empty()` after the meta device does not lose it, DDP does not broadcast it, and the
+state dict keeps its keys. It is changed in place and read as a copy: what `torch.inference_mode()` computes would be no
+tensor that training can use, and backward fails for a tensor that is changed after it was read.
 """
 
 from __future__ import annotations
@@ -40,14 +44,14 @@ def buffer_remedies(
     report: Report,
     read: Callable[[str], str | None],
 ) -> Iterator[Remedy | RefusedRewrite]:
-    """`self.register_buffer` in `__init__`, with the assignments in other methods as tensors."""
+    """A tensor in `__init__`, with the assignments in other methods as changes in place."""
     named = _ATTRIBUTE.fullmatch(failure.source)
     if named is None or failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
         return
     is_integer = all(_INTEGER.fullmatch(value or "") for value in (failure.was, failure.now))
     if not is_integer and not _are_floats(failure.was, failure.now):
         return
-    title, owner = f"Make `{failure.source}` a buffer", _class_at(site, recompilation)
+    title, owner = f"Make `{failure.source}` a tensor", _class_at(site, recompilation)
     if owner is None:
         return
     try:
@@ -102,7 +106,9 @@ def _class_at(site: Site, recompilation: Recompile) -> cst.ClassDef | None:
 def _replacements(site: Site, owner: cst.ClassDef, name: str, *, is_integer: bool) -> list[Replacement]:
     """The changes of all statements that assign the attribute. Raises RewriteRefusedError where one does not fit."""
     replacements: list[Replacement] = []
+    reads: list[cst.Attribute] = []
     created = 0
+    is_changed = False
     for node in site.parents:
         if isinstance(node, cst.SimpleString) and node.evaluated_value == name:
             raise RewriteRefusedError(f'`"{name}"` on line {site.line_number(node)} may name the attribute')
@@ -119,6 +125,7 @@ def _replacements(site: Site, owner: cst.ClassDef, name: str, *, is_integer: boo
             )
         if statement is None:
             _check_read(site, node, is_integer=is_integer)
+            reads += [node] if is_operand(site, node, is_integer=is_integer) else []
             continue
         self_ = dotted(node.value)
         if function.name.value == "__init__":
@@ -127,18 +134,20 @@ def _replacements(site: Site, owner: cst.ClassDef, name: str, *, is_integer: boo
             )
             created += 1
             continue
+        is_changed = True
         stored = _stored(site, statement, f"{self_}.{name}", is_integer=is_integer)
         if stored:
             replacements.append((*site.range_of(statement), stored))
     if created != 1:
         raise RewriteRefusedError(f"`__init__` assigns `{name}` {created} times")
-    return replacements
+    copies = [(*site.range_of(node), f"{site.code(node)}.clone()") for node in reads if is_changed]
+    return [*replacements, *copies]
 
 
 def _created(
     site: Site, statement: cst.BaseSmallStatement, self_: str, name: str, *, is_integer: bool
 ) -> str:
-    """The statement of `__init__` that registers the buffer. Raises RewriteRefusedError."""
+    """The statement of `__init__` that makes the tensor. Raises RewriteRefusedError."""
     value = statement.value if isinstance(statement, (cst.Assign, cst.AnnAssign)) else None
     if value is None or not _is_alone(site, statement):
         raise RewriteRefusedError(f"`{short_code(site, statement)}` does more than to assign `{name}`")
@@ -151,8 +160,7 @@ def _created(
             f"`{short_code(site, value)}` may be no {kind} for another object: annotate it"
         )
     dtype = "" if is_integer else f", dtype={site.torch}.float64"
-    tensor = f"{site.torch}.tensor({site.code(value)}{dtype})"
-    return f'{self_}.register_buffer("{name}", {tensor}, persistent=False)'
+    return f'{self_}.{name} = {site.torch}.tensor({site.code(value)}{dtype}, device="cpu")'
 
 
 def _is_literal(node: cst.BaseExpression, *, is_integer: bool) -> bool:
@@ -271,18 +279,18 @@ def _is_alone(site: Site, statement: cst.BaseSmallStatement) -> bool:
 
 
 def _stored(site: Site, statement: cst.BaseSmallStatement, attribute: str, *, is_integer: bool) -> str:
-    """The assignment of a tensor; empty where it can stay. Raises RewriteRefusedError where it does not fit."""
+    """The change in place; empty where it is one already. Raises RewriteRefusedError where it does not fit."""
     code = short_code(site, statement)
     if not _is_alone(site, statement):
         raise RewriteRefusedError(f"`{code}` does more than to assign `{attribute}`")
     if isinstance(statement, cst.AugAssign):
         operator = (_COUNTS if is_integer else _SCALES).get(type(statement.operator))
         if operator and _is_constant(statement.value, is_integer=is_integer):
-            return f"{attribute} = {attribute} {operator} {site.operand_of(statement.value)}"
+            return ""
     if isinstance(statement, cst.Assign):
         value = statement.value
         if _is_literal(value, is_integer=is_integer):
-            return f"{attribute} = {site.torch}.full_like({attribute}, {site.code(value)})"
+            return f"{attribute}.fill_({site.code(value)})"
         target = statement.targets[0].target
         is_counting = isinstance(target, cst.Attribute) and _mentions(value, attribute)
         if (
@@ -290,7 +298,7 @@ def _stored(site: Site, statement: cst.BaseSmallStatement, attribute: str, *, is
             and is_counting
             and _counts(target, value, is_integer=is_integer)
         ):
-            return ""  # computes with the tensor
+            return f"{attribute}.copy_({site.code(value)})"
     raise RewriteRefusedError(f"`{code}` may store something else than a number, or wrap")
 
 

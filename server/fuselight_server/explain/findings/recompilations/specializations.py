@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, Location, StaticSizes
 from fuselight_server.base.finding import Related, Severity
-from fuselight_server.base.formatting import format_list
+from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption
 from fuselight_server.explain.findings.common.context import span_of
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 
+_ROOT = re.compile(r"[^\W\d]\w*")
+_MOST_NAMED = 3
 _NOBODYS = re.compile(r"\.(?:stride\(\d+\)|item\(\))$")
 """Numbers that torch itself makes symbolic: a stride that changed, the value of a tensor that is an index."""
 
@@ -50,9 +52,13 @@ def specialization_findings(context: Context) -> Iterator[Finding]:
             groups.setdefault(
                 (*where, in_words(context, compiled, symbol), _is_torchs_rule(symbol)), []
             ).append((compiled, symbol))
-    for group in groups.values():
+    lines: dict[tuple[object, ...], list[list[tuple[Compile, Symbol]]]] = {}
+    for key, group in groups.items():
         if not _is_expected(context, group):
-            yield _finding(context, group)
+            of_line = (*key[:2], _is_size(group[0][1]), key[-1]) if key[1] is not None else key
+            lines.setdefault(of_line, []).append(group)
+    for of_line_groups in lines.values():
+        yield _finding(context, *of_line_groups)
 
 
 def _is_expected(context: Context, group: list[tuple[Compile, Symbol]]) -> bool:
@@ -62,18 +68,29 @@ def _is_expected(context: Context, group: list[tuple[Compile, Symbol]]) -> bool:
         and (
             bool(weight_of_size(context, symbol, context.innermost_user_frame(symbol.stack, compiled.caller)))
             if _is_size(symbol)
-            else _is_of_layer(context, symbol)
+            else _is_of_layer(context, compiled, symbol)
         )
         for compiled, symbol in group
     )
 
 
-def _is_of_layer(context: Context, symbol: Symbol) -> bool:
+def _is_of_layer(context: Context, compiled: Compile, symbol: Symbol) -> bool:
     """Whether it is a number of an object that only the library's code reads, as `self.norm.eps`."""
+    is_read_by_user = bool(symbol.stack) and context.is_user_file(symbol.stack[-1].path)
+    return not _is_argument(context, compiled, symbol) and not is_read_by_user
+
+
+def _is_argument(context: Context, compiled: Compile, symbol: Symbol) -> bool:
+    """Whether a call gives it a value: another call may give another one."""
+    frame = context.frame_of(compiled)
+    root = _ROOT.match(symbol.source)
+    is_attribute = root is not None and "." in symbol.source and not _is_size(symbol)
+    known = frame.parameters if frame is not None else ()
     return (
-        symbol.source.startswith("self.")
-        and bool(symbol.stack)
-        and not context.is_user_file(symbol.stack[-1].path)
+        root is None
+        or root[0].startswith(CARRIED)
+        or not is_attribute
+        or (root[0] in known and root[0] != "self")
     )
 
 
@@ -123,7 +140,10 @@ def fixing_line(context: Context, recompilation: Recompile, failure: GuardFailur
     return None if fixed is None else context.innermost_user_frame(fixed.stack)
 
 
-def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
+def _finding(
+    context: Context, group: list[tuple[Compile, Symbol]], *others: list[tuple[Compile, Symbol]]
+) -> Finding:
+    """The finding of a line for what it fixes: the first by its title, the `others` in the text."""
     compiled, symbol = next((item for item in group if item[1].marked), group[0])
     home = context.innermost_user_frame(symbol.stack, compiled.caller)
     name = quoted(in_words(context, compiled, symbol) or symbol.name)
@@ -139,8 +159,9 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
         f"{name} {wish}, but {fixed}.{' The call raises ConstraintViolationError.' if is_error else ''}",
         # Torch's reason may be a single word, as range_refined_to_singleton, which explains nothing to a user.
         sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
+        _also_fixed(context, others),
         at=home,
-        severity=Severity.INFORMATION if rule else Severity.ERROR if is_error else None,
+        severity=_severity(context, group, is_error=is_error),
         cost=() if is_error else (_cost(symbol, kind),),
         hints=_hints(context, symbol, name, home),
         call=compiled.call,
@@ -151,6 +172,24 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
         subject=symbol.source,
         count=len(group),
     )
+
+
+def _severity(context: Context, group: list[tuple[Compile, Symbol]], *, is_error: bool) -> Severity | None:
+    """Information where nothing of the calls varies it: a number of an object, which has one value in the run."""
+    compiled, symbol = group[0]
+    if is_error:
+        return Severity.ERROR
+    has_one_value = len({item.specialized_to for _, item in group}) == 1
+    is_constant = has_one_value and not _is_argument(context, compiled, symbol)
+    return Severity.INFORMATION if is_constant or _is_torchs_rule(symbol) else None
+
+
+def _also_fixed(context: Context, groups: tuple[list[tuple[Compile, Symbol]], ...]) -> str:
+    names = [
+        f"{quoted(in_words(context, *group[0]) or group[0][1].name)} to {group[0][1].specialized_to}"
+        for group in groups
+    ]
+    return f"The same line fixes {format_list(cut_list(names, _MOST_NAMED))}." if names else ""
 
 
 def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -> tuple[str, ...]:

@@ -177,9 +177,12 @@ def _read(subject: str) -> tuple[str, list[Step], bool]:
             node = node.value
     except (SyntaxError, ValueError, RecursionError):
         raise CureError(f"`{subject}` is not a variable, an attribute or an element") from None
+    name, is_global = node.id, False
     if node.id in {"L", "G"} and steps and not steps[0][0]:
-        return str(steps[0][1]), steps[1:], node.id == "G"
-    return node.id, steps, False
+        name, steps, is_global = str(steps[0][1]), steps[1:], node.id == "G"
+    if steps and steps[0] == (True, "__self__"):  # a wrapper of torch's around a method
+        return "self", steps[1:], False
+    return name, steps, is_global
 
 
 def _replaced(value: Any, steps: list[Step], change: Callable[[Any], Any]) -> Any:

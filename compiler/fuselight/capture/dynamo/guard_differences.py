@@ -7,6 +7,7 @@ unknown value is None; the text then states only what was checked.
 from __future__ import annotations
 
 import ast
+import collections
 import enum
 import functools
 import json
@@ -59,6 +60,7 @@ _BY_NAME = {
     "backend": GuardCause.BACKEND,
 }
 """Attributes whose guards check a value, by what the value decides."""
+_ADDRESS = re.compile(r"^<.* at 0x[0-9a-fA-F]+>$", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _LARGE = (torch.Tensor, torch.nn.Module, list, tuple, dict, set, frozenset)
 """What a line has no place for inside a container."""
@@ -86,7 +88,7 @@ def short(value: object) -> str:
     name = object_name(value)
     if name is not None:
         return name
-    if isinstance(value, (list, tuple, dict, set, frozenset)):
+    if isinstance(value, (list, tuple, dict, set, frozenset, collections.deque)):
         items = value.values() if isinstance(value, dict) else value
         if len(value) > 4 or any(isinstance(item, _LARGE) for item in items):  # noqa: PLR2004 - more do not fit a line
             return f"a {type(value).__name__} of {len(value)}"
@@ -94,6 +96,8 @@ def short(value: object) -> str:
         text = repr(value)
     except Exception:  # noqa: BLE001 - the user's __repr__
         text = object.__repr__(value)
+    if _ADDRESS.search(text):  # which no reader knows, and which differs in each run
+        return f"a {kind_name(value)}"
     return text if len(text) <= _SHORT and "\n" not in text else f"{text.splitlines()[0][: _SHORT - 3]}..."
 
 

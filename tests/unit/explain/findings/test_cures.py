@@ -132,3 +132,10 @@ def test_a_cure_saves_compiles_and_loses_nothing(cured: Report, refused: str) ->
     assert trial.cures == (not refused)
     assert refused in trial.refused
     assert (trial.before, trial.after) == (3, len(cured.compiles))
+
+
+def test_what_no_user_can_reach_is_not_advised() -> None:
+    inside = replace(DEF, path="/env/site-packages/library/model.py")
+    hidden = replace(number("kwargs['logits']"), expression="L['kwargs']['logits']")
+    (finding,) = findings(report(recompiles=(again(hidden, location=inside, caller=(at(30),)),)))
+    assert CureKind.TENSOR not in {cure.kind for cure in finding.cures}

@@ -6,6 +6,7 @@ import pytest
 
 from fuselight.shared.report import (
     Compile,
+    Frame,
     GuardCause,
     GuardFailure,
     Location,
@@ -229,3 +230,15 @@ def test_what_failed_in_most_versions_is_the_cause_and_not_a_size_that_varied_on
     both = Mismatch("0/0", (failed("x.size(0) was 4, now 7"), step(0)))
     (finding,) = findings(report(recompiles=(again(entries=(both, *others)),)))
     assert finding.title == "recompiled: self.step was 0, now 9"
+
+
+def test_the_object_of_a_wrapped_method_is_self() -> None:
+    wrapper = at(115, function="decorate_context")
+    frames = (Frame("Net.forward", DEF, wrapper=wrapper),)
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED))
+    length = failed(
+        "len(fn.__self__.queue) was 1, now 2", source="fn.__self__.queue", cause=GuardCause.LENGTH
+    )
+    (finding,) = findings(report(frames=frames, compiles=compiles, recompiles=(again(length),)))
+    assert finding.title == "recompiled: len(self.queue) was 1, now 2"
+    assert finding.hints[0] == "Expect one compile for each length of `self.queue`"

@@ -104,6 +104,11 @@ def test_each_grad_mode_is_expected_to_be_compiled(others: tuple[GuardFailure, .
     )
 
 
+def test_autocast_that_is_off_in_an_evaluation_is_part_of_its_mode() -> None:
+    both = dataclasses.replace(GRAD, difference="autocast was on, now off; grad mode was on, now off")
+    assert shown(report(recompiles=(again(both),))).severity is Severity.INFORMATION
+
+
 def test_another_setting_of_torch_is_a_warning() -> None:
     autocast = dataclasses.replace(GRAD, difference="autocast was off, now on")
     finding = shown(report(recompiles=(again(autocast),)))

@@ -73,7 +73,13 @@ class _Case:
     def name(self) -> str:
         """The guarded value as the user writes it; empty if it has no such name."""
         name = self.failure.source
-        return name if _NAMED.match(name) and not name.startswith(CARRIED) else ""
+        is_passed_on = name.startswith(("args[", "kwargs[", CARRIED))
+        return name if _NAMED.match(name) and not is_passed_on else ""
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether a user can change the value: it has a name, or the code that reads it is the user's."""
+        return bool(self.name) or self.context.is_user_file(self.recompilation.location.path)
 
     @property
     def subject(self) -> str:
@@ -98,7 +104,7 @@ class _Case:
 def _of_number(case: _Case) -> Iterator[TriedAdvice]:
     failure = case.failure
     is_whole = all(_WHOLE.match(value or "") for value in (failure.was, failure.now))
-    if case.subject and not case.subject.startswith(CARRIED):
+    if case.subject and not case.subject.startswith(CARRIED) and case.is_reachable:
         yield _as_tensor(case)
     if is_whole:
         yield case.dynamic()
@@ -109,7 +115,7 @@ def _of_number(case: _Case) -> Iterator[TriedAdvice]:
 
 
 def _of_value(case: _Case) -> Iterator[TriedAdvice]:
-    if case.subject and {case.failure.was, case.failure.now} == _SWITCHES:
+    if case.subject and case.is_reachable and {case.failure.was, case.failure.now} == _SWITCHES:
         yield _as_tensor(case)
 
 

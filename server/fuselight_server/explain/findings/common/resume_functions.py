@@ -92,10 +92,32 @@ def in_the_users_words(context: Context, recompilation: Recompile) -> Recompile:
     if not recompilation.entries:
         return recompilation
     after = resumption_of(context, recompilation)
+    frame = context.frame_of(
+        context.compile_of(recompilation.compile_id or recompilation.entries[0].compile_id)
+    )
+    if frame is not None and frame.wrapper is not None:
+        recompilation = _of_wrapped_method(recompilation)
     compared, *others = _by_cause(recompilation.entries)
     failures = tuple(_worded(context, failure, after) for failure in _without_sums(compared.failures))
     first = dataclasses.replace(compared, failures=failures)
     return dataclasses.replace(recompilation, entries=(first, *others))
+
+
+def _of_wrapped_method(recompilation: Recompile) -> Recompile:
+    """The recompilation with `self` for `fn.__self__`, where `fn` is what torch's wrapper has of the user's method."""
+    entries = [
+        dataclasses.replace(entry, failures=tuple(map(_with_self, entry.failures)))
+        for entry in recompilation.entries
+    ]
+    return dataclasses.replace(recompilation, entries=tuple(entries))
+
+
+def _with_self(failure: GuardFailure) -> GuardFailure:
+    source, difference = (_OF_METHOD.sub("self", text) for text in (failure.source, failure.difference))
+    return dataclasses.replace(failure, source=source, difference=difference)
+
+
+_OF_METHOD = re.compile(r"\b[^\W\d]\w*\.__self__\b")
 
 
 def _by_cause(entries: Sequence[Mismatch]) -> tuple[Mismatch, ...]:

@@ -37,8 +37,8 @@ def is_expected(recompilation: Recompile, failure: GuardFailure) -> bool:
 
 
 def is_grad_mode(failure: GuardFailure) -> bool:
-    """Whether nothing but grad mode differs in torch's global state."""
-    return failure.cause is GuardCause.GLOBAL_STATE and failure.difference.startswith("grad mode was")
+    """Whether grad mode differs in torch's global state: what changes with it, as autocast, belongs to evaluation."""
+    return failure.cause is GuardCause.GLOBAL_STATE and "grad mode was" in failure.difference
 
 
 def _is_text(failure: GuardFailure) -> bool:

@@ -21,7 +21,8 @@ from fuselight.shared.report.failure import first_line, safe_text
 _MESSAGE = 200_000
 """Characters of a message of Dynamo's that are read: it may quote the text of an exception of the user's."""
 _LIMIT_TITLE = "Dynamo recompile limit exceeded"
-_GENERATOR_TITLE = "Attempt to trace generator"
+_GENERATOR_TITLES = ("Attempt to trace generator", "generator")
+"""Of a frame that is a generator; the second is that of torch 2.6."""
 _EMPTY = "No ops traced for the FX graph"
 _NO_RESUME = "Encountered graph break that we cannot resume from"
 
@@ -130,7 +131,7 @@ def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int 
         kind = NotCompiledKind.COMPILER_ERROR
         inner = getattr(error, "inner_exception", None) or error
         reason = f"{type(inner).__name__}: {first_line(inner)}"
-    elif cause.title == _GENERATOR_TITLE or message.startswith("generator"):
+    elif cause.title in _GENERATOR_TITLES:
         kind, reason = NotCompiledKind.GENERATOR, cause.explanation or cause.title
     else:
         kind, reason = NotCompiledKind.SKIPPED, cause.title

@@ -400,7 +400,8 @@ def _root_failure(manager: Any, f_locals: Mapping[str, object], text: str, table
 def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:
     reader = _GuardReader(manager, f_locals)
     by_object: dict[int, list[str]] = {}
-    for source in getattr(manager, "no_tensor_aliasing_sources", None) or ():
+    for tensor_source in getattr(manager, "no_tensor_aliasing_sources", None) or ():
+        source = getattr(tensor_source, "name", tensor_source)  # text before torch 2.15
         try:
             by_object.setdefault(id(reader.read(source)), []).append(torch_texts.in_user_words(source))
         except Exception:  # noqa: BLE001, S112 - a source that is gone aliases nothing

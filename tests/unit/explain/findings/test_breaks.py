@@ -409,6 +409,53 @@ def test_a_function_that_is_not_traced_has_its_readable_name(
     assert not finding.message.partition("\n")[0].endswith("(e.g.")
 
 
+RECURRENT = (
+    "Dynamo determined that a graph break should occur when calling `L['self'].rnn`. Reason: Dynamo does not support "
+    "RNN, GRU, or LSTM. Set torch._dynamo.config.allow_rnn=True to enable experimental support."
+)
+
+
+@pytest.mark.parametrize(
+    ("gb", "explanation", "title", "step"),
+    [
+        ("GB0014", "", "RNN, GRU and LSTM modules are not traced", "Call the recurrent module outside"),
+        (
+            "GB0148",
+            RECURRENT,
+            "RNN, GRU and LSTM modules are not traced",
+            "Call the recurrent module outside",
+        ),
+        ("GB0148", "calling `f`. Reason: asked.", "`f` requests a graph break", ""),
+        (
+            "GB9193",
+            "Dynamo graph breaks on `time.monotonic()` so that the clock read occurs at the correct point.",
+            "`time.monotonic()` is not traced by torch.compile",
+            "Make this call before or after the compiled code",
+        ),
+        (
+            "GB9493",
+            "'generator' implements '__iter__' in C and Dynamo has no model for it.",
+            "`__iter__` of this object is written in C and cannot be traced",
+            "Make a list of it outside the compiled code",
+        ),
+        (
+            "GB9493",
+            "'memoryview' implements '__len__' in C and Dynamo has no model for it.",
+            "`__len__` of this object is written in C and cannot be traced",
+            "",
+        ),
+    ],
+)
+def test_a_break_of_torch_2_15_has_a_title_and_a_step(
+    gb: str, explanation: str, title: str, step: str
+) -> None:
+    given = broken(FORWARD, gb=gb, explanation=explanation, hints=("Move the call outside.",))
+    (finding,) = findings(report(breaks=(given,)))
+    assert finding.title == f"graph break: {title}"
+    assert (step or "Move the call outside") in finding.message
+    assert ("Move the call outside" in finding.message) == (not step)
+
+
 def test_a_long_text_ends_after_a_sentence_and_not_after_an_abbreviation() -> None:
     text = f"First {'word ' * 50}ends. The rest (e.g. this) {'goes on ' * 20}"
     assert shortened(text) == f"First {'word ' * 50}ends."

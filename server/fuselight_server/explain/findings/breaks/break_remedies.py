@@ -59,6 +59,9 @@ _NO_STEP = (
 _AVOIDED = (
     "Avoid calling ",
     "Remove this call",
+    "Move ",
+    "Use something else as the key",
+    "Use `torch._dynamo.graph_break()` to intentionally",
     "Please file an issue",
     "If it is a Python builtin, please file an issue",
     "Apply `@torch._dynamo.dont_skip_tracing`",

@@ -114,27 +114,55 @@ _TITLES = {
     "GB0294": "this NumPy function has no equivalent in torch",
     "GB0297": "`random.Random` is called with arguments that it does not accept",
     "GB0363": "this object can enter a compiled region only as an input",
+    "GB0375": "an input carries a tangent of forward-mode differentiation",
+    "GB0376": "`torch._dynamo.disable()` is called in the compiled region",
+    "GB0377": "`torch.compiler.disable()` is called in the compiled region",
+    "GB0467": "this attribute cannot be set in a compiled region",
     "GB0569": "the `repr()` of a tensor depends on its data",
     "GB0811": "this object cannot be iterated while tracing",
+    "GB1354": "a namespace is created with names known only at run time",
+    "GB1940": "an attribute is set on an object that torch.compile does not track",
+    "GB2710": "a context manager that is not an input cannot be entered in a compiled region",
+    "GB2736": "`isinstance()` of a tensor calls a check that is not traced",
+    "GB3003": "methods of objects known only at run time are compared",
+    "GB3069": "a custom operator is defined in the compiled region",
+    "GB3837": "`bytearray()` of this object cannot be traced",
     "GB4197": "`share_memory_()` cannot be traced",
     "GB4198": "`copy.deepcopy()` of a tensor cannot be traced",
     "GB4271": "the `__class__` of an object is assigned",
     "GB4297": "requested by torch._dynamo.skip_frame()",
     "GB4372": "an autograd.Function has keyword-only arguments",
+    "GB4399": "`str()` of this object cannot be traced",
     "GB4636": "requested by torch._dynamo.step_unsupported()",
     "GB4695": "a module from torch.jit cannot be traced",
     "GB4818": "this object cannot be called while tracing",
     "GB4841": "Dynamo does not know the type of this object",
+    "GB5460": "`bytearray()` with values known only at run time",
+    "GB5491": "`.data` is assigned a tensor of another device and shape",
+    "GB5687": "`min` or `max` by a key known only at run time",
+    "GB5821": "a post-accumulate hook is registered on a tensor of the compiled region",
     "GB5976": "addresses of tensors are compared",
     "GB6012": "`len()` of this object cannot be traced",
+    "GB6066": "the default of `ContextVar.get()` is not a constant",
     "GB6297": "an autograd.Function receives the same tensor twice",
+    "GB6404": "this attribute cannot be set in a compiled region",
+    "GB6602": "`.data` is assigned a tensor of a different shape",
+    "GB6815": "a ContextVar is changed in the compiled region",
     "GB7000": "a graph break inside a loop",
+    "GB7151": "a generator of a library cannot be traced",
     "GB7650": "a method of torch.Generator cannot be traced",
     "GB8335": "a partly consumed generator cannot be carried across a graph break",
+    "GB8949": "a global variable is set in a function whose globals are not those of a module",
     "GB8977": "a class is defined in the compiled region",
     "GB8985": "a leaf tensor created by `requires_grad_()` leaves the compiled region",
+    "GB9118": "the address of a tensor is tested for zero",
+    "GB9182": "`.data` of a parameter is assigned a tensor of a different shape",
     "GB9186": "`torch.autograd.grad` is called in the compiled region",
+    "GB9193": "the clock is read",
     "GB9493": "a special method that is written in C cannot be traced",
+    "GB9890": "`bytes()` with values known only at run time",
+    "GB9899": "this attribute cannot be traced",
+    "GB9958": "this autograd.Function has no such attribute",
 }
 
 _NAME = r"`([^`\n]{1,60})`"
@@ -156,6 +184,7 @@ _NAMED = {
     "GB0147": (r"the function `(?!None`)([^`\n]{1,80})`", "`{}` cannot be traced"),
     "GB0148": (r"calling `([^`\n]{1,80})`", "`{}` requests a graph break"),
     "GB0156": (rf"method {_NAME} of class `", "the method `{}` cannot be traced"),
+    "GB9193": (rf"graph breaks on {_NAME}", "`{}` is not traced by torch.compile"),
     "GB9493": (
         r"implements '([^'\n]{1,60})' in C",
         "`{}` of this object is written in C and cannot be traced",
@@ -175,6 +204,7 @@ _BY_NAME = {
 
 def title_of(gb_id: str | None, gb_type: str, explanation: str, context: str = "") -> str:
     """What broke the graph, in plain words, without a full stop. `context` is torch's own for developers."""
+    gb_id = _specific_id(gb_id, explanation)
     title = _TITLES.get(gb_id or "")
     if title is None:
         return plain(gb_type).rstrip(".") or "torch.compile gives no reason"
@@ -191,6 +221,11 @@ def title_of(gb_id: str | None, gb_type: str, explanation: str, context: str = "
 def has_words(gb_id: str) -> bool:
     """Whether there is a title or a step of ours for an id."""
     return gb_id in _TITLES or gb_id in _STEPS
+
+
+def _specific_id(gb_id: str | None, explanation: str) -> str | None:
+    """The id whose words fit: from torch 2.15 on, a recurrent module has the id of any call that is refused."""
+    return "GB0014" if gb_id == "GB0148" and "RNN, GRU, or LSTM" in explanation else gb_id
 
 
 def _short_name(name: str) -> str:
@@ -213,9 +248,18 @@ _DISABLED = (
     "code"
 )
 _MODULE_LEVEL = "Define the class at module level: it is then created once, and torch traces only its use"
+_NOT_IN_REGION = (
+    "Remove the call if torch can trace the function. Otherwise disable the function where it is defined, and call it "
+    "before or after the compiled code"
+)
+_BYTES = f"Create the bytes {_OUTSIDE}, from Python numbers"
+_SHAPE_OF_DATA = f"Assign `.data` {_OUTSIDE}"
+_LISTED = f"Make a list of it {_OUTSIDE}, and pass in the list"
+_RECURRENT = f"Call the recurrent module {_OUTSIDE}, and compile what comes before and after it"
 _NEW_TENSOR = "Create a new tensor of the shape you need instead of changing this one"
 
 _STEPS: dict[str, str] = {
+    "GB0014": _RECURRENT,
     "GB0007": _CALL.format(_IN_TORCH),
     "GB0008": _CALL.format(_IN_TORCH),
     "GB0009": _CALL.format(_IN_TORCH),
@@ -258,6 +302,29 @@ _STEPS: dict[str, str] = {
     "GB8977": _MODULE_LEVEL,
     "GB0246": "Pass num_classes, which fixes the shape of the result",
     "GB7000": "Move the line out of the loop: a graph break inside a loop sends the whole function to eager mode",
+    "GB0376": _NOT_IN_REGION,
+    "GB0377": _NOT_IN_REGION,
+    "GB0467": f"Set the attribute {_OUTSIDE}",
+    "GB2736": "Test with torch.is_tensor(x), or for a class without a check of its own",
+    "GB3069": "Define the operator at module level",
+    "GB3837": _BYTES,
+    "GB5460": _BYTES,
+    "GB9890": _BYTES,
+    "GB5687": (
+        "Select with tensors of equal shape: torch.stack(values).index_select(0, keys.argmax().reshape(1)).squeeze(0), "
+        "where `keys` is a tensor of the keys; or use a Python number, such as a size, as the key"
+    ),
+    "GB5821": f"Register the hook {_OUTSIDE}, on a parameter or an input",
+    "GB6066": "Call get() with a constant, such as None, and test for it: `value = variable.get(None)`",
+    "GB6602": _SHAPE_OF_DATA,
+    "GB9182": _SHAPE_OF_DATA,
+    "GB6815": f"Set and reset the variable {_OUTSIDE}, around the call",
+    "GB7151": _LISTED,
+    "GB9118": f"Test the address {_OUTSIDE}",
+    "GB9193": (
+        "Make this call before or after the compiled code; a time that the code computes with can be an argument, as a "
+        "tensor"
+    ),
 }
 
 
@@ -284,7 +351,9 @@ _OPERATOR = re.compile(r"Operator `([^`]+)`")
 
 def first_step(gb_id: str | None, explanation: str = "") -> tuple[str, ...]:
     """The step for an id, by the operator that torch's explanation names; empty for an id without a step."""
-    step = _STEPS.get(gb_id or "")
+    step = _STEPS.get(_specific_id(gb_id, explanation) or "")
+    if gb_id == "GB9493" and "'__iter__'" in explanation:
+        step = _LISTED
     operator = _OPERATOR.search(explanation) if step == _MASK else None
     if operator is not None:
         step = next((words for name, words in _BY_OPERATOR.items() if name in operator[1]), step)

@@ -5,7 +5,7 @@ PYTHON ?= python3
 .PHONY: demo quick test lint bench package lock pictures
 demo: ; @$(PYTHON) scripts/demo.py
 quick: ; @$(PYTHON) scripts/quick.py
-# make test TORCH=2.14.1: what relies on torch, on that version of it
+# make test TORCH=2.15.0: what relies on torch, on that version of it
 test: ; @$(PYTHON) scripts/test.py $(if $(TORCH),--torch $(TORCH))
 lint: ; @$(PYTHON) scripts/lint.py
 bench: ; @$(PYTHON) scripts/bench.py

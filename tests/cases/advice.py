@@ -163,4 +163,4 @@ COUNT = 2
 def counts(x):
     global COUNT
     COUNT += 1  # warning(2.11, 2.13): [FL201] "Pass it as an argument, or as a tensor if it varies often"
-    return x * COUNT  # warning(2.14): [FL201] "COUNT was 2, now 3"
+    return x * COUNT  # warning(2.14, 2.15): [FL201] "COUNT was 2, now 3"

@@ -88,7 +88,8 @@ class Product(Function):
 # fuselight: the_same_tensor_twice(f32[4], train=True)
 def the_same_tensor_twice(x):
     y = x * WEIGHT
-    return Product.apply(y, y)  # warning(2.13, 2.14): [GB6297] "an autograd.Function receives the same tensor twice"
+    return Product.apply(y, y)
+    # warning(2.13, 2.14, 2.15): [GB6297] "an autograd.Function receives the same tensor twice"
 
 
 class Keyword(Function):
@@ -104,8 +105,8 @@ class Keyword(Function):
 # fuselight: a_keyword_argument(f32[4], train=True)
 def a_keyword_argument(x):
     return Keyword.apply(x * WEIGHT, scale=2)
-    # error(2.13, 2.14): [FL401] "unexpected keyword"
-    # warning(2.13, 2.14): [GB4372] "keyword"
+    # error(2.13, 2.14, 2.15): [FL401] "unexpected keyword"
+    # warning(2.13, 2.14, 2.15): [GB4372] "keyword"
 
 
 class Prints(Function):

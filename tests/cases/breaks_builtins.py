@@ -52,7 +52,7 @@ def counts_globals(x):
 def text_of_a_tensor(x):
     return x + len(str(x))
     # warning(2.11, 2.13): [GB0059] "`str` cannot be traced"
-    # warning(2.14): [GB0569] "the `repr()` of a tensor depends on its data"
+    # warning(2.14, 2.15): [GB0569] "the `repr()` of a tensor depends on its data"
 
 
 # fuselight: bytes_in_memory(f32[4])
@@ -60,14 +60,14 @@ def bytes_in_memory(x):
     view = memoryview(b"abc")  # warning: [GB0059] "`memoryview` cannot be traced"
     return x + len(view)
     # warning(2.13): [GB6012] "__len__"
-    # warning(2.14): [GB9493] "`__len__` of this object is written in C"
+    # warning(2.14, 2.15): [GB9493] "`__len__` of this object is written in C"
     # warning(2.11): [GB0156] "the method `__len__` cannot be traced"
 
 
 # fuselight: copies(f32[4])
 def copies(x):
     return copy.deepcopy(x) + 1
-    # warning(2.13, 2.14): [GB4198] "deepcopy"
+    # warning(2.13, 2.14, 2.15): [GB4198] "deepcopy"
     # warning(2.11): [GB0179] "`copy.deepcopy()` cannot be traced"
 
 
@@ -76,7 +76,7 @@ def groups_tensors(x):  # warning: [FL101] "is not compiled"
     for _, _ in itertools.groupby([x, x], key=lambda y: y):
     # warning(2.13): [GB0811] "iter"
     # warning: [GB0152] "groupby"
-    # warning(2.14): [GB9493] "`__iter__` of this object is written in C"
+    # warning(2.14, 2.15): [GB9493] "`__iter__` of this object is written in C"
     # warning(2.11): [GB0156] "the method `__iter__` cannot be traced"
         x = x + 1
     return x
@@ -85,13 +85,15 @@ def groups_tensors(x):  # warning: [FL101] "is not compiled"
 # fuselight: dumps_json(f32[4])
 def dumps_json(x):
     return x + len(json.dumps({"a": 1}))
-    # warning(2.13, 2.14): [GB0156] "method"
+    # warning(2.13, 2.14, 2.15): [GB0156] "method"
     # warning(2.11): [GB0007] "`Encoder.__new__` is not traced by torch.compile"
 
 
 # fuselight: reads_the_clock(f32[4])
 def reads_the_clock(x):
-    return x + time.time()  # warning: [GB0007] "not traced"
+    return x + time.time()  # warning(2.11, 2.13, 2.14): [GB0007] "not traced"
+    #          ^^^^^^^^^^^
+    # warning(2.15): [GB9193] "graph break: `time.time()` is not traced by torch.compile"
     #          ^^^^^^^^^^^
 
 
@@ -99,7 +101,7 @@ def reads_the_clock(x):
 def reads_the_calendar(x):
 # error(2.11): [FL401] "Guard failed on the same frame it was created"
     return x + datetime.datetime.now().second
-    # warning(2.13, 2.14): [GB0156] "`now` cannot be traced"
+    # warning(2.13, 2.14, 2.15): [GB0156] "`now` cannot be traced"
     # warning(2.11): [GB0007] "`datetime.now` is not traced by torch.compile"
 
 
@@ -144,7 +146,7 @@ def takes_a_lock(x):  # warning: [FL101] "is not compiled"
 # fuselight: redirects_output(f32[4])
 def redirects_output(x):
     buffer = io.StringIO()
-    # warning(2.13, 2.14): [GB0156] "method"
+    # warning(2.13, 2.14, 2.15): [GB0156] "method"
     # warning(2.11): [GB0007] "`StringIO.__new__` is not traced by torch.compile"
     buffer.write("a")  # warning: [GB0156] "method"
     return x + 1

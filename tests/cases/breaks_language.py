@@ -8,7 +8,7 @@ import torch
 # fuselight: defines_a_class(f32[4])
 def defines_a_class(x):
     class Local:
-    # warning(2.13, 2.14): [GB8977] "a class is defined in the compiled region"
+    # warning(2.13, 2.14, 2.15): [GB8977] "a class is defined in the compiled region"
     # warning(2.11): [GB0007] "`__build_class__` is not traced by torch.compile"
         scale = 2
 
@@ -42,7 +42,7 @@ def imports_what_is_not_there(x):  # warning: [FL101] "is not compiled"
 def unpacks_too_many(x):  # warning: [FL101] "is not compiled"
     first, second = [x, x, x]
     # error: [FL401] "too many values"
-    # warning(2.13, 2.14): [GB0088] "raised"
+    # warning(2.13, 2.14, 2.15): [GB0088] "raised"
     # warning(2.11): [GB0077] "Length mismatch when unpacking object for UNPACK_SEQUENCE"
     return first + second
 
@@ -113,12 +113,12 @@ def consumes_by_a_generator(x):  # warning: [FL101] "is not compiled"
 
 
 # fuselight: calls_none(f32[4])
-def calls_none(x):  # warning(2.14): [FL101] "`calls_none` is not compiled: torch skipped it"
+def calls_none(x):  # warning(2.14, 2.15): [FL101] "`calls_none` is not compiled: torch skipped it"
     activation = None
     return activation(x)
     # error: [FL401] "not callable"
     # warning(2.11, 2.13): [GB0147] "cannot be traced"
-    # warning(2.14): [GB0088] "an exception is raised here while tracing"
+    # warning(2.14, 2.15): [GB0088] "an exception is raised here while tracing"
 
 
 # fuselight: adds_an_object(f32[4], object())
@@ -129,6 +129,6 @@ def adds_an_object(x, other):  # warning: [FL101] "is not compiled"
 # fuselight: an_attribute_that_a_range_has_not(f32[4])
 def an_attribute_that_a_range_has_not(x):  # warning: [FL101] "is not compiled"
     return x + range(3).size
-    # warning(2.13, 2.14): [GB4841] "python_type"
+    # warning(2.13, 2.14, 2.15): [GB4841] "python_type"
     # error: [FL401] "AttributeError"
     # warning(2.11): [GB0059] "`add` cannot be traced"

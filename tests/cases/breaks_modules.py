@@ -12,16 +12,18 @@ class Recurrent(nn.Module):
         super().__init__()
         self.layer = nn.LSTM(4, 4)
 
-    def forward(self, x):  # warning: [FL101] "is not compiled"
-        out, _ = self.layer(x)  # warning: [GB0014] "RNN, GRU and LSTM"
+    def forward(self, x):  # warning(2.11, 2.13, 2.14): [FL101] "is not compiled"
+        out, _ = self.layer(x)  # warning(2.11, 2.13, 2.14): [GB0014] "RNN, GRU and LSTM"
         #        ^^^^^^^^^^
+        # warning(2.15): [GB0148] "graph break: RNN, GRU and LSTM modules are not traced"
+        #        ^^^^^^^^^^^^^
         return out + 1
 
 
 # fuselight: calls_a_scripted_module(f32[4])
 def calls_a_scripted_module(x):  # warning: [FL101] "is not compiled"
     return SCRIPTED(x) + 1
-    # warning(2.13, 2.14): [GB4695] "torch.jit"
+    # warning(2.13, 2.14, 2.15): [GB4695] "torch.jit"
     # warning(2.11): [GB0357] "UnspecializedNNModuleVariable wrapped around ScriptModules unsupported"
 
 
@@ -59,7 +61,7 @@ class PicksALayer(nn.Module):
 
     def forward(self, x):
         return self.layers[x.argmax() % 2](x)
-        # warning(2.13, 2.14): [GB0124] "Python number"
+        # warning(2.13, 2.14, 2.15): [GB0124] "Python number"
         # warning(2.11): [GB0218] "unsupported index(Tensor)"
 
 

@@ -41,7 +41,11 @@ def changes_its_class(x):
 
 # fuselight: a_queue_of_too_many_words(f32[4])
 def a_queue_of_too_many_words(x):
-    collections.deque([1, 2], 2, 3)  # error: [FL401] "at most 2"  # warning: [GB0258] "deque"
+# warning(2.15): [FL101] "`a_queue_of_too_many_words` is not compiled: torch skipped it"
+    collections.deque([1, 2], 2, 3)
+    # error: [FL401] "at most 2"
+    # warning(2.11, 2.13, 2.14): [GB0258] "deque"
+    # warning(2.15): [GB0088] "graph break: an exception is raised here while tracing"
     return x + 1
 
 
@@ -49,7 +53,7 @@ def a_queue_of_too_many_words(x):
 def an_enum_of_a_tensor(x, i):
     return x + Mode(i).value
     # error: [FL401] "not a valid Mode"
-    # warning(2.13, 2.14): [GB0569] "repr()"
+    # warning(2.13, 2.14, 2.15): [GB0569] "repr()"
     # warning(2.11): [GB0059] "`repr` cannot be traced"
 
 
@@ -57,7 +61,7 @@ def an_enum_of_a_tensor(x, i):
 def calls_an_object_written_in_c(x, first):
     return first([x]) + 1
     # warning(2.11, 2.13): [GB0156] "itemgetter"
-    # warning(2.14): [GB4818] "this object cannot be called while tracing"
+    # warning(2.14, 2.15): [GB4818] "this object cannot be called while tracing"
 
 
 # fuselight: a_tensor_with_a_function_of_its_own(loud())

@@ -25,7 +25,7 @@ def asks_an_input_for_gradients(x):
 def returns_a_new_leaf(x):
     y = x + 1
     y.requires_grad_()
-    # warning(2.13, 2.14): [GB8985] "requires_grad_()"
+    # warning(2.13, 2.14, 2.15): [GB8985] "requires_grad_()"
     # warning(2.11): [GB0125] "`requires_grad_()` cannot be traced here"
     return y * 2
 
@@ -64,13 +64,13 @@ def fills_with_random_integers(x):
 def shares_memory(x):
     return (x + 1).share_memory_()
     # warning(2.11, 2.13): [GB0117] "share_memory_"
-    # warning(2.14): [GB4197] "`share_memory_()` cannot be traced"
+    # warning(2.14, 2.15): [GB4197] "`share_memory_()` cannot be traced"
 
 
 # fuselight: compares_addresses(f32[4], f32[4])
 def compares_addresses(x, y):  # warning(2.11): [FL101] "`compares_addresses` is not compiled: torch skipped it"
     if x.data_ptr() == y.data_ptr():
-    # warning(2.13, 2.14): [GB5976] "pointer"
+    # warning(2.13, 2.14, 2.15): [GB5976] "pointer"
     # warning(2.11): [GB0023] "Builtin `operator.*` comparison with constant `self` failed"
         return x
     return x + y

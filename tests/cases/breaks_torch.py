@@ -55,10 +55,10 @@ def uses_a_generator(x):
 # fuselight: makes_a_generator(f32[4])
 def makes_a_generator(x):
     generator = torch.Generator()
-    # warning(2.13, 2.14): [GB0363] "opaque object"
+    # warning(2.13, 2.14, 2.15): [GB0363] "opaque object"
     # warning(2.11): [GB0007] "`Generator.__new__` is not traced by torch.compile"
     generator.manual_seed(3)
-    # warning(2.13, 2.14): [GB7650] "torch.Generator"
+    # warning(2.13, 2.14, 2.15): [GB7650] "torch.Generator"
     # warning(2.11): [GB0156] "the method `manual_seed` cannot be traced"
     return x + torch.rand(4, generator=generator)  # warning: [GB0055] "proxy"
 
@@ -84,7 +84,7 @@ def looks_for_anomalies(x):  # warning: [FL101] "is not compiled"
     with torch.autograd.detect_anomaly(check_nan=False):
     # warning(2.11, 2.13): [GB0142] "context"
     # warning: [GB0008] "not traced"
-    # warning(2.14): [GB0008] "`detect_anomaly.__init__` is not traced by torch.compile"
+    # warning(2.14, 2.15): [GB0008] "`detect_anomaly.__init__` is not traced by torch.compile"
         return x + 1
 
 

@@ -45,8 +45,7 @@ def build(width):
             self.layer = nn.Linear(width, 1)
 
         def forward(self, x):
-            return self.layer(x)
-            # warning(2.13, 2.14): [FL201] "the class Tiny of self was created again"
+            return self.layer(x)  # warning(2.13, 2.14, 2.15): [FL201] "the class Tiny of self was created again"
 
     return Tiny()
 
@@ -108,9 +107,10 @@ class Log:
         self.rows = []
 
     def add(self, x):
-        self.rows.append(x.sum().item())  # warning: [GB0124] ".item()"
+        self.rows.append(x.sum().item())
+        # warning: [GB0124] ".item()"
         # warning: [FL201] "Change `self.rows` outside the compiled code: return the value"
-        # warning(2.13, 2.14): [FL201] "the bound method `self.rows.append` was freed"
+        # warning(2.13, 2.14, 2.15): [FL201] "the bound method `self.rows.append` was freed"
         return x + 1
 
 

@@ -40,8 +40,9 @@ LINES = iter(open(__file__))
 def cannot_be_resumed(x):
     # warning: [FL101] "the rest of `cannot_be_resumed`, from line"
     y = x.sin() + 1
-    for line in LINES:  # warning(2.11, 2.13): [GB0811] "graph break: this object cannot be iterated while tracing"
-        # warning(2.14): [GB9493] "graph break: `__iter__` of this object is written in C"
+    for line in LINES:
+    # warning(2.11, 2.13): [GB0811] "graph break: this object cannot be iterated while tracing"
+    # warning(2.14, 2.15): [GB9493] "graph break: `__iter__` of this object is written in C"
         y = y + len(line)
     return y.cos()
 

@@ -14,5 +14,5 @@ def normalized(x):
 
 for size in (2, 3):
     with torch.no_grad():
-        model(torch.ones(size, 4))  # warning(2.14): [FL201] "args[0].size(0) was 2, now 3"
+        model(torch.ones(size, 4))  # warning(2.14, 2.15): [FL201] "args[0].size(0) was 2, now 3"
 normalized(torch.ones(2))

@@ -24,7 +24,7 @@ class Attribute(nn.Module):
         self.scale = 2
 
     def forward(self, x):
-        return x * self.scale  # warning(2.13, 2.14): [FL201] "self.scale was 2, now 3"
+        return x * self.scale  # warning(2.13, 2.14, 2.15): [FL201] "self.scale was 2, now 3"
         #      ^^^^^^^^^^^^^^
         # warning(2.11): [FL201] "self.scale was 2, now 3"
 
@@ -65,7 +65,7 @@ class Frozen(nn.Module):
         self.layer = nn.Linear(4, 4)
 
     def forward(self, x):
-        return self.layer(x)  # warning(2.13, 2.14): [FL201] "self.layer.weight"
+        return self.layer(x)  # warning(2.13, 2.14, 2.15): [FL201] "self.layer.weight"
 
 
 class Precision(nn.Module):

@@ -48,7 +48,7 @@ def decrement(x):
 # fuselight: whole_number(f32[4], 2)
 # fuselight: whole_number(f32[4], 3)
 def whole_number(x, n):
-    return x * n  # warning(2.13, 2.14): [FL201] "n was 2, now 3"
+    return x * n  # warning(2.13, 2.14, 2.15): [FL201] "n was 2, now 3"
     #      ^^^^^
     # warning(2.11): [FL201] "n was 2, now 3"
 
@@ -141,7 +141,7 @@ def another_torch_function(x, activation):
 # fuselight: another_function(f32[4], decrement)
 def another_function(x, step):
     return step(x)
-    # warning(2.13, 2.14): [FL201] "step is another function"
+    # warning(2.13, 2.14, 2.15): [FL201] "step is another function"
     # warning(2.11): [FL201] "step is another object than before: decrement"
 
 

@@ -13,7 +13,7 @@ class Mode(enum.Enum):
 
 # fuselight: no_such_mode(f32[4])
 def no_such_mode(x):
-# error(2.13, 2.14): [FL105] "the compiler failed and torch fell back to eager"
+# error(2.13, 2.14, 2.15): [FL105] "the compiler failed and torch fell back to eager"
 # hint(2.11): [FL106] "nothing to compile in `no_such_mode`: its first call ran no tensor operators"
     try:
         return x * Mode(7).value

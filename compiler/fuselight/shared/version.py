@@ -17,7 +17,7 @@ from fuselight import PACKAGE
 
 OLDEST_TORCH = (2, 6)
 """The oldest release of torch that works at all."""
-TESTED_TORCH = ((2, 11), (2, 13), (2, 14))
+TESTED_TORCH = ((2, 11), (2, 13), (2, 14), (2, 15))
 """The releases of torch that the tests run on."""
 _STABLE = re.compile(r"[\d.]+(?:\.post\d+)?(?:\+.*)?")
 
@@ -29,7 +29,7 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def list_tested_torch() -> str:
-    """`2.11, 2.13 and 2.14`."""
+    """`2.11, 2.13, 2.14 and 2.15`."""
     *first, last = (".".join(map(str, pair)) for pair in TESTED_TORCH)
     return f"{', '.join(first)} and {last}"
 

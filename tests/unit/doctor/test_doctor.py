@@ -52,10 +52,11 @@ def toolchain(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     ("version", "status", "words"),
     [
         ("2.5.1", Status.FAILED, "2.6 or newer"),
-        ("2.7.0", Status.WARNING, "2.11, 2.13 and 2.14"),
+        ("2.7.0", Status.WARNING, "2.11, 2.13, 2.14 and 2.15"),
         ("2.13.0+cpu", Status.OK, ""),
         ("2.14.1+cu130", Status.OK, ""),
-        ("2.14.0.dev1", Status.WARNING, "2.11, 2.13 and 2.14"),
+        ("2.15.0+cu130", Status.OK, ""),
+        ("2.14.0.dev1", Status.WARNING, "2.11, 2.13, 2.14 and 2.15"),
         ("2.16.0", Status.WARNING, "2.16.0 is newer than the versions Fuselight was tested with"),
         ("", Status.FAILED, "Rename that file"),
     ],

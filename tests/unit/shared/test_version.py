@@ -17,8 +17,9 @@ from fuselight.shared.version import untested_torch
         ("2.13.0+cpu", None),
         ("2.14.1+cu130", None),
         ("2.14.0.post1", None),
+        ("2.15.0+cu130", None),
         ("2.12.1", "not one of"),
-        ("2.14.0.dev20260701+cpu", "not one of"),
+        ("2.15.0.dev20260701+cpu", "not one of"),
         ("2.13.0a0+git5c48869", "not one of"),
         ("2.14.0rc3", "not one of"),
         ("2.9.1", "older than"),
@@ -33,7 +34,7 @@ def test_any_other_torch_is_named_with_the_tested_ones(version: str, order: str 
     shown = version.partition("+")[0]
     assert untested_torch(version) == (
         order
-        and f"torch {shown} is {order} the versions Fuselight was tested with (2.11, 2.13 and 2.14). "
+        and f"torch {shown} is {order} the versions Fuselight was tested with (2.11, 2.13, 2.14 and 2.15). "
         "Graphs and kernels may be incomplete."
     )
 

@@ -24,7 +24,7 @@ _EXCEPTED = frozenset(
     {CaseFamily.DTYPE, CaseFamily.EXTREME, CaseFamily.EMPTY, CaseFamily.FROZEN, CaseFamily.ATTRIBUTE}
 )
 """Families that a title may except. All others are ordinary calls, which must be the same, but that gradients of
-gradients are excepted in compiled calls, too."""
+gradients are excepted in compiled calls, and where they raise an exception."""
 UNUSED, RAISES, KIND, NEW_TENSOR = "unused gradients", "raises", "kind", "memory"
 """Names for what a title excepts beside families: gradients of what is not used, exceptions, kinds of attributes, and
 outputs that were inputs."""
@@ -55,7 +55,9 @@ def exception_of(remedy: Remedy, difference: Difference, comparison: CallCompari
         changed = _exception_change(difference.text)
         if changed:
             return CaseException(RAISES, changed)
-    is_second = comparison.compiled and comparison.family is CaseFamily.SECOND
+    # Kernels that only first-order gradients are known of, as those of attention, fail: they give no wrong number.
+    is_first_order_only = comparison.compiled or difference.aspect is Aspect.EXCEPTION
+    is_second = is_first_order_only and comparison.family is CaseFamily.SECOND
     may_be_excepted = difference.aspect is not Aspect.TIME  # no title can except a call that never ends
     if may_be_excepted and (is_second or comparison.family in _EXCEPTED):
         return CaseException(comparison.family.value, comparison.values)

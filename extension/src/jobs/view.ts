@@ -232,6 +232,8 @@ function chooseLogs(title: string): Thenable<readonly vscode.Uri[] | undefined> 
     canSelectFiles: true,
     canSelectFolders: true,
     canSelectMany: true,
+    // The first filter is on: without one, the list begins with the sources of the job.
+    filters: { Traces: ["log", "gz", "json"], "All Files": ["*"] },
   });
 }
 

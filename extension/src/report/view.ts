@@ -12,6 +12,7 @@ import { reportTreeRequest } from "../messages/protocol";
 import type { ReportNode } from "../messages/server_types";
 import { urisIn } from "../messages/uri_list";
 import type { Lifecycle } from "../server/lifecycle";
+import { usesTorch } from "./uses_torch";
 
 const uriList = "text/uri-list";
 
@@ -63,7 +64,15 @@ export function createReportView(lifecycle: Lifecycle, drop: Drop) {
     changed.fire(undefined);
   }
 
+  /** Runs are offered only in a file that can have targets. */
+  function offerRuns(document: vscode.TextDocument | undefined): void {
+    if (document?.languageId === "python") {
+      void vscode.commands.executeCommand("setContext", "fuselight.usesTorch", usesTorch(document.getText()));
+    }
+  }
+
   function follow(editor: vscode.TextEditor | undefined): void {
+    offerRuns(editor?.document);
     const source = editor && sourceOf(editor.document.uri);
     // A generated text belongs to its source file; an output panel or a page leaves the view as it is.
     const isPython = source !== editor?.document.uri || editor?.document.languageId === "python";
@@ -74,6 +83,11 @@ export function createReportView(lifecycle: Lifecycle, drop: Drop) {
 
   const subscriptions = vscode.Disposable.from(
     vscode.window.onDidChangeActiveTextEditor(follow),
+    vscode.workspace.onDidSaveTextDocument((document) => {
+      if (document === vscode.window.activeTextEditor?.document) {
+        offerRuns(document);
+      }
+    }),
     vscode.workspace.onDidCloseTextDocument((document) => {
       if (document.uri.toString() === shown?.toString()) {
         void load(undefined);

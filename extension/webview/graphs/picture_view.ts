@@ -28,7 +28,6 @@ const steps: Readonly<Record<string, Step>> = {
 };
 const [smallest, largest] = [0.1, 4];
 const wheelStep = 1.1;
-const readable = 0.7;
 
 export function createPictureView(
   open: ((place: GraphPlace) => void) | null,
@@ -148,9 +147,9 @@ export function createPictureView(
     }
   }
 
-  /** Shows the top, at the largest width at which text is readable. */
+  /** Shows the top, as wide as the window: a box that is cut off at a side is not noticed. */
   function begin(): void {
-    setZoom(root.clientWidth > 0 ? Math.max(readable, Math.min(1, root.clientWidth / size.width)) : 1);
+    setZoom(root.clientWidth > 0 && size.width > 0 ? Math.min(1, root.clientWidth / size.width) : 1);
     boxes.get(selected)?.scrollIntoView({ block: "nearest", inline: "center" });
   }
 

@@ -351,7 +351,9 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     assert (await tooltips(state, first_fixes=fixes))[f"{short} (fix verified)"] == f"{first} ({fix})"
     (result,) = state.captures.values()
     node, *_ = target_node(result, convert.Client("utf-8", state.read_line, convert.uri))["children"]
-    assert (node["label"], [child["description"] for child in node["children"]]) == (first, ["model.py:14"])
+    assert (node["label"], [child["description"] for child in node["children"]]) == (short, ["line 14"])
+    assert node["description"] == "the graph of Net.forward ends here"
+    assert first in node["tooltip"]
     document = state.at(FILE)
     assert document is not None
     state.edit(FILE, document.source.edit((0, 0), (0, 0), "# new\n"))

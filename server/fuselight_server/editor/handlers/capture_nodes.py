@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
-from fuselight_server.base.finding import Span, rank
+from fuselight_server.base.finding import SourceLine, Span, rank
 from fuselight_server.base.formatting import format_count, format_estimate, format_place
 from fuselight_server.editor.handlers.code_lens import inputs_words
+from fuselight_server.editor.presenters.lens import format_where, with_state
 from fuselight_server.editor.presenters.tree_nodes import LISTED, NodeMaker
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.counts import break_groups
@@ -47,9 +48,9 @@ class CaptureNodeMaker(NodeMaker):
         return self.result.places.now(span(at)) if at is not None and is_file else None
 
     def words(self, at: Location) -> str:
-        """Say where a place of the report is now, as `model.py:12`."""
+        """Say where a place of the report is now: `line 12` of the target's file, `layers.py:12` of another one."""
         now = self.result.places.now(span(at))
-        return format_place(now.path, now.line)
+        return format_where(SourceLine(now.path, now.line), self.result.key.path)
 
     def text(self, path: str, text: str) -> str:
         """Return a text about a file with the lines that it names where they are now."""
@@ -135,16 +136,34 @@ def first_nodes(make: CaptureNodeMaker, fix: str = "") -> list[ReportNode]:
         )
         for priority, place in zip(make.result.priorities[1:], places[1:], strict=True)
     ]
-    return [make.node("priority", first, "lightbulb", where=make.now(places[0]), children=rest[:LISTED])]
+    # The side bar cuts off what is long: the line comes first, what it gains is beside it.
+    return [
+        make.node(
+            "priority",
+            f"Fix {make.words(places[0])} first",
+            "lightbulb",
+            description=with_state(make.text(places[0].path, make.result.priorities[0].gain), fix),
+            tooltip=first,
+            where=make.now(places[0]),
+            children=rest[:LISTED],
+        )
+    ]
 
 
 def refused_nodes(make: CaptureNodeMaker, refused: Iterable[RefusedFix]) -> list[ReportNode]:
     """Make one node for each fix that is not offered, with the reason."""
     nodes: dict[tuple[str, Span], ReportNode] = {}
     for fix in refused:
-        now, label = make.result.places.now(fix.finding.span), f"{fix.title}: {fix.reason}"
-        description = f"{fix.finding.code}, {format_place(now.path, now.line)}"
-        nodes[label, now] = make.node("refused", label, "circle-slash", description=description, where=now)
+        now = make.result.places.now(fix.finding.span)
+        tooltip = f"{fix.title}: {fix.reason}\n{fix.finding.code}, {format_place(now.path, now.line)}"
+        nodes[tooltip, now] = make.node(
+            "refused",
+            fix.title,
+            "circle-slash",
+            description=f"{format_where(SourceLine(now.path, now.line), make.result.key.path)}: {fix.reason}",
+            tooltip=tooltip,
+            where=now,
+        )
     return list(nodes.values())
 
 

@@ -53,7 +53,7 @@ class NodeMaker:
             "id": "",
             "label": label,
             "description": description,
-            "tooltip": visible(tooltip or label)[:LONGEST_TOOLTIP],
+            "tooltip": visible(_tooltip(label, description, tooltip))[:LONGEST_TOOLTIP],
             "accessibilityLabel": ", ".join(filter(None, [label, description])),
             "icon": icon,
             "uri": self.view.uri_of(where.path) if where else None,
@@ -109,6 +109,13 @@ def identified(node: ReportNode, identity: str) -> ReportNode:
         counts[kind] += 1
     node["id"] = identity
     return node
+
+
+def _tooltip(label: str, description: str, more: str) -> str:
+    """All that a row says, of which a narrow side bar shows the beginning alone."""
+    return "\n".join(
+        part for part in (label, description, more) if part and (part is more or part not in more)
+    )
 
 
 def _line(text: str) -> str:

@@ -13,6 +13,7 @@ from benchmarks.fix_truth import __main__ as truth
 from benchmarks.fix_truth.__main__ import differences
 from benchmarks.fix_truth.observation import ROUNDING, difference
 from benchmarks.fix_truth.offers import Offer
+from benchmarks.fix_truth.verify_changes import CHANGES, Change, is_judged_well, read_changes
 
 
 def tensor(*values: Any, **changed: Any) -> tuple[str, dict[str, Any]]:
@@ -128,3 +129,30 @@ def test_another_order_of_additions_is_seen_in_extreme_values() -> None:
     assert truth._is_excepted("extreme", named)
     assert not truth._is_excepted("output", named)
     assert not truth._is_excepted("extreme", offer("changes", "half-precision sums overflow less often"))
+
+
+def test_each_change_of_a_program_applies_and_there_are_wrong_and_right_ones() -> None:
+    changes = read_changes()
+    for change in changes:
+        compile(change.new_text, change.program, "exec")
+        assert change.new_text != (CHANGES / f"{change.program}.py").read_text(encoding="utf-8")
+    assert sum(bool(change.shown_by) for change in changes) >= 40
+    assert sum(not change.shown_by for change in changes) >= 40
+    assert len({(change.program, change.name) for change in changes}) == len(changes)
+
+
+@pytest.mark.parametrize(
+    ("shown_by", "verdict", "why", "well"),
+    [
+        ("heads", "differs", "output: was 1, is 2 (eager, dim = 4)", True),
+        ("heads", "same", "same results", False),
+        ("heads", "same", "same results, but not compared: another `heads`", True),
+        ("heads", "same", "same results, except for float16 inputs", False),
+        ("heads", "same", "same results, but no call ran line 4 of the old text", True),
+        ("", "same", "same results, except for other values of `heads`", True),
+        ("", "differs", "output: was 1, is 2", False),
+        ("heads", "unverified", "it cannot be verified", False),
+    ],
+)
+def test_a_wrong_change_is_judged_by_its_caveat(shown_by: str, verdict: str, why: str, *, well: bool) -> None:
+    assert is_judged_well(Change("attention", "a change", shown_by, ()), verdict, why) is well

@@ -118,4 +118,7 @@ def test_files_next_to_a_changed_one_are_read(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     shown = neighbors([str(package / "m.py")])
     assert shown == [str(package / "big.json"), str(package / "other.py"), str(tmp_path / "train.py")]
+    (package / "big.json").write_text(" " * 300_000)
+    (package / "zero.py").symlink_to("/dev/zero")
+    assert neighbors([str(package / "m.py")]) == shown[1:]
     assert neighbors(["/nowhere/at/all/m.py"]) == []

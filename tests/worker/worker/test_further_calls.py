@@ -425,6 +425,38 @@ def test_a_wrong_size_of_heads_is_found_and_the_right_one_is_the_same(here: Here
     assert "dim = 16 with inputs of that size" in {entry.values for entry in right.comparisons}
 
 
+HELPED = """\
+def helper(x, eps=0.0):
+    return x / (x.abs().sum() + 1{})
+
+class Part(nn.Module):
+    def forward(self, x, shift=0.0, dtype=torch.float32):
+        return x.to({}) + {}
+
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Part()
+
+    def forward(self, x):
+        return helper(self.part(x))
+
+# fuselight: Whole()(f32[3, 4])
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"), [(("", "dtype", "shift"), "eps"), ((" + eps", "dtype", "0.0"), "shift")]
+)
+def test_a_default_of_what_the_target_calls_is_varied(
+    parts: tuple[str, ...], name: str, here: HereAndNow
+) -> None:
+    old = HELPED.format(" + eps", "dtype", "shift")
+    entries = differing(here.compared(old, HELPED.format(*parts), {CaseFamily.ATTRIBUTE}, "Whole"))
+    assert f"{name} = " in entries[CaseFamily.ATTRIBUTE, Aspect.OUTPUT]
+    assert here.compared(old, old + "\n", {CaseFamily.ATTRIBUTE}, "Whole").comparisons == ()
+
+
 LIMITED = """\
 class Causal(nn.Module):
     def __init__(self, limit=128):

@@ -61,7 +61,7 @@ class CaseFamily(str, enum.Enum):
     CONSTRUCTOR = "constructor"
     """Other arguments of the constructors that the changed code depends on."""
     ATTRIBUTE = "attribute"
-    """Other values of attributes and globals that no constructor takes."""
+    """Other values of attributes and globals that no constructor takes, and of defaults of functions."""
     EMPTY = "empty"
     DTYPE = "dtype"
     NONFINITE = "nonfinite"

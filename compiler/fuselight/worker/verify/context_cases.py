@@ -51,9 +51,9 @@ class ContextValue:
     """Another value of a name."""
 
     kind: str
-    """`constructor`, `argument`, `attribute` or `global`."""
+    """`constructor`, `argument`, `function`, `attribute` or `global`."""
     owner: str
-    """Qualified name of the class, or the global that has it; empty for arguments and globals themselves."""
+    """Qualified name of the class or function, or the global that has it; empty for arguments and globals."""
     name: str
     before: str
     """The value that it replaces, as text."""
@@ -135,6 +135,7 @@ def _holders(
             yield "constructor", owner, name, value
     for name, value in _parameters(prepared):
         yield "argument", "", name, value
+    yield from _defaults(prepared, known, namespaces)
     taken = {name for _, name in built}
     free = [name for name in known if name not in taken and not known[name].is_derived]
     for owner, name, value in _attributes(prepared, free):
@@ -144,6 +145,21 @@ def _holders(
             for name in known:
                 if _is_plain_value(_get(holder, name)):
                     yield "global", owner, name, _get(holder, name)
+
+
+def _defaults(
+    prepared: Prepared, known: Mapping[str, NameInUse], namespaces: Sequence[Namespace]
+) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield the plain defaults of functions that the target may call, for names on which a changed line depends."""
+    target = prepared.function
+    target = target.forward if isinstance(target, torch.nn.Module) else target
+    for owner, function, _, _ in _functions(namespaces):
+        if owner == getattr(target, "__qualname__", ""):
+            continue
+        for name, parameter in inspect.signature(function).parameters.items():
+            is_changed = name in known and known[name].is_changed
+            if is_changed and parameter.default is not parameter.empty and _is_plain_value(parameter.default):
+                yield "function", owner, name, parameter.default
 
 
 def _attributes(prepared: Prepared, names: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
@@ -218,7 +234,7 @@ def _constructors_noted(
 
     with contextlib.ExitStack() as stack:
         for kind, owner in _classes(namespaces).items():
-            stack.enter_context(_wrapped(kind, functools.partial(note, owner)))
+            stack.enter_context(_wrapped(kind, _INIT, functools.partial(note, owner)))
         yield
 
 
@@ -233,30 +249,44 @@ def _classes(namespaces: Sequence[Namespace]) -> dict[type, str]:
     }
 
 
+def _functions(namespaces: Sequence[Namespace]) -> Iterator[tuple[str, Callable[..., Any], Any, str]]:
+    """The functions and methods of the user: qualified name, function, namespace or class that has it, and its name."""
+    modules = {space.get("__name__") for space in namespaces}
+    for space in namespaces:
+        for name, value in list(space.items()):
+            if inspect.isfunction(value) and value.__module__ in modules:
+                yield value.__qualname__, value, space, name
+    for kind in _classes(namespaces):
+        for name, value in list(vars(kind).items()):
+            if inspect.isfunction(value) and name != _INIT:
+                yield value.__qualname__, value, kind, name
+
+
 @contextlib.contextmanager
-def _wrapped(kind: type, change: Callable[[inspect.BoundArguments], None]) -> Iterator[None]:
-    """Let `change` see and change the arguments of a constructor."""
-    original: Callable[..., None] = getattr(kind, _INIT)
+def _wrapped(owner: Any, name: str, change: Callable[[inspect.BoundArguments], None]) -> Iterator[None]:
+    """Let `change` see and change the arguments of a function in a namespace or a class, as of its constructor."""
+    space = owner if isinstance(owner, dict) else vars(owner)
+    original: Callable[..., Any] = space[name] if name in space else getattr(owner, name)
     try:
         signature = inspect.signature(original)
     except (TypeError, ValueError):
         yield
         return
-    has_own = _INIT in vars(kind)
 
     @functools.wraps(original)
-    def construct(*args: Any, **kwargs: Any) -> None:
+    def call(*args: Any, **kwargs: Any) -> Any:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
-            original(*args, **kwargs)
-            return
+            return original(*args, **kwargs)
         bound.apply_defaults()
         change(bound)
-        original(*bound.args, **bound.kwargs)
+        return original(*bound.args, **bound.kwargs)
 
+    has_own = name in space
+    put = owner.__setitem__ if isinstance(owner, dict) else functools.partial(setattr, owner)
     try:
-        setattr(kind, _INIT, construct)
+        put(name, call)
     except TypeError:  # a class that cannot change
         yield
         return
@@ -264,9 +294,9 @@ def _wrapped(kind: type, change: Callable[[inspect.BoundArguments], None]) -> It
         yield
     finally:
         if has_own:
-            setattr(kind, _INIT, original)
+            put(name, original)
         else:
-            delattr(kind, _INIT)
+            delattr(owner, name)
 
 
 # Other values
@@ -281,7 +311,8 @@ def _is_plain_value(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return repr(value) if _is_plain_value(value) else getattr(value, "__qualname__", type(value).__qualname__)
+    is_whole = _is_plain_value(value) or isinstance(value, torch.dtype)
+    return repr(value) if is_whole else getattr(value, "__qualname__", type(value).__qualname__)
 
 
 def _once(values: Iterable[Any]) -> list[Any]:
@@ -348,6 +379,8 @@ def _stand_ins(value: Any) -> tuple[str, ...]:
     if isinstance(value, torch.nn.Module):
         has_state = any(True for _ in value.parameters()) or any(True for _ in value.children())
         return () if has_state else tuple(f"{_TORCH}{name}()" for name in _MODULES)
+    if isinstance(value, torch.dtype):
+        return (f"{_TORCH}float64", f"{_TORCH}bfloat16")
     if isinstance(value, type):
         return tuple(f"{_TORCH}{name}" for name in _MODULES) if issubclass(value, torch.nn.Module) else ()
     is_function = inspect.isfunction(value) or inspect.isbuiltin(value)
@@ -408,7 +441,12 @@ class _ChangedValue:
             if self._value.kind == "constructor":
                 for kind, owner in _classes(self._namespaces).items():
                     if owner == self._value.owner:
-                        self._restore.enter_context(_wrapped(kind, self._change_arguments))
+                        self._restore.enter_context(_wrapped(kind, _INIT, self._change_arguments))
+            elif self._value.kind == "function":
+                for qualified, _, owner, name in list(_functions(self._namespaces)):
+                    if qualified == self._value.owner:
+                        self._restore.enter_context(_wrapped(owner, name, self._change_arguments))
+                        self._is_put = True
             elif self._value.kind == "global":
                 for space in self._namespaces:
                     self._put(space.get(self._value.owner) if self._value.owner else space)

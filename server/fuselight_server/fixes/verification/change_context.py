@@ -50,18 +50,25 @@ class ChangeContext:
 
 
 def neighbors(paths: Iterable[str]) -> list[str]:
-    """Files next to changed ones and in the folder above, which may call them with other values."""
+    """Files next to changed ones and in the folder above, which may call them with other values; no large ones."""
     shown: dict[str, None] = {}
     for path in paths:
         folder = Path(path).parent
         for place in (folder, folder.parent):
+            suffixes = (".py", *_CONFIGURATIONS) if place == folder else (".py",)
             try:
-                files = sorted(place.iterdir())
+                files = sorted(
+                    file for file in place.iterdir() if file.suffix in suffixes and _is_small(file)
+                )
             except OSError:
                 continue
-            suffixes = (".py", *_CONFIGURATIONS) if place == folder else (".py",)
-            shown.update({str(file): None for file in files if file.suffix in suffixes})
+            shown.update({str(file): None for file in files})
     return [path for path in shown if path not in set(paths)][:_MAX_FILES]
+
+
+def _is_small(file: Path) -> bool:
+    """Whether it is a plain file that takes no time to read."""
+    return file.is_file() and file.stat().st_size <= _MAX_CHARACTERS
 
 
 def context_of(old: Mapping[str, str], new: Mapping[str, str], others: Mapping[str, str]) -> ChangeContext:

@@ -232,6 +232,8 @@ class CaptureRequest(RunRequest):
 
     trial: CureRun | None = None
     """Set to compare the run with another one; it then records no facts and no forecasts."""
+    tries_forecasts: bool = False
+    """Whether the calls of the forecasts are made, with further values: the program's code runs for each."""
 
 
 @dataclass(frozen=True)

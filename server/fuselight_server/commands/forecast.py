@@ -6,10 +6,12 @@ Invariant: a forecast is made from the report of a run that was made in this com
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.protocol import CaptureRequest
 from fuselight_server.commands.check import NO_THRESHOLDS, analyze
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecasts import expected_changes
@@ -89,7 +91,10 @@ class _Forecasts:
 
     async def _forecast(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
         """Report one target, and try remedies for the likely changes of its forecast."""
-        report = await target_run.report()
+        request = target_run.request
+        if isinstance(request, CaptureRequest):
+            request = dataclasses.replace(request, tries_forecasts=True)
+        report = await target_run.report(request)
         if self._folder is None:
             return report
         from fuselight_server.fixes.verification.fixer import Fixer  # noqa: PLC0415 - only where changes are tried

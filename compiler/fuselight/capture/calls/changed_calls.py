@@ -17,11 +17,15 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.capture.calls.calls import PlannedCall, Prepared, module_of
 from fuselight.capture.calls.rungs import Answered
 from fuselight.capture.dynamo.changed_tensors import filled, like, relaid, resized
+from fuselight.capture.dynamo.containers import Field, items_of, replaced
 from fuselight.shared.inputs import DTYPES, UserCallError
 from fuselight.shared.report import CallChange, ChangeKind
+
+_During = Callable[[], AbstractContextManager[Any]]
 
 
 class ChangeError(Exception):
@@ -56,7 +60,7 @@ def changed_call(prepared: Prepared, change: CallChange, names: Mapping[str, Any
     """
     surround = CHANGES[change.kind].during
     if surround is not None:
-        return replace(prepared, during=surround(prepared, change, names))
+        return replace(prepared, during=_both(prepared.during, surround(prepared, change, names)))
     args, kwargs = list(prepared.args), dict(prepared.kwargs)
     for text in change.subject:
         name, keys, dimension = _read(text)
@@ -65,16 +69,28 @@ def changed_call(prepared: Prepared, change: CallChange, names: Mapping[str, Any
     return replace(prepared, args=tuple(args), kwargs=kwargs)
 
 
+def _both(outer: _During, inner: _During) -> _During:
+    """What is in force during a call of the user's program, and inside of it the change."""
+
+    @contextlib.contextmanager
+    def during() -> Iterator[None]:
+        with outer(), inner():
+            yield
+
+    return during
+
+
 def _read(text: str) -> tuple[str, tuple[Any, ...], int]:
-    """`items[0].size(1)` as the name of a parameter, the keys below it, and the dimension."""
+    """`batch.items[0].size(1)` as the name of a parameter, the keys below it, and the dimension."""
     try:
         node = ast.parse(text, mode="eval").body
         dimension = 0
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
             dimension, node = ast.literal_eval(node.args[0]), node.func.value
         keys: list[Any] = []
-        while isinstance(node, ast.Subscript):
-            keys.insert(0, ast.literal_eval(node.slice))
+        while isinstance(node, (ast.Subscript, ast.Attribute)):
+            key = Field(node.attr) if isinstance(node, ast.Attribute) else ast.literal_eval(node.slice)
+            keys.insert(0, key)
             node = node.value
     except (SyntaxError, ValueError, IndexError) as error:
         raise ChangeError(f"`{text}` is not an input of the call: {error}") from None
@@ -93,7 +109,7 @@ def _place(
     if name in kwargs:
         return kwargs, (name, *keys)
     try:
-        parameters = inspect.signature(getattr(function, "forward", function)).parameters
+        parameters = inspect.signature(_signed(function)).parameters
     except (TypeError, ValueError) as error:
         raise ChangeError(f"`{name}` is not known to be an input of the call: {error}") from None
     for index, (known, parameter) in enumerate(parameters.items()):
@@ -111,19 +127,27 @@ def _place(
     raise ChangeError(f"`{name}` is no input of the call")
 
 
+def owner_of(function: Any) -> Any:
+    """What `self` is in a call of a function or a module; None for a plain function."""
+    module = module_of(function)
+    return targets.module_inside(module) if module is not None else getattr(function, "__self__", None)
+
+
+def _signed(function: Any) -> Any:
+    """What has the parameters of a call."""
+    function = targets.module_inside(function) if isinstance(function, torch.nn.Module) else function
+    return getattr(function, "forward", function)
+
+
 def _replaced(value: Any, keys: tuple[Any, ...], change: CallChange, dimension: int) -> Any:
     """The value with another one at the keys; only the containers on the way are copied."""
-    if not keys:
-        return _changed(value, change, dimension)
-    if isinstance(value, dict):
-        return {
-            key: _replaced(result, keys[1:], change, dimension) if key == keys[0] else result
-            for key, result in value.items()
-        }
-    return type(value)(
-        _replaced(result, keys[1:], change, dimension) if index == keys[0] else result
-        for index, result in enumerate(value)
-    )
+    old = value
+    for key in keys:
+        items = dict(items_of(old))
+        if key not in items:
+            raise ChangeError(f"the argument has no `{key.name if isinstance(key, Field) else key}`")
+        old = items[key]
+    return replaced(value, {keys: _changed(old, change, dimension)})
 
 
 def _changed(value: Any, change: CallChange, dimension: int) -> Any:
@@ -147,9 +171,6 @@ def _value(text: str) -> Any:
         raise ChangeError(f"the value is too long to be made again: {text}") from None
 
 
-_During = Callable[[], AbstractContextManager[Any]]
-
-
 def _other_training(prepared: Prepared, change: CallChange, _names: Mapping[str, Any]) -> _During:
     module = module_of(prepared.function)
     return functools.partial(_training, module, is_training=change.now == "training")
@@ -170,7 +191,7 @@ def _other_autocast(prepared: Prepared, change: CallChange, _names: Mapping[str,
 
 
 def _other_attribute(prepared: Prepared, change: CallChange, names: Mapping[str, Any]) -> _During:
-    holder, name = _holder(prepared.function, change.subject[0], names)
+    holder, name = _holder(prepared, change.subject[0], names)
     return functools.partial(_having, holder, name, _value(change.now))
 
 
@@ -186,10 +207,15 @@ def _training(module: torch.nn.Module | None, *, is_training: bool) -> Iterator[
             vars(part)["training"] = flag
 
 
-def _holder(function: Any, text: str, names: Mapping[str, Any]) -> tuple[Any, str]:
-    """The namespace of an attribute of `self`, or of a global variable, and the name in it."""
+def _holder(prepared: Prepared, text: str, names: Mapping[str, Any]) -> tuple[Any, str]:
+    """The namespace of an attribute of `self`, of an argument or of a global variable, and the name in it."""
     owner, _, name = text.rpartition(".")
-    scope = {**names, "self": module_of(function) or getattr(function, "__self__", None)}
+    function = prepared.function
+    scope = {
+        **names,
+        **_arguments(prepared),
+        "self": owner_of(function),
+    }
     try:
         holder: Any = vars(eval(owner, {}, scope)) if owner else names  # noqa: S307 - an expression of torch's guards
     except Exception as error:  # noqa: BLE001 - any property of the user's can raise anything
@@ -197,6 +223,16 @@ def _holder(function: Any, text: str, names: Mapping[str, Any]) -> tuple[Any, st
     if name not in holder:
         raise ChangeError(f"`{text}` is not set")
     return holder, name
+
+
+def _arguments(prepared: Prepared) -> dict[str, Any]:
+    """The arguments by the names of the parameters."""
+    function = prepared.function
+    try:
+        signature = inspect.signature(_signed(function))
+        return signature.bind(*prepared.args, **prepared.kwargs).arguments
+    except (TypeError, ValueError):
+        return {}
 
 
 @contextlib.contextmanager
@@ -244,7 +280,9 @@ CHANGES = {
     ChangeKind.AUTOCAST: MadeChange(during=_other_autocast),
     ChangeKind.NUMBER: MadeChange(),
     ChangeKind.VALUE: MadeChange(),
-    ChangeKind.LENGTH: MadeChange(value=lambda value, _change: type(value)((*value, value[-1]))),
+    ChangeKind.LENGTH: MadeChange(
+        value=lambda value, change: type(value)((*value, *[value[-1]] * (int(change.now) - len(value))))
+    ),
     ChangeKind.ATTRIBUTE: MadeChange(during=_other_attribute),
 }
 """The table of kinds of change. A new kind is one entry here; its question is asked in `capture/dynamo/forecast.py`."""

@@ -29,6 +29,7 @@ from fuselight.capture.dynamo.changed_tensors import (
     relaid,
     resized,
 )
+from fuselight.capture.dynamo.containers import Field, Path, is_plain, items_of, replaced
 from fuselight.capture.dynamo.guards import Births
 from fuselight.capture.dynamo.loop_counts import LoopCounts, loop_counts
 from fuselight.capture.dynamo.user_reads import is_read_by_user
@@ -45,9 +46,6 @@ _COMMENT = re.compile(r"\s+#\s.*$", re.DOTALL)
 _COMPARED = re.compile(r"(?P<source>[LG]\[.+?)\s*(?:==|is|!=|<|>|%)")
 _ATTRIBUTE = re.compile(r"(?P<owner>L\['\w+'\].*?)\.(?P<name>\w+)$")
 _GLOBAL = re.compile(r"G\['(?P<name>\w+)'\]$")
-
-Path = tuple[Any, ...]
-"""Keys that lead from a frame's locals to a value: `("args", 0)`."""
 
 
 @dataclass(frozen=True)
@@ -222,45 +220,47 @@ def _changes(
 ) -> Iterator[_Change]:
     f_locals = {name: value for name, value in frame.f_locals.items() if not name.startswith("__nested_")}
     leaves = list(_leaves(f_locals, ()))[:MOST_LEAVES]  # without what torch resumes callers with
+    leaves = [
+        (path, value) for path, value in leaves if _may_be_copied(managers, frame.f_locals, path, value)
+    ]
     tensors = [(path, value) for path, value in leaves if type(value) is torch.Tensor]
     yield from _size_changes(frame, tensors, counts)
     yield from _mode_changes(frame, tensors)
     yield from _tensor_changes(frame, tensors)
     for path, value in leaves:
         yield from _value_changes(frame, path, value)
-    yield from _attribute_changes(frame, managers, births, roots)
+    asked = {_name(frame, path) for path, _ in leaves}
+    for change in _attribute_changes(frame, managers, births, roots):
+        if asked.isdisjoint(change.subject):
+            yield change
+
+
+def _may_be_copied(
+    managers: Sequence[Any], f_locals: Mapping[str, object], path: Path, value: object
+) -> bool:
+    """Whether the guards accept a copy of the object that holds a value: else the copy is what they refuse."""
+    if not any(isinstance(key, Field) for key in path):
+        return True
+    return _first_failure(managers, replaced(f_locals, {path: value})) is None
 
 
 def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
-    """Yield the values of a call: the locals, and what plain containers among them hold."""
-    items: Iterator[tuple[Any, object]]
-    if type(value) in (list, tuple):
-        items = iter(enumerate(value))  # type: ignore[arg-type]
-    elif type(value) is dict:
-        items = iter(value.items())
-    else:
+    """Yield the values of a call: the locals, and what containers among them hold."""
+    # The user's own `self` is not passed by a call.
+    items = [] if path == ("self",) and not is_plain(value) else list(items_of(value))
+    if not items and not is_plain(value):
         yield path, value
         return
-    if path and path[0] not in ("args", "kwargs") and path != (frames.BOXED,):
+    if path and is_plain(value) and path[0] not in ("args", "kwargs") and path != (frames.BOXED,):
         yield path, value
     if len(path) < _DEPTH:
         for key, item in items:
             yield from _leaves(item, (*path, key))
 
 
-def _replaced(value: Any, changes: Mapping[Path, object], path: Path = ()) -> Any:
-    """Return the locals with other values at some paths; only the containers on the way are copied."""
-    if path in changes:
-        return changes[path]
-    if not any(other[: len(path)] == path for other in changes):
-        return value
-    if type(value) is dict:
-        return {key: _replaced(item, changes, (*path, key)) for key, item in value.items()}
-    return type(value)(_replaced(item, changes, (*path, index)) for index, item in enumerate(value))
-
-
 def _name(frame: CompiledFrame, path: Path) -> str:
-    source = f"L['{path[0]}']" + "".join(f"[{key!r}]" for key in path[1:])
+    keys = (f".{key.name}" if isinstance(key, Field) else f"[{key!r}]" for key in path[1:])
+    source = f"L['{path[0]}']" + "".join(keys)
     return frame.callee.in_its_words(torch_texts.in_user_words(source))
 
 
@@ -271,7 +271,7 @@ def _change(
     subject: tuple[str, ...],
     **words: Any,
 ) -> _Change:
-    return _Change(kind, subject, f_locals=_replaced(frame.f_locals, changes), **words)
+    return _Change(kind, subject, f_locals=replaced(frame.f_locals, changes), **words)
 
 
 def _size_changes(

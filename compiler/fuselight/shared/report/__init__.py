@@ -50,6 +50,7 @@ from fuselight.shared.report.forecast import CallChange as CallChange
 from fuselight.shared.report.forecast import ChangeKind as ChangeKind
 from fuselight.shared.report.forecast import Forecast as Forecast
 from fuselight.shared.report.forecast import FrameForecast as FrameForecast
+from fuselight.shared.report.forecast import TriedValue as TriedValue
 from fuselight.shared.report.imports import ImportLine as ImportLine
 from fuselight.shared.report.imports import Imports as Imports
 from fuselight.shared.report.kernels import CudagraphSkip as CudagraphSkip

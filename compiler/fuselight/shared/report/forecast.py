@@ -50,6 +50,17 @@ class CallChange:
 
 
 @dataclass(frozen=True)
+class TriedValue:
+    """A call with another value, made after the recorded calls and those with the values before it."""
+
+    value: str
+    compiles: int
+    """Functions, and parts of functions, that it compiled."""
+    raised: str = ""
+    """The class of the exception that ended it."""
+
+
+@dataclass(frozen=True)
 class Forecast:
     """One change, and whether the function is compiled again for it."""
 
@@ -75,6 +86,8 @@ class Forecast:
     """Whether it decides how often a loop of the function runs, as a number in `range(n)` or a size in
     `range(x.size(1))`.
     """
+    tried: tuple[TriedValue, ...] = ()
+    """What calls with this value and further ones did, in their order; empty if they were not made."""
 
 
 @dataclass(frozen=True)

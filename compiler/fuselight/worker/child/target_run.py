@@ -35,6 +35,7 @@ from fuselight.shared.inputs import UserCallError
 from fuselight.shared.protocol import MeasureRequest, RunRequest, TuneRequest
 from fuselight.shared.report import Call, Failure, Location, Note, Problem, Rung
 from fuselight.worker.child import child, run_failures
+from fuselight.worker.child.further_values import prepare_to_try, with_tried_values
 from fuselight.worker.child.originals import exit_now, getpid
 from fuselight.worker.child.program_calls import MOST_LOOKED, ProgramCalls
 from fuselight.worker.child.state import RunState
@@ -82,16 +83,19 @@ class MakeCalls:
 
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
         """As in RunStrategy."""
-        del climb, names
-        make_calls(state, answered)
+        del climb
+        make_calls(state, answered, names)
 
 
-def make_calls(state: RunState, answered: Answered) -> None:
+def make_calls(
+    state: RunState, answered: Answered, names: Mapping[str, Any] = types.MappingProxyType({})
+) -> None:
     """Make each call of the target once, up to one that cannot be made."""
     for index, planned in enumerate(answered.calls):
         state.calls.append(Call(index, planned.text, planned.location))
         state.notes.extend(planned.notes)
-        if not _one_call(state, index, planned, is_last=index == len(answered.calls) - 1):
+        is_last = index == len(answered.calls) - 1
+        if not _one_call(state, index, planned, is_last=is_last, names=names):
             return
 
 
@@ -161,6 +165,7 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
             settings.set_dynamo_config(name, value)
         except (AttributeError, TypeError, ValueError) as error:
             state.problems.append(Problem("settings", f"dynamo.config {name}", str(error)))
+    prepare_to_try(state)
     is_main = request.target.kind == "main" or not request.target.name
     if is_main and not strategy.runs_main:
         state.failures.append(run_failures.whole_program(request.target))
@@ -378,7 +383,9 @@ def _main_step(state: RunState) -> AbstractContextManager[None]:
     return state.step("main", f"__main__ of {os.path.basename(path)}", location)
 
 
-def _one_call(state: RunState, index: int, planned: PlannedCall, *, is_last: bool) -> bool:
+def _one_call(
+    state: RunState, index: int, planned: PlannedCall, *, is_last: bool, names: Mapping[str, Any]
+) -> bool:
     """Build and make one call, and ask for forecasts after the last. Returns whether the next one is worth making."""
     request = state.job.request
     asked = "the directive asks for it (fake=True)" if planned.fake and not state.fake else None
@@ -408,6 +415,7 @@ def _one_call(state: RunState, index: int, planned: PlannedCall, *, is_last: boo
                     state.notes.extend(call_outputs(prepared, function)[1])
                 if is_last and not request.changes and state.recorder.has_facts:
                     _forecast(state)
+                    state.forecasts = with_tried_values(state, prepared, function, names)
             except Exception as error:  # noqa: BLE001 - user code may raise anything; the next call may work
                 if state.stopped:
                     return False

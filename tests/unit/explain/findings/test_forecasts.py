@@ -18,6 +18,7 @@ from fuselight.shared.report import (
     Location,
     Outcome,
     Report,
+    TriedValue,
 )
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecast_kinds import KINDS, RANKS, ChangeScope
@@ -58,8 +59,17 @@ def mode(kind: ChangeKind, was: str, now: str, **parts: Any) -> Forecast:
     return Forecast(kind, (), was, now, recompiles=True, **parts)
 
 
-def forecast_report(*frames: FrameForecast, torch: str = "2.13.0") -> Report:
-    return report(forecasts=frames, versions=dataclasses.replace(VERSIONS, torch=torch))
+def tried(change: Forecast, *compiles: int | str, values: tuple[str, ...] = ("5", "7", "8", "4")) -> Forecast:
+    """A change whose values were tried: what each compiled, or the exception that it raised."""
+    rows = (
+        TriedValue(value, 0, count) if isinstance(count, str) else TriedValue(value, count)
+        for value, count in zip(values, compiles, strict=False)
+    )
+    return dataclasses.replace(change, tried=tuple(rows))
+
+
+def forecast_report(*frames: FrameForecast, torch: str = "2.13.0", fullgraph: bool | None = False) -> Report:
+    return report(forecasts=frames, versions=dataclasses.replace(VERSIONS, torch=torch), fullgraph=fullgraph)
 
 
 def changes(*frames: FrameForecast, torch: str = "2.13.0") -> tuple[ExpectedChange, ...]:
@@ -92,19 +102,37 @@ def test_a_size_of_several_tensors_is_one_change() -> None:
 @pytest.mark.parametrize(
     ("change", "cost", "further"),
     [
-        (size("x.size(0)"), "one more compile, then usually any size of 2 or more", 1),
+        (size("x.size(0)"), "one more compile", 1),
         (
-            value(ChangeKind.ATTRIBUTE, "self.rate", "2", "3", repeats=True),
-            "each new value compiles: 7 more until the limit of 8, then eager mode",
+            tried(size("x.size(0)"), 1, 0, 0, 0),
+            "one more compile, which also serves other sizes (5, 7, 8 and 4 tried)",
+            1,
+        ),
+        (
+            tried(size("x.size(0)", repeats=True), 1, 0, 1, 0),
+            "2 of 4 other sizes compile (5, 7, 8 and 4 tried)",
+            2,
+        ),
+        (
+            tried(size("x.size(0)"), 1, "ValueError", 0),
+            "one more compile, which also serves other sizes (5 and 8 tried); ValueError with 7",
+            1,
+        ),
+        (tried(size("x.size(0)"), "ValueError", "ValueError"), "the call raises ValueError with 5", 0),
+        (tried(size("x.size(0)"), 1, "ValueError"), "one more compile; ValueError with 7", 1),
+        (
+            tried(value(ChangeKind.ATTRIBUTE, "self.rate", "2", "3"), 1, 1, 2, values=("3", "4", "5")),
+            "each new value compiles: 7 more until the limit of 8, then eager mode (3, 4 and 5 tried)",
             7,
         ),
+        (
+            tried(value(ChangeKind.LENGTH, "items", "2", "3"), 1, 1, values=("3", "4")),
+            "each new length compiles: 7 more until the limit of 8, then eager mode (length 3 and length 4 tried)",
+            7,
+        ),
+        (value(ChangeKind.ATTRIBUTE, "self.rate", "2", "3", repeats=True), "one more compile", 1),
         (value(ChangeKind.VALUE, "flag", "True", "False", repeats=True), "one more compile", 1),
-        (value(ChangeKind.NUMBER, "n", "2", "3"), "one more compile, then usually other numbers too", 1),
-        (
-            size("x.size(0)", guard="(L['x'].size()[0] % 2) == 0", repeats=True),
-            "other sizes may compile too: up to 7 more until the limit of 8, then eager mode",
-            7,
-        ),
+        (value(ChangeKind.NUMBER, "n", "2", "3"), "one more compile", 1),
         (mode(ChangeKind.GRAD_MODE, "off", "on"), "one more compile", 1),
     ],
 )
@@ -113,9 +141,26 @@ def test_the_cost_says_how_many_compiles(change: Forecast, cost: str, further: i
     assert (expected_change.cost, expected_change.further_compiles) == (cost, further)
 
 
-def test_past_the_limit_a_change_runs_in_eager_mode() -> None:
-    (change,) = changes(frame(size("x.size(0)"), compiles=8))
-    assert (change.cost, change.further_compiles) == ("eager mode: the limit of 8 compiles is reached", 0)
+@pytest.mark.parametrize(
+    ("fullgraph", "end", "then"),
+    [
+        (False, "eager mode: ", ", then eager mode"),
+        (True, "an exception, because of fullgraph=True: ", ", then an exception, because of fullgraph=True"),
+        (None, "", ""),
+    ],
+)
+def test_at_the_limit_a_change_does_what_torch_compile_was_asked_for(
+    fullgraph: bool | None,  # noqa: FBT001 - each case
+    end: str,
+    then: str,
+) -> None:
+    (change,) = expected_changes(
+        Context.of(forecast_report(frame(size("x.size(0)"), compiles=8), fullgraph=fullgraph))
+    )
+    assert (change.cost, change.further_compiles) == (f"{end}the limit of 8 compiles is reached", 0)
+    count = tried(value(ChangeKind.NUMBER, "n", "3", "4"), 1, 1)
+    (change,) = expected_changes(Context.of(forecast_report(frame(count), fullgraph=fullgraph)))
+    assert change.cost == f"each new value compiles: 7 more until the limit of 8{then} (5 and 7 tried)"
 
 
 def test_what_does_not_recompile_comes_last_and_has_neither_cost_nor_remedy() -> None:
@@ -153,10 +198,7 @@ def test_the_parts_after_a_break_that_compile_too_are_in_the_entry_of_the_functi
     change, _ = changes(whole, part)
     assert change.title == "the batch changes (tokens.size(0): 4 → 3)"
     assert change.functions == ("Net.forward", "Net.forward from line 24 on")
-    assert (
-        change.cost
-        == "one more compile, then usually any size of 2 or more; its part from line 24 on compiles too"
-    )
+    assert change.cost == "one more compile; its part from line 24 on compiles too"
     other, _ = changes(whole, part, dataclasses.replace(part, resumes_at=26))
     assert other.cost.endswith("; its 2 later parts compile too")
 
@@ -286,7 +328,11 @@ def test_an_argument_of_compile_is_named_where_torch_has_it(torch: str, argument
             value(ChangeKind.ATTRIBUTE, "self.rate", "2", "3"),
             '`self.register_buffer("rate", torch.tensor(2))`',
         ),
-        (value(ChangeKind.ATTRIBUTE, "SCALE", "2", "3"), "Pass `SCALE` as an argument"),
+        (
+            dataclasses.replace(value(ChangeKind.ATTRIBUTE, "SCALE", "2", "3"), guard="G['SCALE'] == 2"),
+            "Pass `SCALE` as an argument",
+        ),
+        (value(ChangeKind.ATTRIBUTE, "options.rate", "2", "3"), "Keep `options.rate` as a tensor"),
         (value(ChangeKind.ATTRIBUTE, "self.on", "True", "False"), "choose between two functions"),
         (value(ChangeKind.DTYPE, "x", "f32", "bf16"), "`x.to(torch.float32)`"),
         (value(ChangeKind.STRIDES, "x", "contiguous", "transposed"), "`x.contiguous()`"),
@@ -316,6 +362,28 @@ def test_what_a_call_can_change_is_given_as_a_call_with_the_change() -> None:
     )
 
 
+def test_a_number_that_torch_needs_is_not_advised_to_be_a_tensor() -> None:
+    """As the probability of a dropout: a tensor in its place is not compiled."""
+    (change,) = changes(frame(tried(value(ChangeKind.NUMBER, "p", "0.1", "0.4"), 1, 1, 1)))
+    assert change.remedies == ("Call it with few values of `p`: torch needs the value while it traces",)
+
+
+def test_a_float_of_a_module_is_not_advised_to_be_a_symbolic_int() -> None:
+    for was, now, has_setting in (("2", "3", True), ("0.5", "1.0", False)):
+        (change,) = changes(frame(value(ChangeKind.ATTRIBUTE, "self.block.rate", was, now)))
+        assert change.remedies[0].startswith('Make it a buffer: `self.block.register_buffer("rate"')
+        assert any("allow_unspec_int_on_nn_module" in remedy for remedy in change.remedies) is has_setting
+
+
+def test_changes_with_the_same_reason_and_the_same_answers_are_one_entry() -> None:
+    numbers = [value(ChangeKind.NUMBER, name, "2", "3") for name in "nmk"]
+    first, second, third = tried(numbers[0], 1, 0), tried(numbers[1], 1, 0), tried(numbers[2], 1, 1)
+    both, alone = changes(frame(first, second, third))
+    assert both.title == "n and m change"
+    assert both.cost == "one more compile, which also serves other values (2 of each tried)"
+    assert alone.cost.startswith("each new value compiles")
+
+
 def test_a_float_is_not_advised_to_be_dynamic() -> None:
     (change,) = changes(frame(value(ChangeKind.NUMBER, "p", "0.5", "1.0")))
     assert not any("dynamic=True" in remedy for remedy in change.remedies)
@@ -330,7 +398,6 @@ def test_a_number_that_was_fixed_again_after_a_change_compiles_for_each_value(
     changed = failed(f"n was {was}, now 16", kind="EQUALS_MATCH", source="n")
     text = dataclasses.replace(forecast_report(frame(number)), recompiles=(again(changed),))
     (change,) = expected_changes(Context.of(text))
-    assert change.cost.startswith("each new value compiles: 7 more") is each
     assert any("dynamic=True" in remedy for remedy in change.remedies) is not each
 
 
@@ -359,8 +426,6 @@ def test_a_number_that_decides_a_loop_has_advice_of_its_own() -> None:
         value(ChangeKind.NUMBER, "k", "3", "4"), repeats=True, is_loop_count=True, guard="L['k'] == 3"
     )
     (change,) = changes(frame(count))
-    assert change.cost == "each new value compiles: 7 more until the limit of 8, then eager mode"
-    assert change.further_compiles == 7
     assert change.remedies == (
         "Compile the body of the loop instead: torch unrolls the loop, so that each `k` is compiled",
         "Or call it with few values of `k`",
@@ -377,7 +442,6 @@ def test_a_size_that_decides_a_loop_has_the_advice_of_loops(guard: str) -> None:
         guard=guard,
     )  # fmt: skip
     (change,) = changes(frame(size))
-    assert change.cost == "each new size compiles: 7 more until the limit of 8, then eager mode"
     assert change.remedies[0].startswith("Compile the body of the loop instead")
     assert not any("dynamic" in remedy for remedy in change.remedies)
 

@@ -49,6 +49,12 @@ def disabled_reason(target: object) -> str | None:
     return None
 
 
+def module_inside(module: torch.nn.Module) -> torch.nn.Module:
+    """The module that torch.compile was given, for what it returned; else the module itself."""
+    inside = vars(module).get("_modules", {}).get("_orig_mod")
+    return inside if type(module).__name__ == "OptimizedModule" and inside is not None else module
+
+
 def code_of(target: object) -> CodeType | None:
     """The code object of the user's own function inside its wrappers; None without one."""
     actual_code: CodeType | None = None

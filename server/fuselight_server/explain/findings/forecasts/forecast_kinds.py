@@ -89,11 +89,7 @@ class ForecastKind:
     smallest: int | None = None
     """The smallest such value."""
     each: str = "value"
-    """What compiles once more where each new value does."""
-    others: str = ""
-    """What may compile too without a guard on the value itself; empty if that is not so."""
-    then: str = ""
-    """What the one more compile serves."""
+    """What such a change has another of."""
 
 
 def names_text(subject: Sequence[str]) -> str:
@@ -161,8 +157,6 @@ KINDS: dict[ChangeKind, ForecastKind] = {
         has_second_value=True,
         smallest=2,  # torch compiles sizes of 0 and 1 separately
         each="size",
-        others="sizes",
-        then=", then usually any size of 2 or more",
     ),
     ChangeKind.NUMBER: ForecastKind(
         ChangeScope.VARIABLE,
@@ -171,7 +165,6 @@ KINDS: dict[ChangeKind, ForecastKind] = {
         is_of_data=True,
         is_python_value=True,
         has_second_value=True,
-        then=", then usually other numbers too",
     ),
     ChangeKind.SIZE_ONE: ForecastKind(ChangeScope.DIMENSION, _size_one, size_remedies),
     ChangeKind.STRIDES: ForecastKind(

@@ -162,6 +162,7 @@ def _answers(group: list[AskedChange]) -> Iterator[AskedChange]:
             was=whole.change.was,
             now=whole.change.now,
             is_likely=whole.change.is_likely,
+            tried=whole.change.tried,
         )
         yield AskedChange(first.frame, change, whole.frame, parts)
 

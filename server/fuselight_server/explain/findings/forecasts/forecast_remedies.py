@@ -51,8 +51,6 @@ class Advice:
     """The version that ran."""
     uses: Collection[Use] = ()
     """What the function does with a number; empty if that is not known."""
-    is_fixed: bool = False
-    """Whether torch fixed a number again after it had changed."""
 
 
 def always(text: str) -> Callable[[Advice], tuple[str, ...]]:
@@ -129,6 +127,11 @@ def _spec(sizes: Sequence[tuple[str, int]], ranks: Mapping[str, int], torch: str
     return f"{keyword}=ParamsSpec({{{', '.join(specs)}}})"
 
 
+_INTS_OF_MODULES = (
+    "Or set torch._dynamo.config.allow_unspec_int_on_nn_module = True, which keeps ints of modules symbolic"
+)
+
+
 def loop_remedies(name: str) -> tuple[str, ...]:
     """For a number or a size that decides how often a loop runs."""
     return (
@@ -140,9 +143,11 @@ def loop_remedies(name: str) -> tuple[str, ...]:
 def number_remedies(advice: Advice) -> tuple[str, ...]:
     """For a number."""
     was, name = advice.change.was, advice.subject[0]
+    if _is_fixed(advice.change):
+        return (f"Call it with few values of `{name}`: torch needs the value while it traces",)
     tensor = f"Pass `{name}` as a tensor, `torch.tensor({name})`: its value has no guard"
     first = advice_by_use(name, advice.uses) or (tensor,)
-    if "." in was or "e" in was or "n" in was or advice.is_fixed:  # a float; inf and nan too
+    if not _is_int(was) or advice.change.repeats:
         return first
     return (
         *first,
@@ -156,10 +161,22 @@ def attribute_remedies(advice: Advice) -> tuple[str, ...]:
     is_number = was not in ("True", "False") and not was.startswith(("'", '"'))
     if not is_number:
         return ("Keep the value fixed, or choose between two functions outside the compiled code",)
+    if advice.change.guard.startswith("G["):
+        return (f"Pass `{name}` as an argument, or as a tensor",)
     if not name.startswith("self."):
-        return (f"Pass `{name}` as an argument, or as a tensor: torch fixes global numbers",)
-    attribute = name.rpartition(".")[2]
+        return (f"Keep `{name}` as a tensor: its value has no guard",)
+    owner, _, attribute = name.rpartition(".")
     return (
-        f'Make it a buffer: `self.register_buffer("{attribute}", torch.tensor({was}))`',
-        "Or set torch._dynamo.config.allow_unspec_int_on_nn_module = True, which keeps module ints symbolic",
+        f'Make it a buffer: `{owner}.register_buffer("{attribute}", torch.tensor({was}))`',
+        *((_INTS_OF_MODULES,) if _is_int(was) and not advice.change.is_loop_count else ()),
     )
+
+
+def _is_fixed(change: Forecast) -> bool:
+    """Whether each value that was tried compiled: neither a tensor nor dynamic=True replaces such a number."""
+    compiled = [value.compiles > 0 for value in change.tried if not value.raised]
+    return len(compiled) > 1 and all(compiled)
+
+
+def _is_int(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()

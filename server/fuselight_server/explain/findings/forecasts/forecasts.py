@@ -15,6 +15,7 @@ from fuselight_server.base.formatting import format_count
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption_on
 from fuselight_server.explain.findings.common.context import is_machinery
 from fuselight_server.explain.findings.common.number_uses import uses_of
+from fuselight_server.explain.findings.forecasts.forecast_costs import Limit, cost_of, further_compiles
 from fuselight_server.explain.findings.forecasts.forecast_kinds import (
     KINDS,
     RANKS,
@@ -173,6 +174,7 @@ def _reason_key(context: Context, asked: AskedChange) -> tuple[object, ...]:
         forecast.recompiles,
         forecast.is_likely,
         forecast.repeats,
+        tuple((value.compiles > 0, value.raised) for value in forecast.tried),
         line,
         subject,
         values,
@@ -193,10 +195,14 @@ def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
     line = group[0].named.resumes_at
     if line is not None and not kind.crosses_breaks:
         detail = ", ".join(filter(None, [detail, f"after the graph break on line {line}"]))
-    left = min(max(asked.frame.limit - asked.frame.compiles, 0) for asked in group)
+    limit = Limit.of(context, group)
     reasons = dict.fromkeys(_reason(context, asked) for asked in group if asked.change.recompiles)
     functions = (name for asked in group for name in (_function(asked.frame), *map(_function, asked.parts)))
-    cost = _cost(forecast, frame.limit, left) + _parts(group[0].parts) if forecast.recompiles else ""
+    cost = (
+        cost_of(forecast, limit, is_alone=len(group) == 1) + _parts(group[0].parts)
+        if forecast.recompiles
+        else ""
+    )
     return ExpectedChange(
         kind=forecast.kind,
         subject=subject,
@@ -208,7 +214,7 @@ def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
         recompiles=forecast.recompiles,
         is_likely=forecast.is_likely,
         cost=cost,
-        further_compiles=(left if _repeats(forecast) else min(left, 1)) if forecast.recompiles else 0,
+        further_compiles=further_compiles(forecast, limit) if forecast.recompiles else 0,
         reason="; ".join(filter(None, reasons)),
         guards=tuple(dict.fromkeys(asked.change.guard for asked in group if asked.change.guard)),
         place=_place(context, forecast),
@@ -227,7 +233,7 @@ def _call_changes(context: Context, asked: AskedChange) -> tuple[CallChange, ...
     first = CallChange(forecast.kind, subject, forecast.now)
     if (
         not kind.has_second_value
-        or not _repeats(forecast)
+        or not forecast.repeats
         or not (_is_int(forecast.was) and _is_int(forecast.now))
     ):
         return (first,)
@@ -278,7 +284,6 @@ def _remedies(context: Context, asked: AskedChange, subject: tuple[str, ...]) ->
             _ranks(frame),
             context.report.versions.torch or "",
             uses_of(context.read_line, frame.location, subject) if is_number else frozenset(),
-            is_fixed=forecast.repeats,
         )
     )
 
@@ -325,26 +330,6 @@ _MEANINGS = {
     (4, 3): "the width",
 }
 """What programs usually use a dimension for, by the number of dimensions and its index."""
-
-
-def _repeats(forecast: Forecast) -> bool:
-    return forecast.repeats and forecast.was not in _BOOLS  # a bool has one other value only
-
-
-def _cost(forecast: Forecast, limit: int, left: int) -> str:
-    if left == 0:
-        return f"eager mode: the limit of {limit} compiles is reached"
-    kind = KINDS[forecast.kind]
-    if (
-        kind.others
-        and forecast.repeats
-        and not forecast.is_loop_count
-        and "size mismatch" not in forecast.guard
-    ):
-        return f"other {kind.others} may compile too: up to {left} more until the limit of {limit}, then eager mode"
-    if _repeats(forecast):
-        return f"each new {kind.each} compiles: {left} more until the limit of {limit}, then eager mode"
-    return f"one more compile{kind.then}"
 
 
 def _reason(context: Context, asked: AskedChange) -> str:

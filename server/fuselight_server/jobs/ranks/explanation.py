@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import Location
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.alignment import OPEN_STATES, kind_without_graphs
+from fuselight_server.jobs.ranks.cures import SAME_GRADIENTS
 from fuselight_server.jobs.ranks.graph_difference import (
     UserLines,
     first_difference,
@@ -276,9 +277,10 @@ class Explainer:
             [line for key, line in mine.items() if key not in theirs]
             for mine, theirs in (guards, reversed(guards))
         ]
-        words = (
-            guard_words(*only) if only[0] or only[1] else (_backward_words(odd), _backward_words(reference))
-        )
+        if only[0] or only[1]:
+            *words, cure = guard_words(*only)
+        else:
+            words, cure = [_backward_words(odd), _backward_words(reference)], SAME_GRADIENTS
         paths = {path for side in (odd, reference) for path in self._graph_paths(side.compiled)}
         places = (quoted_line(line, paths) for line in (*only[0], *only[1]))
         location = next((place for place in places if place is not None), None)
@@ -288,7 +290,11 @@ class Explainer:
         )
         parts = [words[0], *(["other guards"] * (len(sides) - 2)), words[1]]
         return _difference(
-            divergence, message, location or _compiled_line(divergence), groups_with(sides, parts)
+            divergence,
+            message,
+            location or _compiled_line(divergence),
+            groups_with(sides, parts),
+            cure=cure,
         )
 
     # --- graphs
@@ -350,6 +356,7 @@ class Explainer:
             groups_with(sides, [*(_behavior(change) for change in changes), first.left or "nothing here"]),
             is_exact=first.is_exact,
             related=related,
+            cure=first.cure,
         )
 
     def _text(self, payload: Payload | None) -> str:
@@ -376,6 +383,7 @@ def _difference(
     is_exact: bool = True,
     related: tuple[tuple[Location, str], ...] = (),
     cause: GuardCause | None = None,
+    cure: str = "",
 ) -> RankDifference:
     present = divergence.present
     if location is None or is_library(location.path):
@@ -401,6 +409,7 @@ def _difference(
         time=min((item.started for item in present.values() if item.started is not None), default=None),
         related=related,
         cause=cause,
+        cure=cure,
     )
 
 

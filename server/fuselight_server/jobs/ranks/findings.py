@@ -16,6 +16,7 @@ from fuselight_server.explain.findings.common.recompilation_hints import (
     recompilation_hints,
 )
 from fuselight_server.explain.findings.common.text import compose, sentence
+from fuselight_server.jobs.ranks.cures import SAME_MODULE_MODE
 from fuselight_server.jobs.ranks.model import DifferenceKind
 from fuselight_server.jobs.reports.machine_failures import machine_failure
 
@@ -45,6 +46,7 @@ _SHARED_BRANCH = (
 _HINTS: dict[DifferenceKind, tuple[str, ...]] = {
     DifferenceKind.GRAPH: (
         _SHARED_BRANCH,
+        f"If the modules are in other modes: {SAME_MODULE_MODE[0].lower()}{SAME_MODULE_MODE[1:]}",
         "Or nothing, if these ranks are stages of a pipeline: they compile different code on purpose",
     ),
     DifferenceKind.GRAPH_BREAK: (
@@ -219,7 +221,7 @@ def _hints(difference: RankDifference) -> tuple[str, ...]:
         machines = [machine_failure(text, is_of_compiler="torch._" in text) for text in texts]
         steps = dict.fromkeys(f"{item.title}: {item.next_step}" for item in machines if item is not None)
         return (*steps, *_HINTS[difference.kind])
-    return _HINTS[difference.kind]
+    return (difference.cure,) if difference.cure else _HINTS[difference.kind]
 
 
 def _cost(difference: RankDifference, *, has_caches: bool) -> Iterator[str]:

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
+from fuselight_server.jobs.ranks.cures import cure_of_constant, cure_of_inputs, input_words
 from fuselight_server.jobs.ranks.normalization import comparable_graph, is_collective, path_tail
 from fuselight_server.jobs.trace_log.facts import function_and_resumption
 from fuselight_server.jobs.trace_log.graphs import lines_of
@@ -96,7 +97,9 @@ class GraphDifference:
     right_line: Location | None
     is_exact: bool
     subject: str = ""
-    """The input that differs."""
+    """The input or the operator that differs."""
+    cure: str = ""
+    """What makes the ranks equal again; empty: the kind of the change decides."""
 
 
 _BothLines = tuple["UserLines", ...]
@@ -221,7 +224,8 @@ def _in_inputs(left: ComparedGraph, right: ComparedGraph, places: _BothLines) ->
     for name in dict.fromkeys([*types[0], *types[1]]):
         first, second = (_comparable_type(side.get(name)) for side in types)
         if first != second and name in types[0] and name in types[1]:
-            texts = _shown_types(types[0][name], types[1][name])
+            full = types[0][name], types[1][name]
+            texts = input_words(*_shown_types(*full))
             spots = [place.of_input(graph, name) for graph, place in zip((left, right), places, strict=True)]
             return GraphDifference(
                 GraphChange.INPUT,
@@ -231,6 +235,7 @@ def _in_inputs(left: ComparedGraph, right: ComparedGraph, places: _BothLines) ->
                 spots[1],
                 is_exact=True,
                 subject=input_name(name),
+                cure=cure_of_inputs(input_name(name), *full),
             )
     return None
 
@@ -263,6 +268,7 @@ def _in_constants(left: ComparedGraph, right: ComparedGraph, places: _BothLines)
             where[1][0],
             where[0][1] and where[1][1],
             subject=operator_name(first.line.operator),
+            cure=cure_of_constant(operator_name(first.line.operator), texts[0], texts[1]),
         )
     return None
 

@@ -81,6 +81,8 @@ class RankDifference:
     """Further lines with words: where other ranks do something else."""
     cause: GuardCause | None = None
     """Of a recompilation: what changed; None: it is not known."""
+    cure: str = ""
+    """What helps, where the kind alone does not decide it."""
 
 
 @dataclass(frozen=True, slots=True)

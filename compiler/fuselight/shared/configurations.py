@@ -10,11 +10,11 @@ Invariant: unreadable text raises a `ConfigurationError` that names the wrong pa
 
 from __future__ import annotations
 
-import ast
 import difflib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fuselight.shared.foreign_data import parse_literal
 from fuselight.shared.report.tuned import ATTENTION, PRECISION, Preparation
 
 EAGER = "eager"
@@ -207,6 +207,6 @@ def _parts(text: str, separator: str) -> tuple[list[str], str]:
 
 def _value(text: str) -> Any:
     try:
-        return ast.literal_eval({"true": "True", "false": "False", "none": "None"}.get(text.lower(), text))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # what literal_eval may raise
+        return parse_literal({"true": "True", "false": "False", "none": "None"}.get(text.lower(), text))
+    except ValueError:
         return text

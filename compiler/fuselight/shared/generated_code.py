@@ -5,9 +5,10 @@ Invariant: the module is read as text and never imported. Lines keep their numbe
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
+
+from fuselight.shared.foreign_data import parse_literal
 
 _DEFINITION = re.compile(r"^(?P<name>\w+) = async_compile\.(?:triton|cpp_pybinding|cpp)\(", re.MULTILINE)
 _QUOTED = re.compile(r"(?P<raw>r?)'''(?P<text>.*?)'''", re.DOTALL)
@@ -35,6 +36,6 @@ def _evaluated(literal: str, *, raw: bool) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of escapes that Python does not know, which stay as they are
         try:
-            return str(ast.literal_eval(f"'''{literal}'''"))
-        except (SyntaxError, ValueError):
+            return str(parse_literal(f"'''{literal}'''"))
+        except ValueError:
             return literal

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import STORE, linked, project_root, read_regular, write_whole
 
 FOLDER = "notebooks"
@@ -61,7 +62,7 @@ def read_calls(path: Path) -> KernelCalls | None:
     if any(os.path.islink(folder) for folder in (path.parent, path.parent.parent)):
         return None
     try:
-        return decode(KernelCalls, json.loads(read_regular(path, _MOST_BYTES, follow_link=False)))
+        return decode(KernelCalls, parse_json(read_regular(path, _MOST_BYTES, follow_link=False)))
     except (OSError, ValueError, DecodeError, RecursionError):
         return None
 

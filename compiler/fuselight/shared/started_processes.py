@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from fuselight import PACKAGE
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import open_regular, write_whole
 
 TRACE = "TORCH_TRACE"
@@ -108,7 +109,7 @@ def read_ends(folder: str) -> tuple[ProcessEnd, ...]:
     """The processes that failed; empty if nothing was recorded."""
     try:
         with open_regular(os.path.join(folder, ENDS)) as file:
-            data = json.loads(file.read(_MOST_BYTES))
+            data = parse_json(file.read(_MOST_BYTES))
         return tuple(decode(ProcessEnd, item) for item in data)
     except (OSError, ValueError, TypeError, DecodeError, RecursionError):
         return ()

@@ -19,6 +19,7 @@ from typing import Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.folder_lock import locked_folder
+from fuselight.shared.foreign_data import NestingError, parse_json
 from fuselight.shared.foreign_files import check_folder, read_regular
 from fuselight.shared.report.tuned import TunedResult
 from fuselight.shared.tuned_rules import refused_values
@@ -73,15 +74,15 @@ def artifacts_name(signature: str | None) -> str:
 def parse(text: str, name: str = NAME) -> TunedFile:
     """Read the text of a tuned file; `name` is for messages. Raises TunedFileError."""
     try:
-        data = json.loads(text)
+        data = parse_json(text)
         if _HALF.search(text):
             json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise _damaged(name, "it has half of a surrogate pair, which is no character") from None
+    except NestingError:
+        raise _damaged(name, _DEEP) from None
     except ValueError as error:
         raise _damaged(name, error) from None
-    except RecursionError:
-        raise _damaged(name, _DEEP) from None
     version = data.get("format") if isinstance(data, dict) else None
     if not isinstance(version, int):
         raise TunedFileError(f"`{name}` is not a tuned file: it has no `format`. Remove it and {_TUNE}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.folder_lock import locked_folder
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import (
     check_private_folder,
     make_private_folder,
@@ -115,7 +116,7 @@ class ConsentStore:
     def _read(self) -> dict[str, ConsentAnswer]:
         try:
             check_private_folder(self.path.parent)
-            data = json.loads(read_regular(self.path, _MAX_BYTES, follow_link=False, is_own=True))
+            data = parse_json(read_regular(self.path, _MAX_BYTES, follow_link=False, is_own=True))
         except (OSError, ValueError, RecursionError):
             return {}
         entries = data.get("answers") if isinstance(data, dict) and data.get("schema") == _SCHEMA else None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import gzip
 import json
 import os
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json, unpack
 from fuselight.shared.foreign_files import (
     LEFT,
     STORE,
@@ -101,7 +101,7 @@ class Store:
 def read_report(path: Path) -> Report | None:
     """A report from a file that anything may have happened to: None if absent, damaged or too large."""
     try:
-        report = decode(Report, json.loads(read_regular(path, _MAX_BYTES, follow_link=False)))
+        report = decode(Report, parse_json(read_regular(path, _MAX_BYTES, follow_link=False)))
     except (OSError, ValueError, DecodeError, RecursionError):
         return None
     return report if all(0 <= record.frame < len(report.frames) for record in report.compiles) else None
@@ -143,14 +143,11 @@ def remove_left(paths: Iterable[Path]) -> None:
 
 
 def read_gzip(path: Path, limit: int) -> bytes:
-    """Unpack a file of the store. Raises OSError, EOFError or zlib.error; a linked folder counts as missing."""
+    """Unpack a file of the store. Raises OSError; a linked folder counts as missing."""
     if not is_own(path.parent):
         raise FileNotFoundError(errno.ENOENT, "the folder is a symbolic link", str(path))
-    with open_regular(path, follow_link=False) as packed, gzip.GzipFile(fileobj=packed) as file:
-        data = file.read(limit + 1)  # a small file can unpack to a very large one
-    if len(data) > limit:
-        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(path))
-    return data
+    with open_regular(path, follow_link=False) as packed:
+        return unpack(packed, limit)
 
 
 def recorded_calls(report: Report | None, path: str) -> dict[str, tuple[str, ...]]:

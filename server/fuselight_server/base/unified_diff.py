@@ -7,12 +7,13 @@ line number says which.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import itertools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from fuselight.shared.foreign_data import parse_literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -215,8 +216,8 @@ def _unquoted(path: str) -> str:
     r"""A path as git writes it where it is not ASCII: `"a/caf\303\251.py"`."""
     if len(path) < 2 or path[0] != '"' or path[-1] != '"':  # noqa: PLR2004 - two quotes
         return path
-    with contextlib.suppress(ValueError, SyntaxError):
-        literal = ast.literal_eval(f"b{path}")
+    with contextlib.suppress(ValueError):
+        literal = parse_literal(f"b{path}")
         return str(literal, "utf-8") if isinstance(literal, bytes) else path
     return path
 

@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 
+from fuselight.shared.foreign_files import SOURCE_BYTES
 from fuselight.shared.report import Problem
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import standard_output
@@ -82,9 +83,15 @@ def _from_file(path: Path, new: Path) -> dict[str, str]:
 
 def _from_diff(name: str) -> dict[str, str]:
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()  # may be a pipe
+        if name == "-":
+            data = sys.stdin.buffer.read(SOURCE_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:  # may be a pipe
+                data = file.read(SOURCE_BYTES + 1)
     except OSError as error:
         raise CommandError(f"`{name}`: {error.strerror or error}. Name a file that can be read.") from None
+    if len(data) > SOURCE_BYTES:
+        raise CommandError(f"`{name}` is larger than {SOURCE_BYTES:,} bytes. Name a smaller diff.")
     try:
         return file_texts(diff_texts(data, Path.cwd(), SourceFiles()), SourceFiles())
     except DiffError as error:

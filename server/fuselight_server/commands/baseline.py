@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import NestingError, parse_json
 from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.fingerprints import fingerprint_of
@@ -76,10 +77,10 @@ def new_findings(
 def read(path: Path) -> Counter[str]:
     """How often each fingerprint is accepted. Raises CommandError."""
     try:
-        data = json.loads(read_regular(path))
+        data = parse_json(read_regular(path))
     except FileNotFoundError:
         raise CommandError(f"there is no baseline {path}. Write one with --write-baseline {path}.") from None
-    except RecursionError:
+    except NestingError:
         raise CommandError(
             f"the baseline {path} cannot be read: it is nested too deeply. Write it again with --write-baseline {path}."
         ) from None

@@ -6,13 +6,13 @@ Invariant: files that git does not track yet are changed as a whole; files outsi
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_literal
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.git import ask_git
 from fuselight_server.commands.notebook_lines import lines_in_file
@@ -149,6 +149,6 @@ def _file_name(written: bytes) -> str | None:
     if name == b"/dev/null":
         return None
     if name.startswith(b'"'):
-        octal = ast.literal_eval("b" + name.decode("ascii", "backslashreplace"))
+        octal = parse_literal("b" + name.decode("ascii", "backslashreplace"))
         return os.fsdecode(octal)
     return os.fsdecode(name)

@@ -9,6 +9,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight_server.base.store import Store, is_own
 
@@ -27,7 +28,7 @@ def kept_choices(folder: Path) -> Mapping[str, str]:
     if not is_own(store.folder):
         return {}
     try:
-        kept = json.loads(read_regular(store.folder / FILE, _MOST_BYTES, follow_link=False))
+        kept = parse_json(read_regular(store.folder / FILE, _MOST_BYTES, follow_link=False))
     except (OSError, ValueError, RecursionError):
         return {}
     pairs = kept.items() if isinstance(kept, dict) else ()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.folder_lock import locked_folder
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight.shared.report import data_key
 from fuselight_server.base.finding import Finding
@@ -57,7 +58,7 @@ def read_failed(store: Store) -> tuple[FailedCompileTest, ...]:
     if not is_own(store.folder):
         return ()
     try:
-        data = json.loads(read_regular(_path(store), _MOST_BYTES, follow_link=False))
+        data = parse_json(read_regular(_path(store), _MOST_BYTES, follow_link=False))
         if not isinstance(data, dict) or data.get("schema") != _SCHEMA:
             return ()
         return tuple(decode(FailedCompileTest, entry) for entry in data.get("tests", ()))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.folder_lock import locked_folder
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import leaves_project, linked, read_regular, write_whole
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.fingerprints import fingerprint_of
@@ -118,7 +119,7 @@ def _fingerprint(finding: Finding, check: CompileCheck, folder: Path) -> str:
 def read(path: Path) -> dict[str, CountEntry]:
     """The entries of a baseline by the name of the check; none if there is no file. Raises CommandError."""
     try:
-        data = json.loads(read_regular(path, _MOST_BYTES))
+        data = parse_json(read_regular(path, _MOST_BYTES))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 from typing import TYPE_CHECKING
 
 from fuselight.doctor import Check, Status
 from fuselight.shared.codec import DecodeError, decode
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.worker_launch import start_error, worker_command
 from fuselight.shared.worker_protocol import ended_how
 
@@ -50,7 +50,7 @@ async def examine(
     stderr = asyncio.create_task(process.stderr.read())
     try:
         while line := await asyncio.wait_for(process.stdout.readline(), SILENCE):
-            yield decode(Check, json.loads(line))
+            yield decode(Check, parse_json(line))
         if await process.wait() != 0:
             printed = (await stderr).decode("utf-8", "replace").strip()[-_TAIL:]
             end = ended_how(process.returncode)

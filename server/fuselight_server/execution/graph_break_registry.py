@@ -6,11 +6,11 @@ Invariant: no interpreter is started, and the file is read within bounds: what d
 from __future__ import annotations
 
 import functools
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import read_regular
 from fuselight_server.execution.interpreters import package_folders
 
@@ -51,7 +51,7 @@ def _text(value: object) -> str:
 def _registry(executable: str) -> dict[str, Any]:
     for folder in package_folders(Path(executable)):
         try:
-            data = json.loads(read_regular(folder / _FILE, _LARGEST))
+            data = parse_json(read_regular(folder / _FILE, _LARGEST))
         except (OSError, ValueError, RecursionError):
             continue
         if isinstance(data, dict):

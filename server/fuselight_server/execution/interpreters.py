@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.worker_launch import missing_torch, start_failure
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.settings import Interpreter
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 _ENVIRONMENT_VARIABLE = re.compile(r"\$\{env:([^}]+)\}")
 _ISOLATED = re.compile(r"^\s*include-system-site-packages\s*=\s*false\s*$", re.MULTILINE | re.IGNORECASE)
+_MAX_TEXT = 1 << 20
 _PACKAGES = ("lib/python3*/site-packages", "lib64/python3*/site-packages", "Lib/site-packages")
 
 
@@ -99,7 +101,7 @@ def package_folders(executable: Path) -> list[Path]:
 
 def _is_isolated(environment: Path) -> bool:
     try:
-        return _ISOLATED.search((environment / "pyvenv.cfg").read_text("utf-8", "replace")) is not None
+        return _ISOLATED.search(_read_text(environment / "pyvenv.cfg")) is not None
     except OSError:
         return False
 
@@ -114,10 +116,17 @@ def _names_in(folder: Path) -> Iterator[str]:
 
 def _adds(path: Path) -> bool:
     """Whether a `.pth` file adds a folder to the path, or may import torch: its lines with `import` run code."""
-    lines = path.read_text("utf-8", "replace").splitlines()
+    try:
+        lines = _read_text(path).splitlines()
+    except OSError:
+        return True  # nobody knows
     code = "\n".join(line for line in lines if line.startswith(("import ", "import\t")))
     is_path = any(line.strip() and not line.startswith(("#", "import ", "import\t")) for line in lines)
     return is_path or any(word in code for word in ("addsitedir", "sys.path", "torch"))
+
+
+def _read_text(path: Path) -> str:
+    return read_regular(path, _MAX_TEXT).decode("utf-8", "replace")
 
 
 def python_of(folder: Path) -> str | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import open_regular, write_whole
 from fuselight.shared.owned_folders import is_alive, shared_folder
 from fuselight.shared.started_processes import ProcessEnd
@@ -152,7 +153,7 @@ class SharedRun:
     def _registered(self) -> Iterator[RegisteredRank]:
         for path in Path(self.folder).glob("rank-*.json"):
             with contextlib.suppress(OSError, ValueError, DecodeError), open_regular(path) as file:
-                yield decode(RegisteredRank, json.loads(file.read(_MOST_BYTES)))
+                yield decode(RegisteredRank, parse_json(file.read(_MOST_BYTES)))
 
 
 def _start_of(process: int) -> str:

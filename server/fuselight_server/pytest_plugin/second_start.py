@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fuselight.capture.calls.observed_calls import start_logged
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.owned_folders import owned_folder
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.sources import SourceFiles
@@ -83,7 +84,7 @@ class _Start:
 
 def _asked() -> _Start | None:
     text = os.environ.get(START_VARIABLE)
-    return None if not text else _Start(**json.loads(text))
+    return None if not text else _Start(**parse_json(text))
 
 
 def make_if_asked(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.foreign_files import read_regular
 from fuselight_server.source.imported_classes import module_files
 
@@ -152,7 +153,7 @@ class FileSource:
 
 def _statements(path: Path) -> list[ast.stmt] | None:
     try:
-        return ast.parse(read_regular(path, _LARGEST)).body
+        return parse_python(read_regular(path, _LARGEST)).body
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return None
 
@@ -162,7 +163,7 @@ def file_source(path: str, chunks: Iterable[str]) -> FileSource:
     statements: list[ast.stmt] = []
     for chunk in chunks:
         try:
-            statements += ast.parse(chunk).body
+            statements += parse_python(chunk).body
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
     return FileSource(path, statements)

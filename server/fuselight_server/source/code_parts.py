@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.source.chunks import Memory, cut
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def _parse(data: bytes, line: int) -> ast.Module:
     """The syntax of a chunk that starts on `line` of its file. Raises UnreadableError."""
     text = data.decode("utf-8", "surrogatepass")  # as text: a declared encoding is that of the file
     try:
-        return ast.parse("\n" * (line - 1) + text)
+        return parse_python("\n" * (line - 1) + text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnreadableError(str(error)) from None
 

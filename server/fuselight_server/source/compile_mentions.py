@@ -11,6 +11,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.source.syntax import COMPILE_KEYWORDS
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def compile_mentions(text: str) -> CompileMentions:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # the user's text
-            tree = ast.parse(text)
+            tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return CompileMentions()
     action = next((statement.lineno for statement in tree.body if _acts(statement)), None)

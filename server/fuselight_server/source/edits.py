@@ -8,7 +8,6 @@ actions, never for a keystroke.
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.base.finding import Span
 from fuselight_server.source.class_sources import FileSource, file_source
 from fuselight_server.source.configurations import configurations, construction
@@ -232,7 +232,7 @@ _OPTIONAL = re.compile(r"(?:\w+\.)?Optional\[(.*)\]")
 def _needs(file: FileSource, text: str, method: str) -> dict[str, str]:
     """What the first layers need of the parameters of an object's method; `text` constructs the object."""
     try:
-        value = Reader(file, {}).value(ast.parse(text, mode="eval").body)
+        value = Reader(file, {}).value(parse_python(text, mode="eval").body)
         return inputs_of(value, method) if isinstance(value, Object) else {}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.notebooks.module_text import module_of_notebook
@@ -182,7 +183,7 @@ def _parse(text: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the user's escapes
-            return ast.parse(text)
+            return parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

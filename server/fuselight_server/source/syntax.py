@@ -6,7 +6,6 @@ parses (145 ms for 74,000 lines), so a large chunk is parsed and searched in sli
 
 from __future__ import annotations
 
-import ast
 import bisect
 import re
 import warnings
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import tree_sitter_python
 from tree_sitter import Language, Parser, Query, QueryCursor
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.source.facts import (
     Binding,
     Comment,
@@ -326,7 +326,7 @@ def _error(data: bytes, root: Node) -> Extent | None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                ast.parse(data.decode("utf-8", "replace"))
+                parse_python(data.decode("utf-8", "replace"))
         except SyntaxError as error:
             return _python_error(data, error)
         except (ValueError, MemoryError, RecursionError):

@@ -6,7 +6,6 @@ that is timed has its device for itself. `close` ends everything that an engine 
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import shutil
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from fuselight.remote.run_client import RemoteAnswer, RemoteRun, RunClient, RunStoppedError
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.protocol import to_json
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class LocalEngine:
                 timeout=_VERSIONS_SECONDS,
                 check=True,
             )
-            python, torch = json.loads(asked.stdout.splitlines()[-1])
+            python, torch = parse_json(asked.stdout.splitlines()[-1])
         except (OSError, subprocess.SubprocessError, ValueError, IndexError):
             return None
         return WorkerVersions(python, tuple(torch))

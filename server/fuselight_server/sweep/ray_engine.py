@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import shlex
 import shutil
@@ -26,6 +25,7 @@ from urllib.parse import urlsplit
 
 import fuselight
 from fuselight.remote.run_client import OVERTIME_SECONDS, RemoteAnswer, run_remotely
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.owned_folders import new_folder
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.sweep.engines import (
@@ -288,7 +288,7 @@ def _ask(address: str) -> tuple[NodeResources, ...]:
             f"--address {address}: no Ray answered within {_ASK_SECONDS:g} s. See `ray status` on the head node"
         ) from None
     try:
-        data: dict[str, Any] = json.loads(asked.stdout.strip().splitlines()[-1])
+        data: dict[str, Any] = parse_json(asked.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         data = {"error": (asked.stderr.strip().splitlines() or ["Ray ended without an answer"])[-1]}
     if "error" in data:

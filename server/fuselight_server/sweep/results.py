@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import open_regular, open_to_append, read_regular, write_whole
 from fuselight_server.base.store import FOLDER, check_not_a_link, is_own
 from fuselight_server.sweep.rows import SCHEMA, RowStatus, SweepAbout, SweepRow
@@ -210,7 +211,7 @@ def read_rows(data: bytes) -> tuple[list[SweepRow], int]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = parse_json(line)
             if isinstance(value, dict) and value.get("schema", SCHEMA) > SCHEMA:
                 raise ResultsError("the rows were written by a newer version of Fuselight: update Fuselight")
             rows.append(decode(SweepRow, value))
@@ -249,7 +250,7 @@ def read_results(named: str) -> SweepResults:
 def _export(data: bytes, about: SweepAbout) -> tuple[list[SweepRow], SweepAbout]:
     """Rows of an export, which is one JSON object."""
     try:
-        value = json.loads(data)
+        value = parse_json(data)
         rows = [decode(SweepRow, row) for row in value["rows"]]
     except (ValueError, TypeError, KeyError, DecodeError, RecursionError):
         return [], about
@@ -260,7 +261,7 @@ def _export(data: bytes, about: SweepAbout) -> tuple[list[SweepRow], SweepAbout]
 
 def _about_of(path: Path) -> SweepAbout:
     try:
-        return decode(SweepAbout, json.loads(read_regular(path, follow_link=False)))
+        return decode(SweepAbout, parse_json(read_regular(path, follow_link=False)))
     except (OSError, ValueError, DecodeError, RecursionError):
         return SweepAbout()
 

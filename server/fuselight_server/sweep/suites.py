@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
-import json
 import os
 import reprlib
 import tokenize
@@ -17,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.foreign_data import NestingError, parse_json, parse_python
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.suites import SUITES, suite_rows, write_rows
 from fuselight_server.base.files import leaves
@@ -169,11 +169,11 @@ def _json_lines(path: Path, named: str) -> list[tuple[str, Any]]:
     for number, line in enumerate(_text(path, named).splitlines(), 1):
         if line.strip():
             try:
-                lines.append((f"{named}:{number}", json.loads(line)))
+                lines.append((f"{named}:{number}", parse_json(line)))
+            except NestingError:
+                raise SuiteError(f"{named}:{number}{_TOO_DEEP}") from None
             except ValueError as error:
                 raise SuiteError(f"{named}:{number} is not JSON: {error}") from None
-            except RecursionError:
-                raise SuiteError(f"{named}:{number}{_TOO_DEEP}") from None
     return lines
 
 
@@ -181,7 +181,7 @@ def _python(path: Path, named: str) -> list[tuple[str, Any]]:
     """Entries of the list TARGETS; of a file without one, the file itself."""
     text = _text(path, named)
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError, tokenize.TokenError) as error:
         line = getattr(error, "lineno", None)
         raise SuiteError(f"{named}{f':{line}' if line else ''} is not Python: {error}") from None

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_files import read_regular
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -68,14 +70,10 @@ class _Distribution:
 
     def modules(self) -> Iterator[tuple[str, ...]]:
         """The path of each of its Python files, by its parts without endings."""
-        with (
-            contextlib.suppress(OSError, UnicodeDecodeError),
-            (self.folder / "RECORD").open(encoding="utf-8") as lines,
-        ):
-            for line in lines:
-                path, is_python, _ = line.partition(".py,")
-                if is_python:
-                    yield tuple(path.lower().split("/"))
+        for line in _lines_of(self.folder / "RECORD"):
+            path, is_python, _ = line.partition(".py,")
+            if is_python:
+                yield tuple(path.lower().split("/"))
 
 
 @dataclass(frozen=True)
@@ -137,12 +135,17 @@ def _distributions(folders: Iterable[str]) -> Iterator[_Distribution]:
 def _imported_names(distribution: Path) -> set[str]:
     """The top-level names that a distribution says it has, in small letters; empty where it says none."""
     for file in ("top_level.txt", "RECORD"):
-        with (
-            contextlib.suppress(OSError, UnicodeDecodeError),
-            (distribution / file).open(encoding="utf-8") as lines,
-        ):
+        if lines := _lines_of(distribution / file):
             return {name[0].lower() for line in lines if (name := _TOP_LEVEL.match(line)) is not None}
     return set()
+
+
+def _lines_of(path: Path) -> list[str]:
+    """The lines of a file of a distribution; none where it cannot be read."""
+    try:
+        return read_regular(path).decode("utf-8").splitlines(keepends=True)
+    except (OSError, UnicodeDecodeError):
+        return []
 
 
 def differing_packages(

@@ -9,12 +9,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json, unpack
 from fuselight.shared.foreign_files import make_folders, read_regular, write_whole
 from fuselight.shared.report import Report
 from fuselight_server.base.command_error import CommandError
@@ -45,15 +45,12 @@ class RunsFolder:
         """The runs with a key; None if there are none that can be read."""
         try:
             packed = read_regular(self._path(key), _MOST_BYTES, follow_link=False)
-            text = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(_MOST_TEXT + 1)
-            if len(text) > _MOST_TEXT:
-                return None
-            data = json.loads(text)
+            data = parse_json(unpack(io.BytesIO(packed), _MOST_TEXT))
             if not isinstance(data, dict) or data.get("schema") != _SCHEMA:
                 return None
             before, after = (_decoded_side(data[side]) for side in ("before", "after"))
             return ComparedRuns(str(data["path"]), str(data["name"]), before, after)
-        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, DecodeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, DecodeError, RecursionError):
             return None
 
     def save(self, key: str, runs: ComparedRuns) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -130,3 +131,26 @@ def test_an_interpreter_that_is_not_there_is_known_at_once(tmp_path: Path) -> No
     failure = known_problem(str(tmp_path / "gone" / "python"), {})
     assert failure is not None
     assert failure.message.endswith("gone/python cannot be started: No such file or directory")
+
+
+@pytest.mark.parametrize("name", ["pyvenv.cfg", "lib/python3.11/site-packages/a.pth"])
+@pytest.mark.parametrize("kind", ["/dev/zero", "pipe", "folder", "large"])
+def test_no_file_of_an_environment_is_read_without_end(tmp_path: Path, name: str, kind: str) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text("")
+    (tmp_path / "pyvenv.cfg").write_text("include-system-site-packages = false\n")
+    path = tmp_path / name
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "large":
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    else:
+        path.symlink_to(kind)
+    assert known_problem(str(python), {}) is None

@@ -15,6 +15,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.inputs.dtypes import DTYPES
 from fuselight.shared.world_plan import WorldError, world_plan
 
@@ -255,7 +256,7 @@ def _parse(source: str, size: int) -> ast.expr:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # the user's text: not our warnings
-            return ast.parse(source, mode="eval").body
+            return parse_python(source, mode="eval").body
     except SyntaxError as error:
         start = _offset(source, error.lineno, error.offset, size)
         end = max(_offset(source, error.end_lineno, error.end_offset, size), start + 1)

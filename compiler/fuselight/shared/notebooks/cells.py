@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fuselight.shared.foreign_data import NestingError, parse_json
+
 SUFFIX = ".ipynb"
 PYTHON = "python"
 _CONFLICT = "\n<<<<<<< "
@@ -69,13 +71,13 @@ def _parsed(data: str | bytes) -> dict[str, Any]:
     if not text.strip():
         raise NotebookError("it is empty")
     try:
-        notebook = json.loads(text)
+        notebook = parse_json(text)
     except json.JSONDecodeError as error:
         if _CONFLICT in text:
             raise NotebookError("it has the marks of an unresolved merge conflict") from None
         reason = error.msg.removesuffix(" at").removesuffix(" starting")
         raise NotebookError(f"its JSON is damaged on line {error.lineno}: {reason}") from None
-    except RecursionError:
+    except NestingError:
         raise NotebookError("its JSON is nested too deeply") from None
     if not isinstance(notebook, dict):
         raise NotebookError("its JSON is no object")

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.notebooks.effects import COMMAND, DOWNLOADS, EffectReader, bound_names, read_names
 from fuselight.shared.notebooks.module_text import split_module
 
@@ -119,7 +120,7 @@ def _parsed(lines: list[str], first: int) -> ast.Module | LeftOut:
             warnings.simplefilter("ignore")  # of the user's escapes
             # Compiling it finds what parsing lets through, as `return` outside of a function.
             compile(code, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-            tree = ast.parse(code)
+            tree = parse_python(code)
     except SyntaxError as error:
         return _broken(lines, first, error.msg)
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:

@@ -6,8 +6,9 @@ Invariant: a cure says what changes, never that it helps; only a `CureTrial` say
 from __future__ import annotations
 
 import enum
-import json
 from dataclasses import dataclass, field
+
+from fuselight.shared.foreign_data import parse_json
 
 
 class CureKind(str, enum.Enum):
@@ -50,7 +51,7 @@ class CallCure:
         if self.kind is not CureKind.SETTING:
             return None
         name, _, value = self.value.partition("=")
-        return name, json.loads(value)
+        return name, parse_json(value)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight.shared.owned_folders import folders_of
 from fuselight_server.base.command_error import CommandError
@@ -104,7 +105,7 @@ def _known() -> Iterator[AgentAddress]:
 
 def _read(folder: str) -> AgentAddress | None:
     try:
-        data = json.loads(read_regular(Path(folder, _FILE), _MOST_BYTES, follow_link=False))
+        data = parse_json(read_regular(Path(folder, _FILE), _MOST_BYTES, follow_link=False))
         return AgentAddress(
             folder, tuple(map(str, data["workspace"])), int(data["port"]), str(data["secret"])
         )

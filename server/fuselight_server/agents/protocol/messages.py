@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from fuselight.shared.foreign_data import parse_json
+
 MESSAGE_BYTES = 16 * 1024 * 1024
 """The longest line that is read."""
 PARSE_ERROR = -32700
@@ -76,7 +78,7 @@ def read_message(line: bytes) -> Message:
     if len(line) > MESSAGE_BYTES:
         raise MessageError(INVALID_REQUEST, f"the message is longer than {MESSAGE_BYTES:,} bytes")
     try:
-        data = json.loads(line.decode())
+        data = parse_json(line.decode())
     except (ValueError, RecursionError) as error:
         raise MessageError(PARSE_ERROR, f"the line is not JSON: {error}") from None
     if isinstance(data, list):

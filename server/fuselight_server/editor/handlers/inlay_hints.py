@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import FactKind
 from fuselight.shared.report.visible import visible
 from fuselight_server.editor.presenters import convert
@@ -132,7 +133,7 @@ class _Hints:
         if not lines[-1].endswith(b")"):
             return False
         try:
-            tree = ast.parse(b"(" + b"\n".join(lines) + b")", mode="eval")
+            tree = parse_python(b"(" + b"\n".join(lines) + b")", mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
         return isinstance(tree.body, ast.Call)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import FileFacts, Report
 from fuselight_server.editor.rules.values import KnownValue, common, value_of
 from fuselight_server.source.chunks import Memory, cut
@@ -260,7 +261,7 @@ def _members(rows: list[bytes]) -> Iterator[tuple[int, int]]:
 
 def _parse(text: bytes, line: int) -> ast.Module | None:
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return ast.increment_lineno(tree, line - 1)
@@ -281,7 +282,7 @@ def _names(chunks: Sequence[bytes]) -> dict[str, str]:
 
 def _imported(chunk: bytes) -> dict[str, str]:
     try:
-        tree = ast.parse(chunk)
+        tree = parse_python(chunk)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     imported: dict[str, str] = {}

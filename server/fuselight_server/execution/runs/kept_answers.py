@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import fuselight_server
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import project_root, read_regular, signature, write_whole
 from fuselight.shared.report import data_key
 from fuselight_server.base.files import walk_sources
@@ -141,7 +142,7 @@ def _read(store: Store) -> dict[str, KeptAnswer]:
     try:
         check_not_a_link(store.folder)
         data = read_regular(store.folder / _FILE, _MOST_BYTES, follow_link=False)
-        kept: _Kept = decode(_Kept, json.loads(data))
+        kept: _Kept = decode(_Kept, parse_json(data))
         expected = signature(_signed_part(kept.answers))
     except (OSError, ValueError, DecodeError, RecursionError):
         return {}

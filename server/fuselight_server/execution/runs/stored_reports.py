@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import LEFT, read_regular, signature, write_whole
 from fuselight.shared.report import Output, Report, TargetRef, Tier, data_key
 from fuselight.shared.version import code_key
@@ -102,7 +103,7 @@ class StoredReports:
         Raises one of UNREADABLE.
         """
         try:
-            data = json.loads(read_gzip(path, self.most_bytes))
+            data = parse_json(read_gzip(path, self.most_bytes))
             stored: StoredReport = decode(StoredReport, data)
             if stored.run is not None and not _is_signed(data):
                 stored = replace(stored, run=None)

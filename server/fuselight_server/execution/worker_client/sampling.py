@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report import Location, Stack
 
 _NAME = "py-spy.exe" if sys.platform == "win32" else "py-spy"
@@ -69,7 +69,7 @@ async def sample(pid: int, *, seconds: float = 5.0) -> Sample:
         words = err.decode("utf-8", "replace").strip().splitlines()
         return Sample(why_not=words[0] if words else f"py-spy ended with {process.returncode}")
     try:
-        return Sample(stack=read_dump(json.loads(out)))
+        return Sample(stack=read_dump(parse_json(out)))
     except (ValueError, KeyError, TypeError) as error:
         return Sample(why_not=f"py-spy's answer could not be read: {error!r}")
 

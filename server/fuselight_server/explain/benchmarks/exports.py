@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.report.visible import visible, visible_json
 from fuselight_server.explain.benchmarks.history import BenchmarkRun
@@ -83,7 +84,7 @@ def from_json(text: str, target: str | None = None, path: str = "") -> Benchmark
 
     Raises ValueError or DecodeError with what is wrong.
     """
-    data = json.loads(text)
+    data = parse_json(text)
     entries = data.get("targets", [data]) if isinstance(data, dict) else []
     runs = [
         entry["run"] for entry in entries if isinstance(entry, dict) and isinstance(entry.get("run"), dict)

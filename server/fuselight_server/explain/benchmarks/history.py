@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json, unpack_line
 from fuselight.shared.foreign_files import open_regular, read_regular, write_whole
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.notebooks.commands import MARKER
@@ -171,7 +172,7 @@ def owners(store: Store) -> Iterator[tuple[Path, Owner]]:
         try:
             check_not_a_link(folder)
             owner: Owner = decode(
-                Owner, json.loads(read_regular(folder / _OWNER, _OWNER_BYTES, follow_link=False))
+                Owner, parse_json(read_regular(folder / _OWNER, _OWNER_BYTES, follow_link=False))
             )
         except UNREADABLE:
             continue
@@ -306,8 +307,8 @@ def dump(run: BenchmarkRun) -> str:
 def load(text: str) -> BenchmarkRun:
     """Return the run of a text. Raises ValueError or DecodeError for what is none."""
     head, _, rest = text.partition("\n")
-    _check(json.loads(head))
-    run: BenchmarkRun = decode(BenchmarkRun, json.loads(rest))
+    _check(parse_json(head))
+    run: BenchmarkRun = decode(BenchmarkRun, parse_json(rest))
     return run
 
 
@@ -320,8 +321,8 @@ def _check(head: Any) -> None:
 
 def _past(path: Path) -> PastRun | None:
     try:
-        with open_regular(path, follow_link=False) as packed, gzip.GzipFile(fileobj=packed) as file:
-            head = json.loads(file.readline(1 << 16))
+        with open_regular(path, follow_link=False) as packed:
+            head = parse_json(unpack_line(packed, 1 << 16))
         _check(head)
         past: PastRun = decode(PastRun, head)
     except UNREADABLE:

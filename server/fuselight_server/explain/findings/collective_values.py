@@ -10,6 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import Location
 from fuselight_server.base.finding import Finding, Related
 from fuselight_server.explain.findings.common.context import Context, span_of
@@ -127,6 +128,6 @@ class _Modules:
         ):
             lines.append(line.rstrip("\n"))
         try:
-            return ast.parse("\n".join(lines))
+            return parse_python("\n".join(lines))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.base.finding import Span
 
 if TYPE_CHECKING:
@@ -69,11 +70,11 @@ def _test(lines: list[bytes], column: int) -> ast.expr | None:
     text = b"\n".join([(head if head.isspace() else b" " * column) + rest, *lines[1:]])
     try:
         if not _STATEMENT.match(rest):
-            return _tested(ast.parse(b"(\n" + text + b"\n)", mode="eval").body)
+            return _tested(parse_python(b"(\n" + text + b"\n)", mode="eval").body)
         opening = b"if 1:\n" if column else b"\n"
         if rest.startswith(b"elif"):
             text = text.replace(b"elif", b"if  ", 1)
-        statement = ast.parse(opening + text).body[0]
+        statement = parse_python(opening + text).body[0]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if column and isinstance(statement, ast.If):

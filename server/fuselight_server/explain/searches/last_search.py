@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import decode, encode
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import write_whole
 from fuselight.shared.report import Output, Report, data_key
 from fuselight_server.base.store import Store, files_of, is_own, make_folder, read_gzip
@@ -56,7 +57,7 @@ def kept_searches(store: Store) -> Iterator[Report]:
     """Yield the searches that can be read, the newest first."""
     for path in _newest(store)[:KEPT]:
         try:
-            report: Report = decode(Report, json.loads(read_gzip(path, _MAX_BYTES)))
+            report: Report = decode(Report, parse_json(read_gzip(path, _MAX_BYTES)))
         except UNREADABLE:
             continue
         if report.tuned is not None:

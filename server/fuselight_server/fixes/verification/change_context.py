@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.protocol import NameInUse
 from fuselight_server.source.line_map import LineMap
 
@@ -103,7 +104,7 @@ def context_of(old: Mapping[str, str], new: Mapping[str, str], others: Mapping[s
 
 def _parsed(text: str) -> ast.Module | None:
     try:
-        return ast.parse(text)
+        return parse_python(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
 
@@ -363,6 +364,6 @@ _READERS: dict[type[ast.AST], Callable[[Any], _Shown]] = {
 
 def _parsed_value(text: str) -> ast.expr | None:
     try:
-        return ast.parse(text, mode="eval").body
+        return parse_python(text, mode="eval").body
     except (SyntaxError, ValueError):
         return None

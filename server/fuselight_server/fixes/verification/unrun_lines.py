@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.source.line_map import LineMap
 
@@ -53,7 +54,7 @@ def _not_run(
 def _statements(text: str) -> Iterator[tuple[int, int]]:
     """Yield the first and last line of each statement in a function; of one with a body, those of its head."""
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError):
         return
     for function in ast.walk(tree):

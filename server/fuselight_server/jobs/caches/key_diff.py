@@ -5,10 +5,10 @@ Invariant: a component counts as changed only if its hash differs.
 
 from __future__ import annotations
 
-import json
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.foreign_data import parse_json
 from fuselight_server.jobs.caches.key_components import (
     differences,
     input_signature,
@@ -123,7 +123,7 @@ def _settings(dump: object) -> Mapping[str, Any]:
     if not isinstance(dump, str):
         return {}
     try:
-        settings = json.loads(dump)
+        settings = parse_json(dump)
     except (ValueError, RecursionError):
         return {}
     return settings if isinstance(settings, dict) else {}

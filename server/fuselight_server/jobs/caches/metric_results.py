@@ -6,9 +6,9 @@ Invariant: a field that the metrics lack gives no result.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.foreign_data import parse_json
 from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CauseKind, Cure
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState
 from fuselight_server.jobs.trace_log.payloads import read_all_metrics
@@ -86,7 +86,7 @@ def _triton(process: ProcessLog, compiled: LoggedCompile, fields: Mapping[str, A
     """Kernels that Triton compiled; only their list counts, because torch times the stage without kernels, too."""
     kernels = fields.get("triton_kernel_compile_times_us")
     try:
-        names = json.loads(kernels) if isinstance(kernels, str) else kernels
+        names = parse_json(kernels) if isinstance(kernels, str) else kernels
     except (ValueError, RecursionError):
         names = None
     if isinstance(names, list) and names:
@@ -133,7 +133,7 @@ def _disabled(
 
 def _settings(dump: object) -> dict[str, Any]:
     try:
-        settings = json.loads(dump) if isinstance(dump, str) else None
+        settings = parse_json(dump) if isinstance(dump, str) else None
     except (ValueError, RecursionError):
         return {}
     return settings if isinstance(settings, dict) else {}

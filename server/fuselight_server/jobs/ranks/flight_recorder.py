@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import collections
 import itertools
-import json
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import open_regular
 from fuselight.shared.report import Location
 from fuselight.shared.report.visible import one_line
@@ -167,7 +167,7 @@ def _read(path: str, rank: int) -> FlightDump | None:
     if len(data) > MAX_DUMP:
         return None
     try:
-        body = load_plain(data) if data.startswith(_PICKLE) else json.loads(data)
+        body = load_plain(data) if data.startswith(_PICKLE) else parse_json(data)
         return _dump(body, rank)
     except (
         NotPlainError,
@@ -250,7 +250,7 @@ def _ranks(configuration: Mapping[str, Any] | None) -> frozenset[int]:
     """The ranks that a process group is configured with: torch writes a list as a text."""
     if configuration is None:
         return frozenset()
-    return frozenset(map(int, json.loads(_whole_text(configuration.get("ranks", "[]")) or "[]")))
+    return frozenset(map(int, parse_json(_whole_text(configuration.get("ranks", "[]")) or "[]")))
 
 
 def _whole_text(value: Any) -> str:

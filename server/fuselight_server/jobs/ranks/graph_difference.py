@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import Location
 from fuselight_server.jobs.ranks.cures import cure_of_constant, cure_of_inputs, input_words
 from fuselight_server.jobs.ranks.normalization import comparable_graph, is_collective, path_tail
@@ -401,7 +402,7 @@ def _range(source: Sequence[str], before: Location | None, after: Location | Non
 
 def _tree(text: str) -> ast.Module | None:
     try:
-        return ast.parse(text)
+        return parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report import Location
 from fuselight.shared.torch_texts import in_user_words
 from fuselight_server.base.formatting import format_list
@@ -151,7 +152,7 @@ def _global_state(lines: Sequence[str]) -> dict[str, object] | None:
         _, mark, text = line.partition("___check_global_state() against ")
         if mark:
             try:
-                state = json.loads(text)
+                state = parse_json(text)
             except ValueError:
                 return None
             return state if isinstance(state, dict) else None

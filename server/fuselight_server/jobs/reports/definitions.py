@@ -9,6 +9,8 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -31,7 +33,7 @@ def read_definitions(lines: Sequence[str]) -> dict[tuple[int, str], LocalFunctio
     if len(lines) > _MOST_LINES:
         return {}
     try:
-        tree = ast.parse("\n".join(lines))
+        tree = parse_python("\n".join(lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     out: dict[tuple[int, str], LocalFunction] = {}

@@ -12,6 +12,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import Location
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def read_calls(lines: Sequence[str]) -> FileCalls:
     if len(lines) > _MOST_LINES:
         return calls
     try:
-        tree = ast.parse("\n".join(lines))
+        tree = parse_python("\n".join(lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return calls
     for node in ast.walk(tree):

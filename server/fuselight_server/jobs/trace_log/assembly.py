@@ -7,12 +7,12 @@ bound: the `MemoryBudget` that all processes of a job share.
 from __future__ import annotations
 
 import collections
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared import environment_record, import_times
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.attempts import OpenCompiles
@@ -199,7 +199,7 @@ class ProcessAssembly:
             self._strings.add(entry.value)
 
     def _add_version(self, entry: RecordEntry) -> None:
-        body = facts.mapping(json.loads(entry.text))
+        body = facts.mapping(parse_json(entry.text))
         self._version = one_line(str(body["pytorch_version"])[:100])
 
     def _add_start(self, entry: RecordEntry) -> None:
@@ -298,7 +298,7 @@ class ProcessAssembly:
             self._environment.setdefault(name, value)
 
     def _add_environment(self, entry: RecordEntry) -> None:
-        self._environment |= environment_record.allowed_variables(facts.mapping(json.loads(entry.text)))
+        self._environment |= environment_record.allowed_variables(facts.mapping(parse_json(entry.text)))
 
     def _add_imports(self, entry: RecordEntry) -> None:
         imports = facts.read_imports(entry.text)

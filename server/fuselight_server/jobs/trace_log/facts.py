@@ -6,7 +6,6 @@ unpickles nothing.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuselight.shared.codec import DecodeError, decode
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report import Imports, Location
 from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log.break_ids import read_registered_reasons
@@ -175,7 +175,7 @@ def read_printed_stack(text: str) -> LogStack:
 def read_imports(text: str) -> Imports:
     """What a process imported, as Fuselight recorded it."""
     try:
-        imports = decode(Imports, json.loads(text))
+        imports = decode(Imports, parse_json(text))
     except DecodeError as error:
         raise BadRecordError(f"imports: {error}") from error
     times = [imports.began, imports.until_compile, imports.seconds, imports.outside_seconds]
@@ -188,7 +188,7 @@ def read_imports(text: str) -> Imports:
 def read_recompile_reasons(text: str) -> tuple[str, ...]:
     """One text for each cache entry; torch writes a JSON list or, for one entry, the bare text."""
     try:
-        reasons = json.loads(text) if text.strip() else []
+        reasons = parse_json(text) if text.strip() else []
     except ValueError:
         reasons = text
     return tuple(map(str, reasons)) if isinstance(reasons, list) else (str(reasons),)
@@ -298,7 +298,7 @@ def is_cache_record(name: str) -> bool:
 def read_cache_event(name: str, text: str, payload: Payload, compile_id: CompileId | None) -> CacheEvent:
     """A lookup in a cache."""
     try:
-        body = json.loads(text) if text.strip() else {}
+        body = parse_json(text) if text.strip() else {}
     except ValueError as error:
         body = {}
         if name not in _PROFILE:
@@ -334,7 +334,7 @@ def read_cache_event(name: str, text: str, payload: Payload, compile_id: Compile
 def read_components(text: str) -> tuple[CacheComponent, ...] | None:
     """The factors of a cache's key, from the payload of its record; None if it has no list of them."""
     try:
-        components = json.loads(text).get("components")
+        components = parse_json(text).get("components")
     except (ValueError, AttributeError, RecursionError):
         return None
     return tuple(map(_component, components)) if isinstance(components, list) else None

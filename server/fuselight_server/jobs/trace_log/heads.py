@@ -6,11 +6,11 @@ bytes.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.facts import BadRecordError
@@ -78,7 +78,7 @@ def parse_head(raw: RawRecord) -> RecordHead:
         kind = line[start + 2 : line.index(b'"', start + 2)]
         fields: Any = {kind.decode("ascii", "replace"): {}}
         return RecordHead(process, time, is_event=False, fields=fields, ids=b"")
-    fields = json.loads(line[start:].decode("utf-8", "replace"))
+    fields = parse_json(line[start:].decode("utf-8", "replace"))
     if not isinstance(fields, dict):
         raise BadRecordError("the head is not an object")
     return RecordHead(process, time, is_event=False, fields=fields, ids=b"")

@@ -7,11 +7,11 @@ JSON; only an event whose fields stand in another order is parsed.
 from __future__ import annotations
 
 import functools
-import json
 import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.report.visible import one_line
 from fuselight_server.jobs.trace_log import facts
 from fuselight_server.jobs.trace_log.facts import BadRecordError
@@ -59,7 +59,7 @@ class Timeline:
 
     def _add_odd(self, payload: bytes) -> None:
         """An event whose fields stand in another order."""
-        event = facts.mapping(json.loads(payload))
+        event = facts.mapping(parse_json(payload))
         name, kind = one_line(str(event.get("name"))), event.get("ph")
         if kind == "B":
             self._start_phase(name, _seconds_of(event.get("ts")), None)
@@ -116,7 +116,7 @@ def _moment(printed: bytes) -> datetime | None:
 
 @functools.lru_cache(maxsize=1024)
 def _unquoted(quoted: bytes) -> str:
-    return one_line(str(json.loads(quoted.decode("utf-8", "replace"))))
+    return one_line(str(parse_json(quoted.decode("utf-8", "replace"))))
 
 
 def _compile_of(ids: bytes, payload: bytes) -> CompileId | None:
@@ -131,7 +131,7 @@ def _compile_of(ids: bytes, payload: bytes) -> CompileId | None:
 @functools.lru_cache(maxsize=1024)
 def _id_of_head(ids: bytes) -> CompileId | None:
     try:
-        return compile_id_of(json.loads(b"{" + ids.removesuffix(b"}") + b"}"))
+        return compile_id_of(parse_json(b"{" + ids.removesuffix(b"}") + b"}"))
     except ValueError:
         return None
 

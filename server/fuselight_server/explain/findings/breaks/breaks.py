@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.base.finding import Related, Severity, Span
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.breaks.break_costs import break_costs
@@ -164,7 +165,7 @@ def _called_name(context: Context, call: Location) -> Span | None:
     # An expression over several lines, and columns that are one too high on the first.
     rows[0] = b"(" + rows[0]
     try:
-        node = ast.parse(b"\n".join(rows).decode("utf-8", "replace") + "\n)", mode="eval").body
+        node = parse_python(b"\n".join(rows).decode("utf-8", "replace") + "\n)", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     function = node.func if isinstance(node, ast.Call) else None

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.explain.findings.common.waiting_values import waiting_values
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def _assignments_of(context: Context, path: str) -> dict[_Place, tuple[str, ...]
 def _assignments(text: str) -> dict[_Place, tuple[str, ...]]:
     """The targets of each assignment in a file, by the place of its value: several for one that is unpacked."""
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     assignments: dict[_Place, tuple[str, ...]] = {}

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -228,7 +230,7 @@ def _callee(finding: Finding) -> str:
     """What the recorded call calls: `Net()` for a class, which is constructed first; else the target's name."""
     text = finding.inputs.partition(": ")[2]
     try:
-        call = ast.parse(text, mode="eval").body
+        call = parse_python(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return finding.target
     callee = ast.unparse(call.func) if isinstance(call, ast.Call) else ""

@@ -10,6 +10,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.explain.findings.common.source_tree import function_tree, parents_of
 
 if TYPE_CHECKING:
@@ -98,14 +99,14 @@ def uses_of(
 
 def _normal(name: str) -> str | None:
     try:
-        return ast.unparse(ast.parse(name, mode="eval").body)
+        return ast.unparse(parse_python(name, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
 def _uses(tree: ast.AST, wanted: set[str]) -> Iterator[Use]:
     parents = parents_of(tree)
-    kinds = {type(ast.parse(text, mode="eval").body) for text in wanted}
+    kinds = {type(parse_python(text, mode="eval").body) for text in wanted}
     for node in ast.walk(tree):
         is_read = isinstance(getattr(node, "ctx", None), ast.Load)
         is_updated = isinstance(parents.get(node), ast.AugAssign)

@@ -10,6 +10,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import Location
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def function_tree(read_line: Callable[[str, int], str | None], function: Locatio
         lines.append(line)
     try:
         # A statement around it keeps the columns of a method.
-        tree = ast.parse("\n".join(["if 1:" if indent else "", *lines]))
+        tree = parse_python("\n".join(["if 1:" if indent else "", *lines]))
         return ast.increment_lineno(tree, function.line - 2)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

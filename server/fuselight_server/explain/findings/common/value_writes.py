@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import Location
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _places(writes: _Writes, name: str, source: str) -> Iterator[tuple[tuple[int
 @functools.lru_cache(maxsize=32)
 def _writes(text: str) -> _Writes:
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _Writes((), ())
     schedulers = dict(_schedulers(tree))

@@ -11,6 +11,8 @@ import itertools
 import textwrap
 from dataclasses import dataclass
 
+from fuselight.shared.foreign_data import parse_python
+
 
 @dataclass(frozen=True)
 class WaitingValue:
@@ -31,7 +33,7 @@ def waiting_values(lines: list[str], column: int, length: int) -> tuple[WaitingV
     text = textwrap.dedent("\n".join(lines))
     start = column - indent
     try:
-        tree = ast.parse(text if not text.rstrip().endswith(":") else f"{text} pass")
+        tree = parse_python(text if not text.rstrip().endswith(":") else f"{text} pass")
         return _waiting(_path(tree, start, start + length))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

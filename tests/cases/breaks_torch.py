@@ -49,7 +49,8 @@ def sets_the_seed(x):
 
 # fuselight: uses_a_generator(f32[4])
 def uses_a_generator(x):
-    return x + torch.rand(4, generator=GENERATOR)  # warning: [GB0055] "proxy"
+    return x + torch.rand(4, generator=GENERATOR)
+    # warning: [GB0055] "graph break: `GENERATOR` (a `Generator` object) cannot be part of a graph"
 
 
 # fuselight: makes_a_generator(f32[4])
@@ -60,7 +61,8 @@ def makes_a_generator(x):
     generator.manual_seed(3)
     # warning(2.13, 2.14, 2.15): [GB7650] "torch.Generator"
     # warning(2.11): [GB0156] "the method `manual_seed` cannot be traced"
-    return x + torch.rand(4, generator=generator)  # warning: [GB0055] "proxy"
+    return x + torch.rand(4, generator=generator)
+    # warning: [GB0055] "graph break: `generator` (a `Generator` object) cannot be part of a graph"
 
 
 # fuselight: makes_a_parameter(f32[4])

@@ -68,6 +68,12 @@ class Failure:
     """User and third-party frames, outermost first."""
     traceback: str = ""
     gb_id: str | None = None
+    explanation: str = ""
+    """What torch says of the graph break that is the cause."""
+    hints: tuple[str, ...] = ()
+    """Those of torch."""
+    context: str = ""
+    """Torch's, for developers."""
     call: int | None = None
     phase: str | None = None
     directive_line: int | None = None

@@ -158,7 +158,8 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         return _of_limit(context, group, home)
     if failure.handler is not None and code == "FL410":
         return _of_handler(context, group, home, failure.handler)
-    steps = failure_words(context, failure, _explanation(failure)).hints if code == "FL404" else ()
+    words = failure_words(context, failure) if code == "FL404" else None
+    steps = words.hints if words is not None else ()
     related = list(context.trail(failure.stack, without=home, verb="in"))
     line, path = failure.directive_line, context.report.target.path
     directive = Location(path, line) if line is not None else None
@@ -168,6 +169,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         code,
         _title(context, code, failure),
         _phase_text(code, failure, home),
+        words.text if words is not None else "",
         at=home or directive,
         call=failure.call,
         hints=(*steps, _next_step(context, code, failure)),
@@ -290,7 +292,7 @@ def _title(context: Context, code: str, failure: Failure) -> str:
     message = inner or plain(failure.message).rstrip(".")
     name = f"{kind}: " if kind and kind != "SystemExit" and kind not in message and not inner else ""
     if code == "FL404":
-        what = failure_words(context, failure, _explanation(failure)).title if failure.gb_id else message
+        what = failure_words(context, failure).title if failure.gb_id else message
         where = "inside a higher-order operator" if kind == _HIGHER_ORDER else "under fullgraph=True"
         return f"graph break {where}: {what}"
     if code in {"FL402", "FL403"}:
@@ -299,11 +301,6 @@ def _title(context: Context, code: str, failure: Failure) -> str:
     noun = _RUNS.get(context.report.tier, "") if code in _ENDS else ""
     title = f"{noun}{name}{message}" or "the run failed"
     return title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE].rstrip()}..."
-
-
-def _explanation(failure: Failure) -> str:
-    """The explanation that torch gives of a break, which only the traceback carries and which names what broke."""
-    return failure.traceback.partition("Explanation: ")[2].partition("Hint: ")[0]
 
 
 def _inner(failure: Failure) -> str:

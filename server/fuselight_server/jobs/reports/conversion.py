@@ -353,6 +353,9 @@ class _Conversion:
             stack=(*self._frames.caller(compiled), *stack),
             traceback=error.text[-LONGEST:],
             gb_id=error.reason.gb_id,
+            explanation=error.reason.explanation,
+            hints=error.reason.hints,
+            context=error.reason.context,
             is_caught=compiled is not self._process.compiles[-1],
         )
 

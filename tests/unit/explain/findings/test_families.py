@@ -139,13 +139,16 @@ def test_a_break_in_a_higher_order_operator_is_not_blamed_on_fullgraph() -> None
         "Change this line, or move it out of that function.",
         exception="UncapturedHigherOrderOpError",
         stack=(at(24, (4, 9)),),
-        traceback="Explanation: Dynamo does not know how to trace builtin operator `print`\n  Hint: Avoid",
         gb_id="GB0059",
+        explanation="Dynamo does not know how to trace builtin operator `print`",
+        hints=("Avoid calling builtin `print`.",),
     )
     (finding,) = findings(report(failures=(failure,)))
     assert (finding.code, finding.span.line) == ("FL404", 24)
     assert "`print` cannot be traced" in finding.title
     assert "fullgraph" not in finding.title + finding.message
+    assert "does not know how to trace builtin operator `print`" in finding.message
+    assert not any("Avoid calling" in hint for hint in finding.hints)
 
 
 def test_an_eager_library_frame_shows_the_users_call() -> None:

@@ -24,7 +24,8 @@ from fuselight_server.explain.findings.breaks.library_breaks import (
     outside_hints,
 )
 from fuselight_server.explain.findings.breaks.result_needs import NeedKind, need_of, used_as_size
-from fuselight_server.explain.findings.common.text import plain, shortened
+from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument
+from fuselight_server.explain.findings.common.text import excerpt, plain, sentence, shortened
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Failure, Location
@@ -46,6 +47,7 @@ class BreakWords:
 
 _NUMBER_IDS = frozenset({"GB0033", "GB0124"})
 """Ids of a conversion to a Python number, which a branch on a number of NumPy is as well."""
+_OPERATORS = "/torch/_higher_order_ops/"
 _ANY_BREAK = (
     "Move the line before or after the compiled code, or mark its function with torch.compiler.disable, which keeps "
     "the break and makes it deliberate"
@@ -102,6 +104,12 @@ _DRAW_STEP = (
 )
 
 
+_ARGUMENT_TEXT = "An operator takes tensors, numbers, strings, dtypes, devices, and lists and dicts of these."
+_ARGUMENT_STEP = "Pass what the operator needs of the object, as tensors or numbers"
+_GENERATOR_STEPS = (
+    "Draw the numbers with the generator outside the compiled code, and pass them in",
+    "Or leave the generator out, and set the seed with torch.manual_seed outside: the numbers are then others",
+)
 _NEEDS_VALUE = "_local_scalar_dense"
 _VALUE_TITLE = "the backend needs a number from the data of a tensor"
 _VALUE_TEXT = (
@@ -145,7 +153,7 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
         return BreakWords(advice.title or title, advice.text, (*advice.hints, *kept), len(kept))
     if gb_id in _NUMBER_IDS and depends_on_random(context, broke):
         return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
-    if (special := _special(gb_id, graph_break, title)) is not None:
+    if (special := _special(context, gb_id, graph_break, title)) is not None:
         return special
     words = _general(title, gb_id, graph_break)
     steps, torchs = _split(words)
@@ -158,10 +166,15 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     return words
 
 
-def _special(gb_id: str | None, graph_break: Break, title: str) -> BreakWords | None:
+def _special(context: Context, gb_id: str | None, graph_break: Break, title: str) -> BreakWords | None:
     """The words of a break of which the text of torch tells more than its id."""
     if gb_id == "GB0219" and _NEEDS_VALUE in graph_break.explanation:
         return BreakWords(_VALUE_TITLE, _VALUE_TEXT, (_VALUE_STEP,))
+    if gb_id == "GB0055" and graph_break.stack:
+        argument = refused_argument(context, graph_break.stack[-1], graph_break.context)
+        named = f"{argument} cannot be part of a graph" if argument else title
+        steps = _GENERATOR_STEPS if "`Generator` object" in argument else (_ARGUMENT_STEP,)
+        return BreakWords(named, _ARGUMENT_TEXT, steps)
     return BreakWords(title, hints=(_DRAW_STEP,)) if gb_id == "GB0007" and _DRAWS.search(title) else None
 
 
@@ -235,14 +248,34 @@ def _with_cost(hint: str) -> str:
     return f"{hint.rstrip('.')}. {cost}" if cost else hint
 
 
-def failure_words(context: Context, failure: Failure, explanation: str) -> BreakWords:
-    """The words of a break that is an error, as under fullgraph=True: without those of torch."""
+def failure_words(context: Context, failure: Failure) -> BreakWords:
+    """The words of a break that is an error, as under fullgraph=True."""
+    kind = plain(failure.message).rstrip(".")
+    graph_break = Break(
+        "",
+        (failure.gb_id,),
+        (kind,),
+        failure.stack,
+        explanation=failure.explanation,
+        hints=failure.hints,
+        context=failure.context,
+    )
     broke = failure.stack[-1] if failure.stack else None
-    gb_id = failure.gb_id
-    title = title_of(gb_id, plain(failure.message).rstrip("."), explanation)
-    if broke is None:
-        return BreakWords(title, hints=first_step(gb_id, explanation))
-    return words_at(context, broke, gb_id, title, f"{explanation} {failure.traceback}")
+    if broke is not None and _OPERATORS in broke.path:
+        broke = context.innermost_user_frame(failure.stack) or broke  # the function that calls the operator
+    words = break_words(context, graph_break, broke)
+    ours, torchs = _split(words)
+    kept = () if ours else _useful(torchs, (*_NO_STEP, *_AVOIDED))
+    return replace(
+        words, text=words.text or break_text(graph_break), hints=(*ours, *kept), torch_hints=len(kept)
+    )
+
+
+def break_text(graph_break: Break) -> str:
+    """What torch says of a break: its explanation, and what it reports of this one where that names nothing."""
+    explanation = excerpt(graph_break.explanation) or shortened(plain(graph_break.reason))
+    more = details(graph_break.explanation, graph_break.context)
+    return " ".join(sentence(part) for part in (explanation, more) if part)
 
 
 def words_at(context: Context, broke: Location, gb_id: str | None, title: str, texts: str = "") -> BreakWords:

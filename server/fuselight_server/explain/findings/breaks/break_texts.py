@@ -39,6 +39,7 @@ _TITLES = {
     "GB0064": "this operator fails on the shapes that torch.compile traces with",
     "GB0065": "something in the called function cannot be traced",
     "GB0066": "a graph break inside a `with` block that cannot be exited and re-entered",
+    "GB0067": "an object from outside is changed in a function that is captured whole",
     "GB0069": "this import fails while tracing",
     "GB0070": "a list is indexed with a tensor that has more than one element",
     "GB0072": "a view of an input is modified in place",
@@ -129,6 +130,7 @@ _TITLES = {
     "GB3837": "`bytearray()` of this object cannot be traced",
     "GB4197": "`share_memory_()` cannot be traced",
     "GB4198": "`copy.deepcopy()` of a tensor cannot be traced",
+    "GB4413": "an attribute is changed in a function that is captured whole",
     "GB4271": "the `__class__` of an object is assigned",
     "GB4297": "requested by torch._dynamo.skip_frame()",
     "GB4372": "an autograd.Function has keyword-only arguments",
@@ -184,6 +186,10 @@ _NAMED = {
     "GB0147": (r"the function `(?!None`)([^`\n]{1,80})`", "`{}` cannot be traced"),
     "GB0148": (r"calling `([^`\n]{1,80})`", "`{}` requests a graph break"),
     "GB0156": (rf"method {_NAME} of class `", "the method `{}` cannot be traced"),
+    "GB4413": (
+        r"Attribute '([^'\n]{1,60})' .{0,40}?was changed (from .{1,60}? to .{1,60}?) inside",
+        "`{}` is changed {} in a function that is captured whole",
+    ),
     "GB9193": (rf"graph breaks on {_NAME}", "`{}` is not traced by torch.compile"),
     "GB9493": (
         r"implements '([^'\n]{1,60})' in C",
@@ -215,7 +221,7 @@ def title_of(gb_id: str | None, gb_type: str, explanation: str, context: str = "
     if match is None:
         return title
     name = _short_name(match.group(1))
-    return _BY_NAME.get((gb_id or "", name)) or detailed.format(name)
+    return _BY_NAME.get((gb_id or "", name)) or detailed.format(name, *match.groups()[1:])
 
 
 def has_words(gb_id: str) -> bool:
@@ -257,6 +263,8 @@ _SHAPE_OF_DATA = f"Assign `.data` {_OUTSIDE}"
 _LISTED = f"Make a list of it {_OUTSIDE}, and pass in the list"
 _RECURRENT = f"Call the recurrent module {_OUTSIDE}, and compile what comes before and after it"
 _NEW_TENSOR = "Create a new tensor of the shape you need instead of changing this one"
+
+_WHOLE = "Change it before or after the call of the operator, not in the function that the operator gets"
 
 _STEPS: dict[str, str] = {
     "GB0014": _RECURRENT,
@@ -300,6 +308,8 @@ _STEPS: dict[str, str] = {
     "GB4197": f"Call share_memory_() {_OUTSIDE}",
     "GB4198": "Use .clone(), which can be traced",
     "GB8977": _MODULE_LEVEL,
+    "GB0067": _WHOLE,
+    "GB4413": _WHOLE,
     "GB0246": "Pass num_classes, which fixes the shape of the result",
     "GB7000": "Move the line out of the loop: a graph break inside a loop sends the whole function to eager mode",
     "GB0376": _NOT_IN_REGION,

@@ -19,16 +19,14 @@ from fuselight.shared.foreign_data import parse_python
 from fuselight_server.base.finding import Related, Severity, Span
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.breaks.break_costs import break_costs
-from fuselight_server.explain.findings.breaks.break_remedies import BreakWords, break_words
+from fuselight_server.explain.findings.breaks.break_remedies import BreakWords, break_text, break_words
 from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
 from fuselight_server.explain.findings.common.context import is_machinery, span_of
 from fuselight_server.explain.findings.common.text import (
-    excerpt,
     place,
     plain,
     sentence,
-    shortened,
 )
 
 if TYPE_CHECKING:
@@ -90,9 +88,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     # out.
     graph_break, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
     code = (graph_break.ids[0] if graph_break.ids else None) or _NO_ID
-    explanation = _with_sources(
-        context, graph_break, excerpt(graph_break.explanation) or shortened(plain(graph_break.reason))
-    )
+    explanation = _with_sources(context, graph_break, break_text(graph_break))
     broke = _broke(graph_break)
     is_library_code = code in ASKED_FOR and broke is not None and not context.is_user_file(broke.path)
     words = (
@@ -110,7 +106,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     return context.finding(
         code,
         f"graph break: {words.title}",
-        "" if is_library_code else words.text or sentence(explanation),
+        "" if is_library_code else words.text or explanation,
         inside,
         _chain(graph_break),
         at=home,

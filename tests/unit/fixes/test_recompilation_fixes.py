@@ -52,12 +52,22 @@ def offered(
     refused: list[RefusedRewrite] | None = None,
     resumes_at: int | None = None,
     other: GuardFailure | None = None,
+    calling: str = "",
+    outcome: Outcome = Outcome.COMPILED,
 ) -> dict[str, Remedy]:
-    """The remedies by kind, where the guard failed on the `def` line of a function that the line `caller` calls."""
+    """The remedies by kind, where the guard failed on the `def` line of a function that the line `caller` calls.
+
+    `calling`: the function of that line, of which Dynamo made `outcome`.
+    """
     name = function.rpartition(".")[2]
     line = text[: text.index(f"def {name}(")].count("\n") + 1
     at = Location("m.py", line)
-    above = (Location("m.py", text[: text.index(caller)].count("\n") + 1),) if caller else ()
+    above: tuple[Location, ...] = ()
+    further: tuple[Frame, ...] = ()
+    if caller:
+        above = (Location("m.py", text[: text.index(caller)].count("\n") + 1, function=calling or None),)
+    if calling:
+        further = (Frame(calling, Location("m.py", text[: text.index(f"def {calling}(")].count("\n") + 1)),)
     failures = (failure,) if other is None else (failure, other)
     again = Recompile(function, at, (Mismatch("0/0", failures),), compile_id="0/1", caller=above)
     report = Report(
@@ -66,8 +76,9 @@ def offered(
         recompiles=(again,),
         frames=(
             Frame(function, at, resumes_at, parameters=("self", "x", "n") if "." in function else ("x", "n")),
+            *further,
         ),
-        compiles=(Compile("0/1", 0, Outcome.COMPILED),),
+        compiles=(Compile("0/1", 0, Outcome.COMPILED), *(Compile("1/0", 1, outcome) for _ in further)),
         files=dict.fromkeys(("m.py", *(others or {})), ""),
         roots=roots,
         facts=traced(text),
@@ -527,6 +538,24 @@ def test_a_size_is_marked_before_the_call_that_brought_it() -> None:
     )
     entry = offered(text, size((0, 1, 7)), "Core.forward", caller="        y = core(")
     assert "torch._dynamo.decorators.mark_unbacked(y, 0)\n" in entry["mark_unbacked"].texts["m.py"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_offered"), [(Outcome.COMPILED, False), (Outcome.EMPTY, False), (Outcome.SKIPPED, True)]
+)
+def test_no_size_is_marked_inside_of_compiled_code(outcome: Outcome, *, is_offered: bool) -> None:
+    """torch refuses that: "Attempt to trace forbidden callable". A frame that was skipped runs in eager mode."""
+    text = f"{CORE}core = make()\n\n\ndef step(y, z):\n    print(z)\n    y = core(y, z)\n    return y\n"
+    for torch in ("2.13.0", "2.12.0"):
+        for change in (size((0, 4, 7)), size((0, 1, 7))):
+            kinds = offered(
+                *(text, change, "Core.forward"),
+                torch=torch,
+                caller="    y = core(",
+                calling="step",
+                outcome=outcome,
+            )
+            assert any(kind.startswith("mark_") for kind in kinds) is is_offered, kinds
 
 
 def test_the_result_of_a_cast_call_is_cast_back() -> None:

@@ -15,6 +15,7 @@ from fuselight.shared.report import GuardCause
 from fuselight.shared.version import release
 from fuselight_server.base.finding import Span
 from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
+from fuselight_server.explain.findings.common.compiled_callers import is_called_in_compiled_code
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import (
     nearest,
@@ -304,7 +305,8 @@ def _for_arguments(
             if text is not None:
                 known = conversion.in_function(site, function, root)
                 yield known.remedy(conversion.kind, conversion.title, {path: text})
-        yield from _marked(failure, site, function, taken)
+        if not is_called_in_compiled_code(report, recompilation):
+            yield from _marked(failure, site, function, taken)
         yield from stack_remedies(failure, site, function, taken)
     number = _GLOBAL.match(failure.code)
     if number is not None and number[1] == root:
@@ -494,7 +496,7 @@ def _at_the_call(
         text = place.converted(argument, conversion.result)
         if text is not None:
             yield conversion.in_function(*called, name).remedy(kind, title, {path: text})
-    if any(size.name != name for size in failure.sizes):
+    if any(size.name != name for size in failure.sizes) or is_called_in_compiled_code(report, recompilation):
         return
     is_fixed = fixed_by_torch(failure)
     kind = "mark_unbacked" if is_fixed else "mark_dynamic"

@@ -368,6 +368,14 @@ def test_a_number_that_torch_needs_is_not_advised_to_be_a_tensor() -> None:
     assert change.remedies == ("Call it with few values of `p`: torch needs the value while it traces",)
 
 
+def test_no_size_is_marked_inside_of_compiled_code() -> None:
+    """A function that is compiled separately, because of a break in the compiled function that calls it."""
+    elsewhere = compiled(forecast_report(frame(*TOKENS)), Frame("main", at(3)), *PARTS)
+    for change in expected_changes(Context.of(elsewhere)):
+        assert change.remedies[0].startswith("Compile with torch.compile(..., dynamic=True)")
+        assert not any("mark_dynamic" in remedy for remedy in change.remedies)
+
+
 def test_a_float_of_a_module_is_not_advised_to_be_a_symbolic_int() -> None:
     for was, now, has_setting in (("2", "3", True), ("0.5", "1.0", False)):
         (change,) = changes(frame(value(ChangeKind.ATTRIBUTE, "self.block.rate", was, now)))

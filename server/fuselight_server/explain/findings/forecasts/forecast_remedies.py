@@ -49,6 +49,8 @@ class Advice:
     """The number of dimensions of each tensor."""
     torch: str
     """The version that ran."""
+    may_be_marked: bool = True
+    """Whether the call is made by eager code: torch refuses to mark a size inside of compiled code."""
     uses: Collection[Use] = ()
     """What the function does with a number; empty if that is not known."""
 
@@ -104,7 +106,12 @@ def size_remedies(advice: Advice) -> tuple[str, ...]:
         if spec
         else ""
     )
-    return tuple(filter(None, [f"Before the first call: {', '.join(marks)}", second, last]))
+    first = f"Before the first call: {', '.join(marks)}" if advice.may_be_marked else ""
+    return tuple(filter(None, [first, second if first else _first_word_up(second.removeprefix("Or ")), last]))
+
+
+def _first_word_up(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _spec(sizes: Sequence[tuple[str, int]], ranks: Mapping[str, int], torch: str) -> str:

@@ -283,7 +283,8 @@ def _remedies(context: Context, asked: AskedChange, subject: tuple[str, ...]) ->
             is_users,
             _ranks(frame),
             context.report.versions.torch or "",
-            uses_of(context.read_line, frame.location, subject) if is_number else frozenset(),
+            may_be_marked=is_of_call(context, asked),
+            uses=uses_of(context.read_line, frame.location, subject) if is_number else frozenset(),
         )
     )
 

@@ -20,6 +20,7 @@ from fuselight_server.explain.findings.advice.expectations import (
     is_of_object,
 )
 from fuselight_server.explain.findings.common.changing_lines import changing_line
+from fuselight_server.explain.findings.common.compiled_callers import is_called_in_compiled_code
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.resume_functions import (
     Root,
@@ -408,7 +409,8 @@ def _may_be_marked(context: Context, recompilation: Recompile, failure: GuardFai
     ):
         return False
     return (
-        not is_held(context, recompilation, failure)
+        not is_called_in_compiled_code(context.report, recompilation)
+        and not is_held(context, recompilation, failure)
         and branch_on_size(context, recompilation, failure) is None
     )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Version = tuple[int, int]
 
 _VERSION = re.compile(r"(\d+)\.(\d+)")
-_FIRST, _LAST = (2, 11), (2, 14)
+_FIRST, _LAST = (2, 11), (2, 15)
 """The versions of torch that the rules were compared with."""
 
 

@@ -29,9 +29,6 @@ _CALLS = {
     "builtins.globals": ("GB0059", "builtin operator `globals`"),
     "builtins.input": ("GB0059", "builtin operator `input`"),
     "torch._dynamo.graph_break": ("GB0025", ""),
-    "time.time": ("GB0007", "`time.time`"),
-    "time.perf_counter": ("GB0007", "`time.perf_counter`"),
-    "time.sleep": ("GB0007", "`time.sleep`"),
     "warnings.warn": ("GB0007", "`warnings.warn`"),
     "gc.collect": ("GB0007", "`gc.collect`"),
     "torch.manual_seed": ("GB0007", "`torch.manual_seed`"),
@@ -40,6 +37,7 @@ _CALLS = {
     "torch.nn.Parameter": ("GB0264", ""),
 }
 """Functions that break whatever they are called with."""
+_CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time"})
 _RANDOM = frozenset({"rand", "random", "normal", "uniform"})
 """Functions of numpy.random that return one number if they get no size."""
 _METHODS = {
@@ -112,11 +110,22 @@ def _logging(name: str, _node: ast.Call, conditions: Conditions) -> RuleBreak | 
     return ("GB0291", "", None) if breaks else None
 
 
-_BY_OWNER = {"random": _random, "numpy.random": _numpy_random, "logging.Logger": _logging}
+def _time(name: str, _node: ast.Call, conditions: Conditions) -> RuleBreak | None:
+    """Clocks, which have an id of their own since 2.15, also those that count nanoseconds."""
+    if name.removesuffix("_ns") not in _CLOCKS:
+        return ("GB0007", "`time.sleep`", None) if name == "sleep" else None
+    if conditions.version < (2, 15):
+        return "GB0007", f"`time.{name}`", None
+    return "GB9193", f"graph breaks on `time.{name}()`", None
+
+
+_BY_OWNER = {"random": _random, "time": _time, "numpy.random": _numpy_random, "logging.Logger": _logging}
 
 
 def _deepcopy(full: str, conditions: Conditions) -> RuleBreak | None:
-    gb_id = {(2, 11): "GB0179", (2, 13): "GB4198", (2, 14): "GB4198"}.get(conditions.version)
+    gb_id = {(2, 11): "GB0179", (2, 13): "GB4198", (2, 14): "GB4198", (2, 15): "GB4198"}.get(
+        conditions.version
+    )
     return (gb_id, "", None) if gb_id is not None and full == "copy.deepcopy" else None
 
 

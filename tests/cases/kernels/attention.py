@@ -17,8 +17,8 @@ def single(query, key, value):
     scores = query @ key.transpose(-1, -2)
     # kernel: extern_kernels.bmm
     # kernel(2.11): triton_per_fused__softmax_exp_prepare_softmax_online_sub_view
-    # kernel(2.13, 2.14): triton_per_fused__softmax_prepare_softmax_online_view
+    # kernel(2.13, 2.14, 2.15): triton_per_fused__softmax_prepare_softmax_online_view
     weights = scores.softmax(-1)
     # kernel(2.11): triton_per_fused__softmax_exp_prepare_softmax_online_sub_view
-    # kernel(2.13, 2.14): triton_per_fused__softmax_prepare_softmax_online_view
+    # kernel(2.13, 2.14, 2.15): triton_per_fused__softmax_prepare_softmax_online_view
     return (weights @ value).relu()  # kernel: extern_kernels.bmm  # kernel: triton_poi_fused_relu_view

@@ -17,7 +17,7 @@ class Net(nn.Module):  # kernel(2.11, 2.13): aten.randint.low_out
         # kernel: triton_poi_fused_mul_native_dropout_relu_threshold_backward
         h = F.dropout(h, 0.1)
         # backward: triton_per_fused_mul_native_dropout_backward_sum_threshold_backward
-        # kernel(2.14): aten.randint.low_out
+        # kernel(2.14, 2.15): aten.randint.low_out
         # kernel: triton_poi_fused_mul_native_dropout_relu_threshold_backward
         # saves: bool[64, 64]
         return h.relu()

@@ -11,13 +11,13 @@ class RmsNorm(nn.Module):
 
     def forward(self, x):
         wide = x.float()
-        # kernel(2.13, 2.14): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.13, 2.14, 2.15): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
         # kernel(2.11): triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
         scale = wide.square().mean(-1, keepdim=True).add(1e-6).rsqrt()
-        # kernel(2.13, 2.14): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.13, 2.14, 2.15): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
         # kernel(2.11): triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
         return (wide * scale).to(x.dtype) * self.weight
-        # kernel(2.13, 2.14): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.13, 2.14, 2.15): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
         # kernel(2.11): triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
 
 
@@ -31,8 +31,8 @@ class Model(nn.Module):
 
     def forward(self, ids):
         x = self.tokens(ids)
-        # kernel(2.13, 2.14): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.13, 2.14, 2.15): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
         # kernel(2.11): triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
         return x + self.norm(x)
-        # kernel(2.13, 2.14): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.13, 2.14, 2.15): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
         # kernel(2.11): triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt

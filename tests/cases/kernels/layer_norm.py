@@ -14,5 +14,10 @@ class Block(nn.Module):
 
     def forward(self, x):
         h = self.norm(x)  # kernel: triton_per_fused_native_layer_norm
-        h = self.up(h)  # kernel: extern_kernels.mm  # kernel: triton_poi_fused_addmm_gelu_mul_view
-        return F.gelu(h) * 2  # kernel: triton_poi_fused_addmm_gelu_mul_view
+        h = self.up(h)
+        # kernel: extern_kernels.mm
+        # kernel(2.15): triton_poi_fused__unsafe_view_addmm_gelu_mul
+        # kernel(2.11, 2.13, 2.14): triton_poi_fused_addmm_gelu_mul_view
+        return F.gelu(h) * 2
+        # kernel(2.15): triton_poi_fused__unsafe_view_addmm_gelu_mul
+        # kernel(2.11, 2.13, 2.14): triton_poi_fused_addmm_gelu_mul_view

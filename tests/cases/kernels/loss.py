@@ -20,8 +20,8 @@ class Head(nn.Module):
         return F.cross_entropy(logits, target)
         # backward(2.13): triton_per_fused__log_softmax__log_softmax_backward_data_arange_eq_expand_nll_loss_backward_nll_loss_forward_scalar_tensor_view
         # backward(2.11): triton_per_fused__log_softmax__log_softmax_backward_data_arange_eq_expand_nll_loss_backward_nll_loss_forward_scalar_tensor_view_where
-        # backward(2.14): triton_per_fused__log_softmax__log_softmax_backward_data_arange_eq_expand_nll_loss_backward_scalar_tensor_view
-        # kernel(2.13, 2.14): triton_per_fused__log_softmax_nll_loss_forward
+        # backward(2.14, 2.15): triton_per_fused__log_softmax__log_softmax_backward_data_arange_eq_expand_nll_loss_backward_scalar_tensor_view
+        # kernel(2.13, 2.14, 2.15): triton_per_fused__log_softmax_nll_loss_forward
         # kernel(2.11): triton_per_fused__log_softmax_nll_loss_forward_sub
         # kernel: triton_per_fused__log_softmax_prepare_softmax_online
         # saves: float32[64, 1] x 2

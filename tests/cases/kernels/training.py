@@ -15,12 +15,12 @@ class Mlp(nn.Module):
     def forward(self, x):
         h = self.first(x)
         # backward: extern_kernels.mm
-        # backward(2.13, 2.14): triton_per_fused_silu_backward_sum
+        # backward(2.13, 2.14, 2.15): triton_per_fused_silu_backward_sum
         # backward(2.11): triton_per_fused_silu_silu_backward_sum
         # kernel: extern_kernels.addmm
         # saves: float32[32, 128]
         h = F.silu(h)
-        # backward(2.13, 2.14): triton_per_fused_silu_backward_sum
+        # backward(2.13, 2.14, 2.15): triton_per_fused_silu_backward_sum
         # backward(2.11): triton_per_fused_silu_silu_backward_sum
         # kernel: triton_poi_fused_silu
         # saves: float32[32, 128]

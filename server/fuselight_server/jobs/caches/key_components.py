@@ -111,6 +111,8 @@ def differences(before: CacheComponent | None, after: CacheComponent | None) -> 
     old, new = _shown(before), _shown(after)
     if known.name == "system_info[hash]" or factor in {Factor.GRAPH, Factor.KERNEL_SOURCE, Factor.TORCH}:
         old = new = None
+    elif factor is Factor.AUTOCAST:
+        old, new = (_entered_dtype(text) for text in (old, new))
     elif factor is Factor.INPUT:
         yield KeyChange(factor, known.name, subject, *input_change(_value(before), _value(after)))
         return
@@ -171,6 +173,12 @@ def _shown(component: CacheComponent | None) -> str | None:
         return None
     match = _BOXED.match(component.value)
     return shortened(match[1] if match else component.value)
+
+
+def _entered_dtype(state: str | None) -> str | None:
+    """The dtype of an autocast that is on. From torch 2.15 on, the key has `(enabled, dtype)` of every device."""
+    match = re.fullmatch(r"\((True|False), (.+)\)", state or "")
+    return state if match is None else match[2] if match[1] == "True" else None
 
 
 def shortened(text: str) -> str:

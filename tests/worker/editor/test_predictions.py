@@ -59,13 +59,13 @@ BREAKS = (
     "v = h.sum().item()", "v = float(s)", "v = int(k.sum())", "v = h.tolist()", "v = k.tolist()", "v = h.nonzero()",
     "v = torch.nonzero(m)", "v = h[m]", "v = h[h > 0.5]", "v = torch.masked_select(h, m)", "v = k.unique()",
     "v = torch.bincount(k)", "v = torch.where(m)", "v = torch.equal(h, h)", "v = 1 if s > 0 else 2", "v = s and 1",
-    "print(h.shape)", "warnings.warn('a')", "logger.warning('a')", "v = time.time()", "v = time.monotonic_ns()", "time.sleep(0)", "gc.collect()", "v = globals()",
+    "print(h.shape)", "warnings.warn('a')", "logger.warning('a')", "v = time.time()", "gc.collect()", "v = globals()",
     "v = nn.Parameter(h)", "torch.manual_seed(1)", "torch._dynamo.graph_break()", "h.clone().resize_(2)",
     "h.clone().random_()", "v = torch.get_num_threads()", "class Local: pass", "if s > 0: v = 1",
     "if k.max() > 3: v = 1", "for i in range(int(k[0])): v = 1", "with torch.no_grad(): v = s.item()",
     "h = h + 1; v = h.sum().item()", "while s > 100: s = s - 1", "v = helper(h)", "v = np.random.rand()",
     "v = h[: k[0]]", "v = torch.repeat_interleave(h[:3], k, dim=0)", "v = torch.arange(k.max())",
-    "v = copy.deepcopy(h)", "v = torch.allclose(h, h)",
+    "v = copy.deepcopy(h)", "v = torch.allclose(h, h)", "v = time.monotonic_ns()", "time.sleep(0)",
 )  # fmt: skip
 CLEAN = (
     "shutil = None; v = shutil",

@@ -472,7 +472,7 @@ def summary(result: CaptureResult) -> str:
     """Say all in one line: `2 graphs, 1 break, 3 recompilations - inputs from line 12`."""
     failure = next(iter(result.report.failures), None)
     parts = [str(_counts(result.shown, None))] if result.shown.has_data else []
-    text = ". ".join([*parts, *([failed(failure)] if failure is not None else [])])
+    text = "; ".join([*parts, *([failed(failure)] if failure is not None else [])])
     if result.report.inputs is not None:
         text += f" - {result.text_now(inputs_words(result.report.inputs))}"
     if result.changes:

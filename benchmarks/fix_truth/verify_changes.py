@@ -5,7 +5,7 @@
 `programs/changes/changes.json` has a row for each change: the program next to it, what it does, what shows that it is
 wrong (empty if it is right), and texts that replace others. The directives of the programs have the defaults of all
 constructors and parameters, so that no recorded call shows a wrong change. A wrong change is judged well if it is
-refused, or if the verdict names what shows it or the lines that no call ran; a right one if it passes.
+refused, or if the verdict names what shows it or the lines that no ordinary call ran; a right one if it passes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.targets import TargetRun
 
 CHANGES = Path(__file__).parent / "programs" / "changes"
-_UNRUN = "no call ran "
+_UNRUN = "no ordinary call ran "
 _CLASSES = ("exact", "equal", "changes")
 
 

@@ -54,7 +54,7 @@ def _why(outcome: VerifyOutcome) -> str:
 
 
 def _words(verdict: PatchVerdict) -> str:
-    """Why, with the changed lines that no call ran: equal results say nothing about them."""
+    """Why, with the changed lines that no ordinary call ran: equal results say nothing about them."""
     words = verdict.comparison.words
     texts = (
         (verdict.not_run, "of the new text"),
@@ -64,7 +64,7 @@ def _words(verdict: PatchVerdict) -> str:
     if not unrun:
         return words
     joint = "and" if ", but " in words else "but"
-    return f"{words}, {joint} no call ran {' or '.join(unrun)}"
+    return f"{words}, {joint} no ordinary call ran {' or '.join(unrun)}"
 
 
 def _places(lines: tuple[SourceLine, ...]) -> str:

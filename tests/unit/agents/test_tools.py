@@ -228,7 +228,7 @@ def test_changed_lines_that_no_call_ran_are_named(project: Path, monkeypatch: py
     async def script(client: MemoryClient) -> None:
         data, text = await ask(client, "verify_patch", path="model.py", new_text=changed)
         assert (data["verdict"], data["targets"][0]["lines_not_run"]) == ("same", ["model.py:6"])
-        assert data["why"] == "same results, but no call ran line 6 of the new text"
+        assert data["why"] == "same results, but no ordinary call ran line 6 of the new text"
         assert data["why"] in text
         verifying(project, unrun, ran).put_in_place(monkeypatch)
         data, _ = await ask(client, "verify_patch", path="model.py", new_text=changed)
@@ -460,8 +460,8 @@ def test_a_change_of_a_notebook_is_one_of_its_cells(project: Path, monkeypatch: 
             assert [(new["path"], new["line"]) for new in target["findings_new"]] == [("n.ipynb:cell 2", 6)]
             assert target["findings_kept"][0].startswith("n.ipynb:cell 2:4: ")
             assert data["why"] == (
-                "same results, but not compared: other inputs, and no call ran cell 2, lines 5-7 of the new text "
-                "or cell 2, line 5 of the old text"
+                "same results, but not compared: other inputs, and no ordinary call ran cell 2, "
+                "lines 5-7 of the new text or cell 2, line 5 of the old text"
             )
         assert "has no cell 3" in await client.refusal("verify_patch", path="n.ipynb:cell 3", new_text="")
         assert "is damaged" in await client.refusal("verify_patch", path="n.ipynb", new_text="{")

@@ -148,7 +148,7 @@ def test_each_change_of_a_program_applies_and_there_are_wrong_and_right_ones() -
         ("heads", "same", "same results", False),
         ("heads", "same", "same results, but not compared: another `heads`", True),
         ("heads", "same", "same results, except for float16 inputs", False),
-        ("heads", "same", "same results, but no call ran line 4 of the old text", True),
+        ("heads", "same", "same results, but no ordinary call ran line 4 of the old text", True),
         ("", "same", "same results, except for other values of `heads`", True),
         ("", "differs", "output: was 1, is 2", False),
         ("heads", "unverified", "it cannot be verified", False),

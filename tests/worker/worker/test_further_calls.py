@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from fuselight.capture.calls import importing
 from fuselight.capture.calls.calls import Prepared, compiled_form
 from fuselight.capture.calls.rungs import Answered, Ladder
 from fuselight.measure.accuracy.results import CallResults, Value
-from fuselight.shared.protocol import VerifyRequest
+from fuselight.shared.protocol import NameInUse, VerifyRequest
 from fuselight.shared.report import (
     Aspect,
     CallComparison,
@@ -94,6 +95,7 @@ def compared(
     *,
     seconds: float = 60.0,
     settings: bool = False,
+    names: tuple[NameInUse, ...] = (),
 ) -> Verification:
     folder = live.folder / folder.name  # in the workspace, where the user's code cannot write
     folder.mkdir()
@@ -105,8 +107,10 @@ def compared(
             cases=True,
             seconds=seconds,
             settings=settings,
+            names=names,
             automatic=True,
         )
+        request = replace(request, overlays={request.target.path: HEAD + text})
         report = live.report(request)
         assert report.failures == ()
     assert report.verification is not None
@@ -483,6 +487,23 @@ def test_a_name_that_no_accepted_call_varies_is_named(here: HereAndNow) -> None:
     )
     old, new = two_sides(text, "x * (1 + len(self.kind) * 0)<|x>")
     assert "another `kind`" in here.compared(old, new, {CaseFamily.CONSTRUCTOR}, "Block").not_reached
+
+
+def test_a_line_that_runs_only_in_another_context_does_not_count_as_run(
+    live: LiveWorker, tmp_path: Path
+) -> None:
+    """Nothing else is varied in that call: what the line depends on has one value there."""
+    text = (
+        "class Net(nn.Module):\n    def __init__(self, on=False):\n        super().__init__()\n"
+        "        self.on = on\n\n    def forward(self, x):\n        if self.on:\n            x = x * 2\n"
+        "        return x + 1\n\n# fuselight: Net()(f32[4])\n"
+    )
+    verification = compared(live, tmp_path, text, text, "Net", names=(NameInUse("on", is_changed=True),))
+    assert "on = True" in {entry.values for entry in verification.comparisons}
+    (run,) = verification.lines_run
+    lines = (HEAD + text).splitlines()
+    assert lines.index("        return x + 1") + 1 in run.lines
+    assert lines.index("            x = x * 2") + 1 not in run.lines
 
 
 def test_a_global_and_the_objects_of_the_file_are_as_before_after_their_cases(here: HereAndNow) -> None:

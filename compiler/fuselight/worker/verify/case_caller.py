@@ -88,7 +88,8 @@ class CaseCaller:
         with contextlib.ExitStack() as restoring:
             if not compiled:
                 restoring.enter_context(eager_mode())
-                restoring.enter_context(self.lines.watching(has_threads=uses_gpu()))
+                if not case.varies:  # nothing else is varied in a call that alone runs a line
+                    restoring.enter_context(self.lines.watching(has_threads=uses_gpu()))
             restoring.enter_context(case.around_build())
             try:
                 prepared = self.prepared()

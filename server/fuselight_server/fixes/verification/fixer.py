@@ -265,7 +265,7 @@ class Fixer:
         if comparison.has_passed and not is_checking:
             lines = {line.line for unrun in self.lines_not_run(attempt.remedy, comparison) for line in unrun}
             comparison = limit(
-                attempt.remedy, comparison, f"no call ran {format_lines(lines)}" if lines else ""
+                attempt.remedy, comparison, f"no ordinary call ran {format_lines(lines)}" if lines else ""
             )
         return dataclasses.replace(attempt, is_checking=is_checking).with_comparison(comparison)
 

@@ -26,7 +26,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 def lines_not_run(
     old: Mapping[str, str], new: Mapping[str, str], verifications: Sequence[Verification]
 ) -> tuple[tuple[SourceLine, ...], tuple[SourceLine, ...]]:
-    """The first lines of changed statements that no call ran: of the new texts, and those of the old ones."""
+    """The first lines of changed statements that no ordinary call ran: of the new texts, and those of the old ones."""
     return (
         _not_run(old, new, [verification.lines_run for verification in verifications]),
         _not_run(new, old, [verification.old_lines_run for verification in verifications]),

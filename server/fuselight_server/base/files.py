@@ -64,19 +64,27 @@ def disk_text(path: str) -> str | None:
         return None
 
 
-def walk_sources(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+_HIDDEN_TOOLS = re.compile(
+    r"\.(?:git|hg|svn|bzr|tox|nox|eggs|fuselight|vscode|idea|ipynb_checkpoints|\w*cache\w*|venv.*|env)"
+)
+"""Folders of tools, none of which has a program's source."""
+
+
+def walk_sources(folder: Path, *, with_hidden: bool = False) -> Iterator[tuple[Path, list[str]]]:
     """Yield the folders below `folder`, itself first, in a stable order, with the names of all files in each.
 
-    Environments, caches and folders whose name starts with a dot are left out.
+    Environments, caches and folders whose name starts with a dot are left out; `with_hidden`: of those that start with
+    a dot only the folders of tools.
     """
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(
+        kept = (
             name
             for name in folders
             if name not in _SKIPPED_FOLDERS
-            and not name.startswith(".")
+            and not (_HIDDEN_TOOLS.fullmatch(name) if with_hidden else name.startswith("."))
             and not (Path(parent) / name / "pyvenv.cfg").exists()
         )
+        folders[:] = sorted(kept, key=lambda name: (name.startswith("."), name))
         yield Path(parent), sorted(names)
 
 

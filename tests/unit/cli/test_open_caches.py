@@ -72,4 +72,4 @@ def test_a_restart_in_the_same_folder_is_compared_with_the_start_before_it(job: 
     assert second["caches"]["compared_with"] == first["name"]
     messages = [finding["message"] for finding in data["findings"] if finding["code"] == "FL921"]
     assert len(messages) == 1
-    assert "The graph has new operators on line 49" in messages[0]
+    assert "The graph has new operators in train.py:49" in messages[0]

@@ -22,6 +22,7 @@ from fuselight_server.cli.formats.json import as_data
 from fuselight_server.cli.formats.ranks import print_ranks
 from fuselight_server.commands.opened_job import outcome_of
 from fuselight_server.commands.sources import shown_path
+from fuselight_server.jobs.trace_log.log_ends import log_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -170,9 +171,18 @@ def print_jobs(jobs: Sequence[OpenedJob], stream: FindingStream, terminal: Termi
 def _summary(job: OpenedJob) -> Iterator[str]:
     for process in job.processes[:_MOST_PROCESSES]:
         label = f"{process.label}: " if len(job.processes) > 1 else ""
-        yield f"{label}{target_line(process.report)}"
+        yield f"{label}{target_line(process.report)}{_unfinished(process)}"
     if len(job.processes) > _MOST_PROCESSES:
         yield f"and {len(job.processes) - _MOST_PROCESSES:,} more processes"
+
+
+def _unfinished(process: OpenedProcess) -> str:
+    """That the numbers are those of a log that ends inside a compile."""
+    compiled = log_end(process.log).compile
+    if compiled is None:
+        return ""
+    name = f" of {compiled.function}" if compiled.function else ""
+    return f", and a compile{name} that had not ended when the log ended"
 
 
 def jobs_as_json(jobs: Sequence[OpenedJob]) -> str:

@@ -16,6 +16,7 @@ from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.warm import WarmState
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.jobs.caches.findings import cure_text
+from fuselight_server.jobs.caches.model import CauseKind
 from fuselight_server.jobs.caches.starts import shown_lines
 from fuselight_server.jobs.caches.words import CACHE_NAMES, STAGE_NAMES, STATE_NAMES, sentence, work_text
 
@@ -99,7 +100,8 @@ def _print_group(rows: list[CacheResult], terminal: Terminal, locate: Callable[[
     where = (cause.location if cause is not None else None) or first.location
     function = f" {first.function}" if first.function else ""
     terminal.print((f"  {_place(where, locate)}", "bold"), f"{function}: {caches}{cost}")
-    if cause is not None:
+    # That there is no earlier start is a note of the whole summary, which is printed once.
+    if cause is not None and cause.kind is not CauseKind.NOT_COMPARED:
         _print_cause(cause, terminal)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.formatting import format_place
 from fuselight_server.jobs.caches.bypasses import bypass_cause
 from fuselight_server.jobs.caches.graph_diff import changed_lines, input_names
 from fuselight_server.jobs.caches.key_diff import key_changes, setting_changes
@@ -278,7 +279,7 @@ def _line_text(change: KeyChange) -> str:
     if not change.lines:
         return change.text
     first = change.lines[0]
-    where = "" if first.location is None else f" on line {first.location.line}"
+    where = "" if first.location is None else f" in {format_place(first.location.path, first.location.line)}"
     if first.before is None:
         return f"{change.subject} has new operators{where}: `{first.after}`"
     if first.after is None:

@@ -322,7 +322,7 @@ def _compile(compiled: LoggedCompile, key: FunctionKey, parts: SharedParts) -> C
         error=error,
         caches=parts.share(tuple((event.cache, event.state) for event in compiled.cache_events)),
         started=None if compiled.metrics is None else compiled.metrics.started,
-        seconds=None if compiled.metrics is None else compiled.metrics.seconds,
+        seconds=compiled.seconds,
         graphs=graphs,
         guards=guards,
     )

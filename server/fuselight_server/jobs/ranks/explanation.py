@@ -23,7 +23,7 @@ from fuselight_server.jobs.ranks.graph_difference import (
 from fuselight_server.jobs.ranks.graph_words import GRAPH_KINDS, graph_words
 from fuselight_server.jobs.ranks.guard_words import guard_line, guard_words, quoted_line
 from fuselight_server.jobs.ranks.model import DifferenceKind, RankDifference, RankGroup
-from fuselight_server.jobs.ranks.normalization import comparable_guards
+from fuselight_server.jobs.ranks.normalization import comparable_guards, file_name
 from fuselight_server.jobs.ranks.sides import (
     RankSide,
     groups_with,
@@ -437,7 +437,7 @@ def _collective_sequence(item: RankDigest) -> list[_KeyedCompile]:
 def _name(compiled: CompileDigest) -> str:
     place = compiled.place
     if compiled.name is None and place is not None:
-        return f"the module that line {place.line} calls"
+        return f"the module that {file_name(place.path)}:{place.line} calls"
     return f"`{compiled.key.function}`"
 
 

@@ -209,7 +209,7 @@ class _Conversion:
                 replace(symbol, marked=symbol.source in marked)
                 for symbol in (self._symbol(symbol, fixed.get(symbol.name)) for symbol in compiled.symbols)
             ),
-            seconds=None if metrics is None else metrics.seconds,
+            seconds=compiled.seconds,
             restarts=() if metrics is None else tuple(item.split("\n", 1)[0] for item in metrics.restarts),
             caller=self._frames.caller(compiled),
         )

@@ -130,7 +130,7 @@ class LocalSources:
 
 
 def _python_files(folder: Path) -> Iterator[str]:
-    for parent, names in walk_sources(folder):
+    for parent, names in walk_sources(folder, with_hidden=True):
         for name in names:
             file = parent / name
             if name.endswith(".py") and not leaves(file, folder):

@@ -321,6 +321,14 @@ class LoggedCompile:
         )
 
     @property
+    def seconds(self) -> float | None:
+        """Compile time of the forward, and of the backward, which torch compiles at its first call."""
+        rows = [row for attempt in self.attempts for row in attempt.metrics if row.is_backward]
+        rows += [] if self.metrics is None else [self.metrics]
+        known = [row.seconds for row in rows if row.seconds is not None]
+        return sum(known) if known else None
+
+    @property
     def stack(self) -> LogStack:
         """The Python stack at the start, the compiled function last."""
         return next((attempt.stack for attempt in self.attempts if attempt.stack), ())

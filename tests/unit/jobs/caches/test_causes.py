@@ -46,15 +46,15 @@ CAUSES = {
         "input 0 `self.up.weight`: float32 -> float64; input 1 `self.up.bias`: float32 -> float64; "
         "input 2 `x`: float32 -> float64"
     ),
-    "edited_line": "the graph has new operators on line {line}: `h = torch.relu(self.up(x)) + 1`",
-    "swapped_lines": "the graph differs on line {line}: `return h.sum(-1)` -> `return h.amax(-1)`",
-    "constant": "the graph differs on line {line}: `h * 0.5` -> `h * 0.25`",
+    "edited_line": "the graph has new operators in train.py:{line}: `h = torch.relu(self.up(x)) + 1`",
+    "swapped_lines": "the graph differs in train.py:{line}: `return h.sum(-1)` -> `return h.amax(-1)`",
+    "constant": "the graph differs in train.py:{line}: `h * 0.5` -> `h * 0.25`",
     "threads": "number of threads (torch.get_num_threads): 2 -> 1",
     "tag": "cache key tag (TORCH_COMPILE_CACHE_KEY_TAG): empty -> blue",
     "custom_pass": "torch._inductor.config.post_grad_custom_post_pass: tidy 1 -> tidy 2",
     "default_dtype": "default dtype (torch.set_default_dtype): torch.float32 -> torch.bfloat16",
     "dynamo_setting": (
-        "torch._dynamo.config.assume_static_by_default: True -> False; the graph differs on line {line}: "
+        "torch._dynamo.config.assume_static_by_default: True -> False; the graph differs in train.py:{line}: "
         "`h * 0.5` -> `l_self_gain.item(); h * item`; input 2 `s77`: absent -> a symbolic size; and 2 more"
     ),
     "gradients": "gradients (torch.set_grad_enabled): False -> True",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.base.terminal import Terminal
+from fuselight_server.cli.formats.jobs import FindingStream, print_jobs
 from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.opened_job import OpenedJob
 from tests.support.job_logs import project, written
@@ -208,3 +211,29 @@ def test_recorded_jobs_have_one_only_if_they_were_killed(folder: Path, tmp_path:
     jobs = asyncio.run(open_jobs(request, lambda _text: None, CancelToken()))
     titles = [finding.title for job in jobs for finding in ends(job) if "ends inside" in finding.title]
     assert bool(titles) is (folder.name == "unfinished"), titles
+
+
+def test_the_summary_of_a_process_says_that_its_log_ends_inside_a_compile(tmp_path: Path) -> None:
+    logs = {
+        "rank_0_x": after(start=1000, process=20, rank=0),
+        "rank_1_x": after(start=1000, process=21, rank=1)
+        + begun({"dynamo": 1004.0}, at="2/0/0", process=21, rank=1, last=1009),
+    }
+    job = opened(tmp_path, logs)
+    out = io.StringIO()
+    print_jobs([job], FindingStream(Terminal(out)), Terminal(out))
+    lines = [line for line in out.getvalue().splitlines() if "__main__" in line and line.startswith("rank")]
+    ends_in = ", and a compile of step that had not ended when the log ended"
+    assert [line.endswith(ends_in) for line in lines] == [False, True]
+
+
+def test_compile_time_has_the_backward_in_every_total(tmp_path: Path) -> None:
+    forward = {"co_name": "step", "co_filename": "/job/net.py", "co_firstlineno": 4, "duration_us": 2_000_000}
+    log = compiled(path="/job/net.py", function=STEP)
+    log += record("compilation_metrics", forward, at="1/0/0", second=1002)
+    log += record("bwd_compilation_metrics", {"duration_us": 5_000_000}, at="1/0/0", second=1003)
+    logs = {f"rank_{rank}_x": log for rank in (0, 1)}
+    job = opened(tmp_path, logs)
+    assert job.ranks is not None
+    assert [row.seconds for row in job.ranks.rows] == [7.0, 7.0]
+    assert [process.report.phases["compile"] for process in job.processes] == [7.0, 7.0]

@@ -186,3 +186,23 @@ def test_a_job_that_ran_here_names_its_script_by_a_relative_path(tmp_path: Path)
 )
 def test_the_code_of_the_job_is_told_from_that_of_others(path: str, *, is_own: bool) -> None:
     assert is_of_job(path) is is_own
+
+
+def test_source_in_a_folder_whose_name_begins_with_a_dot_is_here_and_that_of_tools_is_not(
+    tmp_path: Path,
+) -> None:
+    names = (
+        ".exp/net.py",
+        ".exp/.deep/net.py",
+        ".git/net.py",
+        ".mypy_cache/net.py",
+        ".venv/net.py",
+        "src/net.py",
+    )
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    listed = {
+        Path(path).relative_to(tmp_path).as_posix() for path in LocalSources([tmp_path]).named("net.py")
+    }
+    assert listed == {".exp/net.py", ".exp/.deep/net.py", "src/net.py"}

@@ -76,8 +76,8 @@ def _forecasts(outcome: ForecastOutcome, *, is_full: bool) -> ToolAnswer:
     data: dict[str, Any] = {
         "targets": rows,
         "problems": problem_texts(outcome.checked.problems),
-        "evidence": "A forecast asks the guards of the code that these calls compiled. Remedies are advice unless "
-        "`verified` is true.",
+        "evidence": "A forecast asks the guards of the code that these calls compiled; a cost that names values rests "
+        "on calls with them. Remedies are advice unless `verified` is true.",
     }
     return ToolAnswer(
         "\n".join([*(line for row in rows for line in _forecast_lines(row)), *data["problems"]]), data

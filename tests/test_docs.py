@@ -310,3 +310,20 @@ def test_files_and_folders_that_the_pages_name_exist() -> None:
     patterns = [(page, word) for page, word in named if "*" in word]
     unmatched = [f"{page.relative_to(ROOT)}: `{word}`" for page, word in patterns if not [*ROOT.glob(word)]]
     assert not unmatched, "\n".join(unmatched)
+
+
+def test_each_promise_of_safety_names_tests_that_exist() -> None:
+    rows = [
+        line
+        for line in (ROOT / "docs" / "safety.md")
+        .read_text("utf-8")
+        .partition("## Not trusted")[2]
+        .splitlines()
+        if line.startswith("| ") and not line.startswith("| what")
+    ]
+    assert len(rows) > 20
+    for row in rows:
+        tests = re.findall(r"`(tests/[\w/]+\.py)`", row)
+        assert tests, row
+        missing = [name for name in tests if "def test_" not in (ROOT / name).read_text("utf-8")]
+        assert not missing, row

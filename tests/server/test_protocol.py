@@ -192,6 +192,38 @@ def test_a_request_before_the_handshake_is_an_error(connect: Start, tmp_path: Pa
     assert client.lenses(client.open(write(tmp_path))) == ["Run"]
 
 
+@pytest.mark.parametrize("depth", [250, 1_200, 50_000])
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_a_request_that_is_nested_too_deeply_gets_an_error(
+    connect: Start, tmp_path: Path, depth: int, opening: bytes, closing: bytes
+) -> None:
+    client = connect()
+    client.start(tmp_path)
+    params = opening * depth + b"1" + closing * depth
+    head = b'{"jsonrpc": "2.0", "id": 9001, "method": "textDocument/hover", "params": '
+    tail = b'{"params": %s, "jsonrpc": "2.0", "method": "fuselight/graphs", "id": "a]b"}' % params
+    for body in (head + params + b"}", tail):
+        client.send_bytes(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    for number in (9001, "a]b"):
+        answer = client.answer(number)
+        assert answer["error"]["code"] == -32602
+        assert answer["error"]["message"] == "the parameters are nested more than 200 deep"
+    assert client.lenses(client.open(write(tmp_path))) == ["Run"]
+
+
+def test_a_request_after_the_shutdown_is_an_error(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    assert "error" not in client.answer(client.ask("shutdown", None))
+    for method in ("textDocument/hover", "shutdown", "fuselight/graphs", "no/such"):
+        place = {"textDocument": {"uri": "file:///a.py"}, "uri": "a", "position": {"line": 0, "character": 0}}
+        late = client.answer(client.ask(method, place))
+        assert late["error"]["code"] == -32600, late
+        assert late["error"]["message"].endswith("came after `shutdown`. Send `exit`")
+    client.notify("exit")
+    assert client.process.wait(60) == 0
+
+
 def test_a_malformed_message_costs_one_line_of_log(connect: Start, tmp_path: Path) -> None:
     client = connect()
     client.start(tmp_path)

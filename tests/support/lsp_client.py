@@ -115,7 +115,7 @@ class Client:
         assert "error" not in answer, answer
         return answer["result"]
 
-    def answer(self, identity: int, *, deadline: float = DEADLINE) -> Json:
+    def answer(self, identity: int | str, *, deadline: float = DEADLINE) -> Json:
         return self.wait(
             lambda message: message.get("id") == identity and "method" not in message, f"answer {identity}",
             deadline=deadline,

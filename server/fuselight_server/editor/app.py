@@ -94,7 +94,12 @@ async def _serve(server: Server, stdin: BinaryIO, stdout: BinaryIO) -> None:
     try:
         await run_async(
             stop_event=stop,
-            reader=BoundedReader(stdin, server.thread_pool, logging.getLogger(__name__).warning),
+            reader=BoundedReader(
+                stdin,
+                server.thread_pool,
+                logging.getLogger(__name__).warning,
+                server.wire.refuse_deep,
+            ),
             protocol=server.protocol,
             logger=logging.getLogger("pygls"),
             error_handler=server.report_server_error,

@@ -17,6 +17,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from fuselight.shared.codec import encode
+from fuselight.shared.foreign_data import MAX_DEPTH
 from fuselight.shared.report.visible import visible, visible_json
 from fuselight_server.editor.handlers.notebook_messages import CellMessages
 from fuselight_server.editor.messages.params import (
@@ -161,6 +162,7 @@ def _left_to_feature(method: str) -> Any:
 
 _NOT_INITIALIZED = -32002
 """The error code of LSP for a request before `initialize`."""
+_INVALID_REQUEST, _INVALID_PARAMS = -32600, -32602
 _SHOWN = 100
 """Characters of a method's name in an error."""
 
@@ -197,11 +199,19 @@ class Protocol(LanguageServerProtocol):
             raise JsonRpcInvalidRequest(message="it is no message of JSON-RPC 2.0")
         if method == types.INITIALIZE:
             self._is_initialized = True
-        if method is None or self._is_initialized or method == types.EXIT:
+        if self._shutdown and method not in {None, types.EXIT} and hasattr(message, "id"):
+            text = f"`{str(method)[:_SHOWN]}` came after `shutdown`. Send `exit`"
+            self._send_response(message.id, error=types.ResponseError(code=_INVALID_REQUEST, message=text))
+        elif method is None or self._is_initialized or method == types.EXIT:
             super().handle_message(message)
         elif hasattr(message, "id"):
             text = f"`{str(method)[:_SHOWN]}` came before `initialize`. Send `initialize` first"
             self._send_response(message.id, error=types.ResponseError(code=_NOT_INITIALIZED, message=text))
+
+    def refuse_deep(self, msg_id: int | str) -> None:
+        """Answer a request that is nested too deeply to be parsed."""
+        text = f"the parameters are nested more than {MAX_DEPTH} deep"
+        self._send_response(msg_id, error=types.ResponseError(code=_INVALID_PARAMS, message=text))
 
     def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
         """Send an answer; an error goes without pygls' traceback, which belongs in the log."""

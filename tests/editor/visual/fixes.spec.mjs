@@ -48,6 +48,8 @@ test("a fix that changes behavior is previewed, applied and discarded, also afte
     await view.goToLine(line);
     await chooseFix(changes);
     await expect(view.diff.filter({ hasText: guard.replaceAll(" ", "\u00a0") }).first()).toBeVisible();
+    await expect(view.status(/Fuselight, starting/)).toHaveCount(0); // the preview is in no folder
+    await expect(view.status(/Fuselight, /)).toBeVisible();
     await view.screenshot("fix-preview");
     await view.titleAction("Apply Previewed Fix").first().click();
     await expect(view.tab("Fix: Skip")).toHaveCount(0);

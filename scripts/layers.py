@@ -241,7 +241,7 @@ ROOMS = (
     _room(
         f"{_S}.explain.findings.breaks",
         "graph breaks and code that is not compiled",
-        "fuselight.shared base explain.findings.common explain.findings.recompilations",
+        "fuselight.shared base explain.findings.advice explain.findings.common explain.findings.recompilations",
     ),
     _room(
         f"{_S}.explain.findings.forecasts",

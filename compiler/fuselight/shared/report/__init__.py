@@ -32,6 +32,7 @@ from fuselight.shared.report.capture import Symbol as Symbol
 from fuselight.shared.report.capture import UnseenChange as UnseenChange
 from fuselight.shared.report.capture import UnseenKind as UnseenKind
 from fuselight.shared.report.cures import CallCure as CallCure
+from fuselight.shared.report.cures import CureGoal as CureGoal
 from fuselight.shared.report.cures import CureKind as CureKind
 from fuselight.shared.report.cures import CureRun as CureRun
 from fuselight.shared.report.cures import CureTrial as CureTrial

@@ -1,4 +1,4 @@
-"""TriedAdvice as an experiment: a change of the calls or of the compile, and what came of making it.
+"""Advice as an experiment: a change of the calls or of the compile, and what came of making it.
 
 Invariant: a cure says what changes, never that it helps; only a `CureTrial` says that, with the compiles of both runs.
 """
@@ -21,7 +21,7 @@ class CureKind(str, enum.Enum):
     DYNAMIC = "dynamic"
     """The argument `dynamic` of torch.compile."""
     SETTING = "setting"
-    """A setting of `torch._dynamo.config`."""
+    """Settings of `torch._dynamo.config`."""
     DTYPE = "dtype"
     """A tensor is converted before the call."""
     CONTIGUOUS = "contiguous"
@@ -30,28 +30,36 @@ class CureKind(str, enum.Enum):
     """A list of tensors is one tensor."""
 
 
+class CureGoal(str, enum.Enum):
+    """What a cure is to lower."""
+
+    COMPILES = "compiles"
+    """Compiles of the function whose `def` line is named."""
+    BREAKS = "graph breaks"
+    """Graph breaks on the line that is named."""
+
+
 @dataclass(frozen=True)
 class CallCure:
     """One change of all calls of a compiled function, or of how it is compiled."""
 
     kind: CureKind
     path: str
-    """File of the compiled function that was compiled again."""
+    """File of the compiled function that was compiled again, or of the line that broke."""
     line: int
-    """Its `def` line."""
+    """Its `def` line, or the line that broke."""
     subjects: tuple[str, ...] = ()
     """What changes, in torch's terms or in those of the source: `L['self'].limit`, `x`. For a mark one entry for each
     dimension, as `x.size(0)`; empty for `dynamic` and for a setting."""
     value: str = ""
-    """`True` or `None` for `dynamic`; `name=value` of a setting, the value as JSON; the dtype, as `f32`."""
+    """`True` or `None` for `dynamic`; settings and their values, as JSON; the dtype, as `f32`."""
+    goal: CureGoal = CureGoal.COMPILES
 
     @property
-    def setting(self) -> tuple[str, object] | None:
-        """Name and value of the setting that it changes; None for a change of another kind."""
-        if self.kind is not CureKind.SETTING:
-            return None
-        name, _, value = self.value.partition("=")
-        return name, parse_json(value)
+    def settings(self) -> dict[str, object]:
+        """The settings of `torch._dynamo.config` that it changes, by name."""
+        settings: dict[str, object] = parse_json(self.value) if self.kind is CureKind.SETTING else {}
+        return settings
 
 
 @dataclass(frozen=True)
@@ -84,9 +92,9 @@ class CureTrial:
 
     cure: CallCure
     before: int
-    """Compiles of the function as the program is."""
+    """Compiles of the function, or graph breaks of the line, as the program is."""
     after: int
-    """Compiles of the function with the cure."""
+    """The same with the cure."""
     refused: str = ""
     """What is worse with it, or why it could not be tried; empty if it cures."""
 

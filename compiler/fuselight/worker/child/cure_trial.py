@@ -35,9 +35,9 @@ class TryCure(MakeCalls):
         if not isinstance(request, CaptureRequest) or request.trial is None:
             return super().compiling(state)
         run = CureTrialRun(request.trial)
-        setting = request.trial.cure.setting if request.trial.cure is not None else None
-        if setting is not None:
-            settings.set_dynamo_config(*setting)
+        changed = request.trial.cure.settings if request.trial.cure is not None else {}
+        for name, value in changed.items():
+            settings.set_dynamo_config(name, value)
         state.result = run
         backend = self.backend(state)
         # With a number of calls, that ends the program.

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight_server.fixes.rewrites.configuration import SCALARS, switch
+from fuselight_server.explain.findings.advice.break_cures import SCALARS
+from fuselight_server.fixes.rewrites.configuration import switch
 from fuselight_server.fixes.rewrites.new_arrays import is_member
 from fuselight_server.fixes.rewrites.number_choices import reason_of_choice
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import FactKind
+from fuselight_server.explain.findings.advice.break_cures import SCALARS, SETTINGS
 from fuselight_server.fixes.rewrites.number_choices import reason_of_choice
 from fuselight_server.fixes.rewrites.output import output_call
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
@@ -25,28 +26,13 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.fixes.syntax.site import Site
 
-SCALARS = "capture_scalar_outputs"
-_SHAPES = "capture_dynamic_output_shape_ops"
-_BY_ID = {
-    "GB0033": (SCALARS,),
-    "GB0036": (_SHAPES,),
-    "GB0037": (_SHAPES,),
-    "GB0038": (SCALARS,),
-    "GB0109": (SCALARS,),
-    "GB0123": ("trace_autograd_ops",),
-    "GB0124": (SCALARS,),
-    "GB0246": (_SHAPES,),
-    "GB9186": ("trace_autograd_ops",),
-}
-"""The settings that make torch.compile trace what broke, by the id of the break."""
-
 
 def break_settings(
     finding: Finding, report: Report, read: Callable[[str], str | None], site: Site | None
 ) -> Iterator[Remedy | RefusedRewrite]:
     """Settings of torch._dynamo that trace the operation of a break. `site`: that of the finding, if it parses."""
     ids = (finding.code, *finding.gb_ids[:1])
-    for name in dict.fromkeys(name for identity in ids for name in _BY_ID.get(identity, ())):
+    for name in dict.fromkeys(name for identity in ids for name in SETTINGS.get(identity, ())):
         reason = reason_of_choice(site) if name == SCALARS and site is not None else ""
         if reason:
             yield RefusedRewrite(name, f"Set {name}", reason)

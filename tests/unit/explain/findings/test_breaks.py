@@ -546,15 +546,6 @@ def test_torchs_own_text_is_three_lines_without_the_code_that_it_traced() -> Non
     assert "Cannot guard on scale > 30.0." in finding.message
 
 
-def test_a_setting_that_can_end_the_program_says_that_it_was_not_tried() -> None:
-    hint = "Set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`."
-    (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0036", hints=(hint,)),)))
-    assert finding.hints[-1].endswith(
-        "Not tried: where the code needs the captured value, torch may break the graph again, or raise "
-        "GuardOnDataDependentSymNode"
-    )
-
-
 def test_two_lines_of_a_library_that_one_call_leads_to_are_two_entries_with_their_lines() -> None:
     call = at(12, (8, 20))
     first, second = (at(line, (0, 9), path=LIBRARY, function="attend") for line in (400, 420))

@@ -86,7 +86,7 @@ def test_only_what_cures_is_shown_the_fewest_compiles_first() -> None:
 
 def test_where_nothing_cures_the_compiles_are_expected() -> None:
     trials = tuple(
-        CureTrial(cure, 3, 3, "the function is compiled as often") for cure in finding_of(number()).cures
+        CureTrial(cure, 3, 3, "there are as many compiles: 3") for cure in finding_of(number()).cures
     )
     assert finding_of(number(), trials=trials).hints == ("Expect one compile for each value of `self.limit`",)
 
@@ -115,7 +115,7 @@ ERROR = Failure(Culprit.USER, "exception", "no such size", exception="IndexError
     ("cured", "refused"),
     [
         (run(1), ""),
-        (run(3), "as often"),
+        (run(3), "as many compiles"),
         (run(1, runs=5), "line 21 then runs outside of graphs"),
         (run(1, lines=LINES[:1]), "line 22 then runs outside of graphs"),
         (run(1, breaks=(BREAK,)), "breaks the graph on line 22"),

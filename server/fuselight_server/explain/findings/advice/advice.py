@@ -41,5 +41,5 @@ def spoken(candidates: Iterable[TriedAdvice], trials: Mapping[CallCure, CureTria
 
 
 def _with_counts(advice: TriedAdvice, trial: CureTrial) -> str:
-    text = f"{advice.text} (tried: {trial.before} → {trial.after} compiles)"
+    text = f"{advice.text} (tried: {trial.before} → {trial.after} {trial.cure.goal.value})"
     return f"{text}. {advice.cost}" if advice.cost else text

@@ -98,7 +98,7 @@ class _Case:
 
     def setting(self, name: str, value: object, why: str) -> TriedAdvice:
         text = f"Set torch._dynamo.config.{name} = {value} before the first call{why}"
-        return TriedAdvice(text, self.cure(CureKind.SETTING, value=f"{name}={json.dumps(value)}"))
+        return TriedAdvice(text, self.cure(CureKind.SETTING, value=json.dumps({name: value})))
 
 
 def _of_number(case: _Case) -> Iterator[TriedAdvice]:

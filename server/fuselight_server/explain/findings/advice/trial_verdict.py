@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CureKind, CureTrial, NotCompiledKind
+from fuselight.shared.report import CureGoal, CureKind, CureTrial, NotCompiledKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +24,13 @@ Line = tuple[str, int]
 
 def judge_trial(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     """Compare the two runs."""
-    before, after = _compiles_of(without, cure), _compiles_of(cured, cure)
+    count = _compiles_of if cure.goal is CureGoal.COMPILES else _breaks_of
+    before, after = count(without, cure), count(cured, cure)
     refused = next(_objections(cure, without, cured), "")
     if not refused and after >= before:
-        refused = f"the function is compiled as often: {after} times"
-    if not refused and len(cured.compiles) > len(without.compiles):
+        refused = f"there are as many {cure.goal.value}: {after}"
+    is_of_compiles = cure.goal is CureGoal.COMPILES
+    if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
         refused = "other functions are compiled more often"
     return CureTrial(cure, before, after, refused)
 
@@ -84,6 +86,12 @@ def _compiles_of(report: Report, cure: CallCure) -> int:
         if (frame.location.path, frame.location.line) == (cure.path, cure.line)
     }
     return sum(compiled.frame in frames for compiled in report.compiles)
+
+
+def _breaks_of(report: Report, cure: CallCure) -> int:
+    """How often the line broke a graph."""
+    broken = (item for item in report.breaks if _innermost(item) == (cure.path, cure.line))
+    return len({item.compile_id for item in broken})
 
 
 def _line_runs(report: Report, counts: TrialCounts) -> Counter[Line]:

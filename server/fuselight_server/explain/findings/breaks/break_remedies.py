@@ -23,7 +23,7 @@ from fuselight_server.explain.findings.breaks.library_breaks import (
     library_break,
     outside_hints,
 )
-from fuselight_server.explain.findings.breaks.result_needs import NeedKind, need_of, used_as_size
+from fuselight_server.explain.findings.breaks.size_numbers import used_as_size
 from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument
 from fuselight_server.explain.findings.common.text import excerpt, plain, sentence, shortened
 
@@ -69,28 +69,11 @@ _AVOIDED = (
     "Apply `@torch._dynamo.dont_skip_tracing`",
 )
 """How hints of torch begin that say no more than our own step, or that the user cannot follow."""
-_SHAPE_IDS = frozenset({"GB0036", "GB0037"})
-"""Ids of a result whose shape depends on data."""
-_SCALARS, _SHAPES = "capture_scalar_outputs", "capture_dynamic_output_shape_ops"
-"""Settings that have a graph hold values that are known only at run time."""
-_NOT_TRIED = (
-    "Not tried: where the code needs the captured value, torch may break the graph again, or raise "
-    "GuardOnDataDependentSymNode"
-)
-_CAPTURED_LIST = "For {}, also set torch._dynamo.config." + _SCALARS + " = True. Not tried on this program"
-_NO_CAPTURE = {
-    NeedKind.LIST: (
-        f"Do not set torch._dynamo.config.{_SHAPES}: torch then ends the call with GuardOnDataDependentSymNode, as "
-        "{} on line {} needs the number of values"
-    ),
-    NeedKind.COUNT: (
-        f"torch._dynamo.config.{_SHAPES} only moves the graph break to line {{1}}, where {{0}} needs the number of "
-        "values"
-    ),
-}
-_BOTH_CAPTURES = (
-    f"Or set torch._dynamo.config.{_SHAPES} = True and, for {{}}, torch._dynamo.config.{_SCALARS} = True. "
-    f"{_NOT_TRIED}"
+_BACKWARD = "GB0123"
+_COMPILED_AUTOGRAD = "Compiled autograd is on: it captures the backward pass from this line on."
+_BACKWARD_STEP = (
+    "Expect it: the break is where compiled autograd starts. Called outside the compiled code, .backward() is not "
+    "captured"
 )
 _SIZE_STEP = (
     "Compute the number outside the compiled code and pass it in: it is used as a size, and torch accepts no tensor "
@@ -133,6 +116,8 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
     )
     if broke is None:
         return _general(title, gb_id, graph_break)
+    if gb_id == _BACKWARD and "compiled_autograd" in context.report.environment.config:
+        return BreakWords(title, _COMPILED_AUTOGRAD, (_BACKWARD_STEP,), is_information=True)
     compiles = context.report.compiles
     has_graphs = not compiles or any(compiled.graph is not None for compiled in compiles)
     known = library_break(graph_break, broke, has_graphs=has_graphs)
@@ -156,13 +141,9 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     if (special := _special(context, gb_id, graph_break, title)) is not None:
         return special
     words = _general(title, gb_id, graph_break)
-    steps, torchs = _split(words)
     if gb_id in _NUMBER_IDS and used_as_size(context, broke):
-        return _joined(words, (_SIZE_STEP,), torchs)
-    if gb_id in _SHAPE_IDS:
-        needs, is_captured = _shape_hints(context, broke)
-        kept = torchs if is_captured else tuple(hint for hint in torchs if _SHAPES not in hint)
-        return _joined(words, (*steps, *needs), kept)
+        _, torchs = _split(words)
+        return replace(words, hints=(_SIZE_STEP, *torchs), torch_hints=len(torchs))
     return words
 
 
@@ -182,22 +163,6 @@ def _split(words: BreakWords) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Our hints, and those of torch."""
     ours = len(words.hints) - words.torch_hints
     return words.hints[:ours], words.hints[ours:]
-
-
-def _joined(words: BreakWords, ours: tuple[str, ...], torchs: tuple[str, ...]) -> BreakWords:
-    return replace(words, hints=(*ours, *torchs), torch_hints=len(torchs))
-
-
-def _shape_hints(context: Context, broke: Location) -> tuple[tuple[str, ...], bool]:
-    """What else to do where Python needs values of the result, and whether torch's hint to capture its shape fits."""
-    need = need_of(context, broke)
-    if need is None:
-        return (), True
-    code = need.code if need.code.startswith("the ") else f"`{need.code}`"
-    if need.kind is NeedKind.NUMBER:
-        return (_BOTH_CAPTURES.format(code),), False
-    refused = _NO_CAPTURE[need.kind].format(code, need.line)
-    return ((_CAPTURED_LIST.format(code), refused) if need.kind is NeedKind.LIST else (refused,)), False
 
 
 def _general(title: str, gb_id: str | None, graph_break: Break) -> BreakWords:
@@ -229,8 +194,6 @@ def _torch_hints(graph_break: Break) -> tuple[str, ...]:
 
 
 _COSTS = {
-    _SCALARS: _NOT_TRIED,
-    _SHAPES: _NOT_TRIED,
     "ignore_logging_functions": _IGNORED_LOGS,
     "reorderable_logging_functions": "The messages then come after the graph, in another order",
     "allow_in_graph": (
@@ -239,7 +202,7 @@ _COSTS = {
     ),
     "nonstrict_trace": "torch does not check what the function reads and changes besides its arguments",
 }
-"""What follows a setting or a function that a hint of torch names: its price, or that nobody tried it here."""
+"""What follows a setting or a function that a hint of torch names: its price."""
 
 
 def _with_cost(hint: str) -> str:

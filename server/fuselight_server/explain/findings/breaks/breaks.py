@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_data import parse_python
 from fuselight_server.base.finding import Related, Severity, Span
 from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.advice.break_cures import break_cures, with_trials
 from fuselight_server.explain.findings.breaks.break_costs import break_costs
 from fuselight_server.explain.findings.breaks.break_remedies import BreakWords, break_text, break_words
 from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
@@ -103,6 +104,9 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         where = "in code without a file" if is_without_file(broke.path) else "inside a library"
         inside = f"The break is {where}, at {place(broke)}; this call led there."
         span = _called_name(context, home)
+    gb_ids = tuple(dict.fromkeys(gb_id for gb_id in graph_break.ids if gb_id and gb_id != code))
+    candidates = () if words.is_information else break_cures((code, *gb_ids[:1]), broke)
+    hints, torch_hints = with_trials(context, words.hints, words.torch_hints, candidates)
     return context.finding(
         code,
         f"graph break: {words.title}",
@@ -113,13 +117,14 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         span=span,
         severity=Severity.INFORMATION if code in ASKED_FOR or words.is_information else None,
         cost=break_costs(context, [item[0] for item in group]),
-        hints=for_thread(context, words.hints, in_thread=graph_break.in_thread),
-        torch_hints=words.torch_hints,
+        hints=for_thread(context, hints, in_thread=graph_break.in_thread),
+        torch_hints=torch_hints,
+        cures=tuple(item.cure for item in candidates),
         call=graph_break.call,
         related=_related(context, graph_break, home),
         cause=cause,
         count=len({item[0].compile_id for item in group}),  # the same compile retries, which is no repeat
-        gb_ids=tuple(dict.fromkeys(gb_id for gb_id in graph_break.ids if gb_id and gb_id != code)),
+        gb_ids=gb_ids,
     )
 
 

@@ -1,0 +1,87 @@
+"""Advice for results whose shape or value depends on data: settings that were tried, and numbers that are sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.shared.report import CureTrial, Location
+from fuselight_server.base.finding import Finding
+from fuselight_server.explain.findings import findings
+from tests.support.reports import FILE, broken, report
+
+CAPTURE = "`torch._dynamo.config.capture_dynamic_output_shape_ops = True`"
+SETTING = f"Enable tracing of dynamic shape operators with {CAPTURE}."
+NUMBERS = "Set `torch._dynamo.config.capture_scalar_outputs = True` to include these operations in the captured graph."
+
+
+def source(*body: str) -> list[str]:
+    return ["def pick(x, mask, layers):", *(f"    {text}" for text in body)]
+
+
+def place(lines: list[str], code: str) -> Location:
+    number = next(number for number, line in enumerate(lines, 1) if code in line)
+    column = lines[number - 1].index(code)
+    return Location(FILE, number, column, number, column + len(code), function="pick")
+
+
+def broken_at(
+    lines: list[str], code: str, gb: str, explanation: str, hint: str, *, trials: tuple[CureTrial, ...] = ()
+) -> Finding:
+    graph_break = broken(place(lines, code), gb=gb, explanation=explanation, hints=(hint,))
+    given = report(breaks=(graph_break,), trials=trials)
+    (finding,) = findings(given, read_line=lambda _path, number: dict(enumerate(lines, 1)).get(number))
+    return finding
+
+
+def test_the_settings_that_capture_a_result_are_called_untried_and_replace_the_hint_of_torch() -> None:
+    lines = source("return x[mask].sum()")
+    finding = broken_at(lines, "x[mask]", "GB0036", "", SETTING)
+    both = "capture_dynamic_output_shape_ops = True and torch._dynamo.config.capture_scalar_outputs"
+    assert [hint.partition(": ")[0] for hint in finding.hints[-2:]] == ["Not tried yet", "Not tried yet"]
+    assert both in finding.hints[-1]
+    assert (finding.torch_hints, len(finding.cures)) == (0, 2)
+
+
+def test_a_setting_that_removes_the_break_is_advised_with_its_trial_alone() -> None:
+    lines = source("return x[mask].sum()")
+    first, second = broken_at(lines, "x[mask]", "GB0036", "", SETTING).cures
+    trials = (CureTrial(first, 1, 0), CureTrial(second, 1, 1, "there are as many graph breaks: 1"))
+    finding = broken_at(lines, "x[mask]", "GB0036", "", SETTING, trials=trials)
+    assert finding.hints[-1] == (
+        "Set torch._dynamo.config.capture_dynamic_output_shape_ops = True before the first call "
+        "(tried: 1 → 0 graph breaks)"
+    )
+    assert "Not tried" not in finding.message
+
+
+@pytest.mark.parametrize(
+    ("use", "is_size"),
+    [
+        ("x.split(n)", True),
+        ("x[:n]", True),
+        ("x * n", False),
+        ("x.view(n, -1) * n", False),
+        ("layers[n](x)", False),
+    ],
+)
+def test_a_number_that_is_only_a_size_cannot_stay_a_tensor(use: str, *, is_size: bool) -> None:
+    lines = source("n = mask.sum().item()", f"return {use}")
+    finding = broken_at(lines, "mask.sum().item()", "GB0124", "", NUMBERS)
+    assert finding.hints[0].startswith("Compute the number outside" if is_size else "Keep the value a tensor")
+    assert "capture_scalar_outputs" in finding.hints[-1]
+
+
+@pytest.mark.parametrize(
+    ("hint", "cost"),
+    [
+        ("Add the logging method to `torch._dynamo.config.ignore_logging_functions`.", "lose its messages"),
+        ("you can try adding it to `torch._dynamo.config.reorderable_logging_functions`.", "another order"),
+        ("if it is traceable, use `torch.compiler.allow_in_graph`.", "depend on its arguments alone"),
+        ("Remove the call.", ""),
+    ],
+)
+def test_a_hint_of_torch_says_what_it_costs(hint: str, cost: str) -> None:
+    lines = source("log(x)")
+    finding = broken_at(lines, "log(x)", "GB9999", "", hint)
+    assert cost in finding.hints[0]
+    assert bool(cost) is (len(finding.hints[0]) > len(hint))

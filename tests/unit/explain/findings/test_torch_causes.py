@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.shared.report import Break, Culprit, Failure
+from fuselight.shared.report import Break, Culprit, Failure, Inputs, Rung
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.breaks.torch_causes import details, in_words
-from tests.support.reports import at, report
+from tests.support.reports import FILE, at, report
 
 CONTEXTS = {
     "raised exception AttributeError(\"'Tensor' object has no attribute 'frobnicate'\")": (
@@ -122,3 +122,41 @@ def test_a_failure_has_the_specific_part_of_torchs_text() -> None:
     assert "`count` is changed from 0 to 1" in finding.title
     assert MUTATED in finding.message
     assert finding.hints[0].startswith("Change it before or after the call of the operator")
+
+
+ALLOW = "allow_rnn = True"
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "grad", "is_advised"),
+    [
+        ("GRU(4, 8)", "y = self.rnn(x)", True, True),
+        ("RNN(4, 8)", "y = self.rnn(x)", False, True),
+        ("LSTM(4, 8)", "y = self.rnn(x)", False, True),
+        ("LSTM(4, 8)", "y = self.rnn(x)", True, False),
+        ("GRU(4, 8)", "y = self.rnn(pack_padded_sequence(x, n))", False, False),
+        ("GRU(4, 8)", "def forward(self, x: PackedSequence):", False, False),
+    ],
+)
+def test_the_setting_for_recurrent_modules_is_named_where_it_works(
+    module: str, source: str, *, grad: bool, is_advised: bool
+) -> None:
+    graph_break = Break(
+        "0/0",
+        ("GB0014",),
+        ("Attempted to wrap RNN, GRU, or LSTM",),
+        (at(2),),
+        explanation="Dynamo does not support RNN, GRU, or LSTM.",
+        hints=("Set torch._dynamo.config.allow_rnn=True to enable experimental support.",),
+        context=module,
+    )
+    lines = ["import torch", source]
+    base = report(breaks=(graph_break,))
+    inputs = Inputs(Rung.DIRECTIVE, FILE, 1, (), grad=grad, training=False, fake=False)
+    (finding,) = findings(
+        replace(base, inputs=inputs),
+        read_line=lambda _path, number: lines[number - 1] if number <= len(lines) else None,
+    )
+    assert any(ALLOW in hint for hint in finding.hints) is is_advised
+    assert not any("experimental" in hint for hint in finding.hints)
+    assert finding.hints[0].startswith("Call the recurrent module outside the compiled code")

@@ -28,6 +28,8 @@ from fuselight_server.explain.findings.breaks.torch_causes import details, refus
 from fuselight_server.explain.findings.common.text import excerpt, plain, sentence, shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fuselight.shared.report import Failure, Location
     from fuselight_server.explain.findings.common.context import Context
 
@@ -87,6 +89,11 @@ _DRAW_STEP = (
 )
 
 
+_RECURRENT_TEXT = "TorchDynamo does not trace RNN, GRU and LSTM unless a setting asks for it."
+_ALLOW_RNN = "Or set torch._dynamo.config.allow_rnn = True: the module is then part of the graph{}"
+_PACKED = re.compile(r"\b(?:pack_padded_sequence|pack_sequence|PackedSequence|pad_packed_sequence)\b")
+_MOST_FILES = 50
+_MOST_LINES = 5_000
 _ARGUMENT_TEXT = "An operator takes tensors, numbers, strings, dtypes, devices, and lists and dicts of these."
 _ARGUMENT_STEP = "Pass what the operator needs of the object, as tensors or numbers"
 _GENERATOR_STEPS = (
@@ -151,12 +158,44 @@ def _special(context: Context, gb_id: str | None, graph_break: Break, title: str
     """The words of a break of which the text of torch tells more than its id."""
     if gb_id == "GB0219" and _NEEDS_VALUE in graph_break.explanation:
         return BreakWords(_VALUE_TITLE, _VALUE_TEXT, (_VALUE_STEP,))
+    if gb_id == "GB0014":
+        return BreakWords(
+            title, _RECURRENT_TEXT, (*first_step(gb_id), *_recurrent_hints(context, graph_break))
+        )
     if gb_id == "GB0055" and graph_break.stack:
         argument = refused_argument(context, graph_break.stack[-1], graph_break.context)
         named = f"{argument} cannot be part of a graph" if argument else title
         steps = _GENERATOR_STEPS if "`Generator` object" in argument else (_ARGUMENT_STEP,)
         return BreakWords(named, _ARGUMENT_TEXT, steps)
     return BreakWords(title, hints=(_DRAW_STEP,)) if gb_id == "GB0007" and _DRAWS.search(title) else None
+
+
+def _recurrent_hints(context: Context, graph_break: Break) -> Iterator[str]:
+    """The setting that puts a recurrent module into the graph, where it does that."""
+    if _has_packed_sequences(context):
+        yield (
+            "torch._dynamo.config.allow_rnn does not help here: with packed sequences, the module then breaks the "
+            "graph because its operator depends on data"
+        )
+    elif graph_break.context.lstrip().startswith("LSTM"):
+        inputs = context.report.inputs
+        if inputs is not None and inputs.grad is False:
+            yield _ALLOW_RNN.format(", as long as the calls need no gradients")
+    else:
+        yield _ALLOW_RNN.format("")
+
+
+def _has_packed_sequences(context: Context) -> bool:
+    """Whether a file of the program names packed sequences."""
+    paths = [path for path in context.report.files if context.is_user_file(path)][:_MOST_FILES]
+    for path in dict.fromkeys((*paths, context.report.target.path)):
+        for number in range(1, _MOST_LINES):
+            line = context.read_line(path, number)
+            if line is None:
+                break
+            if _PACKED.search(line):
+                return True
+    return False
 
 
 def _split(words: BreakWords) -> tuple[tuple[str, ...], tuple[str, ...]]:

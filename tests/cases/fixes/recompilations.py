@@ -89,12 +89,12 @@ class Counter(nn.Module):
 
     def forward(self, x):
         self.calls += 1
-        # fix: [FL201] buffer "Make `self.calls` a tensor"
+        # fix: [FL201] buffer "Make `self.calls` a tensor, for no training after inference_mode"
         # = 1 -> 1 graphs, same results, except that `calls` becomes a tensor
         # -|        self.calls = 0
         # +|        self.calls = torch.tensor(0, device="cpu")
-        # -|        return x + self.calls
-        # +|        return x + self.calls.clone()
+        # -|        self.calls += 1
+        # +|        self.calls = self.calls + 1
         return x + self.calls
 
 
@@ -108,14 +108,12 @@ class Warmup(nn.Module):
 
     def forward(self, x, rate):
         y = self.layer(x) * self.rate
-        # fix: [FL201] buffer "Make `self.rate` a tensor"
+        # fix: [FL201] buffer "Make `self.rate` a tensor, for no training after inference_mode"
         # = 1 -> 1 graphs, same results, except that `rate` becomes a tensor
         # -|        self.rate = 1.0
         # +|        self.rate = torch.tensor(1.0, dtype=torch.float64, device="cpu")
-        # -|        y = self.layer(x) * self.rate
         # -|        self.rate = 0.125
-        # +|        y = self.layer(x) * self.rate.clone()
-        # +|        self.rate.fill_(0.125)
+        # +|        self.rate = torch.full_like(self.rate, 0.125)
         self.rate = 0.125
         return y
 

@@ -86,15 +86,14 @@ def fixed_class(name: str, first: str, step: str) -> Any:
 
 
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
-def test_it_works_in_training_after_inference_mode(backend: str | None) -> None:
-    net = fixed_class(**COUNTER)()
+def test_gradients_are_those_of_the_number(backend: str | None) -> None:
+    net, number = fixed_class(**RATE)(), 1.0
     call = net if backend is None else torch.compile(net, backend=backend)
-    with torch.inference_mode():
-        call(torch.ones(2, 4))
-    for _ in range(2):
+    for _ in range(3):
+        net.zero_grad()
         call(torch.ones(2, 4)).sum().backward()
-    assert net.calls.item() == 3
-    assert not net.calls.is_inference()
+        assert torch.allclose(net.layer.bias.grad, torch.full((4,), 2 * number))
+        number *= 0.9
 
 
 def test_it_survives_the_meta_device() -> None:

@@ -4,9 +4,10 @@ Invariant: every statement of the workspace that reads or writes the attribute i
 and only computes with a tensor, counts, or stores a literal. One assignment in `__init__` becomes the tensor.
 
 It is a tensor of the CPU and no registered buffer, so that it stays the number that it was: `half()`, `to(dtype)` and
-mixed precision do not round it, `to_empty()` after the meta device does not lose it, DDP does not broadcast it, and the
-state dict keeps its keys. It is changed in place and read as a copy: what `torch.inference_mode()` computes would be no
-tensor that training can use, and backward fails for a tensor that is changed after it was read.
+mixed precision do not round it, `to_empty()` after the meta device does not lose it, DDP does not broadcast it, and
+the state dict keeps its keys. Each assignment makes a new tensor: torch.compile computes wrong gradients with a tensor
+that the compiled code reads and changes in place. The title names the price: under `torch.inference_mode()`, that is an
+inference tensor.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def buffer_remedies(
     report: Report,
     read: Callable[[str], str | None],
 ) -> Iterator[Remedy | RefusedRewrite]:
-    """A tensor in `__init__`, with the assignments in other methods as changes in place."""
+    """A tensor in `__init__`, with the assignments in other methods as tensors."""
     named = _ATTRIBUTE.fullmatch(failure.source)
     if named is None or failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
         return
@@ -61,9 +62,23 @@ def buffer_remedies(
         yield RefusedRewrite("buffer", title, str(error))
         return
     text = site.rewritten(*replacements)
+    if _is_assigned_later(site, owner, named[1]):
+        title = f"{title}, for no training after inference_mode"
     if text is not None:
         fix_class = FixClass.EXACT if is_integer else FixClass.EQUAL
         yield Remedy("buffer", title, fix_class, {recompilation.location.path: text})
+
+
+def _is_assigned_later(site: Site, owner: cst.ClassDef, name: str) -> bool:
+    """Whether another method than `__init__` assigns the attribute."""
+    return any(
+        isinstance(node, cst.Attribute)
+        and node.attr.value == name
+        and _assignment(site, node) is not None
+        and (function := site.function(node)) is not None
+        and function.name.value != "__init__"
+        for node in descendants(owner)
+    )
 
 
 def _check_elsewhere(
@@ -106,9 +121,7 @@ def _class_at(site: Site, recompilation: Recompile) -> cst.ClassDef | None:
 def _replacements(site: Site, owner: cst.ClassDef, name: str, *, is_integer: bool) -> list[Replacement]:
     """The changes of all statements that assign the attribute. Raises RewriteRefusedError where one does not fit."""
     replacements: list[Replacement] = []
-    reads: list[cst.Attribute] = []
     created = 0
-    is_changed = False
     for node in site.parents:
         if isinstance(node, cst.SimpleString) and node.evaluated_value == name:
             raise RewriteRefusedError(f'`"{name}"` on line {site.line_number(node)} may name the attribute')
@@ -125,7 +138,6 @@ def _replacements(site: Site, owner: cst.ClassDef, name: str, *, is_integer: boo
             )
         if statement is None:
             _check_read(site, node, is_integer=is_integer)
-            reads += [node] if is_operand(site, node, is_integer=is_integer) else []
             continue
         self_ = dotted(node.value)
         if function.name.value == "__init__":
@@ -134,14 +146,12 @@ def _replacements(site: Site, owner: cst.ClassDef, name: str, *, is_integer: boo
             )
             created += 1
             continue
-        is_changed = True
         stored = _stored(site, statement, f"{self_}.{name}", is_integer=is_integer)
         if stored:
             replacements.append((*site.range_of(statement), stored))
     if created != 1:
         raise RewriteRefusedError(f"`__init__` assigns `{name}` {created} times")
-    copies = [(*site.range_of(node), f"{site.code(node)}.clone()") for node in reads if is_changed]
-    return [*replacements, *copies]
+    return replacements
 
 
 def _created(
@@ -279,18 +289,18 @@ def _is_alone(site: Site, statement: cst.BaseSmallStatement) -> bool:
 
 
 def _stored(site: Site, statement: cst.BaseSmallStatement, attribute: str, *, is_integer: bool) -> str:
-    """The change in place; empty where it is one already. Raises RewriteRefusedError where it does not fit."""
+    """The assignment of a tensor; empty where it can stay. Raises RewriteRefusedError where it does not fit."""
     code = short_code(site, statement)
     if not _is_alone(site, statement):
         raise RewriteRefusedError(f"`{code}` does more than to assign `{attribute}`")
     if isinstance(statement, cst.AugAssign):
         operator = (_COUNTS if is_integer else _SCALES).get(type(statement.operator))
         if operator and _is_constant(statement.value, is_integer=is_integer):
-            return ""
+            return f"{attribute} = {attribute} {operator} {site.operand_of(statement.value)}"
     if isinstance(statement, cst.Assign):
         value = statement.value
         if _is_literal(value, is_integer=is_integer):
-            return f"{attribute}.fill_({site.code(value)})"
+            return f"{attribute} = {site.torch}.full_like({attribute}, {site.code(value)})"
         target = statement.targets[0].target
         is_counting = isinstance(target, cst.Attribute) and _mentions(value, attribute)
         if (
@@ -298,7 +308,7 @@ def _stored(site: Site, statement: cst.BaseSmallStatement, attribute: str, *, is
             and is_counting
             and _counts(target, value, is_integer=is_integer)
         ):
-            return f"{attribute}.copy_({site.code(value)})"
+            return ""  # computes with the tensor
     raise RewriteRefusedError(f"`{code}` may store something else than a number, or wrap")
 
 

@@ -489,6 +489,19 @@ def test_a_name_that_no_accepted_call_varies_is_named(here: HereAndNow) -> None:
     assert "another `kind`" in here.compared(old, new, {CaseFamily.CONSTRUCTOR}, "Block").not_reached
 
 
+def test_a_tensor_of_equal_elements_on_a_changed_line_is_named(here: HereAndNow) -> None:
+    """Zeros times anything are zeros."""
+    text = (
+        "class Net(nn.Module):\n    momentum = 0.0\n\n    def __init__(self, dim=4):\n        super().__init__()\n"
+        "        self.last, self.weight = torch.zeros(dim), nn.Parameter(torch.rand(dim))\n\n"
+        "    def forward(self, x):\n        return x * self.weight + {} * self.last\n\n# fuselight: Net()(f32[4])\n"
+    )
+    old, new = text.format("self.momentum"), text.format("0.0")
+    not_reached = here.compared(old, new, {CaseFamily.ATTRIBUTE}, "Net").not_reached
+    assert "another `last`" in not_reached
+    assert "another `weight`" not in not_reached
+
+
 def test_a_line_that_runs_only_in_another_context_does_not_count_as_run(
     live: LiveWorker, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ class CaseFolder:
             tuple(ContextValue(**value) for value in known.get("values", ())),
             tuple(known.get("sizes", ())),
             tuple(known.get("names", ())),
+            tuple(known.get("constants", ())),
         )
 
     def add_in_float64(self, index: int, record: CallRecord) -> None:

@@ -71,6 +71,8 @@ class ContextPlan:
     """Numbers that inputs exceed."""
     names: tuple[str, ...] = ()
     """Names that have a plain value somewhere."""
+    constants: tuple[str, ...] = ()
+    """Names of tensors of modules with equal elements, as zeros: no call shows what others would."""
 
     def cases(self, prepared: Prepared, namespaces: Sequence[Namespace]) -> list[Case]:
         """The cases, those of a changed line first."""
@@ -116,8 +118,36 @@ def plan(
     buffers = {
         size for _, module in modules_of(prepared) for buffer in module.buffers() for size in buffer.shape
     }
+    changed = [name for name, in_use in known.items() if in_use.is_changed]
+    constants = [
+        name
+        for name in changed
+        if any(_is_constant(_tensor_of(holder, name)) for _, holder in _objects(prepared))
+    ]
     limits = sorted({size for size in (*sizes, *buffers) if size >= _LEAST_SIZE}, reverse=True)
-    return ContextPlan(tuple(values[:MAX_CASES]), tuple(limits[:_MAX_SIZES]), tuple(held)), prepared
+    context_plan = ContextPlan(
+        tuple(values[:MAX_CASES]), tuple(limits[:_MAX_SIZES]), tuple(held), tuple(constants)
+    )
+    return context_plan, prepared
+
+
+def _tensor_of(holder: Any, name: str) -> Any:
+    """The tensor that a module has by a name."""
+    if not isinstance(holder, torch.nn.Module):
+        return None
+    own = {
+        **vars(holder),
+        **dict(holder.named_parameters(recurse=False)),
+        **dict(holder.named_buffers(recurse=False)),
+    }
+    return own.get(name)
+
+
+def _is_constant(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or not is_plain(value) or not value.is_floating_point():
+        return False
+    flat = value.detach().reshape(-1)
+    return flat.numel() > 0 and bool((flat == flat[0]).all())
 
 
 # What has a value

@@ -237,7 +237,8 @@ class FurtherCalls:
         }
         for name in self._request.names:
             is_relevant = name.is_changed and not name.is_derived and name.name in self._plan.names
-            if is_relevant and name.name not in varied:
+            is_constant = name.name in self._plan.constants
+            if is_constant or (is_relevant and name.name not in varied):
                 yield f"another `{name.name}`"
 
     def _decide_in_float64(self) -> None:

@@ -159,7 +159,7 @@ describe("Runs", () => {
     const forecast = target.children.find((child) => child.label.startsWith("Recompiles if"));
     const change = forecast.children.find((child) => child.label.startsWith("the batch changes"));
     assert.match(change.label, /x\.size\(0\): 4 → 3/);
-    assert.match(change.description, /one more compile.*model\.py:\d+/);
+    assert.match(change.description, /one more compile.*line \d+/);
     assert.match(change.tooltip, /mark_dynamic\(x, 0\)/);
     assert.ok(change.range, "it leads to the line that made the guard");
   });

@@ -100,6 +100,10 @@ def wanted_cures(report: Report, read_line: Callable[[str, int], str | None]) ->
 
 
 def _may_try(request: CaptureRequest, report: Report) -> bool:
-    """Whether the calls can be made again: those of a run that failed, or of several ranks, are not."""
+    """Whether the calls can be made again: those of several ranks are not, nor those of a run that failed.
+
+    A run that the recompile limit ended is tried: a cure takes it further.
+    """
+    is_complete = all(failure.kind == "recompile_limit" for failure in report.failures)
     is_run = report.inputs is not None and report.inputs.rung not in {Rung.PROGRAM, Rung.KERNEL, Rung.TRACE}
-    return is_run and request.world is None and not request.changes and not report.failures
+    return is_run and request.world is None and not request.changes and is_complete

@@ -98,11 +98,8 @@ def _line_runs(report: Report, counts: TrialCounts) -> Counter[Line]:
     """How often each line ran inside a graph."""
     runs: Counter[Line] = Counter()
     for compiled in report.compiles:
-        lines = {
-            (stack[-1].path, stack[-1].line)
-            for stack in (compiled.graph.lines if compiled.graph else ())
-            if stack
-        }
+        stacks = compiled.graph.lines if compiled.graph is not None else ()
+        lines = dict.fromkeys((stack[-1].path, stack[-1].line) for stack in stacks if stack)
         for line in lines:
             runs[line] += counts.graph_runs.get(compiled.id, 0)
     return runs

@@ -70,6 +70,7 @@ PASSED: dict[str, str] = {
     "server/fuselight_server/execution/launched_ranks.py": SYSTEM,
     "server/fuselight_server/execution/programs.py": SYSTEM,
     "server/fuselight_server/explain/benchmarks/exports.py": PACKAGED,
+    "server/fuselight_server/explain/findings/breaks/torch_causes.py": "a literal within a message of torch",
     "server/fuselight_server/jobs/ranks/plain_pickle.py": "a reader itself: opcodes of data alone, all bounded",
     "server/fuselight_server/jobs/trace_log/files.py": "a log of any size, which is streamed in bounded memory",
     "server/fuselight_server/sweep/page.py": PACKAGED,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import FactKind
 from fuselight_server.fixes.syntax.attribute_uses import other_texts
 from fuselight_server.fixes.syntax.traced_names import values_of
@@ -115,7 +116,7 @@ def _owner(site: Site, function: cst.FunctionDef) -> cst.ClassDef | None:
 def _passed(text: str, called: str, name: str, index: int, *, is_module: bool) -> Iterator[tuple[int, str]]:
     """Yield line and code of each argument for a parameter that is no tensor."""
     try:
-        tree = ast.parse(text.removeprefix("\ufeff"))
+        tree = parse_python(text.removeprefix("\ufeff"))
     except (SyntaxError, ValueError, RecursionError):
         return
     assigned: dict[str, list[ast.expr]] = {}

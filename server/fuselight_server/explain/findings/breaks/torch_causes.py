@@ -9,6 +9,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.explain.findings.common.text import plain, shortened
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _written_arguments(context: Context, broke: Location) -> list[str]:
     ):
         text = text.encode()[broke.column : broke.end_column].decode("utf-8", "replace")
     try:
-        tree = ast.parse(text.strip().removeprefix("return "))
+        tree = parse_python(text.strip().removeprefix("return "))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]

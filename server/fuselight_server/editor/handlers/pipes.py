@@ -21,8 +21,9 @@ _HEADER_BYTES = 1 << 16
 _LENGTH = re.compile(rb"Content-Length:\s*(\d+)\s*$", re.IGNORECASE)
 
 
-_TOKEN = re.compile(rb'[\[\]{}]|"(?P<key>[a-z]+)"\s*:\s*|"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-"""A bracket, a key, or a text, in which brackets do not count."""
+_TOKEN = re.compile(rb'[\[\]{}]|"(?P<key>[a-z]+)"\s*:\s*|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+"""A bracket, a key, or a text, in which brackets do not count. A text that is cut lasts to the end of the body:
+otherwise each escaped quote in it would begin another search to the end."""
 _ID = re.compile(rb'-?\d{1,18}(?=[\s,}])|"[^"\\\x00-\x1f\x80-\xff]{0,200}"')
 
 

@@ -98,6 +98,11 @@ def test_a_notebook_without_code_is_an_empty_module(data: str) -> None:
         ('{"cells": ["a\n"]}', "its JSON is damaged on line 1: Invalid control character"),
         ('{"cells": [\n<<<<<<< HEAD\n', "it has the marks of an unresolved merge conflict"),
         ("[" * 100_000, "its JSON is nested too deeply"),
+        ('{"nbformat": ' + "7" * 5000 + "}", "its JSON has an integer with too many digits"),
+        (
+            b'{"cells": [], "metadata": {"size": -' + b"1" * 9000 + b"}}",
+            "its JSON has an integer with too many digits",
+        ),
     ],
 )
 def test_a_file_that_is_no_notebook_says_why(data: str | bytes, why: str) -> None:

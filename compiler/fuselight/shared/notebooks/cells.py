@@ -79,6 +79,8 @@ def _parsed(data: str | bytes) -> dict[str, Any]:
         raise NotebookError(f"its JSON is damaged on line {error.lineno}: {reason}") from None
     except NestingError:
         raise NotebookError("its JSON is nested too deeply") from None
+    except ValueError:  # Python bounds the digits of an integer
+        raise NotebookError("its JSON has an integer with too many digits") from None
     if not isinstance(notebook, dict):
         raise NotebookError("its JSON is no object")
     return notebook

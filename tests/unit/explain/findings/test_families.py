@@ -14,6 +14,7 @@ from fuselight.shared.report import (
     Failure,
     Frame,
     Graph,
+    GuardCause,
     GuardPlace,
     Inputs,
     Location,
@@ -30,7 +31,7 @@ from fuselight_server.base.finding import Severity
 from fuselight_server.base.option_names import with_options
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.common.counts import Counts, counts
-from tests.support.recompilations import SIZE, again
+from tests.support.recompilations import SIZE, again, failed
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 
 
@@ -183,6 +184,39 @@ def test_a_fixed_dimension_is_distinguished_from_a_fixed_number() -> None:
     )
     assert (number.code, number.title) == ("FL302", "`n` is fixed to 4")
     assert (size.span.line, size.span.column) == (23, 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "stack", "hint"),
+    [
+        ("steps", (at(23),), "Expect one compile for each value of `steps`: this line needs its exact value"),
+        (
+            "self.rate",
+            (at(23),),
+            "Expect one compile for each value of `self.rate`: this line needs its exact value",
+        ),
+        ("steps", (), "Expect one compile for each value of `steps`"),
+    ],
+)
+def test_a_fixed_number_has_no_advice_that_was_not_tried(
+    source: str, stack: tuple[Location, ...], hint: str
+) -> None:
+    """Whether a tensor could replace the number depends on the code; that no line names it, too."""
+    (finding,) = findings(report(compiles=(symbol(source, stack=stack),)))
+    assert (finding.code, finding.hints) == ("FL302", (hint,))
+
+
+def test_what_has_to_hold_between_numbers_is_a_relation_of_values() -> None:
+    relation = failed(
+        "n > limit no longer holds: n is 4, limit is 9",
+        source="",
+        cause=GuardCause.RELATION,
+        code="n > limit",
+    )
+    (finding,) = findings(report(recompiles=(again(relation),)))
+    (hint,) = (hint for hint in finding.hints if "relation" in hint)
+    assert "while the values keep this relation" in hint
+    assert "size" not in hint
 
 
 def test_a_symbol_that_stayed_symbolic_has_no_finding() -> None:

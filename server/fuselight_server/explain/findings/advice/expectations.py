@@ -80,8 +80,8 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
         "Expect one compile for arguments that are the same tensor or views of it, and one for those that are not"
     ),
     GuardCause.RELATION: (
-        "Expect one compile for each outcome: the compiled code is valid only while the sizes keep this relation, even "
-        "if they are dynamic"
+        "Expect one compile for each outcome: the compiled code is valid only while the values keep this relation, "
+        "even if they are dynamic"
     ),
     GuardCause.ARGUMENTS: "Always pass the same arguments by position and the same arguments by keyword",
     GuardCause.MISSING: "Set the attribute in __init__, so that each call sees the same attributes",

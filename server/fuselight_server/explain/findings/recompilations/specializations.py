@@ -199,7 +199,8 @@ def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -
             "Or use an input of size 2 or more here, to see the general case",
         )
     if not _is_size(symbol):
-        return (f"Pass {name} as a tensor, or avoid Python code that needs its exact value",)
+        why = ": this line needs its exact value" if symbol.stack and home is not None else ""
+        return (f"Expect one compile for each value of {name}{why}",)
     weight = weight_of_size(context, symbol, home)
     if weight:
         where = " on this line takes only" if weight == "the layer" else " has"

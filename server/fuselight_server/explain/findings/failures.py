@@ -17,6 +17,7 @@ from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.text import place, plain
 from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
+    limit_cures,
     limit_hints,
     stopped_by_limit,
 )
@@ -207,6 +208,7 @@ def _of_limit(context: Context, group: list[Failure], home: Location | None) -> 
         at=home,
         call=failure.call,
         hints=limit_hints(context, stopped) if stopped else (plain(failure.next_step),),
+        cures=limit_cures(context, stopped),
         related=tuple(related),
         severity=Severity.ERROR,
         count=len(group),

@@ -91,6 +91,36 @@ def test_where_nothing_cures_the_compiles_are_expected() -> None:
     assert finding_of(number(), trials=trials).hints == ("Expect one compile for each value of `self.limit`",)
 
 
+@pytest.mark.parametrize("failure", [number("n"), number(), SIZE, failed("x.size(0) was 4, now 1")])
+@pytest.mark.parametrize(
+    "message", ["Hit the recompile limit with fullgraph=True", "Recompile limit reached"]
+)
+def test_a_limit_that_ends_the_call_has_the_changes_of_one_that_does_not(
+    failure: GuardFailure, message: str
+) -> None:
+    """What the advice names is what a trial tries, and its result replaces the advice."""
+    stopped = again(failure, compile_id=None, location=DEF)
+    error = Failure(
+        Culprit.USER, "recompile_limit", message, exception="FailOnRecompileLimitHit", stack=(at(40),)
+    )
+    limit = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit reached (8)")
+    error = replace(error, call=stopped.call)
+    (ends,) = (
+        item for item in findings(report(recompiles=(stopped,), failures=(error,))) if item.code == "FL102"
+    )
+    (goes_on,) = (
+        item
+        for item in findings(report(recompiles=(stopped,), not_compiled=(limit,)))
+        if item.code == "FL102"
+    )
+    assert ends.cures == goes_on.cures == finding_of(failure).cures
+    trials = tuple(CureTrial(cure, 5, 2) for cure in ends.cures)
+    tried = findings(report(recompiles=(stopped,), failures=(error,), trials=trials))
+    hints = [hint for item in tried for hint in item.hints]
+    assert not any("Not tried yet" in hint for hint in hints)
+    assert any("(tried: 5 → 2 compiles)" in hint for hint in hints) == bool(trials)
+
+
 CURE = CallCure(CureKind.TENSOR, DEF.path, DEF.line, ("L['n']",))
 LINES = ((at(21),), (at(22),))
 

@@ -27,14 +27,14 @@ def size_of_one_though_dynamic(x):
 # fuselight: kept_fixed(f32[5])
 @torch.compile(dynamic=False)
 def kept_fixed(x):
-    return x + 1  # warning: [FL201] "Remove dynamic=False from torch.compile (line 28), which keeps this size fixed"
+    return x + 1  # warning: [FL201] "recompiled: x.size(0) was 4, now 5"
 
 
 # fuselight: fixed_by_a_loop(f32[4])
 # fuselight: fixed_by_a_loop(f32[5])
 # fuselight: fixed_by_a_loop(f32[6])
 def fixed_by_a_loop(x):
-    total = x.sum()  # warning: [FL201] "Change the code on line 38 that fixes this size"
+    total = x.sum()  # warning: [FL201] "recompiled: x.size(0) was 4, now 5"
     for i in range(x.size(0)):
         total = total + i
     return total
@@ -56,7 +56,7 @@ def a_tensor_comes_from_behind_a_break(x):
 # fuselight: an_argument_behind_a_break(f32[5])
 def an_argument_behind_a_break(x):
     print("start")  # warning: [GB0059] "print"
-    return x * 2  # warning: [FL201] "Compile with torch.compile(..., dynamic=True), or mark the dimension of the input"
+    return x * 2  # warning: [FL201] "recompiled: x.size(0) was 4, now 5"
 
 
 # fuselight: a_number_stands_on_what_made_it(f32[4])
@@ -76,37 +76,37 @@ class Scaled(nn.Module):
         self.steps = 0
 
     def forward(self, x):
-        self.steps += 1  # warning: [FL201] "Make `self.steps` a buffer (self.register_buffer) that is updated in place"
+        self.steps += 1  # warning: [FL201] "recompiled: self.steps was 0, now 1"
         return x / self.steps
 
 
 # fuselight: varying_number(f32[4], 2)
 # fuselight: varying_number(f32[4], 3)
 def varying_number(x, n):
-    return x * n  # warning: [FL201] "Pass `n` as a tensor: its value then has no guard"
+    return x * n  # warning: [FL201] "recompiled: n was 2, now 3"
 
 
 # fuselight: varying_length([f32[4]])
 # fuselight: varying_length([f32[4], f32[4]])
 def varying_length(xs):
-    return sum(xs)  # warning: [FL201] "Stack the elements into one tensor"
+    return sum(xs)  # warning: [FL201] "recompiled: len(xs) was 1, now 2"
 
 
 # fuselight: varying_keys({"a": f32[4]})
 # fuselight: varying_keys({"a": f32[4], "b": f32[4]})
 def varying_keys(parts):
-    return sum(parts.values())  # warning: [FL201] "Build the dict with the same keys"
+    return sum(parts.values())  # warning: [FL201] "recompiled: len(parts) was 1, now 2"
 
 
 # fuselight: varying_dtype(f32[4])
 # fuselight: varying_dtype(f16[4])
 def varying_dtype(x):
-    return x + 1  # warning: [FL201] "Convert to one dtype before the call"
+    return x + 1  # warning: [FL201] "recompiled: x.dtype was float32, now float16"
 
 
 # fuselight: the_same_twice(f32[4], f32[4])
 # fuselight: the_same_twice(*[f32[4]] * 2)
-def the_same_twice(x, y):  # warning: [FL201] "Do not pass the same tensor"
+def the_same_twice(x, y):  # warning: [FL201] "recompiled: x and y are the same tensor now, which they were not"
     return x + y
 
 
@@ -117,7 +117,7 @@ def another_lambda(x, step):
 
 
 def make(scale):
-    return lambda x: x * scale  # warning: [FL201] "Pass it as an argument"
+    return lambda x: x * scale  # warning: [FL201] "recompiled: scale was 1, now 2"
 
 
 # fuselight: several_guards(f32[4], 2, "a")
@@ -151,7 +151,7 @@ def no_break_can_be_here(x):
 # fuselight: two_sizes(f32[4], f32[4])
 # fuselight: two_sizes(f32[5], f32[5])
 def two_sizes(a, b):
-    return a + b  # warning: [FL201] "Mark all these sizes as dynamic"
+    return a + b  # warning: [FL201] "recompiled: a.size(0) was 4, now 5"
 
 
 COUNT = 2
@@ -162,5 +162,7 @@ COUNT = 2
 @torch.compile(dynamic=True)
 def counts(x):
     global COUNT
-    COUNT += 1  # warning(2.11, 2.13): [FL201] "Pass it as an argument, or as a tensor if it varies often"
+    COUNT += 1
+    # warning(2.11): [FL201] "Pass it as an argument, or as a tensor if it varies often"
+    # warning: [FL201] "recompiled: COUNT was 2, now 3"
     return x * COUNT  # warning(2.14, 2.15): [FL201] "COUNT was 2, now 3"

@@ -35,7 +35,7 @@ class Bank(nn.Module):
 
 
 def shrink(weight, rate):
-    weight.mul_(1 - rate)  # warning: [FL201] "a plain tensor as `weight`: the parameter's `.data`"
+    weight.mul_(1 - rate)  # warning: [FL201] "recompiled: weight.size(0) was 3, now 4"
 
 
 def build(width):
@@ -77,11 +77,11 @@ def shifted(offset):
 
 
 def window(table, start):
-    return table[start : start + 2]  # warning: [FL201] "`start` is a bound of a slice, which cannot be a tensor"
+    return table[start : start + 2]  # warning: [FL201] "recompiled: start was 0, now 3"
 
 
 def warm(x, step):
-    return x * min(1.0, step / 100)  # warning: [FL201] "or use torch's functions in the place of Python's"
+    return x * min(1.0, step / 100)  # warning: [FL201] "recompiled: step was 1, now 2"
 
 
 def cached(x, past):

@@ -11,7 +11,7 @@ stack = nn.Sequential(nn.Linear(8, 8), nn.ReLU())  # warning: [FL201] "`Sequenti
 
 # fuselight: compiled(f32[4, 8])
 # fuselight: compiled(f32[5, 8])
-compiled = torch.compile(nn.Linear(8, 8))  # warning: [FL201] "mark_dynamic(x, 0) for the x that is passed as `input`"
+compiled = torch.compile(nn.Linear(8, 8))  # warning: [FL201] "recompiled: input.size(0) was 4, now 5"
 
 
 class Talks(nn.Module):

@@ -53,6 +53,17 @@ def _handler() -> Any:
 
 
 @contextlib.contextmanager
+def without_log() -> Iterator[None]:
+    """Inside, nothing is recorded: the user's TORCH_TRACE is of the program as it is."""
+    log = logging.getLogger("torch.__trace")
+    before, log.disabled = log.disabled, True  # torch may add its handler again
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+@contextlib.contextmanager
 def without_other_handlers() -> Iterator[None]:
     """Inside, torch's own handler alone gets the records of the structured log.
 

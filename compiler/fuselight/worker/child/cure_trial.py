@@ -16,6 +16,7 @@ from typing import Any
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import frames, targets
+from fuselight.adapters.torch_api.structured_log import without_log
 from fuselight.capture import dynamo
 from fuselight.capture.calls.cured_calls import CureError, cured_call
 from fuselight.capture.dynamo import stacks
@@ -47,7 +48,11 @@ class TryCure(MakeCalls):
 
     @contextlib.contextmanager
     def _compiling(self, run: CureTrialRun, backend: Callable[..., Any]) -> Iterator[dynamo.CompileCalls]:
-        with run.active(), dynamo.capture_only(run.counting(backend), run.dynamic) as calls:
+        with (
+            without_log(),
+            run.active(),
+            dynamo.capture_only(run.counting(backend), run.dynamic) as calls,
+        ):
             yield calls
 
 

@@ -121,18 +121,29 @@ class AotCapture:
                 raise
             self._lose("what AOTAutograd fixes or refuses in a graph", error)
             return captured
-        return self._checked(compiled, captured)
+        return self._checked(compiled, captured, runs_once=aot_graphs.has_custom_operators(gm))
 
-    def _checked(self, compiled: Callable[..., Any], captured: Callable[..., Any]) -> Callable[..., Any]:
-        """Run `compiled`, and `captured` where `compiled` fails: that tells whose failure it is."""
+    def _checked(
+        self, compiled: Callable[..., Any], captured: Callable[..., Any], *, runs_once: bool
+    ) -> Callable[..., Any]:
+        """Run `compiled`, and `captured` where `compiled` fails: that tells whose failure it is.
+
+        `runs_once`: a second run may have effects of its own. There is none then, nor after a change of an input.
+        """
 
         def run(*args: Any) -> Any:
-            random = torch.default_generator.get_state()
+            random = [(generator, generator.get_state()) for generator in _generators(args)]
+            versions = aot_graphs.versions(args)
             try:
                 return compiled(*args)
             except Exception as error:  # noqa: BLE001 - of any operator
                 failure = error
-            torch.default_generator.set_state(random)
+            if runs_once or versions is None or aot_graphs.versions(args) != versions:
+                if aot_graphs.is_raised_by_aot_autograd(failure):
+                    errors.mark_only_compiled(failure)
+                raise failure
+            for generator, state in random:
+                generator.set_state(state)
             results = captured(*args)  # raises what the code raises in eager mode too
             if aot_graphs.is_in_compiled_code(failure):
                 errors.mark_only_compiled(failure)
@@ -154,6 +165,13 @@ class AotCapture:
         self._operators += operators if fits else 0
         self.skipped += not fits
         return fits
+
+
+def _generators(args: Sequence[Any]) -> tuple[torch.Generator, ...]:
+    """The generators that a graph can draw from: those of the devices in use, and those among its inputs."""
+    passed = (value for value in args if isinstance(value, torch.Generator))
+    devices = (*torch.cuda.default_generators, *torch.xpu.default_generators)
+    return (torch.default_generator, *devices, *passed)
 
 
 @contextlib.contextmanager

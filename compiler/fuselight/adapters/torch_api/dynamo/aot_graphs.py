@@ -72,13 +72,49 @@ def refusal_of_inductor(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Exce
 
 def is_in_compiled_code(error: BaseException) -> bool:
     """Whether compiled code would raise this too: AOTAutograd raised it, or a custom operator that Inductor calls."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    last = next((frame for frame in reversed(frames) if not errors.is_check(frame.f_code.co_filename)), None)
-    if last is not None and errors.is_of_aot_autograd(last.f_code.co_filename):
+    if is_raised_by_aot_autograd(error):
         return True
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     operators = [frame.f_locals.get("self") for frame in frames if frame.f_code.co_filename == _OPERATORS]
     called = [operator for operator in operators if isinstance(operator, torch._ops.OpOverload)]
     return bool(called) and not _is_builtin(called[0])
+
+
+def is_raised_by_aot_autograd(error: BaseException) -> bool:
+    """Whether AOTAutograd itself raised it, which the same graph in eager mode then does not.
+
+    Or a mode of it refused an operator: torch raises that, and names the mode.
+    """
+    if isinstance(error, TypeError) and "mode object <torch._functorch._aot_autograd." in str(error):
+        return True
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    last = next((path for path in reversed(files) if not errors.is_check(path)), None)
+    return last is not None and errors.is_of_aot_autograd(last)
+
+
+def has_custom_operators(gm: torch.fx.GraphModule) -> bool:
+    """Whether a graph of Dynamo calls code that is not torch's, of which a second run may have effects of its own."""
+    parts = (part for part in gm.modules() if isinstance(part, torch.fx.GraphModule))
+    return any(_is_custom(node) for part in parts for node in part.graph.nodes if node.op == "call_function")
+
+
+def _is_custom(node: torch.fx.Node) -> bool:
+    target: Any = node.target
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        target = getattr(target, target.overloads()[0])  # type: ignore[no-untyped-call]
+    if isinstance(target, torch._ops.OpOverload):
+        return not _is_builtin(target)
+    # A function that allow_in_graph put there; those of C have no module.
+    module = getattr(target, "__module__", None) or "torch"
+    return module.partition(".")[0] not in {"torch", "_operator", "math", "builtins"}
+
+
+def versions(values: Sequence[Any]) -> tuple[int, ...] | None:
+    """Numbers that differ once one of the tensors among `values` was changed in place; None if a tensor has none."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    if any(tensor.is_inference() for tensor in tensors):
+        return None
+    return tuple(tensor._version for tensor in tensors)
 
 
 _OPERATORS = torch._ops.__file__

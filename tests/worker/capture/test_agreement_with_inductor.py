@@ -709,7 +709,7 @@ def test_a_custom_operator_of_a_failed_run_is_not_called_twice() -> None:
             calls.append("function")
         return x + 1
 
-    allowed = torch._dynamo.allow_in_graph(note)
+    allowed = torch._dynamo.allow_in_graph(note)  # type: ignore[no-untyped-call]
     for program in (lambda x: log(x) * 2, lambda x: allowed(x) * 2):
         _, result = _captured(program, torch.ones(3))
         assert str(result) == "after all operators"

@@ -141,6 +141,20 @@ def test_the_cost_says_how_many_compiles(change: Forecast, cost: str, further: i
     assert (expected_change.cost, expected_change.further_compiles) == (cost, further)
 
 
+@pytest.mark.parametrize("kind", [ChangeKind.NUMBER, ChangeKind.ATTRIBUTE])
+@pytest.mark.parametrize("was", ["0.5", "-2.0", "1e-05", "inf", "nan"])
+def test_how_often_floats_compile_is_said_only_where_each_of_them_does(kind: ChangeKind, was: str) -> None:
+    """AOTAutograd, without which the values are tried, can only add compiles: it fixes floats."""
+    change = value(kind, "self.rate", was, "0.75")
+    for compiles in ((1, 0, 0), (1, 0, 1)):
+        (expected_change,) = changes(frame(tried(change, *compiles)))
+        assert expected_change.cost == "one more compile"
+    (expected_change,) = changes(frame(tried(change, 1, 0, "ValueError")))
+    assert expected_change.cost == "one more compile; ValueError with 8"
+    (expected_change,) = changes(frame(tried(change, 1, 1, 1)))
+    assert expected_change.cost.startswith("each new value compiles")
+
+
 @pytest.mark.parametrize(
     ("fullgraph", "end", "then"),
     [

@@ -51,10 +51,20 @@ def cost_of(forecast: Forecast, limit: Limit, *, is_alone: bool = True) -> str:
         return f"the call raises {forecast.tried[0].raised} with {_named(forecast, forecast.tried[:1])}"
     raised = [value for value in forecast.tried if value.raised]
     failures = f"; {raised[0].raised} with {_named(forecast, raised)}" if raised else ""
-    if len(ran) < 2:  # noqa: PLR2004 - one value says nothing of others
+    # One value says nothing of others. Calls are made without AOTAutograd, which fixes floats that Dynamo keeps
+    # symbolic.
+    if len(ran) < 2 or (_is_float(forecast.was) and not all(value.compiles for value in ran)):  # noqa: PLR2004
         return f"one more compile{failures}"
     named = _named(forecast, ran) if is_alone else f"{len(ran)} of each"
     return f"{_of_values(forecast, ran, limit)} ({named} tried){failures}"
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text.lstrip("-").isdecimal()
 
 
 def _of_values(forecast: Forecast, ran: Sequence[TriedValue], limit: Limit) -> str:

@@ -162,7 +162,7 @@ def _analyzed(options: argparse.Namespace) -> tuple[CheckOutcome, WarmOutcome | 
         return complete(options, analyze, **given, uses_kept=uses_kept, tries=TRIES[options.tries]), None
     from fuselight_server.commands.warm import check_warm  # noqa: PLC0415 - only with --warm
 
-    starts = complete(options, check_warm, **given)
+    starts = complete(options, check_warm, **given, tries=TRIES[options.tries])
     return starts.check, starts
 
 

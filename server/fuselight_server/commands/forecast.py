@@ -69,6 +69,7 @@ async def forecast(
             thresholds=thresholds,
             default_sizes=default_sizes,
             report_of=forecasts.report_of,
+            tries=0.0,  # its own trials are of changes
         )
     return ForecastOutcome(checked, tuple(forecasts.reports), forecasts.trials)
 

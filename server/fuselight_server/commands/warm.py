@@ -18,6 +18,7 @@ from fuselight.shared.report import Rung
 from fuselight_server.commands.check import NO_THRESHOLDS, analyze
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.targets import report_each
+from fuselight_server.fixes.verification.cure_trials import SHARE
 from fuselight_server.jobs.caches.findings import cache_findings
 from fuselight_server.jobs.caches.starts import start_pictures
 from fuselight_server.jobs.caches.summary import summarize
@@ -174,10 +175,11 @@ async def check_warm(
     thresholds: Thresholds = NO_THRESHOLDS,
     default_sizes: dict[str, int] | None = None,
     times_imports: bool = True,
+    tries: float | None = SHARE,
 ) -> WarmOutcome:
     """Check each target, and start it twice where it runs. The findings of both are in the outcome's check.
 
-    `times_imports`: as in `warm`. Raises asyncio.CancelledError once the token is canceled.
+    `times_imports`: as in `warm`; `tries`: as in `analyze`. Raises asyncio.CancelledError once the token is canceled.
     """
     targets: list[WarmTarget] = []
     imports = _TimedImports(is_on=times_imports)
@@ -196,6 +198,7 @@ async def check_warm(
             thresholds=thresholds,
             default_sizes=default_sizes,
             report_of=check_and_start,
+            tries=tries,
         ),
         targets,
     )

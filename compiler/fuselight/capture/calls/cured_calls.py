@@ -98,15 +98,17 @@ class _Call:
         self._owner = module if module is not None else getattr(function, "__self__", None)
         called = function.forward if isinstance(function, torch.nn.Module) else function
         if module is not None and getattr(function, "__name__", "") in _MODULE_CALLS:
-            called = module.forward
+            own = type(module).__call__ is torch.nn.Module.__call__
+            called = module.forward if own else module.__call__
+        self._passed, self._changed_any = (args, kwargs), False
         self._plain = getattr(called, "__func__", called)
         try:
-            self._bound = inspect.signature(called).bind(*args, **kwargs)
+            self._bound = inspect.signature(called, follow_wrapped=False).bind(*args, **kwargs)
         except (TypeError, ValueError) as error:
             raise CureError(f"its arguments are not known: {error}") from None
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return self._bound.args, self._bound.kwargs
+        return (self._bound.args, self._bound.kwargs) if self._changed_any else self._passed
 
     def change(self, subject: str, change: Callable[[Any], Any]) -> bool:
         """Replace a value by what `change` makes of it; returns whether that is another object, or marked."""
@@ -123,6 +125,7 @@ class _Call:
         after = _replaced(before, steps, counted)
         if after is not before:
             scope[1](name, after)
+            self._changed_any = True
         return self._changed
 
     def _scope_of(

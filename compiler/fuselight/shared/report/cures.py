@@ -84,6 +84,8 @@ class TrialCounts:
     """Calls that the cure changed."""
     refused: str = ""
     """Why the cure could not be applied; empty if it could."""
+    results: tuple[tuple[float, ...], ...] = ()
+    """Of the first calls: the sums of the tensors that each returned, and of their absolute values."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,9 @@ class CureTrial:
     """The same with the cure."""
     refused: str = ""
     """What is worse with it, or why it could not be tried; empty if it cures."""
+
+    is_made: bool = True
+    """Whether the change was made in a call; if not, it was not tried."""
 
     @property
     def cures(self) -> bool:

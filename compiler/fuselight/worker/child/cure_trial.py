@@ -9,16 +9,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+
+import torch
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import frames, targets
 from fuselight.adapters.torch_api.structured_log import without_log
 from fuselight.capture import dynamo
 from fuselight.capture.calls.cured_calls import CureError, cured_call
+from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.protocol import CaptureRequest
 from fuselight.shared.report import CallCure, CureKind, CureRun, Report, TrialCounts
@@ -56,6 +60,26 @@ class TryCure(MakeCalls):
             yield calls
 
 
+def _sums(outputs: Any) -> tuple[float, ...]:
+    """What identifies the values of tensors but for rounding; empty where they cannot be read, as of fake tensors."""
+    sums: list[float] = []
+    try:
+        with torch.no_grad():
+            for tensor in itertools.islice(tensors_in(outputs), _MAX_TENSORS):
+                if not tensor.is_complex():
+                    values = tensor.detach().double()
+                    sums += [float(values.sum()), float(values.abs().sum())]
+    except Exception:  # noqa: BLE001 - a mode or a subclass of the user's may refuse any operator
+        return ()
+    return tuple(sums)
+
+
+_MAX_RESULTS = 64
+"""Calls of which the results are compared."""
+_MAX_TENSORS = 16
+"""Tensors of one call."""
+
+
 class CureTrialRun(RequestResult):
     """The counts of one run."""
 
@@ -65,10 +89,12 @@ class CureTrialRun(RequestResult):
         self._calls = self._changed = 0
         self._graph_runs: Counter[str] = Counter()
         self._refused = ""
+        self._results: list[tuple[float, ...]] = []
 
     def complete(self, report: Report) -> Report:
         """Add the counts so far."""
-        counts = TrialCounts(self._calls, dict(self._graph_runs), self._changed, self._refused)
+        results = tuple(self._results)
+        counts = TrialCounts(self._calls, dict(self._graph_runs), self._changed, self._refused, results)
         return replace(report, trial=counts)
 
     @contextlib.contextmanager
@@ -96,7 +122,8 @@ class CureTrialRun(RequestResult):
     def dynamic(self, model: Any, asked: bool | None) -> bool | None:  # noqa: FBT001 - as torch.compile has it
         """The argument `dynamic` of a torch.compile."""
         cure = self._trial.cure
-        if cure is None or cure.kind is not CureKind.DYNAMIC or not self._is_meant(cure, model):
+        del model  # which of them leads to the function of the cure is not known yet
+        if cure is None or cure.kind is not CureKind.DYNAMIC:
             return asked
         self._changed += 1
         return True if cure.value == "True" else None
@@ -108,6 +135,8 @@ class CureTrialRun(RequestResult):
             raise InputsCaptured
         self._calls += 1
         cure = self._trial.cure
+        for name, value in cure.settings.items() if cure is not None else ():
+            settings.set_dynamo_config(name, value)  # the program may have set it after its start
         if cure is not None and cure.subjects and not self._refused and self._is_meant(cure, function):
             try:
                 args, kwargs, is_changed = cured_call(cure, function, args, kwargs)
@@ -115,7 +144,10 @@ class CureTrialRun(RequestResult):
                 self._refused = str(why)
             else:
                 self._changed += is_changed
-        return compiled(*args, **kwargs)
+        outputs = compiled(*args, **kwargs)
+        if len(self._results) < _MAX_RESULTS:
+            self._results.append(_sums(outputs))
+        return outputs
 
     def _is_meant(self, cure: CallCure, function: Any) -> bool:
         """Whether a function is the one that the cure is for, inside its wrappers."""

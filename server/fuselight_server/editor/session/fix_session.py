@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.verification.fixer import Fixer
     from fuselight_server.fixes.verification.forecast_trials import ChangeTrial
 
+_TRIAL_SECONDS = 60.0
+"""Seconds that the trials of cures of one result may take in the background."""
 _NO_PART = "the program's calls of what it compiles do not have this finding if they are repeated alone"
 
 
@@ -124,8 +126,9 @@ class FixSession:
         wanted = wanted_cures(result.report, self._state.read_line)
         if wanted and self._targets.prepare(key, True) is not None:  # noqa: FBT003 - as the type says
             identity = f"cures {key.path}::{key.name}"
+            self.tasks.cancel(identity)  # of the result before
             active = self.tasks.start(
-                identity, "cures", key.path, lambda token: self._try_cures(identity, result, token)
+                identity, "trials of cures", key.path, lambda token: self._try_cures(identity, result, token)
             )
             active.is_automatic = (
                 False  # a menu that asks for fixes does not end it: it leaves each turn at once
@@ -202,7 +205,12 @@ class FixSession:
                 return await token.run(target.report(request))
 
         report = await try_cures(
-            target.request, result.report, run, budget=TrialBudget(None), read_line=self._state.read_line
+            target.request,
+            result.report,
+            run,
+            budget=TrialBudget(None, most=_TRIAL_SECONDS),
+            read_line=self._state.read_line,
+            show=target.show,
         )
         self._intake.accept_trials(result, report)
         return True

@@ -93,11 +93,12 @@ class ResultIntake:
         """Show the findings of a result again with the trials of its cures, unless its lines have moved since."""
         if result.stale or self._state.captures.get(result.key) is not result:
             return
-        result.report = report
+        result.report = replace(result.report, trials=report.trials, problems=report.problems)
+        vars(result).pop("priorities", None)
         result.derive(thresholds_of(self._state.folder_of(result.key.path).settings), self._state.read_line)
         self._state.mark_findings(result.paths())
         for trial in report.trials:
-            outcome = trial.refused or f"{trial.before} to {trial.after} compiles"
+            outcome = trial.refused or f"{trial.before} to {trial.after} {trial.cure.goal.value}"
             self._state.log(
                 f"{result.key.words}: tried {trial.cure.kind.value} {trial.cure.subjects}: {outcome}"
             )

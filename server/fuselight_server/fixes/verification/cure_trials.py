@@ -36,7 +36,9 @@ class TrialBudget:
     """Seconds for the trials of one command: a share of all other time since it was made."""
 
     share: float | None = SHARE
-    """None: there is no limit. 0: nothing is tried."""
+    """None: there is no such limit. 0: nothing is tried."""
+    most: float | None = None
+    """Seconds that trials may take in all; None: there is no such limit."""
     clock: Callable[[], float] = time.perf_counter
     spent: float = 0.0
     _started: float = field(init=False)
@@ -46,6 +48,8 @@ class TrialBudget:
 
     def allows(self, seconds: float) -> bool:
         """Whether a run that takes so long fits."""
+        if self.most is not None and self.spent + seconds > self.most:
+            return False
         if self.share is None:
             return True
         others = self.clock() - self._started - self.spent
@@ -69,26 +73,38 @@ async def try_cures(
     if not budget.allows(2 * _EXPENSIVE * seconds):
         return report
 
+    capture = request
+
     async def timed(cure: CallCure | None, calls: int | None) -> Report:
         nonlocal seconds
         start = budget.clock()
-        answer = await run(dataclasses.replace(request, trial=CureRun(cure, calls), preload=False))
+        answer = await run(dataclasses.replace(capture, trial=CureRun(cure, calls), preload=False))
         seconds = max(seconds, budget.clock() - start)
         budget.spent += budget.clock() - start
         return answer
 
     show("trying cures: the calls as they are")
     without = await timed(None, None)
-    if without.trial is None or len(without.compiles) != len(report.compiles):
-        why = "the program compiles something else each time that it runs"
+    if request.automatic and not _is_same(without, report):
+        request = dataclasses.replace(
+            request, automatic=False
+        )  # the user's own run went to the program's end
+        without = await timed(None, None)
+    if not _is_same(without, report):
+        why = (
+            f"the run for comparison ended early: {without.failures[0].message}"
+            if without.failures and not report.failures
+            else "the program compiled something else when it ran again"
+        )
         return dataclasses.replace(report, problems=(*report.problems, Problem("trials", "cures", why)))
+    calls = without.trial.calls if without.trial is not None else None
     trials: list[CureTrial] = []
     for number, cure in enumerate(cures[:MAX_TRIALS], 1):
         if not budget.allows(_EXPENSIVE * seconds):
             break
-        show(f"trying cures: {number} of {len(cures)}")
-        trials.append(judge_trial(cure, without, await timed(cure, without.trial.calls)))
-    return dataclasses.replace(report, trials=tuple(trials))
+        show(f"trying cures: {number} of {min(len(cures), MAX_TRIALS)}")
+        trials.append(judge_trial(cure, without, await timed(cure, calls)))
+    return dataclasses.replace(report, trials=(*report.trials, *trials))
 
 
 def wanted_cures(report: Report, read_line: Callable[[str, int], str | None]) -> tuple[CallCure, ...]:
@@ -97,6 +113,11 @@ def wanted_cures(report: Report, read_line: Callable[[str, int], str | None]) ->
     ordered = sorted(findings(report, read_line=read_line), key=rank)
     cures = dict.fromkeys(cure for finding in ordered for cure in finding.cures)
     return tuple(cure for cure in cures if cure not in known)
+
+
+def _is_same(without: Report, report: Report) -> bool:
+    """Whether the run for comparison compiled as often as the run of the report."""
+    return without.trial is not None and len(without.compiles) == len(report.compiles)
 
 
 def _may_try(request: CaptureRequest, report: Report) -> bool:

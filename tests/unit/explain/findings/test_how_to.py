@@ -153,7 +153,7 @@ def test_a_recompilation_has_an_example_with_its_names(subject: str) -> None:
     ast.parse(code)
 
 
-ACCEPTS_TENSOR = (("accepts", "tensor"),)
+ACCEPTS_TENSOR = (("accepts", "tensor"), ("cured", "dtype"), ("cured", "contiguous"), ("cured", "stack"))
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import CallCure, CureTrial
 
-UNTRIED = "Not tried yet: "
+NOT_TRIED = "Not tried"
 """How advice begins of which nobody knows whether it cures."""
+_YET = f"{NOT_TRIED} yet: "
+_NOT_POSSIBLE = f"{NOT_TRIED}, as no call could be changed so: "
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,18 @@ class TriedAdvice:
 
 def spoken(candidates: Iterable[TriedAdvice], trials: Mapping[CallCure, CureTrial]) -> tuple[str, ...]:
     """What is said of the candidates: those that cure, the fewest compiles first; else those that were not tried."""
+    candidates = tuple(candidates)
     tried = [(trials[item.cure], item) for item in candidates if item.cure in trials]
     cures = sorted(((trial, item) for trial, item in tried if trial.cures), key=lambda pair: pair[0].after)
     if cures:
         texts = [_with_counts(item, trial) for trial, item in cures]
         return (texts[0], *(f"Or {text[0].lower()}{text[1:]}" for text in texts[1:]))
-    untried = [item for item in candidates if item.cure not in trials]
-    return tuple(f"{UNTRIED}{item.text[0].lower()}{item.text[1:]}" for item in untried)
+    texts = [
+        f"{_YET if item.cure not in trials else _NOT_POSSIBLE}{item.text[0].lower()}{item.text[1:]}"
+        for item in candidates
+        if item.cure not in trials or not trials[item.cure].is_made
+    ]
+    return tuple(texts)
 
 
 def _with_counts(advice: TriedAdvice, trial: CureTrial) -> str:

@@ -6,6 +6,7 @@ line that ran inside a graph runs there as often as before. A run that cannot be
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Break, CallCure, Report, TrialCounts
 
 _LIMITS = frozenset({NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT})
+_ROUNDING = 1e-3
+"""By how much sums may differ: a number as a tensor is rounded to the default dtype."""
 NOT_APPLIED = "no call of a compiled function has this value"
 Line = tuple[str, int]
 """A file and a line of it."""
@@ -32,7 +35,8 @@ def judge_trial(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     is_of_compiles = cure.goal is CureGoal.COMPILES
     if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
         refused = "other functions are compiled more often"
-    return CureTrial(cure, before, after, refused)
+    is_made = cured.trial is not None and not cured.trial.refused and refused != NOT_APPLIED
+    return CureTrial(cure, before, after, refused, is_made=is_made)
 
 
 def _objections(cure: CallCure, without: Report, cured: Report) -> Iterator[str]:
@@ -47,11 +51,29 @@ def _objections(cure: CallCure, without: Report, cured: Report) -> Iterator[str]
     yield from _new_failures(without, cured)
     if new.calls != old.calls:
         yield "the program makes other calls each time"
+    if cure.kind is not CureKind.DTYPE and not _same_results(old, new):
+        yield "the results differ"
     yield from _uncompiled(without, cured)
     after = _line_runs(cured, new)
     for line, count in _line_runs(without, old).items():
         if after[line] < count:
             yield f"line {line[1]} then runs outside of graphs"
+
+
+def _same_results(old: TrialCounts, new: TrialCounts) -> bool:
+    """Whether the calls returned tensors with the same sums, but for rounding."""
+    return len(old.results) == len(new.results) and all(
+        _same_sums(before, after) for before, after in zip(old.results, new.results, strict=True)
+    )
+
+
+def _same_sums(before: tuple[float, ...], after: tuple[float, ...]) -> bool:
+    finite = [abs(value) for value in (*before, *after) if math.isfinite(value)]
+    allowed = _ROUNDING * max(finite, default=1.0)
+    return len(before) == len(after) and all(
+        math.isclose(a, b, rel_tol=0.0, abs_tol=allowed) or (math.isnan(a) and math.isnan(b))
+        for a, b in zip(before, after, strict=True)
+    )
 
 
 def _new_failures(without: Report, cured: Report) -> Iterator[str]:
@@ -95,11 +117,10 @@ def _breaks_of(report: Report, cure: CallCure) -> int:
 
 
 def _line_runs(report: Report, counts: TrialCounts) -> Counter[Line]:
-    """How often each line ran inside a graph."""
+    """How many operators of each line ran inside graphs."""
     runs: Counter[Line] = Counter()
     for compiled in report.compiles:
-        stacks = compiled.graph.lines if compiled.graph is not None else ()
-        lines = dict.fromkeys((stack[-1].path, stack[-1].line) for stack in stacks if stack)
-        for line in lines:
-            runs[line] += counts.graph_runs.get(compiled.id, 0)
+        for stack in compiled.graph.lines if compiled.graph is not None else ():
+            if stack:
+                runs[stack[-1].path, stack[-1].line] += counts.graph_runs.get(compiled.id, 0)
     return runs

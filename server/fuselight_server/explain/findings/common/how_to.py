@@ -308,6 +308,15 @@ def _passed(words: str, argument: str) -> Callable[[Finding, str, _ValueChange],
     return advise
 
 
+def _if_cured(
+    kind: str, advise: Callable[[Finding, str, _ValueChange], HowTo | None]
+) -> Callable[[Finding, str, _ValueChange], HowTo | None]:
+    """An example of a change that was tried and cures."""
+    return lambda finding, statement, change: (
+        advise(finding, statement, change) if ("cured", kind) in finding.data else None
+    )
+
+
 def _none(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
     if not any("tensor" in value for value in (change.was, change.now)):
         return None  # as of a list: an empty one has another length
@@ -337,11 +346,11 @@ _BY_CAUSE: dict[str, Callable[[Finding, str, _ValueChange], HowTo | None]] = {
     "dimension": _dimension,
     "number": _number,
     "value": _value,
-    "dtype": _passed("Convert to one dtype before the call", "{x}.to(torch.{was})"),
-    "stride": _passed("Pass one memory layout", "{x}.contiguous()"),
+    "dtype": _if_cured("dtype", _passed("Convert to one dtype before the call", "{x}.to(torch.{was})")),
+    "stride": _if_cured("contiguous", _passed("Pass one memory layout", "{x}.contiguous()")),
     "device": _passed("Move the tensor before the call", '{x}.to("{was}")'),
     "requires_grad": _passed("If the call needs no gradient of it, detach it", "{x}.detach()"),
-    "length": _passed("Stack the tensors into one, whose first size may vary", "torch.stack({x})"),
+    "length": _if_cured("stack", _passed("Stack the tensors into one tensor", "torch.stack({x})")),
     "none": _none,
     "keys": _keys,
     "training": _training,

@@ -168,7 +168,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         cause=_shared_cause(context, recompilation, failure, hints),
         count=len(group),
         fixes=fixes,
-        data=(*data, *_accepts_tensor(context, cures), *_is_inner(context, recompilation)),
+        data=(*data, *_cured_by(context, cures), *_is_inner(context, recompilation)),
         cures=cures,
     )
 
@@ -239,10 +239,12 @@ def _later(group: list[Root], first: str) -> str:
     return _listed("Later changes", [f"{text} ({n} times)" if n > 1 else text for text, n in counted.items()])
 
 
-def _accepts_tensor(context: Context, cures: tuple[CallCure, ...]) -> tuple[tuple[str, str], ...]:
-    """What an example in the hover needs to know: whether a tensor was tried in the place of the number, and cures."""
-    tried = (context.trials.get(cure) for cure in cures if cure.kind is CureKind.TENSOR)
-    return (("accepts", "tensor"),) if any(trial is not None and trial.cures for trial in tried) else ()
+def _cured_by(context: Context, cures: tuple[CallCure, ...]) -> tuple[tuple[str, str], ...]:
+    """What an example in the hover needs to know: which kinds of change were tried, and cure."""
+    tried = (context.trials.get(cure) for cure in cures)
+    kinds = dict.fromkeys(trial.cure.kind for trial in tried if trial is not None and trial.cures)
+    accepts = (("accepts", "tensor"),) if CureKind.TENSOR in kinds else ()
+    return (*accepts, *(("cured", kind.value) for kind in kinds))
 
 
 def _shared_cause(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, StaticSizes
-from fuselight_server.explain.findings.advice.advice import UNTRIED, spoken
+from fuselight_server.explain.findings.advice.advice import NOT_TRIED, spoken
 from fuselight_server.explain.findings.advice.cures import cures_for
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
@@ -152,7 +152,7 @@ def remedies_for(context: Context, recompilation: Recompile, failure: GuardFailu
     texts = spoken(candidates_for(context, recompilation, failure), context.trials)
     return (
         texts
-        if texts and not texts[0].startswith(UNTRIED)
+        if texts and not texts[0].startswith(NOT_TRIED)
         else (*_expected(context, recompilation, failure), *texts)
     )
 

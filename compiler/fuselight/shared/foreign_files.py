@@ -172,7 +172,10 @@ def project_root(path: StrPath) -> Path:
 def leaves_project(path: StrPath) -> bool:
     """Whether a link leads from the path out of the project that has it."""
     real, root = os.path.realpath(path), str(project_root(path))
-    return real != root and not real.startswith(root.rstrip(os.sep) + os.sep)
+    try:
+        return os.path.commonpath((real, root)) != root
+    except ValueError:  # on another drive
+        return True
 
 
 def folders_to_root(start: StrPath) -> Iterator[Path]:

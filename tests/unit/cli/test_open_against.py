@@ -41,17 +41,17 @@ Improvements
 Other differences
   moved: warning[GB0059] model.py:15 (was line 12): graph break: `print` cannot be traced
   FX graph cache of loss (model.py:25): missed in both jobs, lost ~266 ms: \
-the graph differs on line 26: `return (y - 1).square().mean()` -> `if y.sum() > 0:`
+the graph differs in model.py:26: `return (y - 1).square().mean()` -> `if y.sum() > 0:`
   FX graph cache of scaled (model.py:20): missed in both jobs, lost ~232 ms: \
-the graph differs on line 21: `l_x_ * 1` -> `l_x_ * l_factor_`; \
+the graph differs in model.py:21: `l_x_ * 1` -> `l_x_ * l_factor_`; \
 torch._inductor.config.trace.provenance_tracking_level: 0 -> absent; \
 input 1 `factor`: absent -> int64 scalar on cpu
   AOTAutograd cache of scaled (model.py:20): missed in both jobs, lost ~121 ms: \
-the graph differs on line 21: `l_x_ * 1` -> `l_x_ * l_factor_`; \
+the graph differs in model.py:21: `l_x_ * 1` -> `l_x_ * l_factor_`; \
 torch._inductor.config.trace.provenance_tracking_level: 0 -> absent; \
 input 1 `factor`: absent -> int64 scalar on cpu
   AOTAutograd cache of loss (model.py:25): missed in both jobs, lost ~99.3 ms: \
-the graph differs on line 26: `return (y - 1).square().mean()` -> `if y.sum() > 0:`
+the graph differs in model.py:26: `return (y - 1).square().mean()` -> `if y.sum() > 0:`
   kernels of scaled (model.py:20): 2 -> 1
   kernels of loss (model.py:25): 1 -> 1; now: `cpp_fused_gt_sum_0`; no longer: `cpp_fused_mean_pow_sub_0`
   graphs of scaled (model.py:20): 2 graphs of 2 and 2 operators -> 1 graph of 2 operators

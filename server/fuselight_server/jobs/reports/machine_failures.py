@@ -132,7 +132,7 @@ _OF_MACHINE: tuple[tuple[str, MachineFailure], ...] = (
         ),
         MachineFailure(
             "no GPU or no driver is visible to the process",
-            "Start the job with its GPUs (`CUDA_VISIBLE_DEVICES`, the GPUs of its container), and install the driver on "
+            "Start the job with its GPUs (`CUDA_VISIBLE_DEVICES`, those of a container), and install the driver on "
             "the machine.",
         ),
     ),

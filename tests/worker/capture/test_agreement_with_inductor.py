@@ -552,7 +552,7 @@ g.sum().backward()
 @pytest.fixture(autouse=True)
 def torch_as_before() -> Iterator[None]:
     """Undo what the programs set for the whole process."""
-    with torch._dynamo.config.patch():
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=False, capture_scalar_outputs=False):
         yield
     if dist.is_initialized():
         dist.destroy_process_group()

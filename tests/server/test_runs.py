@@ -119,7 +119,7 @@ def test_the_hover_and_the_report_list_the_parts_of_a_function(client: Client, f
     assert [node["label"] for node in groups["Frames (2)"]] == ["f", "f, from line 9 on"]
     assert [node["range"]["start"]["line"] for node in groups["Frames (2)"]] == [7, 8]
     (broken,) = groups["Graph breaks (1)"]
-    assert broken["description"] == "model.py:9, 2 times"
+    assert broken["description"] == "line 9, 2 times"
 
 
 CARRIED = """\

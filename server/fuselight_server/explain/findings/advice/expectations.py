@@ -67,7 +67,7 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
         "Or define the class once, outside the function: objects of the same sizes and values then share compiled code",
     ),
     GuardCause.LENGTH: "Expect one compile for each length of {value}",
-    GuardCause.KEYS: "Expect one compile for each set of keys of {value}, and for each order of them",
+    GuardCause.KEYS: "Expect one compile for each difference in the keys of {value} that the code reads",
     GuardCause.OBJECT: (
         "Expect one compile for each object: torch guards on which one it is. Where all of them do the same, create it "
         "once, outside the call"

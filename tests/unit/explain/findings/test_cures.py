@@ -12,6 +12,7 @@ from fuselight.shared.report import (
     CallCure,
     Compile,
     Culprit,
+    CureGoal,
     CureKind,
     CureTrial,
     Failure,
@@ -28,7 +29,7 @@ from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
 from tests.support.recompilations import DEF, SIZE, again, failed
-from tests.support.reports import at, report
+from tests.support.reports import FILE, at, report
 
 
 def number(source: str = "self.limit", **changes: Any) -> GuardFailure:
@@ -169,3 +170,11 @@ def test_what_no_user_can_reach_is_not_advised() -> None:
     hidden = replace(number("kwargs['logits']"), expression="L['kwargs']['logits']")
     (finding,) = findings(report(recompiles=(again(hidden, location=inside, caller=(at(30),)),)))
     assert CureKind.TENSOR not in {cure.kind for cure in finding.cures}
+
+
+def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
+    cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
+    other, again_other = (replace(BREAK, stack=(at(23),), compile_id=name) for name in ("0/0", "1/0"))
+    moved = judge_trial(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other, again_other)))
+    assert (moved.before, moved.after, moved.refused) == (1, 0, "other lines then break the graph more often")
+    assert judge_trial(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other,))).cures

@@ -33,6 +33,8 @@ def judge_trial(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     if not refused and after >= before:
         refused = f"there are as many {cure.goal.value}: {after}"
     is_of_compiles = cure.goal is CureGoal.COMPILES
+    if not refused and not is_of_compiles and _breaks(cured) - _breaks(without) > after - before:
+        refused = "other lines then break the graph more often"
     if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
         refused = "other functions are compiled more often"
     is_made = cured.trial is not None and not cured.trial.refused and refused != NOT_APPLIED
@@ -108,6 +110,11 @@ def _compiles_of(report: Report, cure: CallCure) -> int:
         if (frame.location.path, frame.location.line) == (cure.path, cure.line)
     }
     return sum(compiled.frame in frames for compiled in report.compiles)
+
+
+def _breaks(report: Report) -> int:
+    """All graph breaks of the run."""
+    return len({(item.compile_id, _innermost(item)) for item in report.breaks})
 
 
 def _breaks_of(report: Report, cure: CallCure) -> int:

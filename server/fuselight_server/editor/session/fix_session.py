@@ -152,7 +152,7 @@ class FixSession:
         """Compare the calls of the inputs, and further ones after all verifications that wait for a first answer."""
         known = self.attempts.known(offer)
         attempt = known if known is not None else await self._step(offer, None, token)
-        while attempt.is_checking:  # another verification may take its turn between two rounds
+        while attempt.is_checking:  # another verification may run between two rounds
             attempt = await self._step(offer, attempt, token)
         return attempt
 

@@ -11,6 +11,7 @@ from fuselight.shared.report import CallCure, CureKind, CureRun, CureTrial, Repo
 from fuselight_server.explain.findings.advice.cures import cures_for
 from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
 from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.recompilations.remedies import candidates_for
 from tests.support.live_worker import LiveWorker
 
 HEAD = "import torch\nfrom torch import nn\n"
@@ -174,6 +175,54 @@ if __name__ == "__main__":
         {CureKind.CONTIGUOUS: (2, 1)},
     ),
 }
+
+
+TOGETHER = {
+    "two numbers in one step": """\
+@torch.compile
+def keep(scores, scale, limit):
+    rank = (scores / scale).argsort(-1)
+    return torch.where(rank < limit, scores, 0.0)
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    for scale, limit in ((1.0, 8), (0.5, 4), (0.7, 5)):
+        keep(torch.rand(2, 16), scale, limit)
+""",
+    "two bounds of which one alone breaks the graph, and a size": """\
+class Bounds(nn.Module):
+    def forward(self, x):
+        return (x * 2).clamp(self.low, self.high).sum(0)
+if __name__ == "__main__":
+    net = Bounds()
+    bounds = torch.compile(net, dynamic=False)
+    for n, (low, high) in enumerate(((0.1, 0.9), (0.2, 0.8), (0.3, 0.7))):
+        net.low, net.high = low, high
+        bounds(torch.ones(4 + n, 8))
+""",
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_values_that_change_together_are_changed_together(live: LiveWorker, name: str) -> None:
+    request = live.request(HEAD + TOGETHER[name], "")
+    report = live.report(request)
+    assert isinstance(request, CaptureRequest)
+    without = live.report(replace(request, trial=CureRun(None)))
+    assert without.trial is not None
+    context = Context.of(report)
+    recompilation = report.recompiles[0]
+    failure = recompilation.entries[0].failures[0]
+    cures = [advice.cure for advice in candidates_for(context, recompilation, failure)]
+    (together,) = [cure for cure in cures if cure.also]
+
+    def trial(cure: CallCure) -> CureTrial:
+        assert without.trial is not None
+        cured = live.report(replace(request, trial=CureRun(cure, without.trial.calls)))
+        return judge_trial(cure, without, cured)
+
+    assert trial(together).cures
+    assert trial(together).after == 1
+    assert not any(trial(part).cures for part in together.changes)
 
 
 def trials_of(live: LiveWorker, source: str) -> dict[CureKind, CureTrial]:

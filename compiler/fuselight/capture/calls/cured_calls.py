@@ -37,8 +37,9 @@ def cured_call(
     """The arguments of a call with the cure, and whether anything differs. Raises CureError."""
     call = _Call(function, args, kwargs)
     is_changed = False
-    for subject in cure.subjects:
-        is_changed |= call.change(*_change_of(cure, subject))
+    for part in cure.changes:
+        for subject in part.subjects:
+            is_changed |= call.change(*_change_of(part, subject))
     return (*call.arguments(), is_changed)
 
 

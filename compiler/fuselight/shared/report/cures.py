@@ -6,7 +6,7 @@ Invariant: a cure says what changes, never that it helps; only a `CureTrial` say
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fuselight.shared.foreign_data import parse_json
 
@@ -54,6 +54,13 @@ class CallCure:
     value: str = ""
     """`True` or `None` for `dynamic`; settings and their values, as JSON; the dtype, as `f32`."""
     goal: CureGoal = CureGoal.COMPILES
+    also: tuple[CallCure, ...] = ()
+    """Changes of other values in the same calls: those of one recompilation, where each alone is not enough."""
+
+    @property
+    def changes(self) -> tuple[CallCure, ...]:
+        """Each of them as a cure of its own."""
+        return (replace(self, also=()), *self.also) if self.also else (self,)
 
     @property
     def settings(self) -> dict[str, object]:

@@ -122,6 +122,34 @@ def test_a_limit_that_ends_the_call_has_the_changes_of_one_that_does_not(
     assert any("(tried: 5 → 2 compiles)" in hint for hint in hints) == bool(trials)
 
 
+def test_several_changes_are_advised_where_none_of_them_saves_as_much_alone() -> None:
+    first, second = (
+        replace(number("low"), was="0.1", now="0.2"),
+        replace(number("high"), was="0.9", now="0.8"),
+    )
+    low, together, high = finding_of(first, second).cures
+    assert together.changes == (low, high)
+    assert finding_of(first, second, trials=(CureTrial(together, 3, 1),)).hints == (
+        "Pass `low` and `high` as tensors (tried: 3 → 1 compiles)",
+    )
+    refused = (CureTrial(low, 3, 3, "as many"), CureTrial(high, 3, 2), CureTrial(together, 3, 2))
+    hints = finding_of(first, second, trials=refused).hints
+    assert hints[1:] == ("Pass `high` as a tensor (tried: 3 → 2 compiles)",)
+
+
+def test_a_size_and_a_number_are_one_step() -> None:
+    trials = tuple(
+        CureTrial(cure, 3, 1 if cure.also else 3, "" if cure.also else "as many")
+        for cure in finding_of(SIZE, number("n")).cures
+    )
+    assert finding_of(SIZE, number("n"), trials=trials).hints == (
+        (
+            "Pass `n` as a tensor and mark the size as dynamic before the call: "
+            "torch._dynamo.mark_dynamic(x, 0) (tried: 3 → 1 compiles). Kernels for dynamic sizes can be slower"
+        ),
+    )
+
+
 CURE = CallCure(CureKind.TENSOR, DEF.path, DEF.line, ("L['n']",))
 LINES = ((at(21),), (at(22),))
 
@@ -140,6 +168,17 @@ def run(compiles: int, *, runs: int = 6, lines: Any = LINES, **changes: Any) -> 
 BREAK = Break("0/0", ("GB0170",), ("data dependent",), (at(22),))
 EAGER = NotCompiled(NotCompiledKind.SKIPPED, "helper", at(50), "skipped")
 ERROR = Failure(Culprit.USER, "exception", "no such size", exception="IndexError")
+
+
+def test_the_read_of_a_dynamic_float_is_not_lost() -> None:
+    def with_reads(compiles: int, *targets: str) -> Report:
+        graph = Graph(len(targets), lines=((at(21),),) * len(targets), targets=targets)
+        return replace(
+            run(compiles), compiles=tuple(replace(item, graph=graph) for item in run(compiles).compiles)
+        )
+
+    assert judge_trial(CURE, with_reads(2, "item", "mul"), with_reads(1, "mul")).cures
+    assert not judge_trial(CURE, with_reads(2, "sin", "mul"), with_reads(1, "mul")).cures
 
 
 @pytest.mark.parametrize(

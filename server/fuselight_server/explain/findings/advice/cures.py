@@ -5,6 +5,7 @@ Invariant: a table of kinds. No source is read and no library is known here: whe
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import PurePath
@@ -19,7 +20,7 @@ from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from fuselight.shared.report import GuardFailure, Location, Recompile, SizeChange
     from fuselight_server.explain.findings.common.context import Context
@@ -53,6 +54,25 @@ def cures_for(
         return candidates
     known = {*arguments, _GLOBAL}
     return tuple(item for item in candidates if known.issuperset(map(_root, item.cure.subjects)))
+
+
+def cures_together(
+    context: Context, recompilation: Recompile, singles: Mapping[GuardFailure, TriedAdvice | None]
+) -> TriedAdvice | None:
+    """The changes of several values as one; None for a single value. `singles`: the change for each failed guard."""
+    changes = {item.cure: (failure, item) for failure, item in singles.items() if item is not None}
+    if len(changes) < 2:  # noqa: PLR2004 - together
+        return None
+    tensors = [failure for failure, item in changes.values() if item.cure.kind is CureKind.TENSOR]
+    cases = [_Case(context, recompilation, failure) for failure in tensors]
+    others = [item for _, item in changes.values() if item.cure.kind is not CureKind.TENSOR]
+    steps = [*([_tensors(cases)] if cases else []), *(item.text for item in others)]
+    text = format_list(
+        [step if number == 0 else f"{step[0].lower()}{step[1:]}" for number, step in enumerate(steps)]
+    )
+    first, *rest = changes
+    costs = dict.fromkeys(item.cost for item in others if item.cost)
+    return TriedAdvice(text, dataclasses.replace(first, also=tuple(rest)), ". ".join(costs))
 
 
 def _root(subject: str) -> str:
@@ -120,9 +140,14 @@ def _of_value(case: _Case) -> Iterator[TriedAdvice]:
 
 
 def _as_tensor(case: _Case) -> TriedAdvice:
-    name = quoted(case.name) if case.name else "this value"
-    verb = "Keep" if "." in case.name or "[" in case.name else "Pass"
-    return TriedAdvice(f"{verb} {name} as a tensor", case.cure(CureKind.TENSOR, case.subject))
+    return TriedAdvice(_tensors([case]), case.cure(CureKind.TENSOR, case.subject))
+
+
+def _tensors(cases: Sequence[_Case]) -> str:
+    names = [case.name for case in cases]
+    shown = format_list(list(dict.fromkeys(quoted(name) if name else "this value" for name in names)))
+    verb = "Keep" if any("." in name or "[" in name for name in names) else "Pass"
+    return f"{verb} {shown} as {'a tensor' if len(cases) == 1 else 'tensors'}"
 
 
 def _of_size(case: _Case) -> Iterator[TriedAdvice]:
@@ -151,7 +176,7 @@ def _short(place: Location, case: _Case) -> str:
 def _sizes_to_mark(case: _Case) -> Iterator[SizeChange]:
     """The sizes that changed together, each once; none that was 0 or 1 at the compile, or that a break carried over."""
     seen = set()
-    for other in (case.failure, *nearest(case.recompilation)):
+    for other in dict.fromkeys((*nearest(case.recompilation), case.failure)):
         for size in other.sizes if other.cause is GuardCause.DIMENSION and other.static is None else ():
             is_known = (size.name, size.dimension) in seen
             if not is_known and not size.name.startswith(CARRIED) and size.was not in _SMALL:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CureGoal, CureKind, CureTrial, NotCompiledKind
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _LIMITS = frozenset({NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT})
 _ROUNDING = 1e-3
 """By how much sums may differ: a number as a tensor is rounded to the default dtype."""
+_READ = "item"
+"""The call with which a graph reads a dynamic float: as a tensor, the float needs none."""
 NOT_APPLIED = "no call of a compiled function has this value"
 Line = tuple[str, int]
 """A file and a line of it."""
@@ -53,7 +56,7 @@ def _objections(cure: CallCure, without: Report, cured: Report) -> Iterator[str]
     yield from _new_failures(without, cured)
     if new.calls != old.calls:
         yield "the program makes other calls each time"
-    if cure.kind is not CureKind.DTYPE and not _same_results(old, new):
+    if CureKind.DTYPE not in {part.kind for part in cure.changes} and not _same_results(old, new):
         yield "the results differ"
     yield from _uncompiled(without, cured)
     after = _line_runs(cured, new)
@@ -124,10 +127,12 @@ def _breaks_of(report: Report, cure: CallCure) -> int:
 
 
 def _line_runs(report: Report, counts: TrialCounts) -> Counter[Line]:
-    """How many operators of each line ran inside graphs."""
+    """How many operators of each line ran inside graphs, without those that read a number that torch made dynamic."""
     runs: Counter[Line] = Counter()
     for compiled in report.compiles:
-        for stack in compiled.graph.lines if compiled.graph is not None else ():
-            if stack:
+        graph = compiled.graph
+        targets = graph.targets if graph is not None else ()
+        for stack, target in zip_longest(graph.lines if graph is not None else (), targets):
+            if stack and target != _READ:
                 runs[stack[-1].path, stack[-1].line] += counts.graph_runs.get(compiled.id, 0)
     return runs

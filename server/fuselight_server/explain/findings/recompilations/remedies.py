@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, StaticSizes
 from fuselight_server.explain.findings.advice.advice import NOT_TRIED, spoken
-from fuselight_server.explain.findings.advice.cures import cures_for
+from fuselight_server.explain.findings.advice.cures import cures_for, cures_together
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
     expectation,
@@ -116,7 +116,10 @@ def hints_of(
     shown = held_by(recompilation, shown)
     for item in (shown, *(other for other in nearest(recompilation) if other not in (shown, *explained))):
         cause = item.cause
-        if cause in causes or len(causes) == _MOST_CAUSES or not set(_ROOTS).isdisjoint(causes):
+        if cause in causes:
+            out += _cured_alone(context, recompilation, item, shown)
+            continue
+        if len(causes) == _MOST_CAUSES or not set(_ROOTS).isdisjoint(causes):
             continue
         if item is not shown and item.source in is_free:
             continue  # no later call compiles again for it
@@ -157,10 +160,38 @@ def remedies_for(context: Context, recompilation: Recompile, failure: GuardFailu
     )
 
 
+def _cured_alone(
+    context: Context, recompilation: Recompile, failure: GuardFailure, shown: GuardFailure
+) -> tuple[str, ...]:
+    """What cures by changing the value of another guard than that of the finding."""
+    known = {item.cure for item in candidates_for(context, recompilation, shown)}
+    item = _of_calls(_alone(context, recompilation, failure))
+    trial = context.trials.get(item.cure) if item is not None and item.cure not in known else None
+    return spoken((item,), context.trials) if item is not None and trial is not None and trial.cures else ()
+
+
 def candidates_for(
     context: Context, recompilation: Recompile, failure: GuardFailure
 ) -> tuple[TriedAdvice, ...]:
-    """The changes that can be tried for one failed guard; what a graph break carried over, no call can change."""
+    """The changes that can be tried for one failed guard, alone and with those for the other guards that failed."""
+    own = _alone(context, recompilation, failure)
+    if not any(item.cure.subjects for item in own):
+        return own
+    failures = (item for entry in recompilation.entries for item in entry.failures)
+    changes = {item: _of_calls(_alone(context, recompilation, item)) for item in failures}
+    together = cures_together(context, recompilation, changes)
+    if together is None or not set(together.cure.changes) & {item.cure for item in own}:
+        return own
+    return (own[0], together, *own[1:])
+
+
+def _of_calls(candidates: tuple[TriedAdvice, ...]) -> TriedAdvice | None:
+    """The most direct change of what the calls pass."""
+    return next((item for item in candidates if item.cure.subjects), None)
+
+
+def _alone(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[TriedAdvice, ...]:
+    """The changes for one failed guard; what a graph break carried over, no call can change."""
     if is_small_alone(context, recompilation, failure):
         return ()
     if resumed_at(context, recompilation) is None:

@@ -13,14 +13,14 @@ def varying_size(x):
 # fuselight: size_of_one(f32[1])
 # fuselight: size_of_one(f32[9])
 def size_of_one(x):
-    return x + 1  # info: [FL201] "torch always compiles a size of 0 or 1 separately"
+    return x + 1  # info: [FL201] "torch compiles a size of 0 or 1 separately"
 
 
 # fuselight: size_of_one_though_dynamic(f32[4])
 # fuselight: size_of_one_though_dynamic(f32[1])
 @torch.compile(dynamic=True)
 def size_of_one_though_dynamic(x):
-    return x + 1  # info: [FL201] "torch always compiles a size of 0 or 1 separately"
+    return x + 1  # info: [FL201] "torch compiles a size of 0 or 1 separately"
 
 
 # fuselight: kept_fixed(f32[4])

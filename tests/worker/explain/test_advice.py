@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 pytestmark = pytest.mark.torch
 
@@ -182,13 +183,34 @@ def lengths(*, whole: bool) -> None:
         call(torch.ones(3), [torch.ones(2, 8 if whole else length) for _ in range(2)])
 
 
-def varied(*sizes: int, mark: bool = False, **options: Any) -> None:
+def varied(*sizes: int, mark: bool = False, unbacked: bool = False, **options: Any) -> None:
     call = compiled(lambda x: x.sin() + 1, **options)
     for number, size in enumerate(sizes):
         x = torch.ones(size, 3)
+        if unbacked:
+            dynamo.decorators.mark_unbacked(x, 0)
         if mark and number == 0:
             dynamo.mark_dynamic(x, 0)
         call(x)
+
+
+ROWS = torch.ones(8, 3)
+
+
+def marked(size: int) -> torch.Tensor:
+    x = torch.ones(size, 3)
+    dynamo.mark_dynamic(x, 0)
+    return x
+
+
+Operator = Callable[[torch.Tensor, torch.Tensor], Any]
+
+
+def of_marked(operator: Operator, *, both: bool) -> None:
+    """Calls for sizes that are marked: that of the first argument, or of `both`."""
+    call = compiled(operator)
+    for size in (8, 4, 6):
+        call(marked(size), marked(size) if both else torch.ones(size, 3))
 
 
 class Counter(nn.Module):
@@ -270,6 +292,9 @@ MORE = 3
         (lambda: lengths(whole=False), lambda: lengths(whole=True), {}, 1),
         (lambda: varied(1, 2, 4, 8, dynamic=False), lambda: varied(1, 2, 4, 8), {}, 2),
         (lambda: varied(7, 1, 12), lambda: varied(7, 1, 12, mark=True), {}, 2),
+        (lambda: varied(6, 9, 1), lambda: varied(6, 9, 2), {}, 2),
+        (lambda: varied(6, 1, dynamic=True), lambda: varied(6, 2, dynamic=True), {}, 1),
+        (lambda: varied(6, 1, 9), lambda: varied(6, 1, 9, unbacked=True), {}, 1),
         (lambda: counted(buffer=False), lambda: counted(buffer=True), {}, 1),
         (
             lambda: counted(buffer=False),
@@ -294,6 +319,9 @@ MORE = 3
         "lengths",
         "static",
         "small",
+        "padded",
+        "padded dynamic size",
+        "unbacked",
         "counter",
         "counter setting",
         "strings",
@@ -305,6 +333,25 @@ def test_what_is_advised_saves_the_compiles(
 ) -> None:
     before = compiles(without)
     assert compiles(with_it, **settings) == left < before
+
+
+@pytest.mark.parametrize(
+    ("fixing", "free"),
+    [
+        (lambda x, _: x + ROWS, lambda x, _: x + ROWS[: x.size(0)]),
+        (lambda x, _: x + ROWS, lambda x, _: x + ROWS[:1].expand(x.size(0), -1)),
+        (lambda x, _: x.view(8, -1), lambda x, _: x.view(x.size(0), -1)),
+        (lambda x, _: sum(x[i] for i in range(x.size(0))), lambda x, _: x.sum(0)),
+        (lambda x, y: x + y, None),
+    ],
+    ids=["slice", "expand", "number", "loop", "mark both"],
+)
+def test_without_what_fixes_it_a_marked_size_needs_one_compile(
+    fixing: Operator, free: Operator | None
+) -> None:
+    with pytest.raises(ConstraintViolationError):
+        compiles(lambda: of_marked(fixing, both=False))
+    assert compiles(lambda: of_marked(free or fixing, both=free is None)) == 1
 
 
 def test_a_tensor_as_a_bound_of_a_slice_leaves_nothing_compiled() -> None:

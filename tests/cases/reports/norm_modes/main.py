@@ -15,7 +15,6 @@ class Float32RMSNorm(nn.Module):
         y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + self.eps)
         return (self.weight * y).to(x.dtype)
         # warning: [FL201] "recompiled: self.weight.size(0) was 16, now 8"
-        # warning: [FL301] "`x.size(3)` is fixed to 8"
 
 
 class Attention(nn.Module):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fuselight.shared.report import (
@@ -16,7 +18,7 @@ from fuselight.shared.report import (
     TracedValue,
 )
 from fuselight_server.explain.findings import findings
-from tests.support.recompilations import DEF
+from tests.support.recompilations import DEF, again, failed
 from tests.support.reports import FILE, at, report
 
 SHAPES = {
@@ -28,7 +30,7 @@ SHAPES = {
 }
 
 
-def advice_on(statement: str) -> str:
+def advice_on(statement: str, *, marked: bool = True, **parts: Any) -> str:
     """The first hint for `x.size(0)`, which the statement fixed to 6."""
     line = f"        {statement}\n"
     lines = {DEF.line: "    def forward(self, x, y):\n", DEF.line + 1: line}
@@ -39,14 +41,15 @@ def advice_on(statement: str) -> str:
     )
     values = tuple(TracedValue(FactKind.TENSOR, text) for text in SHAPES.values())
     fixing = at(DEF.line + 1, (8, len(line) - 1), function="forward")
-    symbol = Symbol("s0", "x.size(0)", specialized_to="6", marked=True, stack=(fixing,))
+    symbol = Symbol("s0", "x.size(0)", specialized_to="6", marked=marked, stack=(fixing,))
     given = report(
         frames=(Frame("Net.forward", DEF, parameters=("self", "x", "y")),),
         compiles=(Compile("0/0", 0, Outcome.FAILED, symbols=(symbol,)),),
         facts=TracedFacts(values=values, files={FILE: FileFacts(facts=facts)}),
+        **parts,
     )
-    (finding,) = findings(given, read_line=lambda _path, number: lines.get(number))
-    return finding.hints[0]
+    given_findings = findings(given, read_line=lambda _path, number: lines.get(number))
+    return next(finding for finding in given_findings if finding.code == "FL301").hints[0]
 
 
 @pytest.mark.parametrize(
@@ -59,10 +62,22 @@ def advice_on(statement: str) -> str:
         ("return torch.cat([x, self.bias], dim=1)", "`self.bias` has size 6 there"),
         ("return x * y", "`y` has size 6 there: mark its size dynamic as well"),
         ("return x.view(6, -1)", "Write `x.size(0)` in the place of the number 6"),
-        ("return x + h", "Avoid code that needs the exact value"),  # computed: its size comes from elsewhere
-        ("return x * self.row", "Avoid code that needs the exact value"),  # another size
-        ("return self.bias + x * y", "Avoid code that needs the exact value"),  # two that may be it
+        ("return x.view(6, 6)", "Avoid what needs the exact value"),  # either of two
+        (
+            "return x if len(x) == 6 else -x",
+            "Avoid what needs the exact value",
+        ),  # a comparison of it with itself
+        ("return x + h", "Avoid what needs the exact value"),  # computed: its size comes from elsewhere
+        ("return x * self.row", "Avoid what needs the exact value"),  # another size
+        ("return self.bias + x * y", "Avoid what needs the exact value"),  # two that may be it
     ],
 )
 def test_what_forces_the_size_is_named_where_it_is_certain(statement: str, advised: str) -> None:
     assert advice_on(statement).startswith(advised)
+
+
+def test_a_tensor_that_has_another_size_in_each_object_is_not_to_be_sliced() -> None:
+    other = again(failed("self.bias.size(0) was 8, now 6", source="self.bias"))
+    assert advice_on("return x + self.bias", marked=False, recompiles=(other,)) == (
+        "Expect one compile for each value of `x.size(0)`: this line needs its exact value"
+    )

@@ -28,7 +28,7 @@ from fuselight_server.explain.findings import findings
 from tests.support.recompilations import DEF, WHOLE, again, failed
 from tests.support.reports import FILE, ROOT, at, report
 
-RULE = "torch always compiles a size of 0 or 1 separately"
+RULE = "by default, torch compiles a size of 0 or 1 separately, even a dynamic one"
 MARK = "torch._dynamo.mark_dynamic(x, 0)"
 SLOWER = "Kernels for dynamic sizes can be slower"
 
@@ -67,14 +67,12 @@ UNTRIED = (
 @pytest.mark.parametrize(
     ("sizes", "hints", "severity"),
     [
-        ((6, 1), (f"Expect one extra compile: {RULE}, dynamic or not", "Or pad to a size of 2 or more"),
-         Severity.INFORMATION),
-        ((1, 6), (f"Expect one extra compile: {RULE}, dynamic or not", "Or pad to a size of 2 or more"),
-         Severity.INFORMATION),
-        ((9, 1, 5), (f"Expect 2 extra compiles: {RULE}, dynamic or not", *UNTRIED), Severity.INFORMATION),
-        ((9, 1, 5, 0), (f"Expect 3 extra compiles: {RULE}, dynamic or not", *UNTRIED), Severity.INFORMATION),
-        ((1, 0, 5), (f"Expect 2 extra compiles: {RULE}, dynamic or not",), Severity.INFORMATION),
-        ((1, 5, 9), (f"Expect 2 extra compiles: {RULE}, dynamic or not", UNTRIED[1]), Severity.WARNING),
+        ((6, 1), (f"Expect one extra compile: {RULE}",), Severity.INFORMATION),
+        ((1, 6), (f"Expect one extra compile: {RULE}",), Severity.INFORMATION),
+        ((9, 1, 5), (f"Expect 2 extra compiles: {RULE}", *UNTRIED), Severity.INFORMATION),
+        ((9, 1, 5, 0), (f"Expect 3 extra compiles: {RULE}", *UNTRIED), Severity.INFORMATION),
+        ((1, 0, 5), (f"Expect 2 extra compiles: {RULE}",), Severity.INFORMATION),
+        ((1, 5, 9), (f"Expect 2 extra compiles: {RULE}", UNTRIED[1]), Severity.WARNING),
         ((4, 7), (f"Expect one compile for each value of `x.size(0)`, {PADDED}", *UNTRIED), Severity.WARNING),
     ],
 )  # fmt: skip
@@ -118,7 +116,27 @@ def test_the_limit_has_the_same_advice(*, is_static: bool) -> None:
     assert any("dynamic=True" in hint for hint in finding.hints)
 
 
+GENERAL: dict[str, Any] = {
+    "difference": "2 <= x.size(0) no longer holds: x.size(0) is 1",
+    "source": "x",
+    "cause": GuardCause.RELATION,
+    "code": "2 <= L['x'].size()[0]",
+    "was": None,
+    "now": "1",
+}
+
+
+def test_padding_is_advised_where_compiled_code_serves_each_larger_size() -> None:
+    finding = first_of(report(recompiles=(again(failed(**GENERAL)),)))
+    assert finding.hints == (
+        f"Expect one extra compile: {RULE}",
+        "Or pad to a size of 2 or more, which the compiled code before serves",
+    )
+
+
 def test_padding_is_not_advised_where_something_else_is_compiled_for_as_well() -> None:
+    alone = first_of(report(recompiles=(again(failed(**GENERAL), failed("y.dtype was f32, now f64")),)))
+    assert "pad to a size" not in alone.message
     cache = failed("cache was None, now a list of 2", source="cache", cause=GuardCause.NONE)
     step = again(failed("ids.size(1) was 10, now 1", source="ids"), cache)
     finding = first_of(report(recompiles=(step,)))

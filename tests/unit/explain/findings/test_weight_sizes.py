@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from fuselight.shared.report import (
@@ -43,16 +45,17 @@ def findings_of(
     value: str = "8",
     source: str = "",
     marked: bool = False,
+    shapes: Mapping[str, str] = SHAPES,
 ) -> tuple[Finding, ...]:
     """The findings of a size of `x` that the statement fixed; `marked`: it was marked, which is an error then."""
     text = f"        {statement}\n"
     lines = {DEF.line: "    def forward(self, x, weight):\n", DEF.line + 1: text}
     facts = tuple(
-        Fact(DEF.line + 1, start, DEF.line + 1, start + len(name), ((index, 1),))
+        Fact(DEF.line + 1, start, DEF.line + 1, start + len(name), ((index, 1), (index + len(SHAPES), 1)))
         for index, name in enumerate(SHAPES)
         if (start := text.find(name)) >= 0 and text[start - 1] in " (,"
     )
-    values = tuple(TracedValue(FactKind.TENSOR, shape) for shape in SHAPES.values())
+    values = tuple(TracedValue(FactKind.TENSOR, of[name]) for of in (shapes, SHAPES) for name in SHAPES)
     stack = [at(DEF.line + 1, (8, len(text) - 1), function="forward")]
     stack += [Location(f"{LIBRARY}/{layer}.py", 134, function="forward")] if layer else []
     symbol = Symbol(
@@ -108,6 +111,11 @@ def test_a_size_of_a_weight_is_no_finding_unless_it_was_marked(statement: str, l
 def test_what_another_call_may_change_stays_a_finding(statement: str, layer: str, dimension: int) -> None:
     (finding,) = findings_of(statement, layer=layer, dimension=dimension)
     assert finding.code == "FL301"
+
+
+def test_each_object_of_a_class_has_a_weight_of_its_size() -> None:
+    wider = {**SHAPES, "x": "f32[4, 2, 16]", "self.scale": "f32[16]"}
+    assert findings_of("return x * self.scale", shapes=wider) == ()
 
 
 def test_an_argument_may_be_a_parameter_whose_sizes_stay_fixed() -> None:

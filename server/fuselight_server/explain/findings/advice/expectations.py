@@ -42,7 +42,7 @@ _KEEP_GRADIENTS = (
     "Keep the gradient's tensor between the steps: zero_grad(set_to_none=False), or set it to zero in place. It then "
     "keeps its memory, and writing the zeros takes time"
 )
-_ZERO_OR_ONE = "Expect one extra compile: torch always compiles a size of 0 or 1 separately, dynamic or not"
+ZERO_OR_ONE = "by default, torch compiles a size of 0 or 1 separately, even a dynamic one"
 _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
     GuardCause.DIMENSION: "Expect one compile for each value of {value}, or pad to a few fixed sizes, which adds work",
     GuardCause.NUMBER: "Expect one compile for each value of {value}",
@@ -144,7 +144,7 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
     by_kind = next((words for part, words in _BY_KIND.items() if part in kinds), "")
     known: tuple[tuple[bool, str | tuple[str, ...]], ...] = (
         (_ENVIRON.search(failure.source) is not None, _OUTSIDE),
-        (fixed_by_torch(failure), _ZERO_OR_ONE),
+        (fixed_by_torch(failure), f"Expect one extra compile: {ZERO_OR_ONE}"),
         (is_dynamic, "Expect one extra compile: torch keeps {value} symbolic from the second value on"),
         (failure.cause is GuardCause.DISPATCH, by_kind),
         (other_object and is_of_object(failure) and failure.cause in _PARTS, _ONE_FOR_EACH_OBJECT),
@@ -170,8 +170,12 @@ def is_of_object(failure: GuardFailure) -> bool:
 
 
 def fixed_by_torch(failure: GuardFailure) -> bool:
-    """Whether the change is to or from a size of 0 or 1, which torch always compiles separately."""
+    """Whether the change is to or from a size of 0 or 1, which torch compiles separately by default."""
     if {"0", "1"}.isdisjoint((failure.was, failure.now)):
         return False
-    # Code that is compiled for any size of 2 or more says so in a guard.
-    return failure.cause is GuardCause.DIMENSION or failure.code.startswith("2 <= ")
+    return failure.cause is GuardCause.DIMENSION or is_of_general_code(failure)
+
+
+def is_of_general_code(failure: GuardFailure) -> bool:
+    """Whether the code before serves any size of 2 or more, which it says in a guard: only 0 and 1 fail it."""
+    return failure.code.startswith("2 <= ")

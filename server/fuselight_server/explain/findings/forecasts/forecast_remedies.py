@@ -30,6 +30,10 @@ _DTYPES = {
     "i32": "int32",
     "i64": "int64",
 }
+_GENERAL = "2 <= "
+"""How the guard begins of code that is compiled for any size of 2 or more."""
+_PAD = "Or pad to a size of 2 or more, which the compiled code serves"
+_DYNAMIC = "Or compile with torch.compile(..., dynamic=True). Kernels for dynamic sizes can be slower"
 _DEPENDS_ON_SIZE = (
     "Pad to a few fixed sizes, or remove the code that depends on this size: "
     "even a dynamic size compiles again for each outcome"
@@ -82,8 +86,7 @@ def dtype_remedies(advice: Advice) -> tuple[str, ...]:
 def size_remedies(advice: Advice) -> tuple[str, ...]:
     """For a size."""
     guard = advice.change.guard
-    # Code that is compiled for any size of 2 or more says so in a guard.
-    if "size mismatch" not in guard and not guard.startswith("2 <= "):
+    if "size mismatch" not in guard and not guard.startswith(_GENERAL):
         return (_DEPENDS_ON_SIZE,)
     is_one = advice.change.kind is ChangeKind.SIZE_ONE
     matches = [match for name in advice.subject if (match := _SIZE.match(name)) is not None]
@@ -93,11 +96,8 @@ def size_remedies(advice: Advice) -> tuple[str, ...]:
     marks = [mark_call(*size, ours=advice.is_users, mark=mark) for size in sizes]
     if len(marks) > _MARKS:
         marks[_MARKS - 1 :] = [f"and {len(marks) - _MARKS + 1} more"]
-    second = (
-        "Or pad to a size of 2 or more: torch compiles a size of 1 separately"
-        if is_one
-        else "Or compile with torch.compile(..., dynamic=True). Kernels for dynamic sizes can be slower"
-    )
+    is_general = guard.startswith(_GENERAL)
+    second = _PAD if is_one and is_general else "" if is_one else _DYNAMIC
     last = (
         (
             f"Or compile with torch.compile(..., {spec}), of torch.fx.experimental.dynamic_spec, which fixes each size "
@@ -106,7 +106,8 @@ def size_remedies(advice: Advice) -> tuple[str, ...]:
         if spec
         else ""
     )
-    first = f"Before the first call: {', '.join(marks)}" if advice.may_be_marked else ""
+    unless = ". It does not help where code decides or broadcasts by the size" if is_one else ""
+    first = f"Before the first call: {', '.join(marks)}{unless}" if advice.may_be_marked else ""
     return tuple(filter(None, [first, second if first else _first_word_up(second.removeprefix("Or ")), last]))
 
 

@@ -1,7 +1,8 @@
 """What on a line has the size that a dynamic one was fixed to: a tensor of the module, another input, a number.
 
 Invariant: a name is given only if the line mentions it and nothing else on the line has that size. Which part of it
-made torch fix the size is not recorded, so all else has no answer.
+made torch fix the size is not recorded, so all else has no answer. A tensor whose own size changed in the run varies
+with the size, so nothing is advised against it.
 """
 
 from __future__ import annotations
@@ -35,10 +36,23 @@ def equal_size(context: Context, symbol: Symbol, at: Location) -> str:
     others = dict.fromkeys(name for name in _tensors(context, at, nodes, size) if name != tensor)
     numbers = [node for node in nodes if isinstance(node, ast.Constant) and str(node.value) == size]
     if len(others) == 1 and not numbers:
-        return _advice(next(iter(others)), symbol.source, size)
-    if numbers and not others:
+        name = next(iter(others))
+        return "" if name in _varying(context) else _advice(name, symbol.source, size)
+    compared = {part for node in nodes if isinstance(node, ast.Compare) for part in ast.walk(node)}
+    if len(numbers) == 1 and not others and compared.isdisjoint(numbers):
         return f"Write `{symbol.source}` in the place of the number {size} on this line, which fixes it"
     return ""
+
+
+def _varying(context: Context) -> set[str]:
+    """The tensors that had another size in a later compile."""
+    return {
+        size.name
+        for recompilation in context.report.recompiles
+        for entry in recompilation.entries
+        for failure in entry.failures
+        for size in failure.sizes
+    }
 
 
 def _advice(name: str, source: str, size: str) -> str:
@@ -50,7 +64,7 @@ def _advice(name: str, source: str, size: str) -> str:
         )
     return (
         f"`{name}` has size {size} there: mark its size dynamic as well, unless it is an nn.Parameter, of which torch "
-        f"keeps the sizes fixed, or make it of size `{source}`"
+        "keeps the sizes fixed"
     )
 
 

@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
-from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
+from fuselight_server.explain.findings.advice.expectations import (
+    CARRIED,
+    ZERO_OR_ONE,
+    fixed_by_torch,
+    is_of_general_code,
+)
 from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at
 from fuselight_server.explain.findings.common.source_tree import function_tree
 
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 _SETTING = "automatic_dynamic_shapes"
 _RELATION = re.compile(r"no longer holds: (?P<name>\S+)\.size\((?P<dimension>\d+)\) is (?P<now>\d+)$")
 _RANGE = re.compile(r"\[(\d+), (\d+|inf|int_oo)\]")
-_ZERO_OR_ONE = "torch always compiles a size of 0 or 1 separately, dynamic or not"
+_PAD = "Or pad to a size of 2 or more, which the compiled code before serves"
 _SMALL = frozenset({0, 1})
 Size = tuple[str, int]
 """A tensor and a dimension of it."""
@@ -124,11 +129,8 @@ def small_size(context: Context, recompilation: Recompile, failure: GuardFailure
     if size is None or not fixed_by_torch(failure):
         return ()
     history = history_of(context, recompilation, size)
-    expected = f"Expect {_extra(max(history.compiles, 1))}: {_ZERO_OR_ONE}"
-    is_alone = all(fixed_by_torch(other) and other.count == 1 for other in nearest(recompilation))
-    return (
-        (expected, "Or pad to a size of 2 or more") if is_alone and len(history.later) == 1 else (expected,)
-    )
+    expected = f"Expect {_extra(max(history.compiles, 1))}: {ZERO_OR_ONE}"
+    return (expected, _PAD) if all(map(is_of_general_code, nearest(recompilation))) else (expected,)
 
 
 def _extra(number: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import GuardCause, Location, StaticSizes
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import cut_list, format_list
-from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
+from fuselight_server.explain.findings.advice.expectations import CARRIED, ZERO_OR_ONE, fixed_by_torch
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.resume_functions import resumption_of
@@ -195,7 +195,7 @@ def _also_fixed(context: Context, groups: tuple[list[tuple[Compile, Symbol]], ..
 def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -> tuple[str, ...]:
     if _is_torchs_rule(symbol):
         return (
-            "Expect it: torch always compiles a size of 0 or 1 separately, dynamic or not",
+            f"Expect it: {ZERO_OR_ONE}",
             "Or use an input of size 2 or more here, to see the general case",
         )
     if not _is_size(symbol):
@@ -204,12 +204,15 @@ def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -
     weight = weight_of_size(context, symbol, home)
     if weight:
         where = " on this line takes only" if weight == "the layer" else " has"
-        return (
-            f"Do not mark this dimension: {weight}{where} size {symbol.specialized_to}, so no other size can come",
-        )
+        first = "Do not mark this dimension" if symbol.marked else "Expect it"
+        return (f"{first}: {weight}{where} size {symbol.specialized_to}, so no other size can come",)
     culprit = equal_size(context, symbol, home) if home is not None else ""
-    avoid = culprit or f"Avoid code that needs the exact value of {name}: comparisons, int(), loops over it"
-    return (avoid, "Or do not mark it dynamic, if you need only one size") if symbol.marked else (avoid,)
+    if not symbol.marked:
+        return (culprit or f"Expect one compile for each value of {name}: this line needs its exact value",)
+    avoid = (
+        culprit or f"Avoid what needs the exact value of {name}, such as a loop over it or `==` with a number"
+    )
+    return (avoid, "Or do not mark it dynamic, if you need only one size")
 
 
 def _marks(context: Context, compiled: Compile, symbol: Symbol) -> Iterator[Related]:

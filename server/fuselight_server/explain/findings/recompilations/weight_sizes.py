@@ -15,9 +15,9 @@ from fuselight.shared.report import FactKind
 from fuselight_server.explain.findings.common.source_tree import tree_around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import FileFacts, Location, Symbol
+    from fuselight.shared.report import Fact, FileFacts, Location, Symbol
     from fuselight_server.explain.findings.common.context import Context
 
 _SIZE_OF = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")
@@ -41,7 +41,11 @@ def weight_of_size(context: Context, symbol: Symbol, at: Location | None) -> str
         return "the layer"
     if at is None:
         return ""
-    is_last = int(match["dimension"]) + 1 == len(_sizes_of(context, at.path, match["tensor"]))
+    dimension = int(match["dimension"])
+    is_last = any(
+        len(sizes) == dimension + 1 and sizes[-1] == symbol.specialized_to
+        for sizes in _sizes_of(context, at.path, match["tensor"])
+    )
     if layer in _LAST_DIMENSION_LAYERS and is_last:
         return "the layer"
     tree, file = tree_around(context, at), context.report.facts.files.get(at.path)
@@ -68,7 +72,7 @@ def _weights(
     nodes = [
         node for node in ast.walk(tree) if at.line <= getattr(node, "lineno", 0) <= (at.end_line or at.line)
     ]
-    others = [node for node in nodes if _is_name(node) and size in _sizes_at(context, file, node)]
+    others = [node for node in nodes if _is_name(node) and _has(size, _shapes_at(context, file, node))]
     numbers = [node for node in nodes if isinstance(node, ast.Constant) and str(node.value) == size]
     local = {
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
@@ -82,8 +86,8 @@ def _weights(
         for operand in operands:
             if operand not in outer:
                 continue
-            sizes = _sizes_at(context, file, operand)
-            if size in sizes and (is_product or (is_last and len(sizes) == 1)):
+            shapes = _shapes_at(context, file, operand)
+            if is_product or (is_last and all(len(sizes) == 1 for sizes in shapes)):
                 yield ast.unparse(operand)
 
 
@@ -116,27 +120,30 @@ def _is_name(node: ast.AST) -> TypeGuard[ast.expr]:
     )
 
 
-def _sizes_at(context: Context, file: FileFacts, node: ast.expr) -> list[str]:
-    """The sizes of the tensor that an expression was in the run."""
+def _has(size: str, shapes: Iterable[list[str]]) -> bool:
+    return any(size in sizes for sizes in shapes)
+
+
+def _shapes_at(context: Context, file: FileFacts, node: ast.expr) -> Iterator[list[str]]:
+    """The shapes of the tensors that an expression was in the run: objects of a class have weights of other sizes."""
     place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
     for fact in file.facts:
         if (fact.line, fact.column, fact.end_line, fact.end_column) == place:
-            for index, _ in fact.values:
-                value = context.report.facts.values[index]
-                match = _SHAPE.match(value.text) if value.kind is FactKind.TENSOR else None
-                if match is not None:
-                    return [part.strip() for part in match["sizes"].split(",")]
-    return []
+            yield from _shapes(context, fact)
 
 
-def _sizes_of(context: Context, path: str, tensor: str) -> list[str]:
-    """The sizes of a tensor by its name, where the run has its value."""
+def _sizes_of(context: Context, path: str, tensor: str) -> Iterator[list[str]]:
+    """All shapes of a tensor by its name, where the run has its values."""
     file = context.report.facts.files.get(path)
     for fact in file.facts if file is not None else ():
         line = (context.read_line(path, fact.line) or "").encode()
         if fact.line == fact.end_line and line[fact.column : fact.end_column] == tensor.encode():
-            for index, _ in fact.values:
-                match = _SHAPE.match(context.report.facts.values[index].text)
-                if match is not None:
-                    return [part.strip() for part in match["sizes"].split(",")]
-    return []
+            yield from _shapes(context, fact)
+
+
+def _shapes(context: Context, fact: Fact) -> Iterator[list[str]]:
+    for index, _ in fact.values:
+        value = context.report.facts.values[index]
+        match = _SHAPE.match(value.text) if value.kind is FactKind.TENSOR else None
+        if match is not None:
+            yield [part.strip() for part in match["sizes"].split(",")]

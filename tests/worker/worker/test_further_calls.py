@@ -594,6 +594,81 @@ def test_a_sum_in_another_order_is_rounding_if_float64_gives_the_same(
     assert [difference.rounding for difference in comparison.differences] == rounding
 
 
+PROJECTED = """\
+# fuselight: Net()(f32[2, 6, 8], train=True)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(8, 8) for _ in range(4))
+        self.all = nn.Linear(8, 24)
+        self.faint = nn.Linear(8, 8)
+
+    def heads(self, *rows):
+        return (row.unflatten(-1, (2, 4)).transpose(1, 2) for row in rows)
+
+    def forward(self, x):
+        q, k, v = {}
+        y = {}
+        return self.o(y.transpose(1, 2).flatten(2)){}
+"""
+SEPARATE = "self.heads(self.q(x), self.k(x), self.v(x))"
+TOGETHER = "self.heads(*self.all(x).chunk(3, -1))"
+PLAIN = "(q @ k.mT / 2).softmax(-1) @ v"
+SINGLE = "(q @ k.mT / 2).softmax(-1, dtype=torch.float32).to(q.dtype) @ v"
+FUSED = "nn.functional.scaled_dot_product_attention(q, k, v)"
+NORMALIZED = """\
+# fuselight: Net()(f32[4, 3, 6, 6], train=True)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 5, 3)
+
+    def forward(self, x):
+        y = self.conv(x)
+        return {}
+"""
+CENTERED = (
+    "(y - y.mean((0, 2, 3), keepdim=True)) / y.var((0, 2, 3), correction=0, keepdim=True).add(1e-5).sqrt()"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (PROJECTED.format(SEPARATE, PLAIN, ""), PROJECTED.format(SEPARATE, FUSED, "")),
+        (PROJECTED.format(SEPARATE, SINGLE, ""), PROJECTED.format(SEPARATE, FUSED, "")),
+        (PROJECTED.format(TOGETHER, PLAIN, ""), PROJECTED.format(TOGETHER, FUSED, "")),
+        (
+            NORMALIZED.format(CENTERED),
+            NORMALIZED.format("nn.functional.batch_norm(y, None, None, training=True)"),
+        ),
+        (
+            PROJECTED.format(SEPARATE, PLAIN, " + self.faint(x) * 1e-8"),
+            PROJECTED.format(SEPARATE, FUSED, " + self.faint(x * 1e-8) - self.faint.bias * (1 - 1e-8)"),
+        ),
+    ],
+)
+def test_a_gradient_that_is_zero_is_rounding(old: str, new: str, here: HereAndNow) -> None:
+    verification = here.compared(old, new, {CaseFamily.MODE, CaseFamily.GRADIENTS}, "Net")
+    assert differing(verification) == {}
+    assert {row.compiled for row in verification.comparisons} == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (" + self.faint(x) * 1e-8", " + self.faint(x) * 2e-8"),
+        (" + self.faint(x) * 1e-8", " - self.faint(x) * 1e-8"),
+        (" + self.faint(x) * 1e-10", " + self.faint(x).detach() * 1e-10"),
+        (" + self.faint(x).detach() * 1e-10", " + self.faint(x) * 1e-10"),
+    ],
+)
+def test_a_wrong_gradient_that_is_small_is_found(old: str, new: str, here: HereAndNow) -> None:
+    texts = PROJECTED.format(SEPARATE, PLAIN, old), PROJECTED.format(SEPARATE, FUSED, new)
+    verification = here.compared(*texts, {CaseFamily.MODE, CaseFamily.GRADIENTS}, "Net")
+    assert (CaseFamily.GRADIENTS, Aspect.GRADIENT) in differing(verification)
+
+
 DTYPES = {
     torch.float32: "float64 float32 float16 bfloat16 bool int64 int32 int16 int8 uint8 complex64",
     torch.int64: "int64 int32 int16 int8 uint8 float32 bool float64 complex64",

@@ -230,6 +230,29 @@ def test_a_gradient_that_is_nan_in_the_branch_not_taken_is_found(compared: Compa
     assert "is nan" in entries[Aspect.GRADIENT]
 
 
+@pytest.mark.parametrize(
+    ("faint", "aspects"),
+    [("self.faint(x) * 1e-8", []), ("self.faint(x) * 3e-8", [Aspect.GRADIENT])],
+)
+def test_a_gradient_that_is_zero_is_rounding_and_a_wrong_one_that_is_small_is_not(
+    compared: Compared, faint: str, aspects: list[Aspect]
+) -> None:
+    old = """\
+import torch
+# fuselight: Pool()(f32[6, 8], train=True)
+class Pool(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score, self.faint = torch.nn.Linear(8, 1), torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        weights = self.score(x).softmax(0)
+        return (weights * x).sum(0) + self.faint(x) * 1e-8
+"""
+    new = old.replace("(weights * x).sum(0)", "(weights.mT @ x).squeeze(0)")
+    assert list(compared.differing(old, new.replace("self.faint(x) * 1e-8", faint), "Pool")) == aspects
+
+
 def test_nan_shows_a_difference_that_numbers_do_not(compared: Compared) -> None:
     new = NEW.replace("torch.where(x.sum() > 0, x * 2, x - 1)", "torch.where(x.sum() <= 0, x - 1, x * 2)")
     assert compared.differing(OLD, new) == {}

@@ -7,6 +7,7 @@ what rounding does (rounding); NaN equals NaN, and equals nothing else.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -46,6 +47,9 @@ from fuselight.worker.live.rounding import (
     is_measured_rounding,
     is_near,
     is_within_tolerance,
+    largest_of,
+    vanishes,
+    vanishing_agree,
 )
 
 _ELEMENTS, _ALL_ELEMENTS = 1 << 19, 1 << 22
@@ -249,23 +253,59 @@ def has_float32(record: CallRecord) -> bool:
     return any(value.dtype == _SINGLE for value in record.results.values)
 
 
-def agree_in_float64(new: CallRecord, old: CallRecord, single: CallRecord) -> bool:
+def agree_in_float64(
+    new: CallRecord, old: CallRecord, single: CallRecord, *, vanishing_only: bool = False
+) -> bool:
     """Whether each float32 result of a call is the same before and after a change when it is computed in float64.
 
     `single`: the call as it is. A result that is not float64 then has constants or conversions of float32: no answer.
+    `vanishing_only`: whether only the elements of gradients that may be zero but for rounding are looked at.
     """
     if new.raised or old.raised:
         return False
+    largest = _largest_gradient(old)
     for value in single.results.values:
-        if value.dtype != _SINGLE:
+        vanishing = _vanishing(value, single)
+        is_whole = value.dtype == _SINGLE and not vanishing_only
+        if not is_whole and not bool(vanishing.any()):
             continue
         wanted = replace(value, dtype=_DOUBLE)
         ours, theirs = (_value_of(record, wanted) for record in (new, old))
         if ours is None or theirs is None:
             return False
-        if not agrees_in_float64(*(_flat(known.tensor) for known in (ours, theirs, value))):
+        flat = [_flat(known.tensor) for known in (ours, theirs, value)]
+        if not vanishing_agree(flat[0][vanishing], flat[1][vanishing], largest):
+            return False
+        if is_whole and not agrees_in_float64(*flat):
             return False
     return True
+
+
+def has_vanishing_gradients(record: CallRecord) -> bool:
+    """Whether elements of gradients may be zero but for rounding, which the same call in float64 can show."""
+    for value in filter(_is_gradient, record.results.values):
+        vanishing = _vanishing(value, record)
+        # Single zeros say nothing, as those of the rows of an embedding.
+        if bool(vanishing.all()) or bool(_flat(value.tensor)[vanishing].any()):
+            return True
+    return False
+
+
+def _vanishing(value: Value, record: CallRecord) -> torch.Tensor:
+    """Which elements of a gradient may be zero but for rounding; none of any other value."""
+    flat = _flat(value.tensor)
+    if not _is_gradient(value):
+        return torch.zeros_like(flat, dtype=torch.bool)
+    return vanishes(flat, _largest_gradient(record), value.dtype)
+
+
+def _largest_gradient(record: CallRecord) -> float:
+    gradients = filter(_is_gradient, record.results.values)
+    return max((largest_of(_flat(value.tensor)) for value in gradients), default=0.0)
+
+
+def _is_gradient(value: Value) -> bool:
+    return _aspect(value.name) is Aspect.GRADIENT and value.tensor.is_floating_point()
 
 
 def _value_of(record: CallRecord, wanted: Value) -> Value | None:
@@ -277,18 +317,23 @@ def _value_of(record: CallRecord, wanted: Value) -> Value | None:
 
 
 def compare_records(
-    new: CallRecord, old: CallRecord, *, compiled: bool, measured: MeasuredRounding | None = None
+    new: CallRecord,
+    old: CallRecord,
+    *,
+    compiled: bool,
+    measured: MeasuredRounding | None = None,
+    vanish: bool = False,
 ) -> tuple[Difference, ...]:
     """List the first difference of each aspect.
 
     `compiled`: `new` ran compiled, so that torch may print more. `measured`: for such a call, the rounding of the old
-    text.
+    text. `vanish`: whether elements of gradients that are near zero in both calls are rounding, which float64 decides.
     """
     if new.raised != old.raised:
         return (Difference(Aspect.EXCEPTION, _exceptions(new, old)),)
     differences: list[Difference] = []
     if not new.raised:
-        differences += _values(new, old, measured)
+        differences += _values(new, old, measured, _largest_gradient(old) if vanish else 0.0)
         differences += _described_differences(new, old)
         differences += _gradient_differences(new, old)
         differences += _unused_differences(new, old)
@@ -325,7 +370,9 @@ def _exceptions(new: CallRecord, old: CallRecord) -> str:
     return f"{raised}, instead of {old.raised}" if old.raised else raised
 
 
-def _values(new: CallRecord, old: CallRecord, measured: MeasuredRounding | None) -> Iterator[Difference]:
+def _values(
+    new: CallRecord, old: CallRecord, measured: MeasuredRounding | None, largest_gradient: float
+) -> Iterator[Difference]:
     ours = {value.name: value for value in new.results.values}
     theirs = {value.name: value for value in old.results.values}
     numbers = [name for name, kind in old.kinds.items() if kind == "a number"]
@@ -334,7 +381,7 @@ def _values(new: CallRecord, old: CallRecord, measured: MeasuredRounding | None)
         if name not in ours:
             yield Difference(Aspect.STRUCTURE, f"{name} is missing")
             continue
-        difference = _compare_values(ours[name], value, measured)
+        difference = _compare_values(ours[name], value, measured, largest_gradient)
         if difference is not None:
             yield difference
     for name in ours:
@@ -345,8 +392,13 @@ def _values(new: CallRecord, old: CallRecord, measured: MeasuredRounding | None)
         yield Difference(Aspect.STRUCTURE, "values of other types were {}, are {}".format(*lists))
 
 
-def _compare_values(new: Value, old: Value, measured: MeasuredRounding | None) -> Difference | None:
-    """Compare one tensor or number; None if every bit is equal, except for the payload of a NaN."""
+def _compare_values(
+    new: Value, old: Value, measured: MeasuredRounding | None, largest_gradient: float
+) -> Difference | None:
+    """Compare one tensor or number; None if every bit is equal, except for the payload of a NaN.
+
+    `largest_gradient`: next to it, elements of gradients that are near zero are rounding.
+    """
     aspect = _aspect(old.name)
     if (new.dtype, new.shape) != (old.dtype, old.shape):
         return Difference(Aspect.STRUCTURE, f"{old.name} was {_kind(old)}, is {_kind(new)}")
@@ -361,6 +413,9 @@ def _compare_values(new: Value, old: Value, measured: MeasuredRounding | None) -
     if bool(equal.all()):
         return None
     close = is_within_tolerance(ours, theirs, old.dtype) | equal
+    if _is_gradient(old) and largest_gradient:
+        near_zero = (vanishes(gradient, largest_gradient, old.dtype) for gradient in (ours, theirs))
+        close |= functools.reduce(torch.logical_and, near_zero)
     rounding = bool(close.all()) or (measured is not None and measured.explains(new, old))
     return Difference(aspect, _first_element(old, ours, theirs, ~equal if rounding else ~close), rounding)
 

@@ -44,14 +44,15 @@ _NEAR = 10.0
 _SAME_IN_FLOAT64 = 1e-9
 """Most that float64 results may differ, of the largest float32 element: rounding of float64 is far less, and what two
 formulas of float32 differ by is more."""
+_HALF = frozenset({"torch.float16", "torch.bfloat16"})
 
 
 def is_within_tolerance(ours: torch.Tensor, theirs: torch.Tensor, dtype: str) -> torch.Tensor:
     """Which elements differ by no more than another order of the same operations moves them, by their dtype."""
     epsilon = _EPSILONS.get(dtype, _EPSILON)
-    units = _UNITS_OF_HALF if dtype in {"torch.float16", "torch.bfloat16"} else _UNITS
+    units = _UNITS_OF_HALF if dtype in _HALF else _UNITS
     finite = torch.nan_to_num(theirs.abs(), nan=0.0, posinf=0.0)
-    largest = _largest(theirs)
+    largest = largest_of(theirs)
     return (ours - theirs).abs() <= epsilon * (units * finite + min(units, _UNITS_OF_LARGEST) * largest)
 
 
@@ -61,12 +62,31 @@ def is_near(new: torch.Tensor, old: torch.Tensor) -> bool:
     That says nothing about each element. It must be shown in float64 (agrees_in_float64).
     """
     most = _NEAR * _EPSILON * (_UNITS + _UNITS_OF_LARGEST)
-    return _differs_at_most(new, old, most * _largest(old))
+    return _differs_at_most(new, old, most * largest_of(old))
 
 
 def agrees_in_float64(new: torch.Tensor, old: torch.Tensor, single: torch.Tensor) -> bool:
     """Whether a call made in float64 before and after a change computes the same. `single`: its result in float32."""
-    return _differs_at_most(new, old, _SAME_IN_FLOAT64 * _largest(single))
+    return _differs_at_most(new, old, _SAME_IN_FLOAT64 * largest_of(single))
+
+
+def vanishes(gradient: torch.Tensor, largest: float, dtype: str) -> torch.Tensor:
+    """Which elements of a gradient may be zero but for rounding, next to the largest element of all gradients.
+
+    Of a bias that a softmax or a normalization takes out again, a gradient is rounding alone. One that is as small and
+    right looks the same, so that it must be shown in float64 (vanishing_agree).
+    """
+    units = _UNITS_OF_HALF if dtype in _HALF else _UNITS
+    return gradient.abs() <= units * _EPSILONS.get(dtype, _EPSILON) * largest
+
+
+def vanishing_agree(new: torch.Tensor, old: torch.Tensor, largest: float) -> bool:
+    """Whether such elements, computed in float64 before and after a change, are the same.
+
+    `largest`: the largest element of all gradients in float64.
+    """
+    most = _UNITS * _EPSILONS["torch.float64"] * largest + _SAME_IN_FLOAT64 * old.abs()
+    return bool(((new - old).abs() <= most).all())
 
 
 def _differs_at_most(new: torch.Tensor, old: torch.Tensor, most: float) -> bool:
@@ -78,7 +98,8 @@ def _differs_at_most(new: torch.Tensor, old: torch.Tensor, most: float) -> bool:
     return bool(((new - old)[finite].abs() <= most).all())
 
 
-def _largest(values: torch.Tensor) -> float:
+def largest_of(values: torch.Tensor) -> float:
+    """The largest finite element, without its sign; 0 without any."""
     finite = torch.nan_to_num(values.abs(), nan=0.0, posinf=0.0)
     return float(finite.max()) if finite.numel() else 0.0
 

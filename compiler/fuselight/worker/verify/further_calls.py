@@ -24,6 +24,7 @@ from fuselight.worker.live.call_records import (
     agree_in_float64,
     compare_records,
     has_float32,
+    has_vanishing_gradients,
     without_printed,
 )
 from fuselight.worker.processes.deadline import DeadlineExceededError, deadline
@@ -57,7 +58,7 @@ class CaseCall:
 
 @dataclass(frozen=True)
 class NearRounding:
-    """A compiled call whose differences are near rounding: a call in float64 decides."""
+    """A call whose differences are near rounding: a call in float64 decides."""
 
     place: int
     """Index of its comparison."""
@@ -67,6 +68,8 @@ class NearRounding:
     """The call of the old text in eager mode."""
     differences: tuple[Difference, ...]
     """Its differences, as rounding."""
+    vanishing_only: bool
+    """Whether only gradients near zero differ, which calls in eager mode decide."""
 
 
 class FurtherCalls:
@@ -139,6 +142,7 @@ class FurtherCalls:
             elif before is not None and before.is_made and raised.get(id(call.case)):
                 counts[call.case.family, raised[id(call.case)]] += 1
         single: dict[int, Case] = {}
+        vanishing: dict[int, Case] = {}
         for index, call in enumerate(calls[first:], first):
             case, compiled = call.case, call.compiled
             if self._is_late():
@@ -160,9 +164,11 @@ class FurtherCalls:
                 raised[id(case)] = record.raised
             if record is not None and compiled and not record.raised and has_float32(record):
                 single[index] = case
+            elif record is not None and not compiled and has_vanishing_gradients(record):
+                vanishing[index] = case
             self._folder.add(index, record, _perf_counter() - start)
         self._result.verification = replace(self._result.so_far, lines_run=self._caller.lines.lines_run)
-        self._record_in_float64(single)
+        self._record_in_float64({**single, **vanishing})
 
     def _is_compiled(self, call: CaseCall, exception: str, counts: Counter[tuple[CaseFamily, str]]) -> bool:
         """Whether to make a compiled call of the old text. `exception`: that of its eager call."""
@@ -174,7 +180,7 @@ class FurtherCalls:
         return counts[call.case.family, exception] <= _MOST_RAISED
 
     def _record_in_float64(self, cases: Mapping[int, Case]) -> None:
-        """Make the compiled calls of the old text in float64 and in eager mode, after all others."""
+        """Make calls of the old text in float64 and in eager mode, after all others."""
         end = _perf_counter() + _FLOAT64_SHARE * self._request.seconds
         for index, case in cases.items():
             left = end - _perf_counter()
@@ -242,24 +248,26 @@ class FurtherCalls:
                 yield f"another `{name.name}`"
 
     def _decide_in_float64(self) -> None:
-        """Make the compiled calls whose differences are near rounding in float64, after all others.
+        """Make the calls whose differences are near rounding in float64, after all others.
 
         What the old text computes in float64 and eager mode, the compiled new text must compute, too.
         """
         end = _perf_counter() + 2 * _FLOAT64_SHARE * self._request.seconds
         for near in self._near:
-            left = end - _perf_counter()
+            compiled, left = not near.vanishing_only, end - _perf_counter()
             try:
                 old = self._folder.load_in_float64(near.index)
                 if left <= 0:
                     return
                 with deadline(left):
-                    new = self._caller.call(in_float64(near.case), compiled=True)
+                    new = self._caller.call(in_float64(near.case, compiled=compiled), compiled=compiled)
             except DeadlineExceededError:
                 return
             except FileNotFoundError:  # the old text fails in float64, or had no time for it
                 continue
-            if new is not None and agree_in_float64(new, old, near.single):
+            if new is not None and agree_in_float64(
+                new, old, near.single, vanishing_only=near.vanishing_only
+            ):
                 so_far = self._result.so_far
                 comparisons = list(so_far.comparisons)
                 comparisons[near.place] = replace(comparisons[near.place], differences=near.differences)
@@ -289,12 +297,28 @@ class FurtherCalls:
         if record is not None:
             measured = MeasuredRounding(old[0], old[1]) if len(old) > 1 else None
             differences, is_rounding = self._nearest(case, record, old, measured, compiled=compiled)
-            if not is_rounding and measured is not None:
-                measured = replace(measured, is_near=True)
-                rounded, is_near = self._nearest(case, record, old, measured, compiled=compiled)
-                place = len(self._result.so_far.comparisons)
-                self._near += [NearRounding(place, index, case, old[0], rounded)] if is_near else []
+            if not is_rounding:
+                self._add_near(case, record, old, measured, compiled=compiled, index=index)
         self._add_differences(case, differences, compiled=compiled)
+
+    def _add_near(
+        self,
+        case: Case,
+        record: CallRecord,
+        old: list[CallRecord],
+        measured: MeasuredRounding | None,
+        *,
+        compiled: bool,
+        index: int,
+    ) -> None:
+        """Keep a call that differs for a decision in float64, if its differences are near rounding."""
+        near = [measured] if measured is None else [measured, replace(measured, is_near=True)]
+        for number, known in enumerate(near):
+            rounded, is_near = self._nearest(case, record, old, known, compiled=compiled, vanish=True)
+            if is_near:
+                place = len(self._result.so_far.comparisons)
+                self._near.append(NearRounding(place, index, case, old[0], rounded, number == 0))
+                return
 
     def _nearest(
         self,
@@ -304,9 +328,12 @@ class FurtherCalls:
         measured: MeasuredRounding | None,
         *,
         compiled: bool,
+        vanish: bool = False,
     ) -> tuple[tuple[Difference, ...], bool]:
         """The differences from the call of the old text that it equals, else from the first; whether it equals one."""
-        differences = [self._differences(record, known, measured, compiled=compiled) for known in old]
+        differences = [
+            self._differences(record, known, measured, compiled=compiled, vanish=vanish) for known in old
+        ]
         if case.differentiates_twice:
             differences = [_without_unused(unused_result) for unused_result in differences]
         equal = (entries for entries in differences if all(difference.rounding for difference in entries))
@@ -319,11 +346,17 @@ class FurtherCalls:
         self._result.verification = replace(before, comparisons=(*before.comparisons, comparison))
 
     def _differences(
-        self, new: CallRecord, old: CallRecord, measured: MeasuredRounding | None, *, compiled: bool
+        self,
+        new: CallRecord,
+        old: CallRecord,
+        measured: MeasuredRounding | None,
+        *,
+        compiled: bool,
+        vanish: bool,
     ) -> tuple[Difference, ...]:
         if compiled or self._printed_varies:  # Dynamo prints and warns where it compiles
             new, old = without_printed(new), without_printed(old)
-        return compare_records(new, old, compiled=compiled, measured=measured)
+        return compare_records(new, old, compiled=compiled, measured=measured, vanish=vanish)
 
     def _slower(self, known: RecordedCase) -> Difference:
         seconds, before = max(self._least, _SLOWER * known.seconds), max(known.seconds, 0.1)

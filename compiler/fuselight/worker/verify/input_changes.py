@@ -22,6 +22,11 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 CallChange = Callable[[Prepared], Prepared]
 
 
+def call_in_float64(prepared: Prepared) -> Prepared:
+    """The call with floating-point inputs and modules in float64."""
+    return convert_call(to_dtype(torch.float64, floats=True), torch.float64)(prepared)
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether values can be put into a tensor."""
     return (

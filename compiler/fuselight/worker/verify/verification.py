@@ -42,16 +42,24 @@ from fuselight.worker.live.call_records import (
     CallRecord,
     MeasuredRounding,
     RecordingStream,
+    agree_in_float64,
     compare_records,
+    has_vanishing_gradients,
     load_record,
     record_call,
     without_printed,
     without_reached,
 )
-from fuselight.worker.verify.case_caller import CaseCaller, NothingToCompareError, uses_gpu
+from fuselight.worker.verify.case_caller import (
+    CaseCaller,
+    ModuleModes,
+    NothingToCompareError,
+    uses_gpu,
+)
 from fuselight.worker.verify.case_folder import ABOUT
-from fuselight.worker.verify.eager_mode import eager_mode
+from fuselight.worker.verify.eager_mode import DoubleConversions, eager_mode
 from fuselight.worker.verify.further_calls import FurtherCalls
+from fuselight.worker.verify.input_changes import call_in_float64
 
 _SPECIAL = {"NaN": math.nan, "infinity": math.inf, "negative infinity": -math.inf}
 
@@ -65,6 +73,20 @@ class Draw:
     seed: int = SEED
     special: float | None = None
     """Put into the first element of each floating-point input."""
+
+
+@dataclass(frozen=True)
+class VanishingDifference:
+    """A comparison in which only gradients near zero differ: the call in float64 decides."""
+
+    place: int
+    """Index of the comparison."""
+    index: int
+    draw: Draw
+    single: CallRecord
+    """The call of the old text in eager mode."""
+    differences: tuple[Difference, ...]
+    """Its differences, as rounding."""
 
 
 _RECORDED = Draw("recorded inputs")
@@ -136,6 +158,7 @@ class _Calls:
     """The branches that became a torch.where."""
     lines: LineWatch = field(init=False)
     """What runs of the changed files."""
+    _vanishing: list[VanishingDifference] = field(default_factory=list)
     _checksums: dict[int, tuple[float, ...]] = field(default_factory=dict)
     """Of the recorded inputs, by call: to see whether another seed gives other values."""
     _kept: dict[torch.nn.Module, dict[str, torch.Tensor]] = field(default_factory=dict)
@@ -174,18 +197,22 @@ class _Calls:
             record.results.values or record.stdout or record.stderr or record.numbers for record in first
         ):
             raise NothingToCompareError("the call returns, changes and prints nothing that can be compared")
-        for draw in self.draws[1:]:
-            self._write_round(draw, compiled=False)
+        records = first + [
+            record for draw in self.draws[1:] for record in self._write_round(draw, compiled=False)
+        ]
         self._check_repeats(first)
         for draw in self.draws:
             self._write_round(draw, compiled=True)
+        for draw in self.draws if any(map(has_vanishing_gradients, records)) else ():
+            for index, record in self._round(draw, in_float64=True):
+                record.save(self._path(draw, index, "float64"))
         self.result.verification = Verification(notes=tuple(self.notes), lines_run=self.lines.lines_run)
         self.write_about()
 
     def _write_round(self, draw: Draw, *, compiled: bool) -> list[CallRecord]:
         records = []
         for index, record in self._round(draw, compiled=compiled):
-            record.save(self._path(draw, index, compiled=compiled))
+            record.save(self._path(draw, index, _mode(compiled=compiled)))
             records.append(record)
         return records
 
@@ -232,6 +259,24 @@ class _Calls:
                     self._add(draw, index, record, compiled=compiled)
             self.notes.update(dict.fromkeys(self.selections.notes()))
             self.result.verification = replace(self.result.so_far, lines_run=self.lines.lines_run)
+        self._decide_in_float64()
+
+    def _decide_in_float64(self) -> None:
+        """Make the calls in which gradients near zero differ again in float64, after all others."""
+        for draw in dict.fromkeys(vanishing.draw for vanishing in self._vanishing):
+            wide = dict(self._round(draw, in_float64=True))
+            for vanishing in self._vanishing:
+                try:
+                    old = load_record(self._path(draw, vanishing.index, "float64"))
+                except FileNotFoundError:  # no gradient of the old text is near zero
+                    continue
+                if vanishing.draw is draw and agree_in_float64(
+                    wide[vanishing.index], old, vanishing.single, vanishing_only=True
+                ):
+                    so_far, place = self.result.so_far, vanishing.place
+                    comparisons = list(so_far.comparisons)
+                    comparisons[place] = replace(comparisons[place], differences=vanishing.differences)
+                    self.result.verification = replace(so_far, comparisons=tuple(comparisons))
 
     def _add(self, draw: Draw, index: int, record: CallRecord, *, compiled: bool) -> None:
         """Compare a call with that of the old text in eager mode.
@@ -243,9 +288,13 @@ class _Calls:
             self.notes[f"{draw.name} is not compared: the old text raises {old.raised}"] = None
             differences = None
         else:
-            differences = self._differences(record, old, compiled=compiled)
-            if compiled and any(not difference.rounding for difference in differences):
-                differences = self._as_compiled(record, old, self._old(draw, index, compiled=True))
+            differences = self._compared(draw, index, record, old, compiled=compiled)
+            if not _is_rounding(differences):
+                rounded = self._compared(draw, index, record, old, compiled=compiled, vanish=True)
+                place = len(self.result.so_far.comparisons)
+                self._vanishing += (
+                    [VanishingDifference(place, index, draw, old, rounded)] if _is_rounding(rounded) else []
+                )
         if differences is not None and self.selections.mixed and not compiled:
             differences = (*differences, Difference(Aspect.STRUCTURE, self.selections.mixed))
         before = self.result.so_far
@@ -253,24 +302,32 @@ class _Calls:
         notes = tuple(dict.fromkeys((*before.notes, *self.notes)))
         self.result.verification = replace(before, comparisons=(*before.comparisons, *entry), notes=notes)
 
-    def _as_compiled(
-        self, new: CallRecord, eager: CallRecord, compiled: CallRecord
+    def _compared(
+        self,
+        draw: Draw,
+        index: int,
+        new: CallRecord,
+        old: CallRecord,
+        *,
+        compiled: bool,
+        vanish: bool = False,
     ) -> tuple[Difference, ...]:
-        """Compare a compiled call that differs again: by the rounding of the old text, and with its compiled call."""
-        measured = MeasuredRounding(eager, compiled)
-        differences = [
-            self._differences(new, old, measured, compiled=True)
-            for old in (eager, compiled)
-            if old is eager or not old.raised
+        """Compare a call. A compiled one that differs: by the rounding of the old text, and with its compiled call."""
+        differences = self._differences(new, old, compiled=compiled, vanish=vanish)
+        if not compiled or _is_rounding(differences):
+            return differences
+        known = self._old(draw, index, compiled=True)
+        measured = MeasuredRounding(old, known)
+        several = [
+            self._differences(new, each, measured, compiled=True, vanish=vanish)
+            for each in (old, known)
+            if each is old or not known.raised
         ]
-        equal = (
-            difference for difference in differences if all(difference.rounding for difference in difference)
-        )
-        return next(equal, differences[0])
+        return next(filter(_is_rounding, several), several[0])
 
     def _old(self, draw: Draw, index: int, *, compiled: bool) -> CallRecord:
         try:
-            return load_record(self._path(draw, index, compiled=compiled))
+            return load_record(self._path(draw, index, _mode(compiled=compiled)))
         except FileNotFoundError:
             raise NothingToCompareError(f"the old text has no call {index + 1} with {draw.name}") from None
 
@@ -281,20 +338,22 @@ class _Calls:
         measured: MeasuredRounding | None = None,
         *,
         compiled: bool,
+        vanish: bool = False,
     ) -> tuple[Difference, ...]:
         if self.printed_varies:
             new, old = without_printed(new), without_printed(old)
         if compiled:  # the old text has made more calls before
             new, old = without_reached(new), without_reached(old)
-        return compare_records(new, old, compiled=compiled, measured=measured)
+        return compare_records(new, old, compiled=compiled, measured=measured, vanish=vanish)
 
-    def _path(self, draw: Draw, index: int, *, compiled: bool) -> str:
-        mode = "compiled" if compiled else "eager"
+    def _path(self, draw: Draw, index: int, mode: str) -> str:
         return os.path.join(self.request.folder, f"{mode}-{self.draws.index(draw)}-{index}.pt")
 
     # Both
 
-    def _round(self, draw: Draw, *, compiled: bool) -> Iterator[tuple[int, CallRecord]]:
+    def _round(
+        self, draw: Draw, *, compiled: bool = False, in_float64: bool = False
+    ) -> Iterator[tuple[int, CallRecord]]:
         """Build the target and make each of its calls. Raises NothingToCompareError."""
         set_seeds(draw.seed)
         self._restore()
@@ -307,10 +366,12 @@ class _Calls:
                 if planned.fake:
                     raise NothingToCompareError("the directive asks for fake tensors, which have no values")
                 watched = (
-                    contextlib.nullcontext() if compiled else self.lines.watching(has_threads=uses_gpu())
+                    contextlib.nullcontext()
+                    if compiled or in_float64
+                    else self.lines.watching(has_threads=uses_gpu())
                 )
                 with watched:
-                    record = self._one_call(draw, index, planned, compiled=compiled)
+                    record = self._one_call(draw, index, planned, compiled=compiled, in_float64=in_float64)
                 yield index, record
         if compiled and draw is _RECORDED:
             self.result.recorded_calls = self.state.recorder.parts()
@@ -323,7 +384,9 @@ class _Calls:
                     if name in saved and saved[name].shape == tensor.shape:
                         tensor.copy_(saved[name])
 
-    def _one_call(self, draw: Draw, index: int, planned: PlannedCall, *, compiled: bool) -> CallRecord:
+    def _one_call(
+        self, draw: Draw, index: int, planned: PlannedCall, *, compiled: bool, in_float64: bool
+    ) -> CallRecord:
         state, is_recorded = self.state, compiled and draw is _RECORDED
         with state.step("build", planned.text, planned.location):
             try:
@@ -337,17 +400,19 @@ class _Calls:
                 words = f"{type(cause).__name__}: {first_line(cause)}"
                 raise NothingToCompareError(f"`{planned.text}` cannot be built: {words}") from None
         prepared = self._with_values(prepared, draw, index)
+        modes = ModuleModes(prepared) if in_float64 else None
+        prepared = call_in_float64(prepared) if in_float64 else prepared
         function = state.compiled_form(prepared) if compiled else prepared.function
         for _, module in modules_of(prepared):
             module.zero_grad(set_to_none=True)
         recorded = state.recorder.call(index) if is_recorded else contextlib.nullcontext()
-        mode = "compiled" if compiled else "eager"
         with (
-            state.step("call", f"{planned.text} ({mode}, {draw.name})", planned.location),
+            state.step("call", f"{planned.text} ({_mode(compiled=compiled)}, {draw.name})", planned.location),
             call_mode(prepared),
             warnings.catch_warnings(),
             recorded,
-            contextlib.nullcontext() if compiled else self.selections,
+            DoubleConversions() if in_float64 else contextlib.nullcontext(),
+            contextlib.nullcontext() if compiled or in_float64 else self.selections,
         ):
             if is_recorded:
                 self._announce(index, planned, prepared)
@@ -364,6 +429,8 @@ class _Calls:
                 since=state.loaded.last_before(roots),
                 compiled=compiled,
             )
+        if modes is not None:
+            modes.restore()
         if is_recorded and error is not None and not state.stopped:
             state.failures.append(child.failure_of(state, error))
         return record
@@ -400,6 +467,14 @@ class _Calls:
             generator = torch.Generator("cpu").manual_seed(draw.seed)
             return with_inputs(prepared, lambda tensor: _redrawn(tensor, generator))
         return prepared
+
+
+def _mode(*, compiled: bool) -> str:
+    return "compiled" if compiled else "eager"
+
+
+def _is_rounding(differences: tuple[Difference, ...]) -> bool:
+    return all(difference.rounding for difference in differences)
 
 
 def _backend(request: RunRequest) -> Callable[..., Any]:

@@ -19,12 +19,14 @@ from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.measure.measured_call import modules_of
 from fuselight.shared.report import CaseFamily
+from fuselight.worker.verify.eager_mode import DoubleConversions
 from fuselight.worker.verify.input_changes import (
     CallChange,
     add_dimension,
     as_complex,
     as_truth,
     as_two_rows,
+    call_in_float64,
     change_each,
     change_one,
     convert_call,
@@ -149,10 +151,18 @@ def _in_training(case: Case) -> Case:
     return replace(case, name=f"{case.name} in training", training=True, grad=True, change=change)
 
 
-def in_float64(case: Case) -> Case:
-    """The case with floating-point inputs and modules in float64, in which rounding is far less."""
-    to_float64 = convert_call(to_dtype(torch.float64, floats=True), torch.float64)
-    return replace(case, change=lambda prepared: to_float64(case.change(prepared)))
+def in_float64(case: Case, *, compiled: bool = False) -> Case:
+    """The case with floating-point inputs and modules in float64, in which rounding is far less.
+
+    `compiled`: nothing else may be in force, as Dynamo would trace it.
+    """
+
+    @contextlib.contextmanager
+    def around() -> Iterator[None]:
+        with case.around(), contextlib.nullcontext() if compiled else DoubleConversions():
+            yield
+
+    return replace(case, change=lambda prepared: call_in_float64(case.change(prepared)), around=around)
 
 
 def compiled_cases(cases: list[Case], *, settings: bool = False) -> list[Case]:

@@ -83,6 +83,7 @@ report; the end column is the one after the last character. Unknown values are n
 | `related` | other locations, each with a `message`: the calls that lead there, the earlier compile, ... |
 | `also_at` | other locations with the same cause, each with its `cost` ([editor.md](editor.md#one-cause-one-entry)) |
 | `cost`, `hints` | lists of sentences: what it costs, and what to do |
+| `remedies` | what to do and what is known of each, the best first ([fixes.md](fixes.md#one-list-of-remedies)) |
 | `gb_ids` | all of torch's ids that the finding covers |
 | `link` | the page of the code |
 | `torch` | the version that reported it |

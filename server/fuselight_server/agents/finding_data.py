@@ -25,6 +25,11 @@ FINDING_SCHEMA = {
         "title": {"type": "string"},
         "cost": {"type": "array", "items": {"type": "string"}},
         "hints": {"type": "array", "items": {"type": "string"}, "description": "What to do, the best first"},
+        "remedies": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "The same as data: `state` is verified, tried, not tried, advice or refused, with `why`",
+        },
         "target": {"type": "string"},
         "tier": {"type": "string", "description": "What it rests on: `static` is the source alone"},
         "has_known_rewrites": {

@@ -10,6 +10,7 @@ import enum
 from dataclasses import dataclass
 
 from fuselight.shared.report import CallCure, Tier
+from fuselight_server.base.remedies import FindingRemedy, advised
 
 
 class Severity(enum.IntEnum):
@@ -86,11 +87,10 @@ class Finding:
     torch: str
     link: str | None = None
     """Page of the code."""
-    hints: tuple[str, ...] = ()
-    torch_hints: int = 0
-    """How many of the last hints are torch's own."""
+    remedies: tuple[FindingRemedy, ...] = ()
+    """What to do about it, the best first, and what is known of each."""
     cures: tuple[CallCure, ...] = ()
-    """Changes of the calls or of the compile that may cure it, and that can be tried; `hints` has those that do."""
+    """Changes of the calls or of the compile to try; `remedies` has what came of those that were."""
     related: tuple[Related, ...] = ()
     count: int = 1
     gb_ids: tuple[str, ...] = ()
@@ -111,6 +111,11 @@ class Finding:
     """Findings of the same cause at other places, by rank (findings/causes.py); empty until they are folded."""
     same_as: Span | None = None
     """Place of the finding that explains this one, which only refers to it."""
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What to do, in words: the remedies that may help."""
+        return advised(self.remedies)
 
 
 def rank(finding: Finding) -> tuple[int, float, str, tuple[int, int]]:

@@ -35,6 +35,7 @@ def finding_data(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
         "title": finding.title,
         "cost": list(finding.cost),
         "hints": list(finding.hints[:_MOST_HINTS]),
+        "remedies": [remedy.as_data() for remedy in finding.remedies],
         "target": finding.target,
         "tier": finding.tier.value,
         "has_known_rewrites": has_remedies(finding.code),

@@ -198,7 +198,8 @@ class CellNames:
         def words(text: str) -> str:
             return in_cells(text, name, module)
 
-        other = dataclasses.replace(other, inputs=words(other.inputs), hints=tuple(map(words, other.hints)))
+        remedies = tuple(remedy.renamed(words) for remedy in other.remedies)
+        other = dataclasses.replace(other, inputs=words(other.inputs), remedies=remedies)
         if finding.code in _PROGRAM_WORDS:
             advice = _DIRECTIVE.sub(lambda mention: words(mention[0]), other.message)
             return dataclasses.replace(other, message=advice)

@@ -188,7 +188,7 @@ class TrackedFinding:
             related=related,
             title=text(full.title),
             message=text(full.message),
-            hints=tuple(map(text, full.hints)),
+            remedies=tuple(remedy.renamed(text) for remedy in full.remedies),
             cost=tuple(map(text, full.cost)),
             inputs=self.places.text_now(self.home or full.span.path, full.inputs),
         )

@@ -11,6 +11,7 @@ import pytest
 
 from fuselight.shared.report import Branch, Fact, FileFacts, Frame, Location, TargetRef, Tier, TracedFacts
 from fuselight_server.base.finding import Finding, Related, Severity, Span
+from fuselight_server.base.remedies import advice
 from fuselight_server.cli.formats.annotations import as_github, as_sarif
 from fuselight_server.cli.formats.json import as_data
 from fuselight_server.commands.changed_lines import ChangedLines
@@ -155,7 +156,11 @@ def test_words_of_a_program_stay_and_those_about_its_directive_name_the_cell(
     outcome = outcome_of(notebook)
     hint = "Correct this line, or the inputs in the directive on line 9."
     finding = dataclasses.replace(
-        outcome.findings[0], code=code, title="KeyError: line 6", hints=(hint,), message=f"line 6: {hint}"
+        outcome.findings[0],
+        code=code,
+        title="KeyError: line 6",
+        remedies=advice((hint,)),
+        message=f"line 6: {hint}",
     )
     outcome.findings = [finding]
     (shown,) = check_in_cells(outcome).findings

@@ -11,6 +11,7 @@ from lsprotocol import types
 
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Related, Severity, Span
+from fuselight_server.base.remedies import advice
 from fuselight_server.editor.handlers.finding_hover import ShownFinding, explain, explanations
 from fuselight_server.editor.presenters import convert
 from fuselight_server.explain.findings.common.text import compose
@@ -92,7 +93,7 @@ def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
     finding = Finding(
         code="GB0059", severity=Severity.WARNING, title="graph break", message="a long explanation",
         span=Span("/a.py", 1), tier=Tier.CAPTURE, target="f", inputs="directive on line 3", torch="2.13.0",
-        hints=("Take it out.", "Or log it."), cost=("2 graphs", "1 operator in eager"), count=3,
+        remedies=advice(("Take it out.", "Or log it.")), cost=("2 graphs", "1 operator in eager"), count=3,
     )  # fmt: skip
     assert convert.message(finding) == "graph break (3 times)"
     shown = explain(ShownFinding(finding, edited=False))
@@ -100,7 +101,9 @@ def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
     assert "a long explanation" in shown
     message = compose("why it broke", cost=("2 graphs",), hints=("Take it out", "Or log it"))
     hints = ("Take it out", "Or log it")
-    advised = dataclasses.replace(finding, code="FL101", message=message, hints=hints, cost=("2 graphs",))
+    advised = dataclasses.replace(
+        finding, code="FL101", message=message, remedies=advice(hints), cost=("2 graphs",)
+    )
     ordered = explain(ShownFinding(advised, edited=False))
     assert ordered.startswith("What to do:")
     assert ordered.index("Or log it") < ordered.index("Cost: 2 graphs") < ordered.index("why it broke")
@@ -114,7 +117,7 @@ def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
     assert "\n\nAnd what it means.\n\n" in explain(ShownFinding(longer, edited=False))
     assert "graph break" not in explain(ShownFinding(longer, edited=False))
     torchs = "For a logging function (e.g. `print`), set the list. Another sentence."
-    hinted = dataclasses.replace(finding, hints=("Take it out.", torchs), torch_hints=1)
+    hinted = dataclasses.replace(finding, remedies=advice(("Take it out.", torchs), torchs=1))
     shown = explain(ShownFinding(hinted, edited=False))
     assert "`print`), set the list." in shown, "no sentence ends after e.g."
     assert "Another sentence" not in shown

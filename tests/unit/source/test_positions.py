@@ -18,6 +18,7 @@ from fuselight.shared.report import (
     Versions,
 )
 from fuselight_server.base.finding import Finding, Related, Severity, Span
+from fuselight_server.base.remedies import advice
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
@@ -114,7 +115,7 @@ ABOVE = SourceDocument(KEY.path, "a\n" * 60).edit((1, 0), (1, 0), "# new\n# new\
 def test_every_text_of_a_finding_names_lines_where_they_are_now(text: str, moved: str) -> None:
     places = Places([Span("/other.py", 12), Span(KEY.path, 12)])
     given = replace(
-        finding(4), title=text, message=text, hints=(text,), cost=(text,), inputs=text,
+        finding(4), title=text, message=text, remedies=advice((text,)), cost=(text,), inputs=text,
         related=(Related(Span(KEY.path, 5), text),),
     )  # fmt: skip
     (live,) = tracked([given], places)

@@ -126,6 +126,7 @@ def finding_as_json(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
         ],
         "cost": list(finding.cost),
         "hints": list(finding.hints),
+        "remedies": [remedy.as_data() for remedy in finding.remedies],
         "gb_ids": list(finding.gb_ids),
         "link": finding.link,
         "torch": finding.torch,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count
+from fuselight_server.base.remedies import advised
 from fuselight_server.editor.handlers.fix_actions import title_of
 from fuselight_server.editor.handlers.input_lines import inputs_line, target_named
 from fuselight_server.editor.presenters import convert
@@ -210,8 +211,11 @@ def _details(shown: ShownFinding) -> list[str]:
 
 def _hints(finding: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The hints of a finding: ours, and PyTorch's."""
-    ours = len(finding.hints) - finding.torch_hints
-    return finding.hints[:ours], finding.hints[ours:]
+    ours, torchs = (
+        [remedy for remedy in finding.remedies if remedy.is_torchs is is_torchs]
+        for is_torchs in (False, True)
+    )
+    return advised(ours), advised(torchs)
 
 
 def _folded_torch_hints(shown: ShownFinding) -> str:

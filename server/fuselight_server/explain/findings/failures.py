@@ -18,7 +18,7 @@ from fuselight_server.explain.findings.common.text import place, plain
 from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
     limit_cures,
-    limit_hints,
+    limit_remedies,
     stopped_by_limit,
 )
 
@@ -207,7 +207,7 @@ def _of_limit(context: Context, group: list[Failure], home: Location | None) -> 
         f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
         at=home,
         call=failure.call,
-        hints=limit_hints(context, stopped) if stopped else (plain(failure.next_step),),
+        hints=limit_remedies(context, stopped) if stopped else (plain(failure.next_step),),
         cures=limit_cures(context, stopped),
         related=tuple(related),
         severity=Severity.ERROR,

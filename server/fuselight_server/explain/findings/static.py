@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_list
+from fuselight_server.base.remedies import advice
 from fuselight_server.explain.findings.common import catalogue
 from fuselight_server.explain.findings.common.catalogue import Origin
 from fuselight_server.explain.findings.common.causes import group_by_cause
@@ -125,7 +126,7 @@ def _no_inputs(target: StaticTarget, called: StaticTarget | None, hints: tuple[s
         title=f"no example inputs for `{target.name}`",
         message=message,
         target=target.name,
-        hints=hints,
+        remedies=advice(hints),
         fixes=("insert_inputs",) if called else (),
         data=(("target", called.name),) if called else (),
     )

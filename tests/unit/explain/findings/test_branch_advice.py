@@ -159,7 +159,8 @@ def test_a_branch_that_selects_has_the_hints_of_torch_that_fit(
 ) -> None:
     finding = finding_of(source, condition)
     assert finding.hints[0].startswith("Compute both sides and select with torch.where")
-    assert (finding.hints[1:], finding.torch_hints) == (torchs, len(torchs))
+    assert finding.hints[1:] == torchs
+    assert [remedy.is_torchs for remedy in finding.remedies] == [False, *(True for _ in torchs)]
 
 
 DRAWN = "  random_value_0: graph input (random_value_0)\n"

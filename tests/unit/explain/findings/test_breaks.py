@@ -487,7 +487,7 @@ def test_fuselights_step_comes_before_torchs_hints() -> None:
     )
     (finding,) = findings(report(breaks=(broken(at(30), gb="GB0126", hints=hints),)))
     assert finding.hints == (*first_step("GB0126"), "Use `torch.empty`.")
-    assert finding.torch_hints == 1
+    assert sum(remedy.is_torchs for remedy in finding.remedies) == 1
 
 
 def test_reporting_to_pytorch_is_the_last_step() -> None:

@@ -26,8 +26,9 @@ from fuselight.shared.report import (
     TrialCounts,
 )
 from fuselight_server.base.finding import Finding
+from fuselight_server.base.remedies import NO_CALL, RemedyState
 from fuselight_server.explain.findings import findings
-from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
+from fuselight_server.explain.findings.advice.trial_verdict import NOT_APPLIED, judge_trial
 from tests.support.recompilations import DEF, SIZE, again, failed
 from tests.support.reports import FILE, at, report
 
@@ -83,6 +84,28 @@ def test_only_what_cures_is_shown_the_fewest_compiles_first() -> None:
         "Or compile with torch.compile(..., dynamic=True) (tried: 5 → 3 compiles). "
         "Kernels for dynamic sizes can be slower"
     )
+
+
+def test_what_a_trial_refused_stays_in_the_list_with_the_reason_and_is_never_said() -> None:
+    tensor, dynamic, setting = finding_of(number()).cures
+    trials = (
+        CureTrial(tensor, 5, 0, "line 21 then runs outside of graphs"),
+        CureTrial(dynamic, 5, 3),
+        CureTrial(setting, 0, 0, NOT_APPLIED, is_made=False),
+    )
+    finding = finding_of(number(), trials=trials)
+    assert [(remedy.state, remedy.kind, remedy.counts, remedy.why) for remedy in finding.remedies] == [
+        (RemedyState.TRIED, "dynamic", "5 → 3 compiles", ""),
+        (RemedyState.REFUSED, "tensor", "5 → 0 compiles", "line 21 then runs outside of graphs"),
+    ]
+    assert len(finding.hints) == 1
+    assert "as a tensor" not in finding.message
+    untried = finding_of(number(), trials=trials[::2]).remedies
+    assert [(remedy.state, remedy.why) for remedy in untried[1:]] == [
+        (RemedyState.NOT_TRIED, ""),
+        (RemedyState.NOT_TRIED, NO_CALL),
+        (RemedyState.REFUSED, trials[0].refused),
+    ]
 
 
 def test_where_nothing_cures_the_compiles_are_expected() -> None:

@@ -39,7 +39,7 @@ def test_the_settings_that_capture_a_result_are_called_untried_and_replace_the_h
     both = "capture_dynamic_output_shape_ops = True and torch._dynamo.config.capture_scalar_outputs"
     assert [hint.partition(": ")[0] for hint in finding.hints[-2:]] == ["Not tried yet", "Not tried yet"]
     assert both in finding.hints[-1]
-    assert (finding.torch_hints, len(finding.cures)) == (0, 2)
+    assert [remedy.is_torchs for remedy in finding.remedies if remedy.cure] == [False] * len(finding.cures)
 
 
 def test_a_setting_that_removes_the_break_is_advised_with_its_trial_alone() -> None:

@@ -9,15 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import CureKind
+from fuselight_server.base.remedies import NO_CALL, FindingRemedy, RemedyState
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fuselight.shared.report import CallCure, CureTrial
-
-NOT_TRIED = "Not tried"
-"""How advice begins of which nobody knows whether it cures."""
-_YET = f"{NOT_TRIED} yet: "
-_NOT_POSSIBLE = f"{NOT_TRIED}, as no call could be changed so: "
 
 
 @dataclass(frozen=True)
@@ -31,34 +29,52 @@ class TriedAdvice:
     """What the change costs besides the edit; a sentence without a full stop."""
 
 
-def spoken(candidates: Iterable[TriedAdvice], trials: Mapping[CallCure, CureTrial]) -> tuple[str, ...]:
-    """What is said of the candidates: those that cure, the fewest compiles first; else those that were not tried.
+def tried_remedies(
+    candidates: Iterable[TriedAdvice], trials: Mapping[CallCure, CureTrial]
+) -> tuple[FindingRemedy, ...]:
+    """The candidates with what is known of them: those that cure, the fewest compiles first, else those not tried.
 
-    Several changes at once are said only if they save more than each of them alone.
+    Those that do not cure come last. Several changes at once are listed only if they were tried, and not if they cure
+    and save no more than one of them alone.
     """
     candidates = tuple(candidates)
-    tried = [(trials[item.cure], item) for item in candidates if item.cure in trials]
-    cures = sorted(
-        ((trial, item) for trial, item in tried if trial.cures and not _is_enough_alone(trial, trials)),
-        key=lambda pair: pair[0].after,
-    )
-    if cures:
-        texts = [_with_counts(item, trial) for trial, item in cures]
-        return (texts[0], *(f"Or {text[0].lower()}{text[1:]}" for text in texts[1:]))
-    texts = [
-        f"{_YET if item.cure not in trials else _NOT_POSSIBLE}{item.text[0].lower()}{item.text[1:]}"
-        for item in candidates
-        if not item.cure.also and (item.cure not in trials or not trials[item.cure].is_made)
+    remedies = [_remedy(item, trials.get(item.cure)) for item in candidates]
+    cures = [
+        remedy
+        for remedy in remedies
+        if remedy.state is RemedyState.TRIED and not _is_enough_alone(remedy.cure, trials)
     ]
-    return tuple(texts)
+    cures.sort(key=lambda remedy: _after(remedy.cure, trials))
+    untried = [
+        remedy
+        for remedy in remedies
+        if remedy.state is RemedyState.NOT_TRIED and remedy.cure is not None and not remedy.cure.also
+    ]
+    refused = [remedy for remedy in remedies if remedy.state is RemedyState.REFUSED]
+    return (*(cures or untried), *refused)
 
 
-def _is_enough_alone(trial: CureTrial, trials: Mapping[CallCure, CureTrial]) -> bool:
+def _after(cure: CallCure | None, trials: Mapping[CallCure, CureTrial]) -> int:
+    return trials[cure].after if cure is not None else 0
+
+
+def _is_enough_alone(cure: CallCure | None, trials: Mapping[CallCure, CureTrial]) -> bool:
     """Whether one of several changes saves as much as all of them."""
-    known = (trials.get(part) for part in trial.cure.changes if part is not trial.cure)
-    return any(alone is not None and alone.cures and alone.after <= trial.after for alone in known)
+    known = (trials.get(part) for part in cure.changes if part is not cure) if cure is not None else ()
+    return any(alone is not None and alone.cures and alone.after <= _after(cure, trials) for alone in known)
 
 
-def _with_counts(advice: TriedAdvice, trial: CureTrial) -> str:
-    text = f"{advice.text} (tried: {trial.before} → {trial.after} {trial.cure.goal.value})"
-    return f"{text}. {advice.cost}" if advice.cost else text
+def _remedy(advice: TriedAdvice, trial: CureTrial | None) -> FindingRemedy:
+    cure = advice.cure
+    kind = "+".join(_kind(part) for part in cure.changes)
+    state, why, counts = RemedyState.NOT_TRIED, "", ""
+    if trial is not None and not trial.is_made:
+        why = NO_CALL
+    elif trial is not None:
+        state = RemedyState.TRIED if trial.cures else RemedyState.REFUSED
+        why, counts = trial.refused, f"{trial.before} → {trial.after} {cure.goal.value}"
+    return FindingRemedy(advice.text, state, kind, why, counts, advice.cost, cure=cure)
+
+
+def _kind(cure: CallCure) -> str:
+    return "+".join(cure.settings) if cure.kind is CureKind.SETTING else cure.kind.value

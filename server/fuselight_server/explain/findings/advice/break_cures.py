@@ -10,7 +10,8 @@ import json
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CallCure, CureGoal, CureKind
-from fuselight_server.explain.findings.advice.advice import TriedAdvice, spoken
+from fuselight_server.base.remedies import FindingRemedy, advice
+from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,9 +54,11 @@ def _to_set(names: tuple[str, ...], at: Location) -> TriedAdvice:
 
 def with_trials(
     context: Context, hints: tuple[str, ...], torch_hints: int, candidates: tuple[TriedAdvice, ...]
-) -> tuple[tuple[str, ...], int]:
-    """The hints of a break with what came of its settings, and how many of the last are torch's own."""
+) -> tuple[FindingRemedy, ...]:
+    """The hints of a break with what came of its settings. The last `torch_hints` of them are torch's own."""
     names = {name for item in candidates for name in item.cure.settings}
-    ours, torchs = hints[: len(hints) - torch_hints], hints[len(hints) - torch_hints :]
-    kept = [[hint for hint in part if not any(name in hint for name in names)] for part in (ours, torchs)]
-    return (*kept[0], *spoken(candidates, context.trials), *kept[1]), len(kept[1])
+    kept = [
+        hint for hint in advice(hints, torchs=torch_hints) if not any(name in hint.text for name in names)
+    ]
+    ours = [hint for hint in kept if not hint.is_torchs]
+    return (*ours, *tried_remedies(candidates, context.trials), *(hint for hint in kept if hint.is_torchs))

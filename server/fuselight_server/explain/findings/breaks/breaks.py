@@ -106,7 +106,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         span = _called_name(context, home)
     gb_ids = tuple(dict.fromkeys(gb_id for gb_id in graph_break.ids if gb_id and gb_id != code))
     candidates = () if words.is_information else break_cures((code, *gb_ids[:1]), broke)
-    hints, torch_hints = with_trials(context, words.hints, words.torch_hints, candidates)
+    remedies = with_trials(context, words.hints, words.torch_hints, candidates)
     return context.finding(
         code,
         f"graph break: {words.title}",
@@ -117,8 +117,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         span=span,
         severity=Severity.INFORMATION if code in ASKED_FOR or words.is_information else None,
         cost=break_costs(context, [item[0] for item in group]),
-        hints=for_thread(context, hints, in_thread=graph_break.in_thread),
-        torch_hints=torch_hints,
+        hints=for_thread(context, remedies, in_thread=graph_break.in_thread),
         cures=tuple(item.cure for item in candidates),
         call=graph_break.call,
         related=_related(context, graph_break, home),

@@ -11,6 +11,7 @@ from fuselight.shared.report import NotCompiledKind as Kind
 from fuselight.shared.report import Rung, is_pythons_own, is_user_file
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import format_count
+from fuselight_server.base.remedies import advice
 from fuselight_server.explain.findings.breaks.break_remedies import title_at
 from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
@@ -20,7 +21,7 @@ from fuselight_server.explain.findings.common.text import place, plain, sentence
 from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
     limit_cures,
-    limit_hints,
+    limit_remedies,
     stopped_by_limit,
 )
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import NotCompiled, Recompile
     from fuselight_server.base.finding import Finding
+    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
 
 _CODES = {
@@ -195,7 +197,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         cost=_cost(context, uncompiled_code, name, partly=partly),
         hints=for_thread(
             context,
-            (_CALLER_FIRST,) if follows else _hints(context, uncompiled_code, stopped),
+            advice((_CALLER_FIRST,)) if follows else _remedies(context, uncompiled_code, stopped),
             in_thread=uncompiled_code.in_thread,
         ),
         cures=limit_cures(context, stopped) if uncompiled_code.kind in _LIMITS else (),
@@ -238,13 +240,16 @@ def _stopped(context: Context, uncompiled_code: NotCompiled) -> Recompile | None
     )
 
 
-def _hints(context: Context, uncompiled_code: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
+def _remedies(
+    context: Context, uncompiled_code: NotCompiled, stopped: Recompile | None
+) -> tuple[FindingRemedy, ...]:
     if uncompiled_code.kind in _LIMITS:
-        return limit_hints(context, stopped)
+        return limit_remedies(context, stopped)
     if uncompiled_code.kind is Kind.SKIPPED and uncompiled_code.stack:
         at = uncompiled_code.stack[-1]
         where = f"on line {at.line}" if at.path == uncompiled_code.location.path else f"at {place(at)}"
-        return (
-            f"Remove the graph break {where}, or move the parts that can be compiled to a separate function",
+        step = (
+            f"Remove the graph break {where}, or move the parts that can be compiled to a separate function"
         )
-    return (_HINTS[uncompiled_code.kind],)
+        return advice((step,))
+    return advice((_HINTS[uncompiled_code.kind],))

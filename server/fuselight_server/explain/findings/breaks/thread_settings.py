@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.remedies import FindingRemedy
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -17,17 +19,19 @@ if TYPE_CHECKING:
 _SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)")
 
 
-def for_thread(context: Context, hints: Iterable[str], *, in_thread: bool) -> tuple[str, ...]:
-    """The hints, with what to do about a setting that only the main thread has."""
-    return tuple(dict.fromkeys(_for_thread(context, hint) if in_thread else hint for hint in hints))
+def for_thread(
+    context: Context, remedies: Iterable[FindingRemedy], *, in_thread: bool
+) -> tuple[FindingRemedy, ...]:
+    """The remedies, with what to do about a setting that only the main thread has."""
+    return tuple(dict.fromkeys(_for_thread(context, remedy) if in_thread else remedy for remedy in remedies))
 
 
-def _for_thread(context: Context, hint: str) -> str:
-    match = _SETTING.search(hint)
+def _for_thread(context: Context, remedy: FindingRemedy) -> FindingRemedy:
+    match = _SETTING.search(remedy.text)
     value = context.report.environment.config.get(match[1]) if match else None
     if match is None or value is None:
-        return hint
-    return (
+        return remedy
+    return FindingRemedy(
         f"{match[0]} = {value} was set on the main thread only: set it in the thread that compiles too, as in "
         "ThreadPoolExecutor(initializer=...)"
     )

@@ -78,7 +78,7 @@ def _reference(finding: Finding, full: Finding) -> Finding:
         title=f"same cause as {where}: {finding.title}",
         message=compose(f"The finding at {where} explains the cause and what to do.", cost=finding.cost),
         related=(Related(full.span, "explained here"), *finding.related),
-        hints=(),
+        remedies=(),
         fixes=(),
         data=(),
         same_as=full.span,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import fuselight_server
 from fuselight.shared.report import Location, is_pythons_own, is_user_file
 from fuselight_server.base.finding import Finding, Related, Severity, Span
+from fuselight_server.base.remedies import FindingRemedy, advised
 from fuselight_server.explain.findings.common import catalogue
 from fuselight_server.explain.findings.common.refused_calls import (
     is_of_refused_call,
@@ -180,7 +181,7 @@ class Context:
         span: Span | None = None,
         stack: Stack = (),
         cost: Iterable[str] = (),
-        hints: Iterable[str] = (),
+        hints: Iterable[str | FindingRemedy] = (),
         call: int | None = None,
         severity: Severity | None = None,
         **more: Any,
@@ -193,17 +194,21 @@ class Context:
         if stack:
             at = at or self.innermost_user_frame(stack)
             more["related"] = self.trail(stack, without=at, verb="in")
-        cost, hints = (tuple(map(without_resume_names, texts)) for texts in (cost, hints))
+        cost = tuple(map(without_resume_names, cost))
+        remedies = tuple(
+            (hint if isinstance(hint, FindingRemedy) else FindingRemedy(hint)).renamed(without_resume_names)
+            for hint in hints
+        )
         related = more.pop("related", ())
         return Finding(
             code=code,
             severity=catalogue.severity(code) if severity is None else severity,
             title=without_resume_names(title),
-            message=without_resume_names(compose(*text, cost=cost, hints=hints)),
+            message=without_resume_names(compose(*text, cost=cost, hints=advised(remedies))),
             related=tuple(replace(value, message=without_resume_names(value.message)) for value in related),
             span=span or span_of(at or self.target_location()),
             cost=cost,
-            hints=hints,
+            remedies=remedies,
             tier=self.report.tier,
             target=self.report.target.name or "__main__",
             inputs=inputs_line(self.report.inputs, call),

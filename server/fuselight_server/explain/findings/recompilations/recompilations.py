@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import CureKind, GuardCause, Rung
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import cut_list, format_count, format_list
+from fuselight_server.base.remedies import advice, advised
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
     fixed_by_torch,
@@ -35,9 +36,9 @@ from fuselight_server.explain.findings.common.value_writes import write_of
 from fuselight_server.explain.findings.recompilations.remedies import (
     cures_of,
     held_by,
-    hints_of,
     is_of_other_object,
     other_sizes,
+    remedies_of,
     root_failures,
     unmarked_sizes,
 )
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Call, CallCure, Compile, GuardFailure, Location, Recompile
     from fuselight_server.base.finding import Finding
+    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
 
 _MOST_LISTED = 12
@@ -107,13 +109,14 @@ def limit_cures(context: Context, stopped: Recompile | None) -> tuple[CallCure, 
     return cures_of(context, stopped, failures[0], ()) if stopped and failures else ()
 
 
-def limit_hints(context: Context, stopped: Recompile | None) -> tuple[str, ...]:
+def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[FindingRemedy, ...]:
     """What to do about the recompile limit, by what differed in the call that exceeded it."""
     failures = root_failures(stopped) if stopped else ()
-    first = hints_of(context, stopped, failures[0]) if stopped and failures else ()
-    if any("recompile_limit" in hint for hint in first):
+    first = remedies_of(context, stopped, failures[0]) if stopped and failures else ()
+    if any("recompile_limit" in remedy.text for remedy in first):
         return first
-    return (*first, "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded")
+    last = "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded"
+    return (*first, *advice((last,)))
 
 
 def birthplace(context: Context, recompilation: Recompile) -> tuple[Location, GuardFailure | None]:
@@ -142,7 +145,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
     fixes, data = _fix(context, recompilation, failure)
     expected = all(is_expected_root(context, root) for root in group)
-    hints = _hints(context, group[0], failure)
+    remedies = _remedies(context, group[0], failure)
     cures = cures_of(context, recompilation, failure, group[0].explained)
     return context.finding(
         "FL201",
@@ -161,11 +164,11 @@ def _finding(context: Context, group: list[Root]) -> Finding:
             *_wrappers(group),
             *_seconds(context, again),
         ),
-        hints=hints,
+        hints=remedies,
         call=recompilation.call,
         related=tuple(_related(context, recompilation, home)),
         subject=subject_of(failure) if failure is not None else "",
-        cause=_shared_cause(context, recompilation, failure, hints),
+        cause=_shared_cause(context, recompilation, failure, advised(remedies)),
         count=len(group),
         fixes=fixes,
         data=(*data, *_cured_by(context, cures), *_is_inner(context, recompilation)),
@@ -278,10 +281,10 @@ def subject_of(failure: GuardFailure) -> str:
     return f"{failure.cause.value} {f'{size.name}.size({size.dimension})' if size else failure.source}"
 
 
-def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[str, ...]:
+def _remedies(context: Context, root: Root, failure: GuardFailure | None) -> tuple[FindingRemedy, ...]:
     if failure is None:
-        return (_no_guard_advice(root.recompile),)
-    return hints_of(context, root.recompile, failure, root.explained)
+        return advice((_no_guard_advice(root.recompile),))
+    return remedies_of(context, root.recompile, failure, root.explained)
 
 
 def is_expected_root(context: Context, root: Root) -> bool:

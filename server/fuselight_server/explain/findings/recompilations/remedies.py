@@ -6,10 +6,12 @@ of change.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, StaticSizes
-from fuselight_server.explain.findings.advice.advice import NOT_TRIED, spoken
+from fuselight_server.base.remedies import RemedyState, advice
+from fuselight_server.explain.findings.advice.advice import tried_remedies
 from fuselight_server.explain.findings.advice.cures import cures_for, cures_together
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from fuselight.shared.report import CallCure, GuardFailure, Recompile
+    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.advice.advice import TriedAdvice
     from fuselight_server.explain.findings.common.context import Context
 
@@ -103,14 +106,14 @@ def held_by(recompilation: Recompile, failure: GuardFailure) -> GuardFailure:
     return next(same, failure)
 
 
-def hints_of(
+def remedies_of(
     context: Context,
     recompilation: Recompile,
     shown: GuardFailure,
     explained: Collection[GuardFailure] = (),
-) -> tuple[str, ...]:
-    """The hints for the failure that is shown, then for each other cause that no other finding reports."""
-    out: list[str] = []
+) -> tuple[FindingRemedy, ...]:
+    """The remedies for the failure that is shown, then the best for each other cause that no other finding reports."""
+    out: list[FindingRemedy] = []
     causes: list[GuardCause] = []
     is_free = set(made_dynamic(context, recompilation, nearest(recompilation)))
     shown = held_by(recompilation, shown)
@@ -124,25 +127,28 @@ def hints_of(
         if item is not shown and item.source in is_free:
             continue  # no later call compiles again for it
         causes.append(cause)
-        words = remedies_for(context, recompilation, item)
+        remedies = remedies_for(context, recompilation, item)
         if item is shown:
-            out += _with_other_guards(recompilation, item, words)
-        elif words:
-            named = item.source and item.source not in words[0]
-            out.append(f"For {quoted(item.source)}: {words[0]}" if named else words[0])
+            out += _with_other_guards(recompilation, item, remedies)
+        elif remedies and remedies[0].state is not RemedyState.REFUSED:
+            named = item.source and item.source not in remedies[0].text
+            out.append(replace(remedies[0], about=quoted(item.source)) if named else remedies[0])
     return tuple(dict.fromkeys(out))
 
 
 def _with_other_guards(
-    recompilation: Recompile, shown: GuardFailure, words: tuple[str, ...]
-) -> tuple[str, ...]:
+    recompilation: Recompile, shown: GuardFailure, remedies: tuple[FindingRemedy, ...]
+) -> tuple[FindingRemedy, ...]:
     """The advice on a class, which does not help alone where objects of the class differ in other ways too."""
-    if shown.cause is not GuardCause.CLASS or not words or len(nearest(recompilation)) <= 1:
-        return words
-    return (*words[:-1], f"{words[-1]}. Here other guards failed too")
+    if shown.cause is not GuardCause.CLASS or not remedies or len(nearest(recompilation)) <= 1:
+        return remedies
+    *first, last = remedies
+    return (*first, replace(last, text=f"{last.text}. Here other guards failed too"))
 
 
-def remedies_for(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+def remedies_for(
+    context: Context, recompilation: Recompile, failure: GuardFailure
+) -> tuple[FindingRemedy, ...]:
     """What to do about one failed guard: what is certain, else what was tried and cures, else what to expect."""
     certain = (
         library_remedy(failure, recompilation.location)
@@ -151,23 +157,22 @@ def remedies_for(context: Context, recompilation: Recompile, failure: GuardFailu
         or _of_container(context, failure)
     )
     if certain:
-        return certain
-    texts = spoken(candidates_for(context, recompilation, failure), context.trials)
-    return (
-        texts
-        if texts and not texts[0].startswith(NOT_TRIED)
-        else (*_expected(context, recompilation, failure), *texts)
-    )
+        return advice(certain)
+    tried = tried_remedies(candidates_for(context, recompilation, failure), context.trials)
+    if tried and tried[0].state is RemedyState.TRIED:
+        return tried
+    return (*advice(_expected(context, recompilation, failure)), *tried)
 
 
 def _cured_alone(
     context: Context, recompilation: Recompile, failure: GuardFailure, shown: GuardFailure
-) -> tuple[str, ...]:
+) -> tuple[FindingRemedy, ...]:
     """What cures by changing the value of another guard than that of the finding."""
     known = {item.cure for item in candidates_for(context, recompilation, shown)}
     item = _of_calls(_alone(context, recompilation, failure))
     trial = context.trials.get(item.cure) if item is not None and item.cure not in known else None
-    return spoken((item,), context.trials) if item is not None and trial is not None and trial.cures else ()
+    is_cure = item is not None and trial is not None and trial.cures
+    return tried_remedies((item,), context.trials) if item is not None and is_cure else ()
 
 
 def candidates_for(

@@ -1,0 +1,118 @@
+"""What to do about a finding: one ordered list, which every face reads.
+
+Invariant: an entry says what is known of it. What a verification or a trial refused stays in the list, with the reason,
+and is never said as advice.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import CallCure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+NO_CALL = "no call could be changed so"
+"""Why a trial shows nothing: the value that it changes is in no call."""
+
+
+class RemedyState(str, enum.Enum):
+    """What is known of a remedy."""
+
+    VERIFIED = "verified"
+    """A fix: it was compiled, and its results were compared."""
+    TRIED = "tried"
+    """The calls of the run were made with it, and it helps."""
+    NOT_TRIED = "not tried"
+    ADVICE = "advice"
+    """Words that nothing can try."""
+    REFUSED = "refused"
+    """It was verified or tried, and does not help, or it is not the same for every call."""
+
+
+@dataclass(frozen=True)
+class FindingRemedy:
+    """One thing to do about a finding."""
+
+    text: str
+    """A sentence in the imperative, without a full stop: ``Pass `limit` as a tensor``."""
+    state: RemedyState = RemedyState.ADVICE
+    kind: str = ""
+    """What changes: that of a fix, or of a cure; empty for words."""
+    why: str = ""
+    """Why it is refused or not tried, or what a verification says of its results."""
+    counts: str = ""
+    """What it lowers: `3 → 1 compiles`; empty if that is not known."""
+    cost: str = ""
+    """What it costs besides the edit; a sentence without a full stop."""
+    about: str = ""
+    """The value that it is for, where that is not the one of the finding."""
+    cure: CallCure | None = None
+    """What a trial of it changes."""
+    is_fix: bool = False
+    """Whether Fuselight can write it."""
+    is_torchs: bool = False
+    """Whether PyTorch says it."""
+
+    def words(self) -> str:
+        """The entry as advice."""
+        text = self.text
+        if self.state is RemedyState.TRIED:
+            text = f"{text} (tried: {self.counts})"
+        elif self.state is RemedyState.VERIFIED:
+            text = f"{text} (verified: {', '.join(filter(None, (self.counts, self.why)))})"
+        elif self.state is RemedyState.NOT_TRIED:
+            why = f", as {self.why}" if self.why == NO_CALL else " yet"
+            text = f"Not {'verified' if self.is_fix else 'tried'}{why}: {_lowered(text)}"
+        if self.cost and self.state is not RemedyState.NOT_TRIED:
+            text = f"{text}. {self.cost}"
+        return f"For {self.about}: {text}" if self.about else text
+
+    def as_data(self) -> dict[str, str | bool]:
+        """The entry as plain data (docs/report.md)."""
+        return {
+            "text": self.text,
+            "state": self.state.value,
+            "kind": self.kind,
+            "counts": self.counts,
+            "why": self.why,
+            "cost": self.cost,
+            "about": self.about,
+            "is_fix": self.is_fix,
+        }
+
+    def renamed(self, words: Callable[[str], str]) -> FindingRemedy:
+        """The entry with its texts changed."""
+        texts = (words(text) for text in (self.text, self.why, self.cost, self.about))
+        text, why, cost, about = texts
+        return replace(self, text=text, why=why, cost=cost, about=about)
+
+
+def advice(texts: Iterable[str], *, torchs: int = 0) -> tuple[FindingRemedy, ...]:
+    """Words as remedies; the last `torchs` of them are PyTorch's."""
+    texts = tuple(texts)
+    ours = len(texts) - torchs
+    return tuple(FindingRemedy(text, is_torchs=number >= ours) for number, text in enumerate(texts))
+
+
+def advised(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
+    """The entries that may help, as advice."""
+    return tuple(dict.fromkeys(_advised(remedies)))
+
+
+def _advised(remedies: Iterable[FindingRemedy]) -> Iterator[str]:
+    before = None
+    for remedy in remedies:
+        if remedy.state is RemedyState.REFUSED:
+            continue
+        text = remedy.words()
+        is_other = before is not None and before.state is remedy.state is RemedyState.TRIED
+        yield f"Or {_lowered(text)}" if is_other and not remedy.about else text
+        before = remedy
+
+
+def _lowered(text: str) -> str:
+    return f"{text[0].lower()}{text[1:]}"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fuselight.shared.report import Tier
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.base.store import Store
+from fuselight_server.commands.compile_tests import failed_test, keep_failed
 from tests.support.trace_logs import compiled
 
 if TYPE_CHECKING:
@@ -139,6 +144,84 @@ def test_two_jobs_are_open_together_and_each_names_itself(client: Client, source
         ),
         "findings of the second",
     )
+
+
+def sources_of(client: Client, uri: str, line: int) -> list[str]:
+    """The sources of the entries on a 0-based line, without times."""
+    return [
+        re.sub(r", \d{4}-\d\d-\d\d \d\d:\d\d", "", item["source"])
+        for item in client.diagnostics(uri)
+        if item["range"]["start"]["line"] == line
+    ]
+
+
+def until_sources(client: Client, uri: str, *expected: str, line: int = BREAK) -> None:
+    def happened() -> bool:
+        client.request("fuselight/reportTree", {"uri": uri})  # a round trip
+        return sources_of(client, uri, line) == list(expected)
+
+    client.until(happened, f"{expected} on line {line}")
+
+
+def test_jobs_with_the_same_finding_share_an_entry_that_goes_with_the_last_of_them(
+    client: Client, source: Path, tmp_path: Path
+) -> None:
+    uri = client.open(source)
+    jobs = []
+    for name in ("monday", "tuesday"):
+        logs = shutil.copytree(JOBS / "graph_break", tmp_path / name)
+        jobs += open_job(client, logs)["jobs"]
+    until_sources(client, uri, "Fuselight job monday, job tuesday")
+    client.request("fuselight/closeJob", {"job": jobs[0]["id"]})
+    until_sources(client, uri, "Fuselight job tuesday")
+    client.request("fuselight/closeJob", {"job": jobs[1]["id"]})
+    until_sources(client, uri)
+
+
+@pytest.mark.torch
+def test_a_finding_of_a_run_of_a_job_and_of_a_failed_test_is_one_entry(
+    client: Client, source: Path, folder: Path
+) -> None:
+    uri = client.open(source)
+    (entry,) = open_job(client, JOBS / "graph_break")["jobs"]
+    until_sources(client, uri, "Fuselight job graph_break")
+    directive, above, line = "# fuselight: Talking()(f32[3, 8])\n", "class Talking", BREAK + 1
+    text = source.read_text(encoding="utf-8")
+    at = text[: text.index(above)].count("\n")
+    source.write_text(text.replace(above, f"{directive}{above}"), encoding="utf-8")
+    client.edit(uri, (at, 0), (at, 0), directive)
+    client.save(uri)
+    until_sources(client, uri, "fuselight, job graph_break", line=line)
+
+    broken = Finding(
+        "GB0059",
+        Severity.WARNING,
+        "graph break: `print` cannot be traced",
+        "Why.",
+        Span(str(source), line + 1),
+        Tier.CAPTURE,
+        "step",
+        "",
+        "",
+    )
+    keep_failed(Store.at(folder), {"test_jobs.py::test_x"}, [failed_test("test_jobs.py::test_x", [broken])])
+    tests = {"uri": (folder / ".fuselight" / "tests.json").as_uri(), "type": 2}
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [tests]})
+    until_sources(client, uri, "fuselight, test_jobs.py::test_x, job graph_break", line=line)
+    hover = client.request(
+        "textDocument/hover",
+        {"textDocument": {"uri": uri}, "position": {"line": line, "character": 10}},
+    )["contents"]["value"]
+    assert hover.count("too.") == 2
+    assert hover.count("What to do") <= 1
+    fixes = [action["title"] for action in client.actions(uri, line)]
+    assert len(fixes) == len(set(fixes)), fixes
+
+    client.request("fuselight/closeJob", {"job": entry["id"]})
+    until_sources(client, uri, "fuselight, test_jobs.py::test_x", line=line)
+    keep_failed(Store.at(folder), {"test_jobs.py::test_x"}, [])
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [tests]})
+    until_sources(client, uri, "fuselight", line=line)
 
 
 def test_a_job_is_compared_with_another_one_regressions_first(client: Client, folder: Path) -> None:

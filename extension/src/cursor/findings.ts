@@ -1,8 +1,7 @@
 /**
  * Next and previous finding, in this file and then in the others, and the findings at the cursor.
  *
- * Invariant: these are the entries that the Problems panel shows with the source "fuselight"; next and previous also
- * stop at those of open jobs.
+ * Invariant: these are the entries that the Problems panel shows with Fuselight or one of its sources.
  */
 
 import * as vscode from "vscode";
@@ -12,11 +11,9 @@ interface Place {
   readonly at: vscode.Position;
 }
 
-/** Faded lines have no code: they are no findings. */
-const isOurs = ({ source, code }: vscode.Diagnostic) => source === "fuselight" && code !== undefined;
-
-const isOfJob = ({ source, code }: vscode.Diagnostic) =>
-  source?.startsWith("Fuselight job ") === true && code !== undefined;
+/** Of runs here, of open jobs, of failed tests, or of several of these. Faded lines have no code: they are no findings. */
+const isOurs = ({ source, code }: vscode.Diagnostic) =>
+  /^fuselight(?: |,|$)/i.test(source ?? "") && code !== undefined;
 
 /** The code of a diagnostic, without its link. */
 export function codeOf(diagnostic: vscode.Diagnostic): string {
@@ -50,11 +47,7 @@ export async function findingAtCursor(title: string): Promise<vscode.Diagnostic 
 export async function goToFinding(direction: 1 | -1): Promise<void> {
   const places = vscode.languages
     .getDiagnostics()
-    .flatMap(([uri, all]) =>
-      all
-        .filter((one) => isOurs(one) || isOfJob(one))
-        .map((finding) => ({ uri, at: finding.range.start, finding })),
-    )
+    .flatMap(([uri, all]) => all.filter(isOurs).map((finding) => ({ uri, at: finding.range.start, finding })))
     .sort(inOrder);
   const editor = vscode.window.activeTextEditor;
   const here = editor && { uri: editor.document.uri, at: editor.selection.active };

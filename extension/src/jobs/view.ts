@@ -42,6 +42,7 @@ export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifec
         emptyPage(of, message),
       ),
     receive: (page, message) => receive(page, message),
+    closed: (shown) => closeUnshown(shown),
   });
 
   async function receive(page: ShownPage, value: unknown): Promise<void> {
@@ -55,11 +56,10 @@ export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifec
       case "compareOther":
         return compareWith(page.shown.target);
       case "close":
-        await closeJob(page.shown.target);
         page.panel.dispose();
         return;
       case "reopen":
-        return open([vscode.Uri.parse(page.shown.uri)]);
+        await open([vscode.Uri.parse(page.shown.uri)]);
     }
   }
 
@@ -139,6 +139,19 @@ export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifec
 
   async function closeJob(job: string | null): Promise<void> {
     await lifecycle.request(closeJobRequest, { job });
+  }
+
+  /** Closes the jobs of a closed page, and what they show on lines: but for logs that another page shows. */
+  function closeUnshown(shown: JobShown): void {
+    const shownElsewhere = new Set([...host.pages].flatMap((page) => logsOf(page.shown)));
+    const gone = logsOf(shown).filter((logs) => !shownElsewhere.has(logs));
+    const closing = listed.filter(({ source }) => gone.includes(source)).map(({ id }) => closeJob(id));
+    void Promise.allSettled(closing); // a server that has ended shows no job
+  }
+
+  /** The logs of a page's job, and of the job that it is compared with. */
+  function logsOf({ uri, against }: JobShown): string[] {
+    return [uri, ...listed.filter(({ id }) => id === against).map(({ source }) => source)];
   }
 
   return {

@@ -41,6 +41,8 @@ export interface PageKind<Shown extends Subject, Content> {
   fetch(shown: Shown): Promise<Content>;
   /** Handles a message of the page; "ready" is handled here. */
   receive(page: Page<Shown, Content>, message: unknown): Promise<void>;
+  /** The user has closed a page. */
+  closed?(shown: Shown): void;
 }
 
 export type WebviewHost<Shown extends Subject, Content> = ReturnType<
@@ -58,7 +60,11 @@ export function createWebviewHost<Shown extends Subject, Content>(
   function adopt(panel: vscode.WebviewPanel, shown: Shown): void {
     const page: Page<Shown, Content> = { panel, shown, content: null, draw: coalesce(() => draw(page)) };
     pages.add(page);
-    panel.onDidDispose(() => pages.delete(page));
+    panel.onDidDispose(() => {
+      if (pages.delete(page)) {
+        kind.closed?.(page.shown);
+      }
+    });
     panel.webview.onDidReceiveMessage((message: unknown) => receive(page, message));
     panel.webview.options = options;
     panel.webview.html = htmlOf(panel.webview);
@@ -132,7 +138,9 @@ export function createWebviewHost<Shown extends Subject, Content>(
     },
     dispose() {
       serializer.dispose();
-      for (const { panel } of [...pages]) {
+      const open = [...pages];
+      pages.clear(); // the session ends: the user has closed none of them
+      for (const { panel } of open) {
         panel.dispose();
       }
     },

@@ -13,9 +13,8 @@ from lsprotocol import types
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.store import recorded_calls
-from fuselight_server.editor.handlers import job_lines
 from fuselight_server.editor.handlers.code_lens import lenses_on
-from fuselight_server.editor.handlers.diagnostics import findings_of
+from fuselight_server.editor.handlers.diagnostics import listed_findings
 from fuselight_server.editor.handlers.fix_actions import (
     FIX_ALL,
     apply_workspace_edit,
@@ -109,14 +108,13 @@ async def _code_actions(server: Server, params: types.CodeActionParams) -> list[
         return [*all_fixes, *runs] or None
     actions: list[types.CodeAction] = []
     here: list[tuple[Finding, types.Diagnostic]] = []
-    for finding, edited in findings_of(server, document.path):
+    for listed in listed_findings(server, document.path):
+        finding = listed.finding
         if is_on(finding, document.path, first, last):
-            shown = convert.diagnostic(finding, server.view, edited=edited)
-            actions += _actions(server, document, finding, shown)
-            here.append((finding, shown))
-    for finding, shown in job_lines.shown_findings(server, document.path):
-        if is_on(finding, document.path, first, last):
-            if all(finding.code != known.code for known, _ in here):
+            shown = listed.diagnostic(server.view)
+            if listed.is_of_run:
+                actions += _actions(server, document, finding, shown)
+            elif all(finding.code != known.code for known, _ in here):
                 actions += _page_actions(server, finding, shown)
             here.append((finding, shown))
     verified = await fix_actions(server, document, params, (shown for _, shown in here))

@@ -15,7 +15,7 @@ from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.store import Store
 from fuselight_server.base.views import forget_views
-from fuselight_server.editor.handlers.diagnostics import findings_of
+from fuselight_server.editor.handlers.diagnostics import listed_findings
 from fuselight_server.editor.handlers.finding_hover import markdown
 from fuselight_server.editor.handlers.server import installed
 from fuselight_server.editor.presenters import convert
@@ -136,10 +136,11 @@ def copy_finding(server: Server, options: dict[str, Any]) -> str | None:
     if path is None or line is None:
         return None
     parts = [
-        markdown(finding, edited=edited)
+        markdown(finding, edited=item.edited)
         + f"\n\n{code_span(f'{finding.span.path}:{finding.span.line}')}\n\n"
         + code_block((server.state.read_line(path, finding.span.line) or "").strip(), "python")
-        for finding, edited in findings_of(server, path)
+        for item in listed_findings(server, path)
+        for finding in (item.finding,)
         if finding.span.line - 1 <= line <= (finding.span.end_line or finding.span.line) - 1
         and code in (None, finding.code)
     ]

@@ -14,8 +14,8 @@ from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.finding import rank
 from fuselight_server.commands.findings import SourceHints, compose_findings
 from fuselight_server.editor.handlers import job_lines, test_lines
+from fuselight_server.editor.handlers.listed_findings import ListedFinding, each_once
 from fuselight_server.editor.handlers.untraced import untraced
-from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.newest_run import NewestRun, Standing
 from fuselight_server.editor.results.predictions import PredictedStatus, gone_after_edit
 from fuselight_server.editor.session.program_reports import PROGRAM
@@ -80,13 +80,18 @@ async def pull(server: Server, params: types.DocumentDiagnosticParams) -> types.
 
 
 def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
-    """Make the diagnostics of one file: what runs found, what the source shows, ignores applied, and faded lines."""
-    view, findings = server.view, findings_of(server, path)
-    if len(findings) > LISTED:
-        findings = sorted(findings, key=lambda item: rank(item[0]))[:LISTED]
-    shown = [convert.diagnostic(finding, view, edited=edited) for finding, edited in findings]
-    others = itertools.chain(test_lines.diagnostics(server, path), job_lines.diagnostics(server, path))
-    return [*shown, *untraced(server, path), *itertools.islice(others, LISTED)]
+    """Make the diagnostics of one file: its findings, each once, ignores applied, and faded lines."""
+    listed = listed_findings(server, path)
+    return [*(item.diagnostic(server.view) for item in listed), *untraced(server, path)]
+
+
+def listed_findings(server: Server, path: str) -> list[ListedFinding]:
+    """Findings whose line is in `path`: of runs, of failed tests and of open jobs, each once."""
+    of_runs = findings_of(server, path)
+    if len(of_runs) > LISTED:
+        of_runs = sorted(of_runs, key=lambda item: rank(item[0]))[:LISTED]
+    others = itertools.chain(test_lines.findings(server, path), job_lines.findings(server, path))
+    return each_once([*itertools.starmap(ListedFinding, of_runs), *itertools.islice(others, LISTED)])
 
 
 def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fuselight_server.base.finding import Finding
+    from fuselight_server.editor.handlers.listed_findings import ListedFinding
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.session.state import Document
 
@@ -128,10 +129,34 @@ async def _known_fixes(server: Server, finding: Finding) -> KnownFixes:
     return KnownFixes(*(tuple(dict.fromkeys(texts)) for texts in (passed, untried, refused, not_offered)))
 
 
+async def explanations_of(server: Server, path: str, listed: Sequence[ListedFinding]) -> list[str]:
+    """Explain the findings of a place: those of runs here first, then those of other sources under their names."""
+    of_runs, of_others = ([item for item in listed if item.is_of_run is here] for here in (True, False))
+    parts = explanations(
+        await shown_findings(server, path, [(item.finding, item.edited) for item in of_runs])
+    )
+    parts += [text for item in of_runs if (text := _also_in(item))]
+    for item in of_others:
+        (shown,) = await shown_findings(server, path, [(item.finding, item.edited)])
+        parts.append("\n\n".join(filter(None, (explain_of_source(item.label, shown), _also_in(item)))))
+    return parts
+
+
+def _also_in(item: ListedFinding) -> str:
+    """Name the other sources of a finding, with their words where these differ."""
+    message = convert.message(item.finding)
+    lines = []
+    for other in item.others:
+        words = convert.message(other.finding)
+        more = "." if words == message else f": {plain(words)}"
+        lines.append(f"- {item.finding.code} is in {plain(other.label)}, too{more}")
+    return "\n".join(lines)
+
+
 def explanations(shown: Sequence[ShownFinding]) -> list[str]:
     """Say what the diagnostics above the hover leave out: of several findings, what to do for each comes first."""
-    if len(shown) == 1:
-        return [explain(shown[0])]
+    if len(shown) <= 1:
+        return [explain(item) for item in shown]
     return [
         "\n\n".join(_with_code(finding, _to_do(finding)) for finding in shown),
         *(_with_code(finding, _details(finding)) for finding in shown),
@@ -149,8 +174,8 @@ def markdown(finding: Finding, *, edited: bool) -> str:
     return f"**{plain(convert.message(finding))}** {code}\n\n{explain(ShownFinding(finding, edited))}"
 
 
-def explain_of_job(label: str, shown: ShownFinding) -> str:
-    """Say all about a finding of a job, under the name of the job."""
+def explain_of_source(label: str, shown: ShownFinding) -> str:
+    """Say all about a finding of a job or a failed test, under its name."""
     code = link(shown.finding.code, convert.address(shown.finding))
     head = f"*{plain(label)}* **{code}** {plain(convert.message(shown.finding))}"
     return f"{head}\n\n{explain(shown)}"

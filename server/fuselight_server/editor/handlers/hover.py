@@ -23,9 +23,8 @@ from fuselight_server.base.formatting import (
     format_time,
 )
 from fuselight_server.editor.handlers.code_lens import summary
-from fuselight_server.editor.handlers.diagnostics import findings_of
-from fuselight_server.editor.handlers.finding_hover import explain_of_job, explanations, shown_findings
-from fuselight_server.editor.handlers.job_lines import findings_at
+from fuselight_server.editor.handlers.diagnostics import listed_findings
+from fuselight_server.editor.handlers.finding_hover import explanations_of
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import (
     benchmark_summary,
@@ -73,14 +72,11 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     if snapshot is None:
         return None
     line, column = convert.position(params.position, document.line, server.encoding)
-    findings = [
-        finding for finding in findings_of(server, snapshot.path) if finding[0].span.covers(line, column)
-    ]
-    findings.sort(key=lambda item: rank(item[0]))
-    parts = explanations(await shown_findings(server, snapshot.path, findings)) if findings else []
-    for job, finding, edited in findings_at(server, snapshot.path, line, column):
-        (shown,) = await shown_findings(server, snapshot.path, [(finding, edited)])
-        parts.append(explain_of_job(job.label, shown))
+    findings = sorted(
+        (item for item in listed_findings(server, snapshot.path) if item.finding.span.covers(line, column)),
+        key=lambda item: rank(item.finding),
+    )
+    parts = await explanations_of(server, snapshot.path, findings)
     values = values_at(snapshot.captures.values(), snapshot.document, line, column)
     parts += values.parts
     parts += targets(snapshot, line)

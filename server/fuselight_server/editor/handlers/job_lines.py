@@ -8,19 +8,15 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report.visible import visible
+from fuselight_server.editor.handlers.listed_findings import ListedFinding
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import SHOW_JOB, lens, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lsprotocol import types
-
-    from fuselight_server.base.finding import Finding
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.presenters.lens import Lens
-    from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.session.state import Snapshot
 
 OF_JOB_SOURCE = "of the job's source: "
@@ -28,33 +24,13 @@ OF_JOB_SOURCE = "of the job's source: "
 _LONGEST_NAME = 30
 
 
-def diagnostics(server: Server, path: str) -> Iterator[types.Diagnostic]:
-    """Yield the findings of open jobs on lines of a file, each with its job as the source."""
-    return (diagnostic for _, diagnostic in shown_findings(server, path))
-
-
-def shown_findings(server: Server, path: str) -> Iterator[tuple[Finding, types.Diagnostic]]:
-    """Yield the findings of open jobs on lines of a file, and how they are shown."""
-    view = server.view
-    for job in server.state.jobs.values():
-        source = visible(f"Fuselight {job.label}")
-        for item in job.on(path):
-            finding = item.tracked.now()
-            diagnostic = convert.diagnostic(finding, view, edited=item.tracked.edited)
-            diagnostic.source = source
-            if item.is_of_job_source and not item.tracked.edited:
-                diagnostic.message = OF_JOB_SOURCE + diagnostic.message
-            yield finding, diagnostic
-
-
-def findings_at(
-    server: Server, path: str, line: int, column: int
-) -> Iterator[tuple[JobResult, Finding, bool]]:
-    """Yield the findings of open jobs at a position: the job, the finding, and whether its line was edited since."""
+def findings(server: Server, path: str) -> Iterator[ListedFinding]:
+    """Yield the findings of open jobs on lines of a file."""
     for job in server.state.jobs.values():
         for item in job.on(path):
-            if item.tracked.place.span.covers(line, column):
-                yield job, item.tracked.now(), item.tracked.edited
+            edited = item.tracked.edited
+            prefix = OF_JOB_SOURCE if item.is_of_job_source and not edited else ""
+            yield ListedFinding(item.tracked.now(), edited, job.label, f"Fuselight {job.label}", prefix)
 
 
 def lenses(snapshot: Snapshot, view: convert.Client) -> Iterator[Lens]:

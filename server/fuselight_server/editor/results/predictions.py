@@ -241,6 +241,7 @@ def gone_after_edit(finding: Finding) -> Finding:
         finding,
         severity=min(finding.severity, Severity.INFORMATION),
         title=f"gone after your edit (predicted): {finding.title}",
+        subject=finding.subject or finding.title,
         message=f"Your edit removes this finding; the next run confirms it.\n\n{finding.message}",
         fixes=(),
     )

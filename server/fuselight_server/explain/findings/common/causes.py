@@ -76,6 +76,7 @@ def _reference(finding: Finding, full: Finding) -> Finding:
         finding,
         severity=Severity.HINT,
         title=f"same cause as {where}: {finding.title}",
+        subject=finding.subject or finding.title,
         message=compose(f"The finding at {where} explains the cause and what to do.", cost=finding.cost),
         related=(Related(full.span, "explained here"), *finding.related),
         remedies=(),

@@ -150,6 +150,97 @@ if __name__ == "__main__":
 """,
         {CureKind.TENSOR: (3, 1)},
     ),
+    "an attribute of a module that a function reaches, after a break in its method": (
+        HEAD
+        + """\
+class Gate(nn.Module):
+    gain = 1.0
+    def forward(self, values):
+        print("gate")
+        return values.clamp(max=self.gain)
+model = nn.Sequential(nn.Identity(), Gate())
+@torch.compile
+def step(x):
+    return model(x.sin()).sum(0)
+if __name__ == "__main__":
+    for gain in (1.0, 2.0, 3.0):
+        model[1].gain = gain
+        step(torch.ones(3, 4))
+""",
+        {CureKind.TENSOR: (4, 2)},
+    ),
+    "an argument that a call passes on to a function with a break": (
+        HEAD
+        + """\
+def cut(x, top):
+    print("cut")
+    return torch.where(x < top, x, 0.0)
+@torch.compile
+def step(x, top):
+    return cut(x.sin(), top) + 1
+if __name__ == "__main__":
+    for top in (0.5, 0.6, 0.7):
+        step(torch.ones(6), top)
+""",
+        {CureKind.TENSOR: (3, 2)},
+    ),
+    "a global number in a method of an object that is passed, after a break": (
+        HEAD
+        + """\
+SHIFT = 2
+class Schedule:
+    def weigh(self, x):
+        torch._dynamo.graph_break()
+        return x + SHIFT
+@torch.compile
+def loss(schedule, x):
+    return schedule.weigh(x.cos()).sum()
+if __name__ == "__main__":
+    schedule = Schedule()
+    for SHIFT in (2, 3, 4):
+        loss(schedule, torch.ones(6))
+""",
+        {CureKind.TENSOR: (4, 2)},
+    ),
+    "an attribute of a module inside another one, both with a `forward`": (
+        HEAD
+        + """\
+class Block(nn.Module):
+    def forward(self, x):
+        print("block")
+        return x * (torch.arange(x.shape[0]) < self.limit)[:, None]
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+    def forward(self, x):
+        return self.block(x.sin()).cos()
+if __name__ == "__main__":
+    net = Net()
+    compiled = torch.compile(net)
+    for net.block.limit in (2, 3, 4):
+        compiled(torch.ones(6, 8))
+""",
+        {CureKind.TENSOR: (4, 2), CureKind.SETTING: (4, 3)},
+    ),
+    "an attribute of an object that the compiled code creates": (
+        HEAD
+        + """\
+class Window:
+    def __init__(self, size):
+        self.size = size
+    def cut(self, x):
+        torch._dynamo.graph_break()
+        return x.clamp(max=self.size)
+@torch.compile
+def step(x, sizes):
+    return Window(sizes[0] * 0.5).cut(x)
+if __name__ == "__main__":
+    for size in (2.0, 3.0, 4.0):
+        step(torch.ones(6), [size])
+""",
+        {},
+    ),
     "dynamic=False": (
         HEAD
         + """\

@@ -15,6 +15,7 @@ import torch
 
 from fuselight.adapters.torch_api.dynamo import traces
 from fuselight.capture.calls.calls import module_of
+from fuselight.capture.calls.reachable_objects import Place, globals_of, objects_with_method
 from fuselight.shared.inputs import DTYPES
 from fuselight.shared.report.cures import CallCure, CureKind
 
@@ -35,7 +36,7 @@ def cured_call(
     cure: CallCure, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
     """The arguments of a call with the cure, and whether anything differs. Raises CureError."""
-    call = _Call(function, args, kwargs)
+    call = _Call(function, args, kwargs, (cure.path, cure.line) if cure.outer_path else None)
     is_changed = False
     for part in cure.changes:
         for subject in part.subjects:
@@ -94,7 +95,11 @@ _CHANGES: dict[CureKind, Callable[[Any], Any]] = {
 class _Call:
     """One call, whose values can be replaced."""
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inner: Place | None
+    ) -> None:
+        """`inner`: the function that the call leads to and that is meant, if it is another one."""
+        self._inner = inner
         module = module_of(function)
         self._owner = module if module is not None else getattr(function, "__self__", None)
         called = function.forward if isinstance(function, torch.nn.Module) else function
@@ -121,6 +126,9 @@ class _Call:
             self._changed |= result is not value or hasattr(result, "_dynamo_dynamic_indices")
             return result
 
+        if self._inner is not None and name == "self" and not is_global:
+            self._change_objects(self._inner, steps, counted)
+            return self._changed
         scope = self._scope_of(name, is_global=is_global)
         before = scope[0](name)
         after = _replaced(before, steps, counted)
@@ -128,6 +136,16 @@ class _Call:
             scope[1](name, after)
             self._changed_any = True
         return self._changed
+
+    def _change_objects(self, method: Place, steps: list[Step], change: Callable[[Any], Any]) -> None:
+        """Change an attribute of each object with the method that the call can reach."""
+        owners = list(
+            objects_with_method(method, self._plain, (self._owner, *self._bound.arguments.values()))
+        )
+        if not owners:
+            raise CureError("the call does not lead to the object")
+        for owner in owners:
+            _replaced(owner, steps, change)
 
     def _scope_of(
         self, name: str, *, is_global: bool
@@ -150,6 +168,8 @@ class _Call:
                     cell, "cell_contents", value
                 )
         variables = getattr(self._plain, "__globals__", {})
+        if self._inner is not None:
+            variables = globals_of(self._inner[0], self._plain) if is_global else {}
         if name in variables:
             return variables.__getitem__, variables.__setitem__
         raise CureError(f"the call has no `{name}`")

@@ -155,9 +155,12 @@ def without_resumed(above: Stack, code: CodeType) -> Stack:
     """`above`, less the frames of the very function that a resume function continues."""
     if resumes_at(code) is None:
         return above
-    name = user_function(code.co_name)
+    path, name, original = absolute(code.co_filename), user_function(code.co_name), frames.original_code(code)
+    last = max((line or 0 for _, _, line in original.co_lines()), default=0)
     end = len(above)
-    while end and above[end - 1].path == absolute(code.co_filename) and above[end - 1].function == name:
+    while end and (above[end - 1].path, above[end - 1].function) == (path, name):
+        if not original.co_firstlineno <= above[end - 1].line <= last:
+            break  # another method of the same name
         end -= 1
     return above[:end]
 

@@ -54,6 +54,11 @@ class CallCure:
     value: str = ""
     """`True` or `None` for `dynamic`; settings and their values, as JSON; the dtype, as `f32`."""
     goal: CureGoal = CureGoal.COMPILES
+    outer_path: str = ""
+    """File of the function whose calls change, where that is another one, which leads to the one that was compiled
+    again; empty if it is the same."""
+    outer_line: int = 0
+    """The `def` line of that function."""
     also: tuple[CallCure, ...] = ()
     """Changes of other values in the same calls: those of one recompilation, where each alone is not enough."""
 

@@ -150,12 +150,13 @@ class CureTrialRun(RequestResult):
         return outputs
 
     def _is_meant(self, cure: CallCure, function: Any) -> bool:
-        """Whether a function is the one that the cure is for, inside its wrappers."""
+        """Whether a function is the one whose calls the cure changes, inside its wrappers."""
+        meant = (cure.outer_path or cure.path, cure.outer_line or cure.line)
         owner = getattr(function, "__self__", None)
         inner = inspect.unwrap(getattr(function, "__func__", function))
         for candidate in (function, owner, inner):
             code = targets.code_of(candidate) if candidate is not None else None
             place = stacks.def_location(code) if code is not None else None
-            if place is not None and (place.path, place.line) == (cure.path, cure.line):
+            if place is not None and (place.path, place.line) == meant:
                 return True
         return False

@@ -234,6 +234,43 @@ def test_what_no_user_can_reach_is_not_advised() -> None:
     assert CureKind.TENSOR not in {cure.kind for cure in finding.cures}
 
 
+OUTER = Frame("step", replace(DEF, line=60), parameters=("x", "n"))
+CALLER = (at(70, function="main"), at(62, function="step"))
+
+
+def inner(failure: GuardFailure) -> Report:
+    """A function that `step` calls was compiled again by itself."""
+    compiled = Compile("0/0", 0, Outcome.COMPILED)
+    return report(
+        frames=(OUTER, Frame("helper", DEF)),
+        compiles=(compiled,),
+        recompiles=(again(failure, location=DEF, function="helper", caller=CALLER),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (number("n"), "pass `n` to `step` as a tensor"),
+        (number(), "keep `self.limit` as a tensor"),
+        (SIZE, "mark the size as dynamic before the call to `step`: torch._dynamo.mark_dynamic(x, 0)"),
+    ],
+)
+def test_what_compiled_code_passes_on_is_changed_in_the_calls_of_the_user(
+    failure: GuardFailure, text: str
+) -> None:
+    (finding,) = findings(inner(failure))
+    assert any(hint.startswith(f"Not tried yet: {text}") for hint in finding.hints)
+    (changed,) = {(cure.outer_path, cure.outer_line) for cure in finding.cures if cure.subjects}
+    assert changed == (OUTER.location.path, OUTER.location.line)
+
+
+def test_a_size_that_no_call_passes_is_not_marked_inside_compiled_code() -> None:
+    renamed = replace(SIZE, source="hidden", sizes=tuple(replace(size, name="hidden") for size in SIZE.sizes))
+    (finding,) = findings(inner(renamed))
+    assert CureKind.MARK not in {cure.kind for cure in finding.cures}
+
+
 def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
     cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
     other, again_other = (replace(BREAK, stack=(at(23),), compile_id=name) for name in ("0/0", "1/0"))

@@ -16,6 +16,10 @@ from fuselight.shared.report import CallCure, CureKind, GuardCause, StaticSizes
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.advice import TriedAdvice
 from fuselight_server.explain.findings.advice.expectations import CARRIED
+from fuselight_server.explain.findings.common.compiled_callers import (
+    is_called_in_compiled_code,
+    outer_frame,
+)
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.text import quoted
 
@@ -88,6 +92,7 @@ class _Case:
 
     def __init__(self, context: Context, recompilation: Recompile, failure: GuardFailure) -> None:
         self.context, self.recompilation, self.failure = context, recompilation, failure
+        self.outer = outer_frame(context.report, recompilation)
 
     @property
     def name(self) -> str:
@@ -107,7 +112,20 @@ class _Case:
 
     def cure(self, kind: CureKind, *subjects: str, value: str = "") -> CallCure:
         place = self.recompilation.location
-        return CallCure(kind, place.path, place.line, subjects, value)
+        cure = CallCure(kind, place.path, place.line, subjects, value)
+        if self.outer is None or not subjects:
+            return cure
+        outer = self.outer.location
+        return dataclasses.replace(cure, outer_path=outer.path, outer_line=outer.line)
+
+    @property
+    def call(self) -> str:
+        """Whose call changes, as `to step`, where that is not the function that was compiled again."""
+        return (
+            f" to {quoted(self.outer.function)}"
+            if self.outer is not None and _is_passed(self, self.subject)
+            else ""
+        )
 
     def dynamic(self) -> TriedAdvice:
         return TriedAdvice(
@@ -143,11 +161,20 @@ def _as_tensor(case: _Case) -> TriedAdvice:
     return TriedAdvice(_tensors([case]), case.cure(CureKind.TENSOR, case.subject))
 
 
+def _is_passed(case: _Case, subject: str) -> bool:
+    """Whether the call of the outer function has a parameter of the name."""
+    return case.outer is not None and _root(subject) in case.outer.parameters
+
+
 def _tensors(cases: Sequence[_Case]) -> str:
     names = [case.name for case in cases]
     shown = format_list(list(dict.fromkeys(quoted(name) if name else "this value" for name in names)))
-    verb = "Keep" if any("." in name or "[" in name for name in names) else "Pass"
-    return f"{verb} {shown} as {'a tensor' if len(cases) == 1 else 'tensors'}"
+    is_passed = not any(
+        "." in case.name or "[" in case.name or _root(case.subject) == _GLOBAL for case in cases
+    )
+    verb = "Pass" if is_passed else "Keep"
+    whose = cases[0].call if verb == "Pass" else ""
+    return f"{verb} {shown}{whose} as {'a tensor' if len(cases) == 1 else 'tensors'}"
 
 
 def _of_size(case: _Case) -> Iterator[TriedAdvice]:
@@ -159,7 +186,7 @@ def _of_size(case: _Case) -> Iterator[TriedAdvice]:
     if "automatic_dynamic_shapes" in environment:
         yield case.setting("automatic_dynamic_shapes", value=True, why=", which is torch's default")
     sizes = list(_sizes_to_mark(case))
-    if sizes and len(sizes) <= _MAX_MARKS and failure.static is None:
+    if sizes and len(sizes) <= _MAX_MARKS and failure.static is None and _may_mark(case, sizes):
         yield _marks(case, sizes)
     if case.context.report.static_compiles:
         lines = format_list([_short(place, case) for place in case.context.report.static_compiles])
@@ -184,13 +211,19 @@ def _sizes_to_mark(case: _Case) -> Iterator[SizeChange]:
                 yield size
 
 
+def _may_mark(case: _Case, sizes: Iterable[SizeChange]) -> bool:
+    """Whether the sizes can be marked outside of compiled code: torch refuses a mark inside it."""
+    is_inside = is_called_in_compiled_code(case.context.report, case.recompilation)
+    return not is_inside or all(_is_passed(case, size.name) for size in sizes)
+
+
 def _marks(case: _Case, sizes: Iterable[SizeChange]) -> TriedAdvice:
     sizes = tuple(sizes)
     names = [size.name for size in sizes]
     is_users = case.context.is_user_file(case.recompilation.location.path)
     if is_users and all(_NAMED.match(name) and not name.startswith(("args[", "kwargs[")) for name in names):
         calls = ", ".join(f"torch._dynamo.mark_dynamic({size.name}, {size.dimension})" for size in sizes)
-        text = f"Mark the {'size' if len(sizes) == 1 else 'sizes'} as dynamic before the call: {calls}"
+        text = f"Mark the {'size' if len(sizes) == 1 else 'sizes'} as dynamic before the call{case.call}: {calls}"
     else:
         dimensions = ", ".join(str(size.dimension) for size in sizes)
         passed = format_list([quoted(name) for name in dict.fromkeys(names)])

@@ -1,4 +1,4 @@
-"""Whether a compiled function is called inside of other compiled code: torch refuses to mark sizes there."""
+"""Which compiled code calls a function that torch compiled separately: torch refuses to mark sizes there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import Outcome
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Recompile, Report
+    from collections.abc import Iterator, Sequence
+
+    from fuselight.shared.report import Frame, Recompile, Report
 
 
 def is_called_in_compiled_code(report: Report, recompilation: Recompile) -> bool:
@@ -16,11 +18,23 @@ def is_called_in_compiled_code(report: Report, recompilation: Recompile) -> bool
         record.frame for record in report.compiles if record.outcome in {Outcome.COMPILED, Outcome.EMPTY}
     }
     frames = [frame for index, frame in enumerate(report.frames) if index in compiled]
-    return any(
-        place.path == frame.location.path
-        and place.function is not None
-        and place.function.rpartition(".")[2] == frame.function.rpartition(".")[2]
-        and place.line >= frame.location.line
-        for place in recompilation.caller
-        for frame in frames
-    )
+    return next(_callers(frames, recompilation), None) is not None
+
+
+def outer_frame(report: Report, recompilation: Recompile) -> Frame | None:
+    """The function whose calls lead to one that torch compiled separately; None for one that is called itself."""
+    outer = next(_callers(report.frames, recompilation), None)
+    return None if outer is None or outer.location == recompilation.location else outer
+
+
+def _callers(frames: Sequence[Frame], recompilation: Recompile) -> Iterator[Frame]:
+    """The frames that are on the stack above a recompilation, the outermost first."""
+    for place in recompilation.caller:
+        for frame in frames:
+            if (
+                place.path == frame.location.path
+                and place.function is not None
+                and place.function.rpartition(".")[2] == frame.function.rpartition(".")[2]
+                and place.line >= frame.location.line
+            ):
+                yield frame

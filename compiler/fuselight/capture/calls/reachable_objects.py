@@ -1,0 +1,87 @@
+"""The objects that a call of a compiled function can reach: those whose method torch compiled separately.
+
+Invariant: it reads attributes, elements and variables, and runs no code of the user's.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, cast
+
+import torch
+
+from fuselight.capture.dynamo import stacks
+
+Place = tuple[str, int]
+"""A file and the `def` line of a function in it."""
+_MAX_OBJECTS = 50_000
+_LEAVES = (torch.Tensor, str, bytes, int, float, complex, bool, type(None), type, ModuleType)
+
+
+def objects_with_method(method: Place, function: Any, given: Iterable[Any]) -> Iterator[Any]:
+    """The objects with that method among `given`, the variables that `function` names, and what these hold."""
+    pending = [*given, *_variables_of(function)]
+    seen: set[int] = set()
+    while pending and len(seen) < _MAX_OBJECTS:
+        value = pending.pop()
+        if isinstance(value, _LEAVES) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if _has_method(cast("Hashable", type(value)), method):
+            yield value
+        pending += _held_by(value)
+
+
+def globals_of(path: str, function: Any) -> Mapping[str, Any]:
+    """The global variables of a file: of the function's own, or of a module that is imported."""
+    code = getattr(function, "__code__", None)
+    if code is not None and stacks.absolute(code.co_filename) == path:
+        own: dict[str, Any] = function.__globals__
+        return own
+    modules = (module for module in tuple(sys.modules.values()) if isinstance(module, ModuleType))
+    return next((vars(module) for module in modules if vars(module).get("__file__") == path), {})
+
+
+def _variables_of(function: Any) -> Iterator[Any]:
+    """The values of the global and the closure variables that a function names."""
+    code = getattr(function, "__code__", None)
+    for name in code.co_names if code is not None else ():
+        if name in function.__globals__:
+            yield function.__globals__[name]
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # its variable has no value yet
+            continue
+
+
+def _held_by(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values()) if type(value).__module__ in _PLAIN_MODULES else []
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return list(value)
+    if isinstance(value, MethodType):
+        return [value.__self__]
+    if isinstance(value, FunctionType):
+        return list(_variables_of(value)) if stacks.is_shown(value.__code__.co_filename) else []
+    held = getattr(value, "__dict__", None)
+    return list(held.values()) if isinstance(held, dict) else []
+
+
+_PLAIN_MODULES = frozenset({"builtins", "collections"})
+"""Where the mappings come from whose `values` is Python's own."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_method(kind: Hashable, method: Place) -> bool:
+    """Whether a class or one of its bases defines the method."""
+    return any(
+        (code := getattr(getattr(value, "__func__", value), "__code__", None)) is not None
+        and (place := stacks.def_location(code)) is not None
+        and (place.path, place.line) == method
+        for base in getattr(kind, "__mro__", ())
+        for value in vars(base).values()
+    )

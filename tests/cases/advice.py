@@ -162,7 +162,5 @@ COUNT = 2
 @torch.compile(dynamic=True)
 def counts(x):
     global COUNT
-    COUNT += 1
-    # warning(2.11): [FL201] "Pass it as an argument, or as a tensor if it varies often"
-    # warning: [FL201] "recompiled: COUNT was 2, now 3"
+    COUNT += 1  # warning(2.11, 2.13): [FL201] "recompiled: COUNT was 2, now 3"
     return x * COUNT  # warning(2.14, 2.15): [FL201] "COUNT was 2, now 3"

@@ -45,7 +45,7 @@ def build(width):
             self.layer = nn.Linear(width, 1)
 
         def forward(self, x):
-            return self.layer(x)  # warning(2.13, 2.14, 2.15): [FL201] "the class Tiny of self was created again"
+            return self.layer(x)  # warning: [FL201] "the class Tiny of self was created again"
 
     return Tiny()
 
@@ -56,7 +56,8 @@ class Stages(nn.Module):
         self.encoder = nn.Linear(3, 3)
 
     def forward(self, x):
-        return self.encoder(x)  # warning: [FL201] "Freeze parameters, with requires_grad_(False), before the first call"
+        return self.encoder(x)
+        # warning(2.13, 2.14, 2.15): [FL201] "Freeze parameters, with requires_grad_(False), before the first call"
 
 
 class Descent:
@@ -110,7 +111,8 @@ class Log:
         self.rows.append(x.sum().item())
         # warning: [GB0124] ".item()"
         # warning: [FL201] "Change `self.rows` outside the compiled code: return the value"
-        # warning(2.13, 2.14, 2.15): [FL201] "the bound method `self.rows.append` was freed"
+        # warning: [FL201] "the bound method `self.rows.append` was freed"
+        # warning(2.11): [GB0007] "graph break: `list.append` is not traced by torch.compile"
         return x + 1
 
 

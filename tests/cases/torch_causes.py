@@ -15,10 +15,11 @@ class Refiner(nn.Module):
     def forward(self, x):
         def step(x):
             self.rounds += 1
+            # error(2.11): [FL404] "graph break inside a higher-order operator: an object from outside is changed in a function that is captured whole"
             return x.sin()
 
         return torch.cond(x.sum() > 0, step, lambda x: x.cos(), (x,))
-        # error: [FL404] "graph break inside a higher-order operator: `rounds` is changed from 0 to 1 in a function that is captured whole"
+        # error(2.13, 2.14, 2.15): [FL404] "graph break inside a higher-order operator: `rounds` is changed from 0 to 1 in a function that is captured whole"
 
 
 # fuselight: Net()(f32[4])
@@ -39,11 +40,12 @@ class Block(nn.Module):
 
     def run(self, x):
         self.calls += 1
+        # warning(2.11): [GB0067] "graph break: an object from outside is changed in a function that is captured whole"
         return self.linear(x).relu()
 
     def forward(self, x):
         return checkpoint(self.run, x, use_reentrant=False)
-        # warning: [GB4413] "graph break: `calls` is changed from 0 to 1 in a function that is captured whole"
+        # warning(2.13, 2.14, 2.15): [GB4413] "graph break: `calls` is changed from 0 to 1 in a function that is captured whole"
 
 
 BLOCK = Block()
@@ -91,4 +93,5 @@ def takes_numbers(x, drawn):
 @torch.compile(fullgraph=True)
 def lacks(x):
     return x.frobnicate(3)
-    # error: [FL404] "graph break under fullgraph=True: an exception is raised here while tracing"
+    # error(2.13, 2.14, 2.15): [FL404] "graph break under fullgraph=True: an exception is raised here while tracing"
+    # error(2.11): [FL401] "AttributeError: 'Tensor' object has no attribute 'frobnicate'"

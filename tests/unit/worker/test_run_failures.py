@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from fuselight.worker.child.run_failures import timeout_failure
+from fuselight.shared.report import Culprit, Failure
+from fuselight.worker.child.run_failures import may_be_of_inputs, timeout_failure, with_eager
 
 
 @pytest.mark.parametrize(
@@ -12,3 +16,36 @@ from fuselight.worker.child.run_failures import timeout_failure
 )
 def test_a_time_limit_is_never_zero(seconds: float, text: str) -> None:
     assert timeout_failure(seconds, (), None, None).message == f"killed after {text}"
+
+
+PLANNED: Any = SimpleNamespace(text="f(f32[4])", location=None)
+
+
+def in_eager_mode(error: Exception | None) -> Any:
+    return SimpleNamespace(error=error, refusal="")
+
+
+def internal_error(message: str) -> Failure:
+    return Failure(
+        Culprit.COMPILER, "internal", message, "report it to PyTorch", exception="InternalTorchDynamoError"
+    )
+
+
+def test_an_internal_error_that_eager_mode_raises_too_is_of_the_code() -> None:
+    failure = internal_error("AttributeError: 'Tensor' object has no attribute 'frobnicate'")
+    assert may_be_of_inputs(failure)
+    raised = AttributeError("'Tensor' object has no attribute 'frobnicate'")
+    again = with_eager(failure, in_eager_mode(raised), PLANNED, ())
+    assert (again.culprit, again.kind, again.exception) == (Culprit.USER, "exception", "AttributeError")
+    assert again.message == "AttributeError: 'Tensor' object has no attribute 'frobnicate'"
+    assert again.next_step.startswith("The call fails without torch.compile, too.")
+
+
+@pytest.mark.parametrize(
+    "raised", [None, AttributeError("'Tensor' object has no attribute 'shift'"), KeyError("x")]
+)
+def test_an_internal_error_that_eager_mode_does_not_raise_stays_of_the_compiler(
+    raised: Exception | None,
+) -> None:
+    failure = internal_error("AttributeError: 'NoneType' object has no attribute 'source'")
+    assert with_eager(failure, in_eager_mode(raised), PLANNED, ()) == failure

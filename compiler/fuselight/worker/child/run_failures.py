@@ -41,6 +41,7 @@ _ONLY_COMPILED = (
 _REFUSED_BY_OPERATOR = "TorchRuntimeError"
 """Type of the exception by which torch.compile reports that an operator refused fake tensors."""
 
+_INTERNAL_ERROR = "InternalTorchDynamoError"
 _RESTORE = "restore what the code replaces before the compiled call, or do not replace it"
 _NAMED_AS_OURS = ("fuselight.py", os.path.join("fuselight", "__init__.py"))
 _OURS = PACKAGE + os.sep
@@ -192,13 +193,24 @@ def directive_failure(fault: DirectiveFault, *, call: int | None) -> Failure:
 
 
 def may_be_of_inputs(failure: Failure) -> bool:
-    """Whether a call may have failed for its inputs: its code, or an operator in it, raised an exception."""
+    """Whether a call may have failed for its inputs: its code, or an operator in it, raised an exception.
+
+    Some releases of torch raise what the code raised while it was traced as an internal error of the tracer.
+    """
+    if failure.exception == _INTERNAL_ERROR:
+        return failure.culprit is Culprit.COMPILER
     is_of_code = failure.culprit is Culprit.USER and failure.kind == "exception"
-    return is_of_code and failure.next_step != _RESTORE and failure.exception != "InternalTorchDynamoError"
+    return is_of_code and failure.next_step != _RESTORE
 
 
 def with_eager(failure: Failure, eager: EagerAttempt, planned: PlannedCall, roots: Sequence[str]) -> Failure:
     """Describe the failure of a directive's call, now that the same call was made without torch.compile."""
+    if failure.exception == _INTERNAL_ERROR:
+        kind = type(eager.error).__name__
+        message = f"{kind}: {first_line(eager.error)}" if eager.error is not None else ""
+        if not message or message not in failure.message:
+            return failure
+        failure = replace(failure, culprit=Culprit.USER, kind="exception", message=message, exception=kind)
     if eager.error is None:
         if failure.handler is not None:
             return replace(failure, handler=replace(failure.handler, is_tried=True))

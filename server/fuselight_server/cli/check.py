@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -118,21 +117,24 @@ def execute(options: argparse.Namespace) -> int:
         outcome, starts = _analyzed(options)
     else:
         from fuselight_server.commands import baseline  # noqa: PLC0415 - only with a baseline
+        from fuselight_server.commands.trace_conditions import conditions_of  # noqa: PLC0415 - the same
 
-        known = baseline.read(options.baseline) if options.baseline is not None else Counter()
+        known = baseline.read(options.baseline) if options.baseline is not None else None
         if options.write_baseline is not None:
             baseline.check_writable(options.write_baseline)
         outcome, starts = _analyzed(options)
         if options.write_baseline is not None:
-            baseline.write(options.write_baseline, outcome.findings, outcome.sources)
+            conditions = conditions_of(outcome.reports)
+            baseline.write(options.write_baseline, outcome.findings, outcome.sources, conditions)
             count = format_count(len(outcome.findings), "finding")
             print_error(f"accepted {count} in {options.write_baseline}")
             report_problems(outcome, "analyze")
             return 2 if outcome.problems else 0
-        if options.baseline is not None:
+        if options.baseline is not None and known is not None:
             new = baseline.new_findings(options.baseline, outcome.findings, outcome.sources, known)
             outcome.known = len(outcome.findings) - len(new)
             outcome.findings = new
+            outcome.since_baseline = conditions_of(outcome.reports).changes_since(known.conditions)
     if changed is not None:
         outcome.show_only(changed)
     _print(outcome, options, starts)

@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import NestingError, parse_json
 from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.fingerprints import fingerprint_of
+from fuselight_server.commands.trace_conditions import UNKNOWN, TraceConditions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +30,14 @@ if TYPE_CHECKING:
 _SCHEMA = 3
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """Accepted findings: how often each fingerprint is accepted, and the conditions of the run that had them."""
+
+    counts: Counter[str]
+    conditions: TraceConditions = UNKNOWN
+
+
 def fingerprint(finding: Finding, sources: SourceFiles, folder: Path) -> str:
     """What identifies a finding: 32 hex digits. Paths are taken relative to the baseline's `folder`."""
     line = sources.line(finding.span.path, finding.span.line) or ""
@@ -34,13 +45,18 @@ def fingerprint(finding: Finding, sources: SourceFiles, folder: Path) -> str:
     return fingerprint_of(path, finding.code, finding.target, line, finding.subject or finding.title)
 
 
-def write(path: Path, findings: Iterable[Finding], sources: SourceFiles) -> None:
-    """Accept all of `findings`. Raises OSError."""
+def write(
+    path: Path,
+    findings: Iterable[Finding],
+    sources: SourceFiles,
+    conditions: TraceConditions = UNKNOWN,
+) -> None:
+    """Accept all of `findings`, which a run under `conditions` had. Raises OSError."""
     folder = path.absolute().parent
     counts = Counter(
         fingerprint(place, sources, folder) for finding in findings for place in (finding, *finding.also_at)
     )
-    data = {"schema": _SCHEMA, "findings": dict(sorted(counts.items()))}
+    data = {"schema": _SCHEMA, **encode(conditions), "findings": dict(sorted(counts.items()))}
     write_whole(os.path.realpath(path), f"{json.dumps(data, indent=2)}\n".encode(), mode=0o644)
 
 
@@ -59,10 +75,10 @@ def check_writable(path: Path) -> None:
 
 
 def new_findings(
-    path: Path, findings: Iterable[Finding], sources: SourceFiles, known: Counter[str] | None = None
+    path: Path, findings: Iterable[Finding], sources: SourceFiles, baseline: Baseline | None = None
 ) -> list[Finding]:
-    """The findings that the baseline does not know; `known` where it has been read. Raises CommandError."""
-    known = read(path) if known is None else known
+    """The findings that the baseline does not know; `baseline` where it has been read. Raises CommandError."""
+    known = Counter((read(path) if baseline is None else baseline).counts)
     folder = path.absolute().parent
     out = []
     for finding in findings:
@@ -74,8 +90,8 @@ def new_findings(
     return out
 
 
-def read(path: Path) -> Counter[str]:
-    """How often each fingerprint is accepted. Raises CommandError."""
+def read(path: Path) -> Baseline:
+    """Read a baseline. Raises CommandError."""
     try:
         data = parse_json(read_regular(path))
     except FileNotFoundError:
@@ -91,4 +107,8 @@ def read(path: Path) -> Counter[str]:
         raise CommandError(
             f"{path} is not a baseline that this version can read. Write it again with --write-baseline {path}."
         )
-    return Counter(counts)
+    conditions = {name: data[name] for name in ("torch", "settings") if name in data}
+    try:
+        return Baseline(Counter(counts), decode(TraceConditions, conditions))
+    except DecodeError:
+        return Baseline(Counter(counts))

@@ -21,6 +21,7 @@ from fuselight.shared.foreign_files import leaves_project, linked, read_regular,
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.fingerprints import fingerprint_of
 from fuselight_server.commands.baseline import fingerprint
+from fuselight_server.commands.trace_conditions import TraceConditions, conditions_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -43,8 +44,15 @@ class CountEntry:
     recompiles: int
     torch: str = ""
     """Its release, as `2.13`: numbers may differ between releases."""
+    settings: dict[str, str] | None = None
+    """Settings that differ from their defaults, on which numbers may depend; None if they are unknown."""
     findings: dict[str, int] = field(default_factory=dict)
     """Fingerprints of its findings, and how often each occurs."""
+
+    @property
+    def conditions(self) -> TraceConditions:
+        """What the numbers depend on besides the code."""
+        return TraceConditions(self.torch, self.settings)
 
 
 class CountStanding(Enum):
@@ -70,9 +78,14 @@ def entry_of(check: CompileCheck, folder: Path) -> CountEntry:
     """The entry for a check, in a baseline in `folder`."""
     keys = Counter(_fingerprint(finding, check, folder) for finding in check.findings)
     counts = check.counts
-    release = ".".join((check.report.versions.torch or "").split(".")[:2])
+    conditions = conditions_of([check.report])
     return CountEntry(
-        counts.graphs, counts.breaks, counts.recompilations, release, dict(sorted(keys.items()))
+        counts.graphs,
+        counts.breaks,
+        counts.recompilations,
+        conditions.torch,
+        conditions.settings,
+        dict(sorted(keys.items())),
     )
 
 

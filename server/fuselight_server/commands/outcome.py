@@ -40,6 +40,8 @@ class CheckOutcome:
     sources: SourceFiles = field(default_factory=SourceFiles)
     known: int = 0
     """Findings that the baseline knows, left out of `findings`."""
+    since_baseline: tuple[str, ...] = ()
+    """What has changed since the baseline was written besides the code: `torch was 2.13, now 2.15`."""
     elsewhere: int = 0
     """Findings that are not of the change that was asked about, left out of `findings`."""
     changed_since: str = ""

@@ -83,18 +83,27 @@ def check_baseline(item: pytest.Item, check: CompileResult) -> None:
 def _is_to_write(
     entry: CountEntry, known: CountEntry | None, standing: CountStanding, *, is_update: bool
 ) -> bool:
-    """Whether an entry replaces the known one: another release of torch alone is no reason."""
+    """Whether an entry replaces the known one: another torch, or other settings of torch, alone are no reason."""
     if entry == known or (is_in_ci() and not is_update):
         return False
-    is_same_torch = known is not None and known.torch == entry.torch
+    is_same_torch = (
+        known is not None and known.torch == entry.torch and known.settings in (None, entry.settings)
+    )
     return is_update or standing is not CountStanding.SAME or is_same_torch
+
+
+def known_entry(item: pytest.Item, number: int) -> CountEntry | None:
+    """The entry of a check, if the baseline can be read and has one."""
+    try:
+        return entries_of(item.config).get(key_of(item, number))
+    except CommandError:
+        return None
 
 
 def _worse_text(check: CompileResult, comparison: CountComparison, known: CountEntry, path: Path) -> str:
     parts = [_worse_number(check, name, getattr(known, name)) for name in comparison.worse]
-    release = ".".join((check.report.versions.torch or "").split(".")[:2])
-    other = f", which was written with torch {known.torch}" if known.torch not in {"", release} else ""
-    return f"{'; '.join(parts)} (baseline {shown_path(str(path))}{other})"
+    why = "".join(f". {note}" for note in check.condition_notes())
+    return f"{'; '.join(parts)} (baseline {shown_path(str(path))}){why}"
 
 
 def _worse_number(check: CompileResult, name: str, known: int) -> str:

@@ -14,6 +14,7 @@ from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import Color, Terminal
 from fuselight_server.cli.formats.findings import print_blocks
 from fuselight_server.commands.compile_checks import causing, is_of_size
+from fuselight_server.commands.trace_conditions import conditions_of
 from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 from fuselight_server.pytest_plugin.expectations import Expectation
 from fuselight_server.pytest_plugin.finding_lines import finding_line
@@ -83,7 +84,7 @@ class Count(int, Explained):
 
     def explanation(self) -> list[str]:
         """List the findings, those that explain the number first."""
-        return self.compiled.finding_lines(CODES[self.what])
+        return [*self.compiled.finding_lines(CODES[self.what]), *self.compiled.condition_notes()]
 
 
 class _CheckTuple(ListTuple[T], Explained):
@@ -179,6 +180,8 @@ class CompileResult:
         self.number = number
         self.error: Exception | None = None
         self.start_twice: Callable[[CompileResult], SecondStart] | None = None
+        self.known_entry: Callable[[], CountEntry | None] = lambda: None
+        """Reads its entry in the baseline, if there is one."""
         self.baseline: dict[str, CountEntry] = {}
         """Entries that the session writes into the baseline if the test passes."""
 
@@ -257,6 +260,11 @@ class CompileResult:
         rows = causing(self.check, codes)
         lines = [finding_line(finding) for finding in rows[:_MOST_LINES]]
         return [*lines, *_more(len(rows) - len(lines), "finding")]
+
+    def condition_notes(self) -> list[str]:
+        """What its numbers depend on besides the code: a release or a setting that changed since the baseline."""
+        known = self.known_entry()
+        return conditions_of([self.report]).notes(None if known is None else known.conditions)
 
     def findings_text(self) -> str:
         """The findings as `fuselight check` prints them."""

@@ -80,7 +80,9 @@ class Expectation:
         wrong = list(self.differences(check))
         if wrong:
             parts = [f"{getattr(check, name)!r}, expected {getattr(self, name)}" for name in wrong]
-            raise ExpectationError("; ".join(parts) + (f" ({place})" if place else ""), check)
+            where = f" ({place})" if place else ""
+            notes = "".join(f". {note}" for note in check.condition_notes())
+            raise ExpectationError(f"{'; '.join(parts)}{where}{notes}", check)
 
 
 def of_marker(item: pytest.Item) -> Expectation:

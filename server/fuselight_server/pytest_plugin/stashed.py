@@ -27,6 +27,10 @@ class Counted(Protocol):
         """Recompilations."""
         ...
 
+    def condition_notes(self) -> list[str]:
+        """What its numbers depend on besides the code."""
+        ...
+
 
 RECORD = "fuselight"
 """The attribute of a test report that has the record of its checks."""

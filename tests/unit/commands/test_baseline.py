@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.finding import Finding
-from fuselight_server.commands.baseline import new_findings, write
+from fuselight_server.commands.baseline import Baseline, new_findings, read, write
 from fuselight_server.commands.sources import SourceFiles
+from fuselight_server.commands.trace_conditions import UNKNOWN, TraceConditions
 from fuselight_server.explain.findings import findings, fold
 from tests.support.recompilations import again, failed
 from tests.support.reports import FILE, LIBRARY, at, broken, report
@@ -99,3 +101,16 @@ def test_a_baseline_that_cannot_be_used_says_what_to_do(tmp_path: Path, text: st
         path.write_text(text)
     with pytest.raises(CommandError, match="baseline"):
         new_findings(path, [], SOURCES)
+
+
+def test_a_baseline_knows_the_conditions_of_its_run(tmp_path: Path) -> None:
+    conditions = TraceConditions("2.14", {"nested_graph_breaks": "True"})
+    write(tmp_path / "baseline.json", [], SOURCES, conditions)
+    assert read(tmp_path / "baseline.json").conditions == conditions
+
+
+@pytest.mark.parametrize("more", ["", ', "torch": 2.14', ', "settings": {"a": 1}'])
+def test_a_baseline_without_conditions_that_can_be_read_is_a_baseline(tmp_path: Path, more: str) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(f'{{"schema": 3, "findings": {{"a": 1}}{more}}}')
+    assert read(path) == Baseline(Counter({"a": 1}), UNKNOWN)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fuselight.shared.report import Environment
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.compile_checks import CompileCheck
 from fuselight_server.commands.count_baseline import CountEntry, CountStanding, compare, entry_of, read, write
 from fuselight_server.commands.sources import SourceFiles
+from fuselight_server.commands.trace_conditions import TraceConditions
 from tests.support.reports import FILE, ROOT, at, broken, report
 
 FOLDER = Path(ROOT)
@@ -93,3 +96,16 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         thread.join()
     assert sorted(read(path)) == sorted(names)
     assert [entry.name for entry in tmp_path.iterdir()] == ["baseline.json"]
+
+
+def test_an_entry_of_an_earlier_version_says_nothing_of_settings(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(
+        '{"schema": 1, "checks": {"a": {"graphs": 1, "breaks": 0, "recompiles": 0, "torch": "2.13"}}}'
+    )
+    assert read(path)["a"].conditions == TraceConditions("2.13", None)
+
+
+def test_an_entry_has_the_settings_of_its_check() -> None:
+    changed = replace(report(), environment=Environment({}, {"nested_graph_breaks": "True"}))
+    assert entry_of(CompileCheck(changed, SOURCES), FOLDER).settings == {"nested_graph_breaks": "True"}

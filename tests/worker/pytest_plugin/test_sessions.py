@@ -49,6 +49,23 @@ def test_without():
     pass
 """
 SECOND = 'print("two")'
+NESTED = """
+import torch
+
+
+def inner(x):
+    y = x + 1
+    print("inner")
+    return y * 2
+
+
+def outer(x):
+    return inner(x.sin()).cos()
+
+
+def test_outer(fuselight_check):
+    assert fuselight_check(outer, (torch.ones(3),)).graphs == 4
+"""
 
 
 def numbers(folder: Path) -> dict[str, tuple[int, int, int]]:
@@ -223,3 +240,40 @@ def test_a_wrong_setting_is_an_error_of_the_session(tmp_path: Path) -> None:
     ran = run_pytest(tmp_path)
     assert ran.code == pytest.ExitCode.USAGE_ERROR
     assert "fuselight_expect: `breaks` is not a name with a number. Write `graphs=1 breaks=0`." in ran.output
+
+
+def test_a_count_that_a_setting_changes_names_the_setting(tmp_path: Path) -> None:
+    write_files(
+        tmp_path,
+        {
+            "test_nested.py": NESTED,
+            "pytest.ini": "[pytest]\nfuselight_baseline = baseline.json\n",
+        },
+    )
+    assert run_pytest(tmp_path).code == 0
+    assert numbers(tmp_path) == {"test_nested.py::test_outer": (4, 1, 0)}
+    conftest = "import torch\n\ntorch._dynamo.config.nested_graph_breaks = True\n"
+    write_files(tmp_path, {"conftest.py": conftest})
+    changed = run_pytest(tmp_path)
+    assert changed.code == 1
+    assert (
+        "Changed since the baseline: `torch._dynamo.config.nested_graph_breaks` was its default, now True"
+    ) in changed.section("test_outer")
+    (tmp_path / "baseline.json").unlink()
+    alone = run_pytest(tmp_path)
+    assert "`torch._dynamo.config.nested_graph_breaks` is on" in alone.section("test_outer")
+
+
+def test_a_baseline_of_another_release_names_both(tmp_path: Path) -> None:
+    write_files(
+        tmp_path,
+        {
+            "test_nested.py": NESTED,
+            "pytest.ini": "[pytest]\nfuselight_baseline = baseline.json\n",
+        },
+    )
+    entry = CountEntry(1, 0, 0, torch="1.0")
+    count_baseline.write(tmp_path / "baseline.json", {"test_nested.py::test_outer": entry})
+    worse = run_pytest(tmp_path)
+    assert "4 graphs of outer, expected at most 1" in worse.output
+    assert "(baseline baseline.json). Changed since the baseline: torch was 1.0, now " in worse.output

@@ -147,6 +147,9 @@ def _summary(outcome: CheckOutcome) -> Iterator[Part]:
         yield from ((f"  {note.text}", "dim") for note in report.notes if note.kind == "without_aot")
     if outcome.known:
         yield f"{format_count(outcome.known, 'finding')} in the baseline not shown.", "dim"
+    if outcome.since_baseline and outcome.findings:
+        changes = format_list(outcome.since_baseline)
+        yield f"Changed since the baseline: {changes}. Findings can be new for this reason.", "dim"
     if outcome.elsewhere:
         count = format_count(outcome.elsewhere, "finding")
         yield f"{count} on lines unchanged since {outcome.changed_since} not shown.", "dim"

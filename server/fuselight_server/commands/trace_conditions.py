@@ -1,0 +1,78 @@
+"""What the findings and counts of a run depend on besides the code: the release of torch, and its settings.
+
+Invariant: nothing is said of conditions that were not recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.formatting import format_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fuselight.shared.report import Report
+
+_NESTED = "nested_graph_breaks"
+_COMPILER = "compiler."
+
+
+@dataclass(frozen=True)
+class TraceConditions:
+    """The release of torch, as `2.13`, and the settings that differ from its defaults."""
+
+    torch: str = ""
+    """Empty if it is unknown."""
+    settings: dict[str, str] | None = None
+    """Name to repr, as in a Report; None if they are unknown."""
+
+    def changes_since(self, earlier: TraceConditions) -> tuple[str, ...]:
+        """How they differ from those of an earlier run: `torch was 2.13, now 2.15`."""
+        return tuple(self._changes(earlier))
+
+    def _changes(self, earlier: TraceConditions) -> Iterator[str]:
+        if self.torch and earlier.torch and self.torch != earlier.torch:
+            yield f"torch was {earlier.torch}, now {self.torch}"
+        if self.settings is None or earlier.settings is None:
+            return
+        for name in sorted({*self.settings, *earlier.settings}):
+            before, now = (
+                each.settings.get(name, "its default")
+                for each in (earlier, self)
+                if each.settings is not None
+            )
+            if before != now:
+                yield f"`{_full(name)}` was {before}, now {now}"
+
+    def notes(self, earlier: TraceConditions | None) -> list[str]:
+        """Say what a count depends on besides the code: what changed since an `earlier` run, or a setting."""
+        changes = self.changes_since(earlier) if earlier is not None else ()
+        if changes:
+            return [f"Changed since the baseline: {format_list(changes)}"]
+        if (self.settings or {}).get(_NESTED) == "True":
+            return [f"`{_full(_NESTED)}` is on: a break in a called function leaves another number of graphs"]
+        return []
+
+
+UNKNOWN = TraceConditions()
+
+
+def conditions_of(reports: Iterable[Report]) -> TraceConditions:
+    """The conditions of a run. Settings of several targets are put together."""
+    torch = ""
+    settings: dict[str, str] = {}
+    for report in reports:
+        torch = ".".join((report.versions.torch or "").split(".")[:2]) or torch
+        settings |= report.environment.config
+    return TraceConditions(torch, settings)
+
+
+def _full(name: str) -> str:
+    """The setting as a program writes it."""
+    return (
+        f"torch.{name.replace(_COMPILER, 'compiler.config.', 1)}"
+        if name.startswith(_COMPILER)
+        else f"torch._dynamo.config.{name}"
+    )

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from fuselight.shared.protocol import RunRequest, VerifyRequest
-from fuselight.shared.report import Aspect, Culprit, Failure, Report, Verification
+from fuselight.shared.report import (
+    Aspect,
+    CallComparison,
+    CaseFamily,
+    Culprit,
+    Difference,
+    Failure,
+    Report,
+    Verification,
+)
 from fuselight_server.base.finding import Finding
 from fuselight_server.commands.changed_texts import diff_texts
 from fuselight_server.commands.sources import SourceFiles
@@ -42,6 +51,8 @@ class FixCommand:
         """A text without it differs from the old one."""
         self.others: dict[str, Verification] = {}
         """What the verification for a target finds instead."""
+        self.further: dict[str, Verification] = {}
+        """What the further calls of a target show instead."""
         self.worker = AnsweringWorker(self.answer)
         self.worker.put_in_place(monkeypatch)
         monkeypatch.chdir(folder)
@@ -57,7 +68,10 @@ class FixCommand:
         name = request.target.name
         is_new = isinstance(request, VerifyRequest) and not request.records
         usual = self.verification if self.needed in text else differing(Aspect.OUTPUT)
-        verification = self.others.get(name, usual) if is_new else Verification()
+        others = self.others
+        if isinstance(request, VerifyRequest) and request.cases:
+            others = {**others, **self.further}
+        verification = others.get(name, usual) if is_new else Verification()
         failures = self.failures if is_new else ()
         return report_of_text(path, text, name=name, verification=verification, failures=failures)
 
@@ -319,3 +333,19 @@ def test_a_fix_is_verified_for_each_target_that_may_reach_it(
     (first, *_) = world.statuses("--write")
     assert first == (("refused", refused) if refused else ("written", "same results"))
     assert (world.path.read_bytes() == before) is bool(refused)
+
+
+@pytest.mark.parametrize(
+    ("is_setting", "words"), [(True, "same results, except for bool inputs"), (False, "same results")]
+)
+def test_the_further_calls_of_each_target_that_a_setting_changes_limit_it(
+    world: FixCommand,
+    is_setting: bool,  # noqa: FBT001 - a row
+    words: str,
+) -> None:
+    world.path.write_bytes(TWO_TARGETS % (b"g", b"g", b"helper"))
+    difference = Difference(Aspect.EXCEPTION, "raises TorchRuntimeError: it fails")
+    case = CallComparison(0, "bool inputs", compiled=True, differences=(difference,), family=CaseFamily.DTYPE)
+    world.further["g"] = Verification((*EXACT.comparisons, case))
+    world.offers(replaced("where", "Use where", FixClass.EXACT, is_setting=is_setting))
+    assert world.statuses()[0] == ("passed", words)

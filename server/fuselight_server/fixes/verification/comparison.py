@@ -111,7 +111,7 @@ def limit(remedy: Remedy, comparison: TextComparison, limit_words: str) -> TextC
         return comparison
     fix_class = _worst(comparison.fix_class, FixClass.EQUAL)
     limits = (*comparison.limits, limit_words)
-    words = f"{_words(remedy, fix_class, comparison.exceptions)}, but {' and '.join(limits)}"
+    words = _words(remedy, fix_class, comparison.exceptions, limits)
     return dataclasses.replace(comparison, fix_class=fix_class, limits=limits, words=words)
 
 
@@ -132,8 +132,9 @@ def join(remedy: Remedy, first: TextComparison, other: TextComparison) -> TextCo
     if not other.has_passed:
         return joined
     fix_class = _worst(first.fix_class, other.fix_class)
-    words = _words(remedy, fix_class, joined.exceptions)
-    return dataclasses.replace(joined, fix_class=fix_class, words=words)
+    limits = _once(first.limits, other.limits)
+    words = _words(remedy, fix_class, joined.exceptions, limits)
+    return dataclasses.replace(joined, fix_class=fix_class, limits=limits, words=words)
 
 
 def _once(first: tuple[_Entry, ...], others: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
@@ -176,5 +177,8 @@ def _worst(*classes: FixClass | None) -> FixClass:
     return max((known for known in classes if known is not None), key=order.index)
 
 
-def _words(remedy: Remedy, fix_class: FixClass, exceptions: tuple[CaseException, ...]) -> str:
-    return result_words(remedy if fix_class is FixClass.CHANGES else _strict(remedy), exceptions)
+def _words(
+    remedy: Remedy, fix_class: FixClass, exceptions: tuple[CaseException, ...], limits: tuple[str, ...] = ()
+) -> str:
+    words = result_words(remedy if fix_class is FixClass.CHANGES else _strict(remedy), exceptions)
+    return f"{words}, but {' and '.join(limits)}" if limits else words

@@ -219,7 +219,8 @@ class Fixer:
         comparison = compare_calls(remedy, progress.compared)
         if not verdict.passed:
             return Attempt(finding, line, remedy, FixStatus.REFUSED, verdict.words, notes=comparison.notes)
-        comparison = await self._with_others(target, remedy, comparison)
+        if not remedy.is_setting:
+            comparison = await self._with_others(target, remedy, comparison)
         before, after = counts(report), counts(new)
         attempt = Attempt(
             finding,
@@ -238,11 +239,20 @@ class Fixer:
     async def _with_others(
         self, target: FixTarget, remedy: Remedy, comparison: TextComparison
     ) -> TextComparison:
-        """The comparison with the calls of other targets that may run what the remedy changes."""
+        """The comparison with the calls of other targets that may run what the remedy changes.
+
+        A setting holds for code that no edit shows: if it changes what another target compiles, the further calls of
+        that target are compared, too.
+        """
         for other, known in self._runs:
             if other is target or not comparison.has_passed or not self._is_concerned(known, remedy):
                 continue
-            calls = compare_calls(remedy, await self.runs.verified(other, remedy))
+            new = await self.runs.verified(other, remedy)
+            calls = compare_calls(remedy, new)
+            if remedy.is_setting and counts(new) != counts(known):
+                calls = await self.compare_round(other, remedy, calls) if calls.has_passed else calls
+                while calls.has_passed and calls.left:
+                    calls = await self.compare_round(other, remedy, calls)
             name = other.request.target.name or MAIN
             joined = join(remedy, comparison, calls)
             words = joined.words if calls.has_passed else f"for the target {name}: {calls.words}"
@@ -262,6 +272,8 @@ class Fixer:
             raise ValueError("an attempt without a comparison has nothing to complete")
         comparison = await self.compare_round(target, attempt.remedy, attempt.comparison)
         is_checking = comparison.has_passed and bool(comparison.left)
+        if comparison.has_passed and not is_checking and attempt.remedy.is_setting:
+            comparison = await self._with_others(target, attempt.remedy, comparison)
         if comparison.has_passed and not is_checking:
             lines = {line.line for unrun in self.lines_not_run(attempt.remedy, comparison) for line in unrun}
             comparison = limit(

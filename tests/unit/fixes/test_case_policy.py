@@ -130,6 +130,7 @@ def test_an_ordinary_call_that_differs_refuses_the_fix(row: Row, words: str) -> 
             "that it returns a new tensor in place of its input",
         ),
         ([(CaseFamily.FROZEN, "frozen parameters", OTHER, True)], "with frozen parameters"),
+        ([(CaseFamily.HOOKS, "hooks of parameters", OTHER, True)], "with hooks of parameters"),
         ([(CaseFamily.SECOND, "gradients of gradients", RAISES, True)], "for gradients of gradients"),
         ([(CaseFamily.SECOND, "gradients of gradients", RAISES, False)], "for gradients of gradients"),
         ([(CaseFamily.RECORDED, "recorded inputs", KIND, False)], "that `calls` becomes a tensor"),

@@ -14,6 +14,7 @@ from fuselight.shared.report import (
     Verification,
     Versions,
 )
+from fuselight.shared.report.verification import OTHER_ORDER
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy
 from fuselight_server.fixes.verification.progress import CompileProgress
@@ -22,6 +23,7 @@ from fuselight_server.fixes.verification.verdict import Verdict, judge, judge_ca
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
 OTHER = Difference(Aspect.OUTPUT, "output: was 1, is 2")
 DRAWN = Difference(Aspect.RANDOM, "the state of NumPy differs after the call")
+REORDERED = Difference(Aspect.PRINTED, OTHER_ORDER)
 COPY = Difference(Aspect.MEMORY, "output shared memory with input 0, and now with no input")
 
 
@@ -52,6 +54,9 @@ def verdict(
         ("random numbers", (OTHER,), (OTHER,), True),
         ("random numbers in compiled calls", (), (OTHER,), True),
         ("random numbers in compiled calls", (OTHER,), (), False),
+        ("the order of what is printed", (), (REORDERED,), True),
+        ("the order of what is printed", (REORDERED,), (), False),
+        ("the order of what is printed", (), (Difference(Aspect.PRINTED, "printed `1`, prints `2`"),), False),
     ],
 )
 def test_a_difference_that_the_remedy_does_not_say_refuses_it(

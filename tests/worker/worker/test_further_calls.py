@@ -205,8 +205,8 @@ class HereAndNow:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HereAndNow]:
     config = torch._dynamo.config
-    set_by_texts = ("capture_dynamic_output_shape_ops", "capture_scalar_outputs")
-    with config.patch({name: getattr(config, name) for name in set_by_texts}):
+    set_by_texts = ("capture_dynamic_output_shape_ops", "capture_scalar_outputs", "trace_autograd_ops")
+    with config.patch({name: getattr(config, name) for name in set_by_texts if hasattr(config, name)}):
         yield HereAndNow(tmp_path, monkeypatch)
     torch.compiler.reset()
 
@@ -246,6 +246,18 @@ ROWS = {
     "the real part of a float is the float": (
         "# fuselight: f(f32[4])\ndef f(x):\n    return x<|.real> + 1\n",
         (CaseFamily.DTYPE, Aspect.STRUCTURE, "complex64 inputs: output was complex64[4], is float32[4]"),
+    ),
+    "of two tensors without dimensions the wider dtype counts": (
+        "# fuselight: f(f32[4])\ndef f(x):\n    return x * <0.5|torch.tensor(0.5)>\n",
+        (
+            CaseFamily.DTYPE,
+            Aspect.STRUCTURE,
+            "float16 inputs without dimensions: output was float16[], is float32[]",
+        ),
+    ),
+    "the same of integers": (
+        "# fuselight: f(i64[4] % 5)\ndef f(x):\n    return x + <2|torch.tensor(2)>\n",
+        (CaseFamily.DTYPE, Aspect.STRUCTURE, "int8 inputs without dimensions: output was int8[], is int64[]"),
     ),
     "float64 becomes float32": (
         "# fuselight: f(f32[4])\ndef f(x):\n    return x * <0.1|torch.tensor(0.1).item()>\n",
@@ -553,6 +565,31 @@ def test_a_setting_is_compared_in_compiled_calls(row: str, here: HereAndNow) -> 
     lines = [line for line in entries[family, Aspect.EXCEPTION].splitlines() if line.startswith(words)]
     assert lines
     assert family is CaseFamily.DTYPE or lines[0].endswith(", instead of ZeroDivisionError")
+
+
+INNER_BACKWARD = """\
+torch._dynamo.config.trace_autograd_ops = <False|True>
+
+# fuselight: Step()(f32[4, 3], no_grad=False)
+class Step(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(3, 1)
+
+    def forward(self, x):
+        loss = self.map(x).square().mean()
+        loss.backward()
+        return loss.detach()
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(torch._dynamo.config, "trace_autograd_ops"), reason="this torch has no such setting"
+)
+def test_a_setting_that_leaves_out_hooks_of_parameters_is_seen(here: HereAndNow) -> None:
+    families = {CaseFamily.HOOKS, CaseFamily.GRADIENTS}
+    verification = here.compared(*sides(INNER_BACKWARD), families, "Step", settings=True)
+    assert {family for family, _ in differing(verification)} == {CaseFamily.HOOKS}
 
 
 def test_a_setting_that_changes_nothing_differs_nowhere(live: LiveWorker, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Aspect, Report, Verification
+from fuselight.shared.report.verification import OTHER_ORDER
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -217,6 +218,13 @@ def test_a_difference_has_its_aspect_and_words(
     entries = compared.differing(TRAINED, TRAINED.replace(*change), "Net")
     assert list(entries) == [aspect]
     assert words in entries[aspect]
+
+
+def test_lines_that_are_printed_in_another_order_are_the_same_lines(compared: Compared) -> None:
+    old = TRAINED.replace("self.calls += 1", "print(1); print(2)")
+    assert compared.differing(old, old.replace("print(1); print(2)", "print(2); print(1)"), "Net") == {
+        Aspect.PRINTED: OTHER_ORDER
+    }
 
 
 def test_a_gradient_that_is_nan_in_the_branch_not_taken_is_found(compared: Compared) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 ONE_SIDE = "the other side was not compared"
 """How a note ends that says that a branch, now a torch.where, took the same side in all calls."""
+OTHER_ORDER = "prints the same lines in another order"
+"""The text of such a difference."""
 
 
 class Aspect(str, enum.Enum):
@@ -50,6 +52,8 @@ class CaseFamily(str, enum.Enum):
     """Gradients of gradients, which no code that AOTAutograd compiles has."""
     FROZEN = "frozen"
     """Parameters that require no gradient."""
+    HOOKS = "hooks"
+    """Parameters whose gradients a hook changes."""
     MODE = "mode"
     """Training or evaluation."""
     REPEATED = "repeated"

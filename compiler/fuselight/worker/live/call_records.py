@@ -28,6 +28,7 @@ from fuselight.measure.accuracy import results
 from fuselight.measure.accuracy.results import CHANGED, CallResults, Value
 from fuselight.shared.report import Aspect, Difference
 from fuselight.shared.report.failure import first_line
+from fuselight.shared.report.verification import OTHER_ORDER
 from fuselight.worker.child.state import put
 from fuselight.worker.live.call_traits import (
     GRADIENT,
@@ -597,6 +598,8 @@ def _first_line_that_differs(old: str, new: str) -> str:
     if old == new:
         return ""
     was, now = old.splitlines(), new.splitlines()
+    if was != now and sorted(was) == sorted(now):
+        return OTHER_ORDER
     for number in range(max(len(was), len(now))):
         before, after = (lines[number] if number < len(lines) else None for lines in (was, now))
         if before == after:

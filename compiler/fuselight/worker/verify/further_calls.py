@@ -394,6 +394,7 @@ _ORDINARY = frozenset(
         CaseFamily.SECOND,
         CaseFamily.MODE,
         CaseFamily.FROZEN,
+        CaseFamily.HOOKS,
         CaseFamily.REPEATED,
         CaseFamily.VALUES,
         CaseFamily.OPTION,

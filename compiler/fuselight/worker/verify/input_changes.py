@@ -6,12 +6,14 @@ requires a gradient as the input before it does, where its dtype can.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.tensors import with_tensors
@@ -112,6 +114,39 @@ def freeze_parameters(prepared: Prepared) -> Prepared:
     for _, module in modules_of(prepared):
         module.requires_grad_(requires_grad=False)
     return prepared
+
+
+class GradientHooks:
+    """Hooks that double the gradient of each parameter, until the call is over."""
+
+    def __init__(self) -> None:
+        """No parameter has one yet."""
+        self._handles: list[RemovableHandle] = []
+
+    def register(self, prepared: Prepared) -> Prepared:
+        """Give each parameter that requires a gradient its hook."""
+        parameters = {
+            parameter: None for _, module in modules_of(prepared) for parameter in module.parameters()
+        }
+        self._handles += [
+            parameter.register_hook(_doubled)  # type: ignore[no-untyped-call]
+            for parameter in parameters
+            if parameter.requires_grad
+        ]
+        return prepared
+
+    @contextlib.contextmanager
+    def registered(self) -> Iterator[None]:
+        """Remove the hooks afterwards: a module that the file keeps takes part in the next call."""
+        try:
+            yield
+        finally:
+            while self._handles:
+                self._handles.pop().remove()
+
+
+def _doubled(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient * 2
 
 
 def convert_call(change: Change, dtype: torch.dtype | None) -> CallChange:
@@ -248,6 +283,13 @@ def to_dtype(dtype: torch.dtype, *, floats: bool) -> Change:
         return _as_dtype(tensor, dtype) if is_of_kind(tensor, floats=floats) else tensor
 
     return convert
+
+
+def to_scalar(tensor: torch.Tensor, *, dtype: torch.dtype, floats: bool) -> torch.Tensor:
+    """The first element of a floating-point input, or else of integers, as a tensor without dimensions."""
+    if not is_of_kind(tensor, floats=floats) or not tensor.numel():
+        return tensor
+    return _as_dtype(tensor.reshape(-1)[0], dtype)
 
 
 def _as_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -22,6 +22,7 @@ from fuselight.shared.report import CaseFamily
 from fuselight.worker.verify.eager_mode import DoubleConversions
 from fuselight.worker.verify.input_changes import (
     CallChange,
+    GradientHooks,
     add_dimension,
     as_complex,
     as_truth,
@@ -46,6 +47,7 @@ from fuselight.worker.verify.input_changes import (
     then_negate,
     then_require_gradients,
     to_dtype,
+    to_scalar,
 )
 
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -130,7 +132,8 @@ def cases_of(prepared: Prepared, *, settings: bool = False) -> list[Case]:
     ]
     is_trained = any(True for _ in modules_of(prepared))
     differentiable = any(tensor.is_floating_point() for tensor in inputs)
-    cases = [*_modes(prepared), Case("later calls", CaseFamily.REPEATED, repeats=_REPEATS)]
+    hooked = _hooked(prepared) if settings else ()
+    cases = [*_modes(prepared), *hooked, Case("later calls", CaseFamily.REPEATED, repeats=_REPEATS)]
     if differentiable:
         cases.append(_second_gradients(prepared))
     cases += [_in_training(case) for case in plain[:_MOST_TRAINED] if is_trained]
@@ -171,7 +174,8 @@ def compiled_cases(cases: list[Case], *, settings: bool = False) -> list[Case]:
     `settings`: and each dtype once, options, no rows and extreme values, which eager calls do not compare.
     """
     modes = [case for case in cases if case.family in {CaseFamily.MODE, CaseFamily.GRADIENTS}][:2]
-    modes += [case for case in cases if case.family in {CaseFamily.FROZEN, CaseFamily.SECOND}]
+    others_of_gradients = {CaseFamily.FROZEN, CaseFamily.HOOKS, CaseFamily.SECOND}
+    modes += [case for case in cases if case.family in others_of_gradients]
     sizes = [case for case in cases if case.family is CaseFamily.SIZE and case.grad is None][
         :_MOST_COMPILED_SIZES
     ]
@@ -218,6 +222,20 @@ def _modes(prepared: Prepared) -> Iterator[Case]:
     )
     yield Case("calls without gradients", CaseFamily.GRADIENTS, training=trains, grad=False)
     yield Case("training mode without gradients", CaseFamily.MODE, training=True, grad=False)
+
+
+def _hooked(prepared: Prepared) -> Iterator[Case]:
+    """A call whose backward runs hooks of parameters, which a backward inside of compiled code may leave out."""
+    if any(any(True for _ in module.parameters()) for _, module in modules_of(prepared)):
+        hooks = GradientHooks()
+        yield Case(
+            "hooks of parameters",
+            CaseFamily.HOOKS,
+            hooks.register,
+            training=prepared.options.train,
+            grad=True,
+            around=hooks.registered,
+        )
 
 
 def _second_gradients(prepared: Prepared) -> Case:
@@ -382,6 +400,13 @@ def _dtypes(inputs: list[torch.Tensor]) -> Iterator[Case]:
         yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, change)
     for dtype in _INTEGERS if integers else ():
         yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, change_each(to_dtype(dtype, floats=False)))
+    # Of two tensors without dimensions, the wider dtype counts, as it does not next to one with dimensions.
+    narrow = torch.float16 if floats else torch.int8 if integers else None
+    if narrow is not None and any(tensor.dim() for tensor in inputs):
+        first = functools.partial(to_scalar, dtype=narrow, floats=bool(floats))
+        change = convert_call(first, narrow if floats else None)
+        name = f"{_name(narrow)} inputs without dimensions"
+        yield Case(name, CaseFamily.DTYPE, change, has_variants=False)
     if floats:
         device = floats[0].device.type
         yield Case("autocast", CaseFamily.DTYPE, around=functools.partial(_autocast, device))

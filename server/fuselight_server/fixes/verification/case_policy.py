@@ -21,13 +21,27 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.rewrites.remedy import Remedy
 
 _EXCEPTED = frozenset(
-    {CaseFamily.DTYPE, CaseFamily.EXTREME, CaseFamily.EMPTY, CaseFamily.FROZEN, CaseFamily.ATTRIBUTE}
+    {
+        CaseFamily.DTYPE,
+        CaseFamily.EXTREME,
+        CaseFamily.EMPTY,
+        CaseFamily.FROZEN,
+        CaseFamily.HOOKS,
+        CaseFamily.ATTRIBUTE,
+    }
 )
 """Families that a title may except. All others are ordinary calls, which must be the same, but that gradients of
 gradients are excepted in compiled calls, and where they raise an exception."""
 UNUSED, RAISES, KIND, NEW_TENSOR = "unused gradients", "raises", "kind", "memory"
 """Names for what a title excepts beside families: gradients of what is not used, exceptions, kinds of attributes, and
 outputs that were inputs."""
+_WHOLE_FAMILIES = (
+    (CaseFamily.EMPTY, "for empty inputs"),
+    (CaseFamily.FROZEN, "with frozen parameters"),
+    (CaseFamily.HOOKS, "with hooks of parameters"),
+    (CaseFamily.SECOND, "for gradients of gradients"),
+)
+"""Families that a title names without their cases."""
 _SHOWN = 4
 """Most cases that a title names."""
 _AUTOCAST = "autocast"
@@ -96,12 +110,7 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
         yield f"for {_some(_dtype_words(names))} inputs"
     if _AUTOCAST in dtypes:
         yield "under autocast"
-    if CaseFamily.EMPTY.value in by_family:
-        yield "for empty inputs"
-    if CaseFamily.FROZEN.value in by_family:
-        yield "with frozen parameters"
-    if CaseFamily.SECOND.value in by_family:
-        yield "for gradients of gradients"
+    yield from (words for family, words in _WHOLE_FAMILIES if family.value in by_family)
     yield from _attribute_words(by_family.get(CaseFamily.ATTRIBUTE.value, []))
     extremes = by_family.get(CaseFamily.EXTREME.value, [])
     limits = [extreme.split()[1] for extreme in extremes]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Aspect, CaseFamily
+from fuselight.shared.report.verification import OTHER_ORDER
 from fuselight_server.fixes.rewrites.remedy import FixClass
 from fuselight_server.fixes.verification.case_policy import (
     NEW_TENSOR,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 COMPILED_ONLY = "in compiled calls"
 """In `Remedy.changes`: eager calls must do the same as before."""
+ORDER_ONLY = "the order of what is printed"
+"""In `Remedy.changes`: compiled calls print the same lines."""
 EAGER_TOO = "in eager calls, too"
 """In `Remedy.changes`: eager calls may print something else."""
 _VALUES = frozenset({Aspect.OUTPUT, Aspect.GRADIENT, Aspect.STATE, Aspect.RANDOM})
@@ -239,7 +242,10 @@ def _is_allowed(remedy: Remedy, difference: Difference, comparison: CallComparis
         return remedy.fix_class is not FixClass.EXACT or comparison.compiled or is_further
     if remedy.fix_class is not FixClass.CHANGES:
         return False
-    is_printed = difference.aspect is Aspect.PRINTED and EAGER_TOO not in remedy.changes
-    if not comparison.compiled and (is_printed or COMPILED_ONLY in remedy.changes):
-        return False  # eager calls print and compute what they did
+    is_printed = difference.aspect is Aspect.PRINTED
+    # Eager calls print and compute what they did; what is printed after the graph may have changed in place until then.
+    is_eager_kept = (is_printed and EAGER_TOO not in remedy.changes) or COMPILED_ONLY in remedy.changes
+    is_other_text = is_printed and ORDER_ONLY in remedy.changes and difference.text != OTHER_ORDER
+    if is_other_text or (is_eager_kept and not comparison.compiled):
+        return False
     return any(word in remedy.changes and difference.aspect in allowed for word, allowed in _ALLOWED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -194,6 +195,24 @@ def varied(*sizes: int, mark: bool = False, unbacked: bool = False, **options: A
         call(x)
 
 
+def clocks(*, parts: bool) -> None:
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def both(x: Any) -> Any:
+        start = time.time()
+        hidden = first(x)
+        spent.append(time.time() - start)
+        return second(hidden)
+
+    spent: list[float] = []
+    calls = [compiled(part) for part in ((first, second) if parts else (both,))]
+    for _ in range(4):
+        x = torch.ones(2, 3)
+        for call in calls:
+            x = call(x)
+            spent.append(time.time())
+
+
 ROWS = torch.ones(8, 3)
 
 
@@ -292,6 +311,7 @@ MORE = 3
         (lambda: lengths(whole=False), lambda: lengths(whole=True), {}, 1),
         (lambda: varied(1, 2, 4, 8, dynamic=False), lambda: varied(1, 2, 4, 8), {}, 2),
         (lambda: varied(7, 1, 12), lambda: varied(7, 1, 12, mark=True), {}, 2),
+        (lambda: clocks(parts=False), lambda: clocks(parts=True), {}, 2),
         (lambda: varied(6, 9, 1), lambda: varied(6, 9, 2), {}, 2),
         (lambda: varied(6, 1, dynamic=True), lambda: varied(6, 2, dynamic=True), {}, 1),
         (lambda: varied(6, 1, 9), lambda: varied(6, 1, 9, unbacked=True), {}, 1),
@@ -319,6 +339,7 @@ MORE = 3
         "lengths",
         "static",
         "small",
+        "clocks",
         "padded",
         "padded dynamic size",
         "unbacked",

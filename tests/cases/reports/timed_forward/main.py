@@ -14,14 +14,13 @@ class Pipeline(nn.Module):
 
     def forward(self, x):
         start = time.time()
-        # warning: [FL201] "recompiled: start was"
+        # warning: [FL201] "recompiled: start has another value in each call"
         # warning: [GB0007] "graph break: `time.time` is not traced by torch.compile"
         h = self.encoder(x).relu()
         self.times["encode"] += time.time() - start
         # warning: [GB0007] "graph break: `time.time` is not traced by torch.compile"
-        # warning: [FL201] "recompiled: a value carried over the graph break on line 20 was 0.0, now"
+        # warning: [FL201] "recompiled: the value of `time.time()` on line 20 is another in each call"
         start = time.time()
-        # warning: [FL201] "recompiled: start was"
         # warning: [GB0007] "graph break: `time.time` is not traced by torch.compile"
         out = self.decoder(h)
         self.times["decode"] += time.time() - start

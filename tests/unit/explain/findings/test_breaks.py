@@ -430,7 +430,7 @@ RECURRENT = (
             "GB9193",
             "Dynamo graph breaks on `time.monotonic()` so that the clock read occurs at the correct point.",
             "`time.monotonic()` is not traced by torch.compile",
-            "Make this call before or after the compiled code",
+            "Read the clock outside the compiled code, around its call",
         ),
         (
             "GB9493",
@@ -495,7 +495,50 @@ def test_reporting_to_pytorch_is_the_last_step() -> None:
     (known,) = findings(report(breaks=(broken(at(30), gb="GB0059", hints=last),)))
     assert [hint for hint in known.hints if "report" in hint] == []
     (unknown,) = findings(report(breaks=(broken(at(30), gb="GB9999", hints=last),)))
-    assert unknown.hints == last
+    assert unknown.hints[0].startswith("Move the line before or after the compiled code")
+    assert [hint for hint in unknown.hints if "report" in hint] == []
+
+
+EXTENSION = (
+    "If it is a Python builtin, please file an issue on GitHub so the PyTorch team can add support for it.",
+    "If it is a third-party C/C++ Python extension, please wrap it into a PyTorch-understood custom operator.",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("time.time", "Read the clock outside"),
+        ("time.perf_counter", "Read the clock outside"),
+        ("time.sleep", "Make this call outside"),
+        ("posix.getpid", "Make this call outside"),
+        ("zlib.crc32", "Make this call outside"),
+        ("_socket.gethostname", "Make this call outside"),
+    ],
+)
+def test_a_function_of_python_is_neither_an_extension_nor_a_matter_for_torch(name: str, step: str) -> None:
+    explanation = (
+        f"Dynamo does not know how to trace the builtin `{name}.` This function is either a Python builtin (e.g. "
+        "_warnings.warn) or a third-party C/C++ Python extension (perhaps created with pybind)."
+    )
+    given = broken(at(30), gb="GB0007", explanation=explanation, hints=EXTENSION)
+    (finding,) = findings(report(breaks=(given,)))
+    (hint,) = finding.hints
+    assert hint.startswith(step)
+    assert "third-party" not in finding.message
+    assert f"`{name}` is a function of Python, which torch.compile does not trace." in finding.message
+
+
+def test_a_function_of_a_library_in_c_keeps_the_hint_for_extensions() -> None:
+    explanation = (
+        "Dynamo does not know how to trace the builtin `tokenizers._C.encode.` This function is either ..."
+    )
+    given = broken(at(30), gb="GB0007", explanation=explanation, hints=EXTENSION)
+    (finding,) = findings(report(breaks=(given,)))
+    assert [hint.split(",")[0] for hint in finding.hints] == [
+        "Make this call outside the compiled code",
+        "If it is a third-party C/C++ Python extension",
+    ]
 
 
 @pytest.mark.parametrize("gb", sorted(_STEPS))

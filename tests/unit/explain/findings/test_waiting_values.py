@@ -14,6 +14,8 @@ from fuselight_server.explain.findings.common.waiting_values import waiting_valu
         ("    return x * y.item()", "y.item()", ["x"]),
         ("    y = f(a, g(b, c.item()), d)", "c.item()", ["f", "a", "g", "b"]),
         ("    total += x.item()", "x.item()", ["total"]),
+        ("    self.total += x.item()", "x.item()", ["self", "self.total"]),
+        ('    self.sums["a"] += x.item() - y', "x.item()", ["self.sums", "'a'", "self.sums['a']"]),
         ("    y = [a, b.item()]", "b.item()", ["a"]),
         ("    if x.item() > 3:", "x.item()", []),
         ("    if low < high < x.item():", "x.item()", ["high"]),

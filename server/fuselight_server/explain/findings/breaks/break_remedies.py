@@ -17,7 +17,12 @@ from fuselight_server.explain.findings.breaks.branch_advice import (
     branch_advice,
     depends_on_random,
 )
-from fuselight_server.explain.findings.breaks.break_texts import first_step, has_words, title_of
+from fuselight_server.explain.findings.breaks.break_texts import (
+    first_step,
+    has_words,
+    pythons_function,
+    title_of,
+)
 from fuselight_server.explain.findings.breaks.library_breaks import (
     instead_of_branch,
     library_break,
@@ -56,21 +61,33 @@ _ANY_BREAK = (
 )
 _NO_STEP = (
     "Please report an issue to PyTorch",
+    "Please file an issue",
+    "Please open an issue",
+    "Report an issue to PyTorch",
     "This graph break is fundamental",
     "It may be possible to write Dynamo tracing rules",
+    "Ensure the object is tracked by Dynamo",
+    "Dynamo does not really define",
+    "This branch is not supposed to be reachable",
+    "Consider using the debug context",
+    "Register ",
+    "Set USE_DISTRIBUTED=1",
+    "Check usage of context manager: do_not_convert",
+    "Set torch._dynamo.config.debug_",
+    "It is likely there is a graph break while tracing",
+    "If it is a Python builtin, please file an issue",
 )
-"""How hints of torch begin that name nothing to change in the code."""
+"""How hints of torch begin that name nothing to change in the user's code."""
 _AVOIDED = (
     "Avoid calling ",
     "Remove this call",
     "Move ",
     "Use something else as the key",
     "Use `torch._dynamo.graph_break()` to intentionally",
-    "Please file an issue",
-    "If it is a Python builtin, please file an issue",
     "Apply `@torch._dynamo.dont_skip_tracing`",
 )
 """How hints of torch begin that say no more than our own step, or that the user cannot follow."""
+_EXTENSION = "If it is a third-party C/C++ Python extension"
 _BACKWARD = "GB0123"
 _COMPILED_AUTOGRAD = "Compiled autograd is on: it captures the backward pass from this line on."
 _BACKWARD_STEP = (
@@ -207,10 +224,11 @@ def _split(words: BreakWords) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _general(title: str, gb_id: str | None, graph_break: Break) -> BreakWords:
     """Our own step, then the hints of torch; those without a step in the code only where there is no other."""
     step = first_step(gb_id, graph_break.explanation)
-    hints = _torch_hints(graph_break)
-    useful = _useful(hints, (*_NO_STEP, *(_AVOIDED if step else ())))
-    torchs = useful or (() if step else hints)
-    return BreakWords(title, hints=(*step, *torchs), torch_hints=len(torchs))
+    name = pythons_function(gb_id, graph_break.explanation)
+    useless = (*_NO_STEP, *(_AVOIDED if step else ()), *([_EXTENSION] if name else []))
+    torchs = _useful(_torch_hints(graph_break), useless)
+    text = f"`{name}` is a function of Python, which torch.compile does not trace." if name else ""
+    return BreakWords(title, text, (*step, *torchs) or (_ANY_BREAK,), len(torchs))
 
 
 def registered_words(gb_id: str, gb_type: str, explanation: str, hints: tuple[str, ...]) -> BreakWords | None:
@@ -218,8 +236,7 @@ def registered_words(gb_id: str, gb_type: str, explanation: str, hints: tuple[st
     if not gb_type and not has_words(gb_id):
         return None
     registered = Break("", (gb_id,), (gb_type,), (), explanation=explanation, hints=hints)
-    words = _general(title_of(gb_id, gb_type, ""), gb_id, registered)
-    return words if _useful(words.hints, _NO_STEP) else replace(words, hints=(_ANY_BREAK,))
+    return _general(title_of(gb_id, gb_type, ""), gb_id, registered)
 
 
 def _useful(hints: tuple[str, ...], useless: tuple[str, ...]) -> tuple[str, ...]:

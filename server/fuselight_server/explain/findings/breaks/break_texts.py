@@ -7,6 +7,7 @@ keeps the meaning of the program. torch's own texts serve every other id; its hi
 from __future__ import annotations
 
 import re
+import sys
 
 from fuselight_server.explain.findings.breaks.branch_advice import SELECT
 from fuselight_server.explain.findings.common.text import plain
@@ -200,6 +201,8 @@ _NAMED = {
 
 _NAMED_BY_CONTEXT = frozenset({"GB0007", "GB0008", "GB0009"})
 _QUALNAME = re.compile(r"qualname: ([^\s,]{1,80}),")
+_UNTRACED = frozenset({"GB0007", "GB0008", "GB0009", "GB0147", "GB9193"})
+_CLOCKS = re.compile(r"(?:time|datetime)\.(?!sleep|strftime|strptime|gmtime|localtime)")
 _BY_NAME = {
     ("GB0033", "aten._local_scalar_dense.default"): "a tensor is converted to Python numbers",
     ("GB0156", "__new__"): "an object of this class cannot be created while tracing",
@@ -214,14 +217,26 @@ def title_of(gb_id: str | None, gb_type: str, explanation: str, context: str = "
     title = _TITLES.get(gb_id or "")
     if title is None:
         return plain(gb_type).rstrip(".") or "torch.compile gives no reason"
-    pattern, detailed = _NAMED.get(gb_id or "", ("", ""))
-    match = re.search(pattern, plain(explanation)) if pattern else None
-    if match is None and gb_id in _NAMED_BY_CONTEXT:
-        match = _QUALNAME.search(plain(context))
+    match = _name_in(gb_id, explanation, context)
     if match is None:
         return title
     name = _short_name(match.group(1))
-    return _BY_NAME.get((gb_id or "", name)) or detailed.format(name, *match.groups()[1:])
+    return _BY_NAME.get((gb_id or "", name)) or _NAMED[gb_id or ""][1].format(name, *match.groups()[1:])
+
+
+def _name_in(gb_id: str | None, explanation: str, context: str) -> re.Match[str] | None:
+    """What torch's texts name: the function, the operator, the method."""
+    match = re.search(_NAMED[gb_id][0], plain(explanation)) if gb_id in _NAMED else None
+    if match is None and gb_id in _NAMED_BY_CONTEXT:
+        match = _QUALNAME.search(plain(context))
+    return match
+
+
+def pythons_function(gb_id: str | None, explanation: str) -> str:
+    """The function of Python's own that is not traced, as `time.time`; empty for that of a library or of the user."""
+    match = _name_in(gb_id, explanation, "") if gb_id in _UNTRACED else None
+    name = _short_name(match.group(1)) if match is not None else ""
+    return name if name.partition(".")[0] in sys.stdlib_module_names and "." in name else ""
 
 
 def has_words(gb_id: str) -> bool:
@@ -247,8 +262,12 @@ _NUMBER = (
     "Keep the value a tensor (torch.where, torch.clamp and arithmetic accept tensors), and convert it to a "
     f"Python number {_OUTSIDE}"
 )
-_CALL = "Remove this call from the compiled code: move it before or after, or {}"
-_IN_TORCH = "write it with torch operators"
+_CALL = f"Make this call {_OUTSIDE}, and pass in what the code needs of its result"
+_OR_IN_TORCH = f"{_CALL}; or do the same with torch operators"
+_CLOCK = (
+    f"Read the clock {_OUTSIDE}, around its call; to time parts of the code, compile each part as a function of its "
+    "own. A time that the code computes with can be an argument, as a tensor"
+)
 _DISABLED = (
     "Remove torch.compiler.disable if the function can be traced; otherwise call it before or after the compiled "
     "code"
@@ -268,9 +287,9 @@ _WHOLE = "Change it before or after the call of the operator, not in the functio
 
 _STEPS: dict[str, str] = {
     "GB0014": _RECURRENT,
-    "GB0007": _CALL.format(_IN_TORCH),
-    "GB0008": _CALL.format(_IN_TORCH),
-    "GB0009": _CALL.format(_IN_TORCH),
+    "GB0007": _OR_IN_TORCH,
+    "GB0008": _OR_IN_TORCH,
+    "GB0009": _OR_IN_TORCH,
     "GB0033": _NUMBER,
     "GB0034": f"Check it {_OUTSIDE}, or remove the assert",
     "GB0035": SELECT,
@@ -294,7 +313,7 @@ _STEPS: dict[str, str] = {
     "GB0127": _NEW_TENSOR,
     "GB0128": _NEW_TENSOR,
     "GB0142": f"Enter the context manager {_OUTSIDE}, around the call",
-    "GB0147": _CALL.format(_IN_TORCH),
+    "GB0147": _OR_IN_TORCH,
     "GB0170": SELECT,
     "GB0179": "Copy the object before the call; .clone() copies a tensor",
     "GB0206": f"Set requires_grad {_OUTSIDE}",
@@ -331,10 +350,7 @@ _STEPS: dict[str, str] = {
     "GB6815": f"Set and reset the variable {_OUTSIDE}, around the call",
     "GB7151": _LISTED,
     "GB9118": f"Test the address {_OUTSIDE}",
-    "GB9193": (
-        "Make this call before or after the compiled code; a time that the code computes with can be an argument, as a "
-        "tensor"
-    ),
+    "GB9193": _CLOCK,
 }
 
 
@@ -362,6 +378,8 @@ _OPERATOR = re.compile(r"Operator `([^`]+)`")
 def first_step(gb_id: str | None, explanation: str = "") -> tuple[str, ...]:
     """The step for an id, by the operator that torch's explanation names; empty for an id without a step."""
     step = _STEPS.get(_specific_id(gb_id, explanation) or "")
+    if function := pythons_function(gb_id, explanation):
+        step = _CLOCK if _CLOCKS.match(function) else _CALL
     if gb_id == "GB9493" and "'__iter__'" in explanation:
         step = _LISTED
     operator = _OPERATOR.search(explanation) if step == _MASK else None

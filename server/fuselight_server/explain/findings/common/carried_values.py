@@ -29,6 +29,8 @@ _WITH_PROPERTY = re.compile(
     r"(?:\.(?P<property>(?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout|__self__))?"
 )
 _ITEM = re.compile(r"\[([^\[\]]+)\]")
+_PATH = re.compile(r"[^\W\d]\w*(?:\.\w+|\[(?:-?\d+|'[^'\[\]]*')\])+")
+"""An attribute or an item, which is what it was before."""
 _LONGEST_EXPRESSION = 60
 _MOST_LINES = 20_000
 _Place = tuple[int, int, int, int]
@@ -145,9 +147,10 @@ def _expression(context: Context, at: Location, items: str) -> str:
 
 
 def _of_waiting(waiting: WaitingValue, items: str) -> str:
-    return (
-        f"the bound method `{waiting.text}`" if waiting.is_method else f"the value of `{waiting.text}{items}`"
-    )
+    if waiting.is_method:
+        return f"the bound method `{waiting.text}`"
+    is_path = _PATH.fullmatch(waiting.text) is not None
+    return f"{waiting.text}{items}" if is_path else f"the value of `{waiting.text}{items}`"
 
 
 def _waiting(context: Context, after: Resumption, number: int, at: Location) -> WaitingValue | None:

@@ -22,6 +22,7 @@ from fuselight_server.explain.findings.common.carried_values import (
     resumption,
 )
 from fuselight_server.explain.findings.common.text import rounded
+from fuselight_server.explain.findings.common.unsteady_values import without_unsteady_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,7 +99,10 @@ def in_the_users_words(context: Context, recompilation: Recompile) -> Recompile:
     if frame is not None and frame.wrapper is not None:
         recompilation = _of_wrapped_method(recompilation)
     compared, *others = _by_cause(recompilation.entries)
-    failures = tuple(_worded(context, failure, after) for failure in _without_sums(compared.failures))
+    failures = tuple(
+        without_unsteady_value(context, recompilation, _worded(context, failure, after))
+        for failure in _without_sums(compared.failures)
+    )
     first = dataclasses.replace(compared, failures=failures)
     return dataclasses.replace(recompilation, entries=(first, *others))
 

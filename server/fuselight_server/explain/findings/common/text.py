@@ -32,6 +32,7 @@ _SENTENCE_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)\.(?=[ \n])")
 _BLANKS = re.compile(r"[ \t]*\n[ \t]*")
 _LONG_FLOAT = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?(?![\w.])")
 _DIGITS = 6
+_MOST_DIGITS = 17
 _MOST_PARAGRAPHS = 3
 _THREE_LINES = 300
 """Characters of three lines."""
@@ -70,17 +71,26 @@ def shortened(text: str) -> str:
 
 
 def rounded(failure: GuardFailure) -> str:
-    """The difference with its floats at six significant digits, unless that is where the values differ."""
-    was, now = (value and _LONG_FLOAT.sub(_short_float, value) for value in (failure.was, failure.now))
-    is_small = was == now and failure.was != failure.now
-    return failure.difference if is_small else _LONG_FLOAT.sub(_short_float, failure.difference)
+    """The difference with its floats at six significant digits, or as many as show that the values differ."""
+    both = (failure.was, failure.now)
+    is_same = failure.was == failure.now
+    enough = (
+        number for number in range(_DIGITS, _MOST_DIGITS) if len({_short(item, number) for item in both}) > 1
+    )
+    digits = _DIGITS if is_same else next(enough, _MOST_DIGITS)
+    return _short(failure.difference, digits + 2 if digits > _DIGITS else digits) or ""
 
 
-def _short_float(match: re.Match[str]) -> str:
-    if sum(character.isdecimal() for character in match[0].partition("e")[0]) <= _DIGITS:
-        return match[0]
-    short = f"{float(match[0]):.{_DIGITS}g}"
-    return short if "." in short or "e" in short else f"{short}.0"
+def _short(text: str | None, digits: int) -> str | None:
+    """The text with its floats at a number of significant digits."""
+
+    def short_float(match: re.Match[str]) -> str:
+        if sum(character.isdecimal() for character in match[0].partition("e")[0]) <= digits:
+            return match[0]
+        short = f"{float(match[0]):.{digits}g}"
+        return short if "." in short or "e" in short else f"{short}.0"
+
+    return text and _LONG_FLOAT.sub(short_float, text)
 
 
 def sentence(text: str) -> str:

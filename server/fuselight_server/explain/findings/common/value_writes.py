@@ -56,7 +56,7 @@ def write_of(context: Context, recompilation: Recompile, failure: GuardFailure) 
     writes = [
         ValueWrite(Location(path, *place), by_scheduler)
         for path in _files(context, recompilation)
-        for place, by_scheduler in _places(_writes(_text(context, path)), name, failure.source)
+        for place, by_scheduler in _places(_writes(text_of(context, path)), name, failure.source)
     ]
     return writes[0] if len({(item.place.path, item.place.line) for item in writes}) == 1 else None
 
@@ -66,7 +66,8 @@ def _files(context: Context, recompilation: Recompile) -> dict[str, None]:
     return dict.fromkeys(place.path for place in places if context.is_user_file(place.path))
 
 
-def _text(context: Context, path: str) -> str:
+def text_of(context: Context, path: str) -> str:
+    """The text of a file as it was run."""
     lines = []
     for number in range(1, _MOST_LINES):
         line = context.read_line(path, number)

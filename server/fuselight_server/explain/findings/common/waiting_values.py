@@ -88,7 +88,7 @@ def _before(parent: ast.AST, child: ast.AST) -> list[WaitingValue] | None:  # no
     if isinstance(parent, ast.Subscript):
         return [WaitingValue(ast.unparse(parent.value))] if child is parent.slice else []
     if isinstance(parent, ast.AugAssign):
-        return [WaitingValue(ast.unparse(parent.target))] if child is parent.value else []
+        return list(map(WaitingValue, _read_before(parent.target))) if child is parent.value else []
     if isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
         return [
             WaitingValue(ast.unparse(expression))
@@ -107,6 +107,14 @@ def _before(parent: ast.AST, child: ast.AST) -> list[WaitingValue] | None:  # no
     if isinstance(parent, (*handed_on, ast.If, ast.While, ast.Assert)):
         return []
     return None
+
+
+def _read_before(target: ast.expr) -> list[str]:
+    """What `x[k] += ...` has read before the right side: the container, the key, the value."""
+    parts = [target.value] if isinstance(target, (ast.Attribute, ast.Subscript)) else []
+    if isinstance(target, ast.Subscript):
+        parts.append(target.slice)
+    return [ast.unparse(part) for part in (*parts, target)]
 
 
 def _value(node: ast.expr | ast.keyword) -> ast.expr:

@@ -7,6 +7,7 @@ listed in order. A recompilation that the limit stopped belongs to FL102.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -31,7 +32,8 @@ from fuselight_server.explain.findings.common.resume_functions import (
     resumed_at,
     roots,
 )
-from fuselight_server.explain.findings.common.text import plain, quoted
+from fuselight_server.explain.findings.common.text import plain, quoted, rounded
+from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
 from fuselight_server.explain.findings.recompilations.remedies import (
     cures_of,
@@ -153,6 +155,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         f"{what[0].upper()}{what[1:]} was compiled again because {_why(failure)}.",
         _about_object(recompilation, failure),
         _about_dropped(failure),
+        _about_unsteady(failure),
         _about_dynamic(context, group),
         *_others(context, recompilation, failure),
         _later(group, difference_of(recompilation, failure)),
@@ -219,6 +222,14 @@ def _about_dropped(failure: GuardFailure | None) -> str:
     return "torch checks no guard of dropped code, so other causes may follow once the code is kept."
 
 
+def _about_unsteady(failure: GuardFailure | None) -> str:
+    """Two short examples of a number that differs in each call."""
+    if failure is None or not is_unsteady(failure) or "." not in f"{failure.was}{failure.now}":
+        return ""  # digits of an address say nothing
+    values = rounded(dataclasses.replace(failure, difference=f"{failure.was} and {failure.now}"))
+    return f"Two of its values are {values}."
+
+
 def _about_dynamic(context: Context, group: list[Root]) -> str:
     """Say that what changed needs no further compile, where torch made it symbolic."""
     of_each = [
@@ -237,7 +248,9 @@ def _about_dynamic(context: Context, group: list[Root]) -> str:
 def _later(group: list[Root], first: str) -> str:
     """The later differences, equal ones once; that of the title in words of its own."""
     again = "the same change, for another compiled version"
-    texts = (difference_of(root.recompile) for root in group[1:])
+    texts = [difference_of(root.recompile) for root in group[1:]]
+    if any(map(is_unsteady, root_failures(group[0].recompile)[:1])):
+        texts = [text for text in texts if text != first]  # which the title says
     counted = Counter(again if text == first else text for text in texts)
     return _listed("Later changes", [f"{text} ({n} times)" if n > 1 else text for text, n in counted.items()])
 

@@ -130,6 +130,17 @@ def test_an_ordinary_call_that_differs_refuses_the_fix(row: Row, words: str) -> 
             "that it returns a new tensor in place of its input",
         ),
         ([(CaseFamily.FROZEN, "frozen parameters", OTHER, True)], "with frozen parameters"),
+        (
+            [(CaseFamily.DTYPE, f"{dtype} inputs without dimensions", OTHER, False) for dtype in ("a", "b")],
+            "for inputs without dimensions",
+        ),
+        (
+            [
+                (CaseFamily.DTYPE, "float16 inputs", OTHER, False),
+                (CaseFamily.DTYPE, "float32 inputs without dimensions", OTHER, False),
+            ],
+            "for float16 inputs and inputs without dimensions",
+        ),
         ([(CaseFamily.HOOKS, "hooks of parameters", OTHER, True)], "with hooks of parameters"),
         ([(CaseFamily.SECOND, "gradients of gradients", RAISES, True)], "for gradients of gradients"),
         ([(CaseFamily.SECOND, "gradients of gradients", RAISES, False)], "for gradients of gradients"),

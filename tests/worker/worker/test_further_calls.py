@@ -255,6 +255,14 @@ ROWS = {
             "float16 inputs without dimensions: output was float16[], is float32[]",
         ),
     ),
+    "float64 counts next to float32 without dimensions": (
+        "# fuselight: f(f32[2, 3])\ndef f(x):\n    return x * <0.5|torch.tensor(0.5).double()>\n",
+        (
+            CaseFamily.DTYPE,
+            Aspect.STRUCTURE,
+            "float32 inputs without dimensions: output was float32[], is float64[]",
+        ),
+    ),
     "the same of integers": (
         "# fuselight: f(i64[4] % 5)\ndef f(x):\n    return x + <2|torch.tensor(2)>\n",
         (CaseFamily.DTYPE, Aspect.STRUCTURE, "int8 inputs without dimensions: output was int8[], is int64[]"),

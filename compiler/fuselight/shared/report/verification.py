@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 ONE_SIDE = "the other side was not compared"
 """How a note ends that says that a branch, now a torch.where, took the same side in all calls."""
+SCALAR = "without dimensions"
+"""How the name of a case ends whose inputs have no dimensions."""
 OTHER_ORDER = "prints the same lines in another order"
 """The text of such a difference."""
 

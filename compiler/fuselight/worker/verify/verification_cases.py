@@ -19,6 +19,7 @@ from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.measure.measured_call import modules_of
 from fuselight.shared.report import CaseFamily
+from fuselight.shared.report.verification import SCALAR
 from fuselight.worker.verify.eager_mode import DoubleConversions
 from fuselight.worker.verify.input_changes import (
     CallChange,
@@ -400,13 +401,7 @@ def _dtypes(inputs: list[torch.Tensor]) -> Iterator[Case]:
         yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, change)
     for dtype in _INTEGERS if integers else ():
         yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, change_each(to_dtype(dtype, floats=False)))
-    # Of two tensors without dimensions, the wider dtype counts, as it does not next to one with dimensions.
-    narrow = torch.float16 if floats else torch.int8 if integers else None
-    if narrow is not None and any(tensor.dim() for tensor in inputs):
-        first = functools.partial(to_scalar, dtype=narrow, floats=bool(floats))
-        change = convert_call(first, narrow if floats else None)
-        name = f"{_name(narrow)} inputs without dimensions"
-        yield Case(name, CaseFamily.DTYPE, change, has_variants=False)
+    yield from _scalars(inputs, floats or integers)
     if floats:
         device = floats[0].device.type
         yield Case("autocast", CaseFamily.DTYPE, around=functools.partial(_autocast, device))
@@ -422,6 +417,20 @@ def _dtypes(inputs: list[torch.Tensor]) -> Iterator[Case]:
         )
     for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
         yield from _dtypes_alone(index, tensor)
+
+
+def _scalars(inputs: list[torch.Tensor], numbers: list[torch.Tensor]) -> Iterator[Case]:
+    """Inputs without dimensions: of two such tensors, the wider dtype counts, as it does not next to others.
+
+    `numbers`: the floating-point inputs, or else the integers.
+    """
+    if not numbers or not any(tensor.dim() for tensor in inputs):
+        return
+    floats = numbers[0].is_floating_point()
+    for dtype in dict.fromkeys((torch.float16 if floats else torch.int8, numbers[0].dtype)):
+        first = functools.partial(to_scalar, dtype=dtype, floats=floats)
+        change = convert_call(first, dtype if floats else None)
+        yield Case(f"{_name(dtype)} inputs {SCALAR}", CaseFamily.DTYPE, change, has_variants=False)
 
 
 def _dtypes_alone(index: int, tensor: torch.Tensor) -> Iterator[Case]:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.syntax.site import Site
 
 
+_SYMBOLIC_SIZES = frozenset({"capture_dynamic_output_shape_ops"})
+"""Settings after which a size depends on values. Compiled code takes it for neither 0 nor 1, whatever it is then."""
+
+
 def break_settings(
     finding: Finding, report: Report, read: Callable[[str], str | None], site: Site | None
 ) -> Iterator[Remedy | RefusedRewrite]:
@@ -83,7 +87,8 @@ def switch(report: Report, read: Callable[[str], str | None], name: str) -> Iter
         return
     new = _with_statement(path, text, f"{_torch_name(path, text)}._dynamo.config.{name} = True")
     if new is not None:
-        yield Remedy(name, f"Set {name}", FixClass.EXACT, {path: new}, is_setting=True)
+        fix_class = FixClass.EQUAL if name in _SYMBOLIC_SIZES else FixClass.EXACT
+        yield Remedy(name, f"Set {name}", fix_class, {path: new}, is_setting=True)
 
 
 def _with_statement(path: str, text: str, statement: str, *, after: str = "") -> str | None:

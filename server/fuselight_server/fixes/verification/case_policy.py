@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Aspect, CaseFamily
+from fuselight.shared.report.verification import SCALAR
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.fixes.rewrites.remedy import FixClass
 
@@ -104,10 +105,12 @@ def exception_words(exceptions: Iterable[CaseException]) -> str:
 
 
 def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
-    dtypes = by_family.get(CaseFamily.DTYPE.value, [])
+    dtypes = [name for name in by_family.get(CaseFamily.DTYPE.value, []) if not name.endswith(SCALAR)]
+    has_scalars = len(dtypes) < len(by_family.get(CaseFamily.DTYPE.value, []))
     names = list(dict.fromkeys(dtype.partition(" ")[0] for dtype in dtypes if dtype != _AUTOCAST))
-    if names:
-        yield f"for {_some(_dtype_words(names))} inputs"
+    kinds = [f"{_some(_dtype_words(names))} inputs"] if names else []
+    kinds += [f"inputs {SCALAR}"] if has_scalars else []
+    yield from [f"for {format_list(kinds)}"] if kinds else []
     if _AUTOCAST in dtypes:
         yield "under autocast"
     yield from (words for family, words in _WHOLE_FAMILIES if family.value in by_family)

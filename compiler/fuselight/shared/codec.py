@@ -2,7 +2,8 @@
 
 Invariant: `decode(T, encode(x)) == x` for every message and report type. Decoding is tolerant: it skips unknown keys (a
 newer writer), and a missing key takes the field's default (an older writer). The JSON names no types, so a damaged or
-hostile file can only build these types.
+hostile file can only build these types. Integers are bounded; `Annotated[int, range(...)]` and
+`Annotated[float, Between(...)]` name closer bounds.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import functools
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, TypeVar, Union
+from typing import Annotated, Any, TypeVar, Union
 
 T = TypeVar("T")
 _SHOWN = 60  # characters of an unfit value that an error quotes
+_INTEGERS = range(-(2**127), 2**127)
+"""All that a field holds: torch's integers have 64 bits, and sums of theirs still convert to float."""
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
@@ -37,6 +40,17 @@ class _Misfit(Exception):  # noqa: N818 - never leaves this module
         dot = "." if self.where and not self.where.startswith("[") else ""
         self.where = f"{step}{dot}{self.where}"
         return self
+
+
+@dataclasses.dataclass(frozen=True)
+class Between:
+    """Bounds of a float, inclusive; nan is in none."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
 
 
 Reader = Callable[[Any], Any]
@@ -90,7 +104,11 @@ def _reader(kind: Any) -> Reader:  # noqa: PLR0911 - one a kind of type
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return _union_reader(arguments)
+    if origin is Annotated:
+        return _bounded_reader(_plain_reader(arguments[0]), arguments[1])
     if origin is tuple:
+        if arguments[-1] is not Ellipsis:
+            return _row_reader(tuple(map(_reader, arguments)))
         return _tuple_reader(_reader(arguments[0]))
     if origin is dict:
         return _dict_reader(_reader(arguments[1]))
@@ -98,7 +116,18 @@ def _reader(kind: Any) -> Reader:  # noqa: PLR0911 - one a kind of type
         return _dataclass_reader(typing.cast("type", kind))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return _enum_reader(kind)
-    return _plain_reader(kind)
+    plain = _plain_reader(kind)
+    return _bounded_reader(plain, _INTEGERS) if kind is int else plain
+
+
+def _bounded_reader(plain: Reader, bounds: range | Between) -> Reader:
+    def read(data: Any) -> Any:
+        value = plain(data)
+        if value not in bounds:
+            raise _misfit(f"in {bounds}", data)
+        return value
+
+    return read
 
 
 def _plain_reader(kind: Any) -> Reader:
@@ -142,6 +171,17 @@ def _tuple_reader(item: Reader) -> Reader:
     return read
 
 
+def _row_reader(items: tuple[Reader, ...]) -> Reader:
+    """The reader of a tuple with a fixed number of entries."""
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, list) or len(data) != len(items):
+            raise _misfit(f"a list of {len(items)}", data)
+        return tuple(item(element) for item, element in zip(items, data, strict=True))
+
+    return read
+
+
 def _dict_reader(item: Reader) -> Reader:
     def read(data: Any) -> Any:
         if not isinstance(data, dict):
@@ -179,7 +219,7 @@ def _dataclass_reader(kind: type) -> Reader:
     @functools.cache
     def plan() -> tuple[tuple[str, Reader, bool], ...]:
         """Name, reader and required flag of each field; built on first use, because types can be recursive."""
-        hints = typing.get_type_hints(kind)
+        hints = typing.get_type_hints(kind, include_extras=True)
         return tuple(
             (
                 field.name,

@@ -90,7 +90,7 @@ def format_percent(part: float, whole: float = 1.0) -> str:
 
 def format_number(value: float) -> str:
     """`3`, `2.5`, `1,234`: one decimal where it is not 0."""
-    return f"{value:,.0f}" if abs(value - round(value)) < 0.05 else f"{value:,.1f}"  # noqa: PLR2004 - rounds to .0
+    return f"{value:,.1f}".removesuffix(".0")
 
 
 def format_count(number: float, noun: str, plural: str = "") -> str:
@@ -174,7 +174,7 @@ def _fit(character: str, encoding: str) -> str:
 
 def _scaled(value: float, units: tuple[str, ...], *, digits: int) -> str:
     unit = 0
-    while unit + 1 < len(units) and round(abs(value)) >= _KILO:  # 999.6 µs are 1 ms
+    while unit + 1 < len(units) and abs(value) >= _KILO - 0.5:  # 999.6 µs are 1 ms
         value, unit = value / _KILO, unit + 1
     decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else digits - 1  # noqa: PLR2004 - digits
     shown = f"{value:,.{decimals}f}"

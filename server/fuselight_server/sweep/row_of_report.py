@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.codec import DecodeError, decode
+from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.report import Culprit, Failure, Measured, Outcome, Report, Versions
 from fuselight.shared.report.tuned import Tuned, TunedResult, TuneOutcome
 from fuselight.shared.version import version
@@ -33,8 +33,21 @@ _UNTRIED = frozenset({TuneOutcome.SKIPPED, TuneOutcome.UNFINISHED})
 
 def row_of_answer(task: SweepTask, answer: RemoteAnswer, attempts: int) -> SweepRow:
     """The row of a task, whatever came of it."""
-    row = _with_origin(_row(task, answer), answer)
-    return replace(row, attempts=attempts, seconds=round(answer.seconds, 3), started=_now(answer.seconds))
+    try:
+        row = _row(task, answer)
+        decode(SweepRow, encode(row))  # what the results of the sweep can be read with
+    except DecodeError as error:
+        failure = RowFailure(
+            Culprit.FUSELIGHT.value,
+            "damaged_answer",
+            f"the worker's answer cannot be read: {error}",
+            "install the same version of Fuselight on all machines",
+        )
+        row = task.unfinished(RowStatus.FAILED, failure)
+    return replace(
+        _with_origin(row, answer),
+        attempts=attempts, seconds=round(answer.seconds, 3), started=_now(answer.seconds),
+    )  # fmt: skip
 
 
 def _row(task: SweepTask, answer: RemoteAnswer) -> SweepRow:
@@ -46,18 +59,9 @@ def _row(task: SweepTask, answer: RemoteAnswer) -> SweepRow:
             "see whether the machine ran out of memory, then run the sweep with --resume --retry-failed",
         )
         return task.unfinished(RowStatus.LOST, failure)
-    try:
-        if answer.report is None:
-            return task.unfinished(RowStatus.FAILED, failure_of(decode(Failure, answer.failure)))
-        report = decode(Report, answer.report)
-    except DecodeError as error:
-        failure = RowFailure(
-            Culprit.FUSELIGHT.value,
-            "damaged_answer",
-            f"the worker's answer cannot be read: {error}",
-            "install the same version of Fuselight on all machines",
-        )
-        return task.unfinished(RowStatus.FAILED, failure)
+    if answer.report is None:
+        return task.unfinished(RowStatus.FAILED, failure_of(decode(Failure, answer.failure)))
+    report = decode(Report, answer.report)
     failures = [_with_packages(failure_of(failure), task) for failure in report.failures]
     row = task.unfinished(RowStatus.FAILED, failures[0]) if failures else _done(task)
     problems = tuple(f"{problem.what}: {problem.why}" for problem in report.problems[:_MOST_PROBLEMS])

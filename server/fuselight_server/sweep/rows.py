@@ -8,9 +8,18 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from fuselight.shared.codec import Between
 
 SCHEMA = 1
 """Of the rows. Readers accept rows whose number is not larger than theirs."""
+
+Amount = Annotated[float, Between(0.0, 1e15)]
+"""A time; a row with one that no clock shows is a damaged row."""
+Ratio = Annotated[float, Between(1e-9, 1e9)]
+"""One time divided by another."""
+Count = Annotated[int, range(2**63)]
 
 
 class SweepJob(str, enum.Enum):
@@ -84,20 +93,20 @@ class TimedConfiguration:
     """One configuration of a benchmark."""
 
     name: str
-    us: float | None = None
+    us: Amount | None = None
     """Median, by the clock of the row."""
-    low_us: float | None = None
-    high_us: float | None = None
+    low_us: Amount | None = None
+    high_us: Amount | None = None
     """The range that another time must not overlap to differ."""
     is_unsteady: bool = False
-    speedup: float | None = None
+    speedup: Ratio | None = None
     """Eager's time divided by this one's."""
-    first_us: float | None = None
+    first_us: Amount | None = None
     """The first call, with its cold compile."""
-    peak_bytes: int | None = None
+    peak_bytes: Count | None = None
     is_accurate: bool | None = None
     """None: not compared."""
-    graph_breaks: int | None = None
+    graph_breaks: Count | None = None
     failure: RowFailure | None = None
 
 
@@ -121,8 +130,8 @@ class SweepRow:
     device: str = ""
     """The device that was asked for; empty: none."""
     failure: RowFailure | None = None
-    attempts: int = 1
-    seconds: float = 0.0
+    attempts: Count = 1
+    seconds: Amount = 0.0
     started: str = ""
     """UTC, as `2026-01-31T12:00:00Z`."""
     node: str = ""
@@ -132,17 +141,17 @@ class SweepRow:
     triton: str = ""
     fuselight: str = ""
     notes: tuple[str, ...] = ()
-    graphs: int | None = None
-    breaks: int | None = None
-    recompilations: int | None = None
-    operators: int | None = None
+    graphs: Count | None = None
+    breaks: Count | None = None
+    recompilations: Count | None = None
+    operators: Count | None = None
     """Operators of all captured graphs."""
-    break_causes: dict[str, int] = field(default_factory=dict)
+    break_causes: dict[str, Count] = field(default_factory=dict)
     """Breaks by torch's own name of their cause."""
-    recompilation_causes: dict[str, int] = field(default_factory=dict)
-    kernels: int | None = None
+    recompilation_causes: dict[str, Count] = field(default_factory=dict)
+    kernels: Count | None = None
     """Kernels that one call launches."""
-    kernel_us: float | None = None
+    kernel_us: Amount | None = None
     """Estimated time of these kernels."""
     kernel_device: str = ""
     clock: str = ""
@@ -153,9 +162,9 @@ class SweepRow:
     configurations: tuple[TimedConfiguration, ...] = ()
     winner: str = ""
     """Name of the configuration that a search chose."""
-    gain: float | None = None
+    gain: Ratio | None = None
     """Default's time divided by the winner's, from the confirming race."""
-    gain_low: float | None = None
+    gain_low: Ratio | None = None
     """Lower bound of `gain` (95%)."""
 
     @property

@@ -25,9 +25,22 @@ from fuselight.shared.protocol import (
     from_json,
     to_json,
 )
-from fuselight.shared.report import Location, Report, TargetRef, Tier, TunedResult, Versions
+from fuselight.shared.report import (
+    Location,
+    Report,
+    TargetRef,
+    TensorError,
+    Tier,
+    Timing,
+    TunedResult,
+    Versions,
+)
+from fuselight.shared.report.facts import FileFacts
+from fuselight.shared.report.place import MAX_LINES
 
-st.register_type_strategy(float, st.floats(allow_nan=False))  # equal to nothing, itself included
+# in the bounds of every field; Hypothesis reads none of `Annotated`
+st.register_type_strategy(float, st.floats(1e-3, 1e9))
+st.register_type_strategy(int, st.integers(0, MAX_LINES))
 
 
 def short_tuples(kind: Any) -> st.SearchStrategy[tuple[Any, ...]]:
@@ -121,6 +134,10 @@ def test_a_key_that_an_older_writer_lacks_takes_its_default() -> None:
         ({"path": "a.py"}, "line is missing"),
         ({"path": "a.py", "line": "7"}, "line should be int, not '7'"),
         ({"path": "a.py", "line": True}, "line should be int, not True"),
+        ({"path": "a.py", "line": -1}, "line should be in range(0, 10000001), not -1"),
+        ({"path": "a.py", "line": 2**63}, "line should be in range(0, 10000001)"),
+        ({"path": "a.py", "line": 1, "end_line": 2**63}, "end_line should be in range(0, 10000001)"),
+        ({"path": "a.py", "line": 1, "column": 10**400}, "column should be in range("),
         (["a.py", 1], "the value should be an object (Location)"),
     ],
 )
@@ -128,6 +145,26 @@ def test_a_mismatch_names_its_location(data: Any, words: str) -> None:
     with pytest.raises(DecodeError) as error:
         decode(Location, data)
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize("us", [0.0, -1.0, 1e300, float("inf"), float("nan")])
+def test_a_time_that_no_clock_shows_is_a_mismatch(us: float) -> None:
+    data = {"clock": "wall", "median_us": us, "low_us": 1.0, "high_us": 1.0, "calls": 1}
+    with pytest.raises(DecodeError, match="median_us should be in"):
+        decode(Timing, data)
+
+
+@pytest.mark.parametrize("number", [float("inf"), -1.0, 0.0, 5e-324])
+def test_other_numbers_are_as_they_are(number: float) -> None:
+    error = TensorError("output", number, None, number, passed=False)
+    assert decode(TensorError, json.loads(json.dumps(encode(error)))) == error
+
+
+@pytest.mark.parametrize("span", [[], [1], [1, 2, 3], "12", {"0": 1}, [1, 2**40]])
+def test_a_row_of_another_length_is_a_mismatch(span: Any) -> None:
+    assert decode(FileFacts, {"untraced": [[1, 2]]}).untraced == ((1, 2),)
+    with pytest.raises(DecodeError, match=r"untraced\[0\]"):
+        decode(FileFacts, {"untraced": [span]})
 
 
 def test_a_nested_mismatch_names_its_path() -> None:

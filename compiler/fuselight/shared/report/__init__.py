@@ -81,6 +81,7 @@ from fuselight.shared.report.measured import Profile as Profile
 from fuselight.shared.report.measured import TensorError as TensorError
 from fuselight.shared.report.measured import Timing as Timing
 from fuselight.shared.report.measured import Work as Work
+from fuselight.shared.report.place import LineNumber as LineNumber
 from fuselight.shared.report.place import Location as Location
 from fuselight.shared.report.place import Stack as Stack
 from fuselight.shared.report.place import innermost_user_frame as innermost_user_frame
@@ -214,7 +215,7 @@ class Inputs:
 
     rung: Rung
     path: str
-    line: int | None = None
+    line: LineNumber | None = None
     """1-based line of the first directive, provider, or `__main__` block."""
     calls: tuple[Call, ...] = ()
     grad: bool | None = None
@@ -230,7 +231,7 @@ class TargetRef:
 
     path: str
     name: str
-    line: int
+    line: LineNumber
     kind: str
 
 
@@ -271,7 +272,7 @@ class Recorded:
     path: str
     target: str
     """Qualified name in the file of the compiled target; the `recorded` rung looks it up by this name."""
-    line: int
+    line: LineNumber
     """1-based `def` line."""
     text: str
     """The call in directive notation."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from fuselight.shared.report.place import Location, Stack
+from fuselight.shared.report.place import LineNumber, Location, Stack
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Frame:
     """Qualified name of the user's function."""
     location: Location
     """Its `def` line."""
-    resumes_at: int | None = None
+    resumes_at: LineNumber | None = None
     """The line where a resume function continues, None for the function itself."""
     executions_eager: int | None = None
     parameters: tuple[str, ...] = ()
@@ -165,14 +165,14 @@ class Break:
     context: str = ""
     """Developer context, as Dynamo gives it."""
     frame_function: str | None = None
-    frame_line: int | None = None
+    frame_line: LineNumber | None = None
     """First line of the root frame's code object."""
     call: int | None = None
     frame_skipped: bool = False
     """Whether the whole frame runs in eager mode because of this break."""
     operators: int | None = None
     """Operators traced into the frame's graph before it broke; they run in eager mode if the frame was skipped."""
-    rest_from: int | None = None
+    rest_from: LineNumber | None = None
     """The line of the frame from which on it runs in eager mode, because torch cannot resume it after this break."""
     in_thread: bool = False
     """Whether another thread than the main one compiled."""
@@ -315,7 +315,7 @@ class NotCompiled:
     call: int | None = None
     wrapper: Location | None = None
     """As `Frame.wrapper`."""
-    rest_from: int | None = None
+    rest_from: LineNumber | None = None
     """The line from which on the frame runs in eager mode; None: all of it."""
     in_thread: bool = False
     """As `Break.in_thread`."""

@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass, field, replace
 
 from fuselight.shared.foreign_data import parse_json
+from fuselight.shared.report.place import LineNumber
 
 
 class CureKind(str, enum.Enum):
@@ -46,7 +47,7 @@ class CallCure:
     kind: CureKind
     path: str
     """File of the compiled function that was compiled again, or of the line that broke."""
-    line: int
+    line: LineNumber
     """Its `def` line, or the line that broke."""
     subjects: tuple[str, ...] = ()
     """What changes, in torch's terms or in those of the source: `L['self'].limit`, `x`. For a mark one entry for each

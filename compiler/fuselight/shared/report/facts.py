@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from fuselight.shared.report.place import LineNumber
+
 MOST_EXPRESSIONS = 20_000
 """Expressions of one report; later ones are dropped, and a Problem says so."""
 MOST_VALUES = 8
@@ -46,9 +48,9 @@ class TracedValue:
 class Fact:
     """An expression, or the target of an assignment, that was traced."""
 
-    line: int
+    line: LineNumber
     column: int
-    end_line: int
+    end_line: LineNumber
     end_column: int
     values: tuple[tuple[int, int], ...]
     """Index in `TracedFacts.values`, and how often it was seen; the most frequent one first."""
@@ -62,9 +64,9 @@ class Fact:
 class Branch:
     """A condition on which a jump depends, and how often each side was traced."""
 
-    line: int
+    line: LineNumber
     column: int
-    end_line: int
+    end_line: LineNumber
     end_column: int
     true: int
     false: int
@@ -77,9 +79,9 @@ class FileFacts:
     facts: tuple[Fact, ...] = ()
     """In the order of their positions."""
     branches: tuple[Branch, ...] = ()
-    untraced: tuple[tuple[int, int], ...] = ()
+    untraced: tuple[tuple[LineNumber, LineNumber], ...] = ()
     """First and last lines, inclusive, of code that no trace reached, in functions that were traced to a `return`."""
-    computed: tuple[tuple[int, int, int, int], ...] = ()
+    computed: tuple[tuple[LineNumber, int, LineNumber, int], ...] = ()
     """Spans of attributes and operators for which code of the user's ran: a property, `__getattr__`, `__eq__`. First
     line and column, last line and column."""
 

@@ -11,7 +11,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from fuselight.shared.report.place import Location, Stack
+from fuselight.shared.report.place import LineNumber, Location, Stack
 from fuselight.shared.report.visible import visible
 
 LONGEST = 20_000
@@ -76,7 +76,7 @@ class Failure:
     """Torch's, for developers."""
     call: int | None = None
     phase: str | None = None
-    directive_line: int | None = None
+    directive_line: LineNumber | None = None
     """For `inputs`: the directive's line; its columns are in `stack[-1]`."""
     is_caught: bool = False
     """Whether the program went on after it: the logs of a job have such errors, a run reports none."""

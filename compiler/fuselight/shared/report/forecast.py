@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from fuselight.shared.report.place import Location, Stack
+from fuselight.shared.report.place import LineNumber, Location, Stack
 
 
 class ChangeKind(str, enum.Enum):
@@ -103,5 +103,5 @@ class FrameForecast:
     """The recompile limit: after so many versions it runs in eager mode."""
     changes: tuple[Forecast, ...] = ()
     """The likely ones first."""
-    resumes_at: int | None = None
+    resumes_at: LineNumber | None = None
     """For the part of a function after a graph break: the line of the break. Its changes are of its own variables."""

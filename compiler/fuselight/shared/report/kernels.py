@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from fuselight.shared.report.place import Location, Stack
+from fuselight.shared.report.place import LineNumber, Location, Stack
 
 _LIBRARIES = (
     "aten._scaled_dot_product_",
@@ -75,7 +75,7 @@ class Kernel:
     """Source of the kernel, in `Report.texts`; None for a library's."""
     call: str = ""
     """The line of the wrapper that launches it."""
-    wrapper_line: int | None = None
+    wrapper_line: LineNumber | None = None
     """1-based line of the launch in `GeneratedGraph.text_key`."""
     operators: tuple[FusedOperator, ...] = ()
     bytes_read: int | None = None

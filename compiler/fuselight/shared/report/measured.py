@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from fuselight.shared.codec import Between
 from fuselight.shared.report.failure import Failure
 from fuselight.shared.report.kernels import GeneratedGraph
 from fuselight.shared.report.place import Location, Stack
+
+Microseconds = Annotated[float, Between(1e-6, 1e15)]
+"""A time of a call, by which others are divided."""
 
 
 class Work(str, enum.Enum):
@@ -38,18 +43,18 @@ class Timing:
     """One call in its steady state, microseconds."""
 
     clock: Clock
-    median_us: float
-    low_us: float
+    median_us: Microseconds
+    low_us: Microseconds
     """First quartile of `rounds_us`."""
-    high_us: float
+    high_us: Microseconds
     """Third quartile."""
     calls: int
     """Timed calls in all rounds together."""
-    rounds_us: tuple[float, ...] = ()
+    rounds_us: tuple[Microseconds, ...] = ()
     """The median of each round, in order: rounds of the configurations are interleaved."""
     unsteady: bool = False
     """Whether the spread is too wide to compare differences of a few percent."""
-    earlier_us: tuple[float, ...] = ()
+    earlier_us: tuple[Microseconds, ...] = ()
     """Medians of earlier benchmarks of the same code on this machine, if it is unsteady or limited by the host: each
     was measured in another process."""
 
@@ -221,9 +226,9 @@ class MeasuredConfiguration:
     """Name as requested: `eager`, `default`, `max-autotune+dynamic` (docs/measuring.md)."""
     failure: Failure | None = None
     """Why some or all of the following fields are missing."""
-    first_us: float | None = None
+    first_us: Microseconds | None = None
     """The first call: with a cold compile, every cache empty."""
-    second_us: float | None = None
+    second_us: Microseconds | None = None
     """The second call: includes a recompilation, if there is one."""
     warm_up_calls: int = 0
     """Calls after the first two until the time was steady."""

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 _INSTALLED = re.compile(r"[\\/](?:(?:site|dist)-packages|lib(?:64)?[\\/]python\d[\d.]*)[\\/]")
 """Folders of installed packages and of the standard library: a workspace often contains its own environment."""
@@ -14,15 +15,20 @@ _STANDARD_LIBRARY = re.compile(
     r"[\\/](?:lib(?:64)?[\\/]python\d[\d.]*|Python\d+[\\/][Ll]ib)[\\/](?!(?:site|dist)-packages[\\/])"
 )
 
+MAX_LINES = 10_000_000
+"""Of a file: loops over lines end, whatever a stored report says."""
+LineNumber = Annotated[int, range(MAX_LINES + 1)]
+"""1-based; 0 where a file as a whole is named."""
+
 
 @dataclass(frozen=True)
 class Location:
     """A location in a source file; a stack frame if `function` is set."""
 
     path: str
-    line: int
+    line: LineNumber
     column: int | None = None
-    end_line: int | None = None
+    end_line: LineNumber | None = None
     end_column: int | None = None
     function: str | None = None
     """The function's name without resume-function decoration: `forward`, never

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fuselight.shared.report.place import LineNumber
+
 
 @dataclass(frozen=True)
 class LaunchConfig:
@@ -39,7 +41,7 @@ class Listing:
     """One intermediate text of the kernel, between its source and the device."""
 
     text: str
-    lines: tuple[int, ...] = ()
+    lines: tuple[LineNumber, ...] = ()
     """For each line of `text` in order, the 1-based line of the Triton source that it comes from, 0 if there is none.
     Code inlined from a library counts for the line that called it."""
 
@@ -76,7 +78,7 @@ class Assembled:
     """Whether `sass` was requested; otherwise it is not in `listings`."""
     failure: str | None = None
     """Why it does not run on the device, with the compiler's message."""
-    failure_line: int | None = None
+    failure_line: LineNumber | None = None
     """1-based line of the Triton source that the compiler rejected."""
     problems: tuple[str, ...] = ()
     """Facts that could not be determined or stored, and why; the rest is valid."""

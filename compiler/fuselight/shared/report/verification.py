@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from fuselight.shared.report.place import LineNumber
+
 ONE_SIDE = "the other side was not compared"
 """How a note ends that says that a branch, now a torch.where, took the same side in all calls."""
 SCALAR = "without dimensions"
@@ -108,7 +110,7 @@ class LinesRun:
     """What ran of a changed file."""
 
     path: str
-    lines: tuple[int, ...]
+    lines: tuple[LineNumber, ...]
     """1-based, sorted."""
 
 

@@ -137,7 +137,8 @@ def main_place(launch: MeasuredLaunch, kernel: Kernel | None, roots: Sequence[st
 
 def _ticks(us: float) -> int:
     """Count a time in whole ticks, which add up exactly; what is no number counts as none."""
-    return round(us * _TICKS) if math.isfinite(us) else 0
+    ticks = us * _TICKS
+    return round(ticks) if math.isfinite(ticks) else 0
 
 
 _LIBRARIES = frozenset({KernelKind.EXTERN, KernelKind.FALLBACK})

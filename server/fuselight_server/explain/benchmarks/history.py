@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.folder_lock import locked_folder
 from fuselight.shared.foreign_data import parse_json, unpack_line
 from fuselight.shared.foreign_files import open_regular, read_regular, write_whole
 from fuselight.shared.notebooks.cells import SUFFIX
@@ -214,15 +215,16 @@ class History:
         measured = run.report.measured
         if measured is None or not measured.finished or not has_times(measured):
             return None
-        run = replace(run, past=replace(run.past, id=self._free(run.past.id)))
-        text = dump(run).encode()
-        if len(text) > _MAX_BYTES:
-            raise NotKeptError(f"a benchmark of {len(text):,} bytes is too large to be kept")
         try:
             self.store.prepare()
             self.claim()
-            write_whole(self.folder / f"{run.past.id}{ENDING}", gzip.compress(text, 1))
-            self._drop_oldest()
+            with locked_folder(str(self.folder)):  # another process may keep one of the same second
+                run = replace(run, past=replace(run.past, id=self._free(run.past.id)))
+                text = dump(run).encode()
+                if len(text) > _MAX_BYTES:
+                    raise NotKeptError(f"a benchmark of {len(text):,} bytes is too large to be kept")
+                write_whole(self.folder / f"{run.past.id}{ENDING}", gzip.compress(text, 1))
+                self._drop_oldest()
         except OSError as error:
             why = error.strerror or error
             raise NotKeptError(f"benchmarks cannot be kept in {self.folder}: {why}") from None

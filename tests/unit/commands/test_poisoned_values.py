@@ -83,7 +83,7 @@ def test_rows_of_a_sweep() -> None:
     shown = 0
     for seed in range(SEEDS):
         numbers = random.Random(seed)  # noqa: S311 - the same values in each run
-        lines = [json.dumps(poisoned(encode(one), numbers)) for one in SWEEP]
+        lines = [json.dumps(poisoned(encode(sweep), numbers)) for sweep in SWEEP]
         rows, damaged = read_rows("\n".join([*lines, json.dumps(encode(sweep_row("whole")))]).encode())
         assert len(rows) + damaged == len(SWEEP) + 1
         assert rows[-1].name == "whole"
@@ -108,7 +108,7 @@ def test_answers_of_the_machines_of_a_sweep(job: SweepJob, tmp_path: Path) -> No
 
 def show_benchmark(data: Report) -> None:
     verdict(data)
-    whole, run = (run_of(one, ROOT, lambda _path, line: f"line {line}") for one in (BENCHMARK, data))
+    whole, run = (run_of(each, ROOT, lambda _path, line: f"line {line}") for each in (BENCHMARK, data))
     assert whole is not None
     if run is not None:
         on_page(compare(whole, run), VIEW)

@@ -70,9 +70,9 @@ def test_a_full_disk_loses_nothing(folder: Path, how: str) -> None:
     assert before.keys() == full.keys() == after.keys()
     assert len(before) == len(WRITERS)
     assert all(set(before[name]) <= set(full[name]) <= set(after[name]) for name in before)
-    said = "No space left" if how == "disk" else "File too large"
+    expected = "No space left" if how == "disk" else "File too large"
     assert len(errors) >= 8
-    assert all(said in text for text in errors.values())
+    assert all(expected in text for text in errors.values())
     assert again == {}
     assert not [name for name in left if name.endswith(".new") or name == FILLER]
 

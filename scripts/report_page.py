@@ -44,8 +44,8 @@ INTRODUCTION = """\
 * A report is JSON: a dataclass is an object with the field names below, a tuple is a list, an enum is its value.
 * A missing field has the default given here, and readers ignore unknown fields. An older reader can therefore read a
   newer report of the same `schema`, and a newer reader an older report. This page describes schema {schema}.
-* Integers are of at most 128 bits. A `LineNumber` is one from 0 to 10,000,000, and `Microseconds` are a float from 1e-6 to
-  1e15. A report with any other is damaged.
+* Integers are of at most 128 bits. A `LineNumber` is one from 0 to 10,000,000, and `Microseconds` are a float from 1e-6
+  to 1e15. A report with any other is damaged.
 * `fuselight run` stores its last report in the workspace's `.fuselight/` folder. A report contains paths and lines of
   your source: treat it like the source.
 * `fuselight check --format json` prints [findings](#the-json-of-check), which are derived from a report.

@@ -107,10 +107,13 @@ def differences(old: dict[str, Any], new: dict[str, Any], offer: Offer, *, compi
     shown = any(word in changes for word in ("print", "log", "warn", "effect", "time"))
     if shown and compiled and old["family"] in {"output", "state"}:  # which may be what the program has shown
         return []
-    if compiled and "grad_fn" in changes:
+    is_reordered = compiled and "order of what is printed" in changes
+    if compiled and ("grad_fn" in changes or is_reordered):
         old, new = ({**seen, "printed": _GRAD_FN.sub("", seen["printed"])} for seen in (old, new))
-    if not (shown and (compiled or "in compiled calls" not in changes)):
-        names = ("printed", "logged") if compiled else _TEXT
+    if is_reordered:
+        old, new = ({**seen, "printed": sorted(seen["printed"].splitlines())} for seen in (old, new))
+    if is_reordered or not (shown and (compiled or "in compiled calls" not in changes)):
+        names = ("printed",) if is_reordered else ("printed", "logged") if compiled else _TEXT
         texts += [
             f"{name} {old[name]!r:.60}, now {new[name]!r:.60}" for name in names if old[name] != new[name]
         ]

@@ -8,6 +8,7 @@ import pytest
 
 from fuselight.shared.protocol import CaptureRequest
 from fuselight.shared.report import CallCure, CureKind, CureRun, CureTrial, Report
+from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.cures import cures_for
 from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
 from fuselight_server.explain.findings.common.context import Context
@@ -314,6 +315,52 @@ def test_values_that_change_together_are_changed_together(live: LiveWorker, name
     assert trial(together).cures
     assert trial(together).after == 1
     assert not any(trial(part).cures for part in together.changes)
+
+
+LOGGED = """\
+import logging, warnings
+log = logging.getLogger(__name__)
+@torch.compile
+def shown(x):
+    print("sum", x.sum())
+    return x.sin()
+@torch.compile
+def sizes(x):
+    print(x.shape)
+    return x.sin()
+@torch.compile
+def old(x):
+    warnings.warn("old", UserWarning)
+    return x.sin()
+@torch.compile
+def logged(x):
+    log.info("here %s", x.shape)
+    return x.sin()
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    for function in (shown, sizes, old, logged):
+        function(torch.ones(3))
+"""
+
+
+def test_a_setting_for_messages_is_advised_for_the_calls_that_it_cures(live: LiveWorker) -> None:
+    request = live.request(HEAD + LOGGED, "")
+    report = live.report(request)
+    assert isinstance(request, CaptureRequest)
+    without = live.report(replace(request, trial=CureRun(None)))
+    assert without.trial is not None
+    cures = [cure for finding in findings(report) for cure in finding.cures]
+    verdicts = [
+        judge_trial(cure, without, live.report(replace(request, trial=CureRun(cure, without.trial.calls))))
+        for cure in cures
+    ]
+    assert [(cure.value, verdict.cures) for cure, verdict in zip(cures, verdicts, strict=True)] == [
+        ('{"reorderable_logging_functions": ["builtins.print"]}', True),
+        ('{"reorderable_logging_functions": ["builtins.print"]}', False),
+        ('{"reorderable_logging_functions": ["warnings.warn"]}', False),
+        ('{"ignore_logging_functions": ["warnings.warn"]}', True),
+        ('{"ignore_logging_functions": ["logging.Logger.info"]}', True),
+    ]
 
 
 def trials_of(live: LiveWorker, source: str) -> dict[CureKind, CureTrial]:

@@ -11,6 +11,7 @@ import importlib
 import json
 import math
 import os
+import pkgutil
 import sys
 import traceback
 import typing
@@ -104,9 +105,15 @@ def inductor_in_this_process() -> Iterator[None]:
 
 
 def set_dynamo_config(name: str, value: object) -> None:
-    """Change one of Dynamo's settings for this process. Raises AttributeError for a name that it does not have."""
+    """Change one of Dynamo's settings for this process. Raises AttributeError for a name that it does not have.
+
+    A list of full names of functions is added to a setting that is a set of functions.
+    """
     if not hasattr(torch._dynamo.config, name):
         raise AttributeError(f"torch._dynamo.config has no setting {name}")
+    former = getattr(torch._dynamo.config, name)
+    if isinstance(former, set) and isinstance(value, list):
+        value = former.union(map(pkgutil.resolve_name, value))
     setattr(torch._dynamo.config, name, value)
 
 

@@ -277,3 +277,49 @@ def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
     moved = judge_trial(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other, again_other)))
     assert (moved.before, moved.after, moved.refused) == (1, 0, "other lines then break the graph more often")
     assert judge_trial(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other,))).cures
+
+
+@pytest.mark.parametrize(
+    ("gb", "explanation", "context", "values"),
+    [
+        (
+            "GB0059",
+            "Dynamo does not know how to trace builtin operator `print` with argument types ['Size']",
+            "builtin print",
+            ['{"reorderable_logging_functions": ["builtins.print"]}'],
+        ),
+        (
+            "GB0059",
+            "Dynamo does not know how to trace builtin operator `open` with argument types []",
+            "",
+            [],
+        ),
+        (
+            "GB0007",
+            "Dynamo does not know how to trace the Python builtin `_warnings.warn`.",
+            "module: _warnings, qualname: warn, skip reason: none",
+            [
+                '{"reorderable_logging_functions": ["warnings.warn"]}',
+                '{"ignore_logging_functions": ["warnings.warn"]}',
+            ],
+        ),
+        (
+            "GB0291",
+            "logging.Logger methods are not supported for non-export cases.",
+            "method: <Logger net (INFO)>.info, args: [], kwargs: {}",
+            ['{"ignore_logging_functions": ["logging.Logger.info"]}'],
+        ),
+    ],
+)
+def test_a_setting_for_messages_is_tried_in_place_of_the_hint_of_torch(
+    gb: str, explanation: str, context: str, values: list[str]
+) -> None:
+    hint = "If you are attempting to call a logging function, you can try adding it to {}."
+    hints = tuple(hint.format(name) for name in ("reorderable_logging_functions", "ignore_logging_functions"))
+    broken = Break("", (gb,), ("",), (at(22),), explanation=explanation, context=context, hints=hints)
+    (finding,) = findings(report(breaks=(broken,)))
+    assert [cure.value for cure in finding.cures] == values
+    trials = tuple(CureTrial(cure, 2, 2, "there are as many graph breaks: 2") for cure in finding.cures)
+    (tried,) = findings(report(breaks=(broken,), trials=trials))
+    names = {name for cure in finding.cures for name in cure.settings}
+    assert not any(name in text for name in names for text in tried.hints)

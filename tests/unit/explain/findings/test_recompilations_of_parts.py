@@ -324,3 +324,31 @@ def test_a_sum_of_carried_values_is_reported_as_the_value_that_changed() -> None
     assert "29" not in graph_break.message
     (alone,) = after_two_breaks(again(total, compile_id="2/1"))
     assert alone.title == "recompiled: 5 + sizes[0] was 32, now 29"
+
+
+@pytest.mark.parametrize(
+    ("source", "statement", "is_given"),
+    [
+        ("scale", "y = print(x)", True),
+        ("self.count", "self.count = print(x)", True),
+        ("scale", "scale = scale or print(x)", False),
+        ("scale", "for scale in print(x): pass", False),
+        ("y", "y = print(x)", False),
+    ],
+)
+def test_without_the_break_a_value_that_the_caller_gives_is_guarded_too(
+    source: str, statement: str, *, is_given: bool
+) -> None:
+    part = dataclasses.replace(PART, parameters=("self", "x", "scale"))
+    number = failed(f"{source} was a tensor, now None", source=source, cause=GuardCause.NONE, born=())
+    lines = {DEF.line: "def forward(self, x, scale):", 25: f"    {statement}", 26: "    return x"}
+    (finding,) = findings(
+        report(
+            frames=(part,),
+            compiles=(Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED)),
+            recompiles=(again(number, compile_id="0/1"),),
+        ),
+        read_line=lambda _path, line: lines.get(line, "") if line < 30 else None,
+    )
+    first = "Expect one compile for" if is_given else "Remove the graph break on line 25 first"
+    assert finding.hints[0].startswith(first)

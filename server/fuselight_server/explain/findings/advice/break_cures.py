@@ -6,7 +6,9 @@ replaced by what came of the trial.
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CallCure, CureGoal, CureKind
@@ -14,7 +16,7 @@ from fuselight_server.base.remedies import FindingRemedy, advice
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from fuselight.shared.report import Location
     from fuselight_server.explain.findings.common.context import Context
@@ -36,13 +38,42 @@ SETTINGS = {
 """The settings that make torch.compile trace what broke, by the id of the break."""
 
 
-def break_cures(ids: Iterable[str], at: Location | None) -> tuple[TriedAdvice, ...]:
-    """The settings to try against a break on the line `at`; a result of unknown shape may have its values read, too."""
+REORDERED = "reorderable_logging_functions"
+IGNORED = "ignore_logging_functions"
+LOGGING_COSTS = {
+    REORDERED: "The messages then come after the graph, in another order",
+    IGNORED: "Compiled calls then lose its messages",
+}
+_LOGGING = {
+    "GB0007": (re.compile(r"`_?(warnings\.warn)`"), "", (REORDERED, IGNORED)),
+    "GB0059": (re.compile(r"`(print)`"), "builtins.", (REORDERED,)),
+    "GB0291": (re.compile(r">\.(\w+), args"), "logging.Logger.", (IGNORED,)),
+}
+"""By the id of the break: how its texts name a logging function, the function's module, the settings for it."""
+
+
+def break_cures(ids: Iterable[str], at: Location | None, texts: str = "") -> tuple[TriedAdvice, ...]:
+    """The settings to try against a break on the line `at`; a result of unknown shape may have its values read, too.
+
+    `texts`: the title of the break, and torch's context for developers.
+    """
     if at is None:
         return ()
+    ids = tuple(ids)
     names = tuple(dict.fromkeys(name for identity in ids for name in SETTINGS.get(identity, ())))
     groups = [(name,) for name in names] + ([(SHAPES, SCALARS)] if names == (SHAPES,) else [])
-    return tuple(_to_set(group, at) for group in groups)
+    return (*(_to_set(group, at) for group in groups), *_to_log(ids, texts, at))
+
+
+def _to_log(ids: tuple[str, ...], texts: str, at: Location) -> Iterator[TriedAdvice]:
+    """The settings that let torch go on after a call that only shows a message."""
+    for pattern, module, settings in (_LOGGING[identity] for identity in ids if identity in _LOGGING):
+        for match, setting in itertools.product(pattern.finditer(texts), settings):
+            value = json.dumps({setting: [f"{module}{match[1]}"]})
+            cure = CallCure(CureKind.SETTING, at.path, at.line, value=value, goal=CureGoal.BREAKS)
+            name = f"{module.removeprefix('builtins.')}{match[1]}"
+            text = f"Add {name} to torch._dynamo.config.{setting} before the first call"
+            yield TriedAdvice(text, cure, LOGGING_COSTS[setting])
 
 
 def _to_set(names: tuple[str, ...], at: Location) -> TriedAdvice:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Break
+from fuselight_server.explain.findings.advice.break_cures import LOGGING_COSTS
 from fuselight_server.explain.findings.breaks.branch_advice import (
     BRANCH_IDS,
     RANDOM_TEXT,
@@ -98,7 +99,6 @@ _SIZE_STEP = (
     "Compute the number outside the compiled code and pass it in: it is used as a size, and torch accepts no tensor "
     "there"
 )
-_IGNORED_LOGS = "Compiled calls then lose its messages"
 _DRAWS = re.compile(r"\bRandom\.\w+|\brandom\.\w+")
 _DRAW_STEP = (
     "Draw the number outside the compiled code and pass it in as a tensor, or draw it with torch.rand or "
@@ -250,8 +250,7 @@ def _torch_hints(graph_break: Break) -> tuple[str, ...]:
 
 
 _COSTS = {
-    "ignore_logging_functions": _IGNORED_LOGS,
-    "reorderable_logging_functions": "The messages then come after the graph, in another order",
+    **LOGGING_COSTS,
     "allow_in_graph": (
         "torch then neither looks into the function nor checks what it reads and changes: it must depend on its "
         "arguments alone"

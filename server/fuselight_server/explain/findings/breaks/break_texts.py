@@ -380,6 +380,7 @@ def first_step(gb_id: str | None, explanation: str = "") -> tuple[str, ...]:
     step = _STEPS.get(_specific_id(gb_id, explanation) or "")
     if function := pythons_function(gb_id, explanation):
         step = _CLOCK if _CLOCKS.match(function) else _CALL
+        step = _STEPS["GB0059"] if function == "_warnings.warn" else step
     if gb_id == "GB9493" and "'__iter__'" in explanation:
         step = _LISTED
     operator = _OPERATOR.search(explanation) if step == _MASK else None

@@ -105,7 +105,11 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         inside = f"The break is {where}, at {place(broke)}; this call led there."
         span = _called_name(context, home)
     gb_ids = tuple(dict.fromkeys(gb_id for gb_id in graph_break.ids if gb_id and gb_id != code))
-    candidates = () if words.is_information else break_cures((code, *gb_ids[:1]), broke)
+    candidates = (
+        ()
+        if words.is_information
+        else break_cures((code, *gb_ids[:1]), broke, f"{words.title} {graph_break.context}")
+    )
     remedies = with_trials(context, words.hints, words.torch_hints, candidates)
     return context.finding(
         code,

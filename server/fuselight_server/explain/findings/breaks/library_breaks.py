@@ -95,8 +95,8 @@ _OUTSIDE = (
 )
 _OUTSIDE_OF_NO_FILE = (
     (
-        "Make this call outside the compiled code and pass in its result: the code that breaks the graph is in no "
-        "file that could be changed"
+        "Make this call outside the compiled code and pass in its result: the code that breaks the graph has no file, "
+        "as the `__init__` that a dataclass gets"
     ),
 )
 _VALIDATION = (

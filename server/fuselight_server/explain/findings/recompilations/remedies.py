@@ -6,6 +6,8 @@ of change.
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ from fuselight_server.explain.findings.advice.expectations import (
 )
 from fuselight_server.explain.findings.common.library_remedies import library_remedy
 from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at
+from fuselight_server.explain.findings.common.source_tree import function_tree
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     is_small_alone,
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
 _MOST_CAUSES = 3
 """Causes that get advice in one finding."""
+_ROOT = re.compile(r"[^\W\d]\w*(?=[.\[]|$)")
 _CONSEQUENCES = frozenset({GuardCause.RELATION, GuardCause.STRIDE})
 _ROOTS = (GuardCause.GLOBAL_STATE, GuardCause.CLASS)
 """Causes that make other guards fail: the first one that occurs is what to report."""
@@ -243,7 +247,8 @@ def _expected(context: Context, recompilation: Recompile, failure: GuardFailure)
     if small := small_size(context, recompilation, failure):
         return small
     line = resumed_at(context, recompilation)
-    if line is not None and failure.static is not StaticSizes.STATE and not fixed_by_torch(failure):
+    is_made_before = line is not None and not _is_given(context, recompilation, failure)
+    if is_made_before and failure.static is not StaticSizes.STATE and not fixed_by_torch(failure):
         if failure.cause is GuardCause.DELETED and CARRIED in failure.code:
             return (
                 (
@@ -260,6 +265,16 @@ def _expected(context: Context, recompilation: Recompile, failure: GuardFailure)
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     names = made_dynamic(context, recompilation, [failure] if failure.was is not None else [])
     return expectation(failure, other_object=is_other, is_dynamic=bool(names))
+
+
+def _is_given(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    """Whether the caller gives the value, and not the code before a graph break: its guard fails without it, too."""
+    name = _ROOT.match(failure.source)
+    if name is None or CARRIED in failure.code or name[0] not in _arguments(context, recompilation):
+        return False
+    tree = function_tree(context.read_line, recompilation.location)
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)] if tree is not None else []
+    return tree is not None and all(node.id != name[0] or isinstance(node.ctx, ast.Load) for node in names)
 
 
 def unmarked_sizes(

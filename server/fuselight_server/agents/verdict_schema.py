@@ -31,6 +31,11 @@ VERDICT_SCHEMA = {
         },
         "findings_fixed": {"type": "array", "items": {"type": "string"}},
         "findings_new": {"type": "array", "items": {"type": "object"}},
+        "findings_next": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "Findings in code that ran in eager mode before and is compiled now: progress",
+        },
         "findings_kept": {"type": "array", "items": {"type": "string"}},
         "compared": {
             "type": "array",

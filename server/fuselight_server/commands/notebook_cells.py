@@ -117,6 +117,7 @@ def verify_in_cells(outcome: VerifyOutcome) -> VerifyOutcome:
                 fixed=tuple(map(old.finding, verdict.fixed)),
                 new=tuple(map(new.finding, verdict.new)),
                 kept=tuple(map(new.finding, verdict.kept)),
+                next=tuple(map(new.finding, verdict.next)),
                 not_run=tuple(map(new.place, verdict.not_run)),
                 old_not_run=tuple(map(old.place, verdict.old_not_run)),
             )

@@ -6,6 +6,7 @@ Invariant: what was not compared is listed next to what was.
 from __future__ import annotations
 
 import itertools
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.base.formatting import cut_list, format_line_ranges
@@ -90,6 +91,7 @@ def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
         "after": _numbers(verdict.after) if verdict.has_run else None,
         "findings_fixed": cut_list(map(_line, verdict.fixed), _MOST_FINDINGS),
         "findings_new": [finding_data(finding, sources) for finding in verdict.new[:_MOST_FINDINGS]],
+        "findings_next": [finding_data(finding, sources) for finding in verdict.next[:_MOST_FINDINGS]],
         "findings_kept": cut_list(map(_line, verdict.kept), _MOST_FINDINGS),
         "inputs": [call.text for call in report.inputs.calls[:5]] if report.inputs is not None else [],
         "compared": cut_list(comparison.tried, _MOST_CASES),
@@ -148,6 +150,10 @@ def _target_lines(row: dict[str, Any]) -> Iterator[str]:
     yield from (f"  fixed: {text}" for text in row["findings_fixed"])
     yield from (
         f"  new: {new['path']}:{new['line']}: {new['code']}: {new['title']}" for new in row["findings_new"]
+    )
+    yield from (
+        f"  next: {uncovered['code']} on {PurePath(uncovered['path']).name}:{uncovered['line']}"
+        for uncovered in row["findings_next"]
     )
     yield from (f"  still there: {text}" for text in row["findings_kept"])
     if row["compared"]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -28,8 +30,12 @@ from fuselight.shared.report import (
     Versions,
 )
 from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.explain.findings import findings
+from fuselight_server.fixes.verification.comparison import TextComparison
 from fuselight_server.fixes.verification.finding_changes import FindingChanges, finding_changes
+from fuselight_server.fixes.verification.patches import judge_patch, patch_of
 from fuselight_server.fixes.verification.progress import CompileProgress
+from fuselight_server.fixes.verification.verdict import VerdictKind
 from fuselight_server.source.line_map import LineMap
 
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
@@ -95,6 +101,19 @@ def test_a_break_in_code_that_was_compiled_before_refuses() -> None:
         run(compiled=(4,), stops=(3,)), run(compiled=(4, 5), stops=(6,)), finding_of("GB0059", 6)
     )
     assert result.why == "it causes another finding: GB0059 on m.py:6: GB0059 here"
+
+
+@pytest.mark.parametrize("compiled", [(), (4,)])
+def test_a_patch_names_what_it_uncovers_by_the_rule_of_fixes(compiled: tuple[int, ...]) -> None:
+    """A break in code that was compiled before is new."""
+    before, after = run(compiled=compiled, stops=(3,), skips=not compiled), run(compiled=(4, 5), stops=(6,))
+    fixer: Any = SimpleNamespace(
+        findings=findings, readings=lambda _texts: {}, texts=SimpleNamespace(text={PATH: OLD}.get)
+    )
+    remedy = patch_of({PATH: NEW}, {PATH: OLD}, ())
+    verdict = judge_patch(fixer, remedy, (before, after), TextComparison(VerdictKind.SAME, "same results"))
+    codes = [[finding.code for finding in rows] for rows in (verdict.next, verdict.new)]
+    assert codes == ([["GB0059"], []] if not compiled else [[], ["GB0059"]])
 
 
 def test_an_operator_that_is_lost_refuses() -> None:

@@ -63,11 +63,19 @@ def finding_changes(
         elif old != finding:
             gone.append(old)
     new = [other for other in left if _counts(other, progress) and not _has_old_words(other, gone, progress)]
-    is_progress = progress.is_more_compiled or (progress.traced is not None and not moves_break)
-    caused = [other for other in new if not (is_progress and _is_uncovered(other, progress))]
-    if caused:
-        return FindingChanges(f"it causes another finding: {_words(caused[0])}")
+    uncovered = uncovered_findings(new, progress, moves_break=moves_break)
+    caused = next((other for other in new if other not in uncovered), None)
+    if caused is not None:
+        return FindingChanges(f"it causes another finding: {_words(caused)}")
     return FindingChanges(next=tuple(new))
+
+
+def uncovered_findings(
+    new: Iterable[Finding], progress: CompileProgress, *, moves_break: bool
+) -> tuple[Finding, ...]:
+    """Those of the new findings that come next, because more of the program is compiled or traced."""
+    is_progress = progress.is_more_compiled or (progress.traced is not None and not moves_break)
+    return tuple(finding for finding in new if is_progress and _is_uncovered(finding, progress))
 
 
 def _counts(new: Finding, progress: CompileProgress) -> bool:

@@ -18,7 +18,8 @@ from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.verification.comparison import OTHER_INPUTS, TextComparison, compare_calls, end
-from fuselight_server.fixes.verification.finding_changes import is_same_finding
+from fuselight_server.fixes.verification.finding_changes import is_same_finding, uncovered_findings
+from fuselight_server.fixes.verification.progress import CompileProgress
 from fuselight_server.fixes.verification.verdict import EAGER_TOO, VerdictKind
 from fuselight_server.source.line_map import LineMap
 
@@ -67,9 +68,11 @@ class PatchVerdict:
     fixed: tuple[Finding, ...]
     """Findings of the old text that the new one has no more."""
     new: tuple[Finding, ...]
-    """Findings that only the new text has."""
+    """Findings that only the new text has, without those of `next`."""
     kept: tuple[Finding, ...]
     """Findings of the new text that the old one has, too."""
+    next: tuple[Finding, ...] = ()
+    """Findings that the patch uncovers in code that ran in eager mode before."""
     not_run: tuple[SourceLine, ...] = ()
     """Changed lines of the new text that no compared call ran."""
     old_not_run: tuple[SourceLine, ...] = ()
@@ -121,22 +124,22 @@ async def verify_patch(
         return await _without_inputs(fixer, target, before, remedy)
     if not fixer.may_be_changed(before, remedy):
         words = "the target runs nothing that the patch changes"
-        return _judged(fixer, remedy, (before, before), TextComparison(VerdictKind.UNCONCERNED, words))
+        return judge_patch(fixer, remedy, (before, before), TextComparison(VerdictKind.UNCONCERNED, words))
     new = await fixer.runs.verified(target, remedy)
     if not new.failures and _calls(new) != _calls(before):
-        return _judged(fixer, remedy, (before, new), TextComparison(VerdictKind.UNVERIFIED, _OTHER_CALLS))
+        return judge_patch(fixer, remedy, (before, new), TextComparison(VerdictKind.UNVERIFIED, _OTHER_CALLS))
     comparison = compare_calls(remedy, new)
     if not comparison.has_passed:
         ran = comparison.kind is VerdictKind.DIFFERS
         after = new if ran else await target.report(with_texts(target.request, remedy.texts))
-        return _judged(fixer, remedy, (before, after), comparison)
+        return judge_patch(fixer, remedy, (before, after), comparison)
     if not has_further_calls:
         comparison = end(remedy, dataclasses.replace(comparison, left=(OTHER_INPUTS,)))
     else:
         comparison = await fixer.compare_round(target, remedy, comparison)
     while comparison.has_passed and comparison.left:
         comparison = await fixer.compare_round(target, remedy, comparison)
-    verdict = _judged(fixer, remedy, (before, new), comparison)
+    verdict = judge_patch(fixer, remedy, (before, new), comparison)
     if not comparison.has_passed:
         return verdict
     not_run, old_not_run = fixer.lines_not_run(remedy, comparison)
@@ -153,10 +156,10 @@ async def _without_inputs(fixer: Fixer, target: FixTarget, before: Report, remed
     if failure is None or failure.culprit is not Culprit.ENVIRONMENT:  # the new text may run
         after = await target.report(with_texts(target.request, remedy.texts))
     comparison = TextComparison(VerdictKind.UNVERIFIED, f"{_UNVERIFIED}{why}")
-    return _judged(fixer, remedy, (before, after), comparison)
+    return judge_patch(fixer, remedy, (before, after), comparison)
 
 
-def _judged(
+def judge_patch(
     fixer: Fixer, remedy: Remedy, reports: tuple[Report, Report], comparison: TextComparison
 ) -> PatchVerdict:
     """The verdict with what is known of the findings; `reports`: of the old and the new text."""
@@ -167,7 +170,11 @@ def _judged(
     new = apply_ignores(findings(after), fixer.readings(remedy.texts))
     lines = {path: LineMap.between(fixer.texts.text(path) or "", text) for path, text in remedy.texts.items()}
     fixed, added, kept = compare_findings(old, new, lines)
-    return PatchVerdict(comparison, before, after, fixed if _is_as_complete(*reports) else (), added, kept)
+    progress = CompileProgress(before, after, lines)
+    uncovered = uncovered_findings(added, progress, moves_break=remedy.is_setting)
+    added = tuple(finding for finding in added if finding not in uncovered)
+    fixed = fixed if _is_as_complete(*reports) else ()
+    return PatchVerdict(comparison, before, after, fixed, added, kept, uncovered)
 
 
 def _is_as_complete(before: Report, after: Report) -> bool:

@@ -24,7 +24,7 @@ from fuselight_server.fixes.rewrites.cache_keys import (
 )
 from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy
 from fuselight_server.fixes.rewrites.torch_names import supported
-from fuselight_server.fixes.verification.attempts import Attempt, FixStatus, refuse
+from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.jobs.caches.model import CauseKind, CureRewrite
 
 if TYPE_CHECKING:
@@ -121,20 +121,18 @@ class CacheFixer:
     async def _attempt(
         self, lost: LostCompile, remedy: Remedy, warm: WarmTarget
     ) -> tuple[Attempt, WarmTarget | None]:
-        """Compare the calls of the inputs, start twice, and compare further calls, which take longest.
+        """Start twice, which refuses most fixes, and compare the calls of one that the second start needs.
 
         Returns the two starts if the fix has passed.
         """
         part, report = self._part_of(lost)
         self.target.show(f"{remedy.title} on line {lost.finding.span.line}")
-        first = await self.fixer.first_attempt(part, lost.finding, remedy, report)
-        if not first.has_passed:
-            return first, None
         after = await self._start(remedy.texts)
         why = start_refusal(lost, warm, after)
         if why:
-            return refuse(first, why), None
-        attempt = await self.fixer.completed(part, first)
+            line = self.fixer.as_read(lost.finding).span.line
+            return Attempt(lost.finding, line, remedy, FixStatus.REFUSED, why), None
+        attempt = await self.fixer.attempt(part, lost.finding, remedy, report)
         if not attempt.has_passed:
             return attempt, None
         why = f"the second start reads it from the cache, {attempt.why}"

@@ -1,4 +1,4 @@
-"""`fuselight fix --warm` with the real worker: calls are compared, and two starts of the new text decide.
+"""`fuselight fix --warm` with the real worker: two starts of the new text decide, and then calls are compared.
 
 The programs replace the C++ kernels by stubs, as those of `test_logged_start.py`.
 """
@@ -92,7 +92,7 @@ def test_a_key_is_refused_if_the_second_start_still_compiles(outcome: FixOutcome
     (attempt,) = [row for row in outcome.attempts if Path(row.finding.span.path).name == "two_causes.py"]
     assert attempt.status is FixStatus.REFUSED
     assert attempt.why.startswith("the second start still compiles as much again: `__main__.tripled`")
-    assert attempt.tried == ()
+    assert attempt.tried == (), "calls take longer than the two starts that refuse it"
     assert all(Path(path).name != "two_causes.py" for path in outcome.texts)
 
 

@@ -50,10 +50,14 @@ class FindingRemedy:
     """What it costs besides the edit; a sentence without a full stop."""
     about: str = ""
     """The value that it is for, where that is not the one of the finding."""
+    unwritten: str = ""
+    """Why no fix makes the change, though a person can."""
     cure: CallCure | None = None
     """What a trial of it changes."""
     is_fix: bool = False
     """Whether Fuselight can write it."""
+    changes_behavior: bool = False
+    """Of a fix: whether it changes random numbers, what is printed, or exceptions; `cost` says what."""
     is_torchs: bool = False
     """Whether PyTorch says it."""
 
@@ -67,9 +71,16 @@ class FindingRemedy:
         elif self.state is RemedyState.NOT_TRIED:
             why = f", as {self.why}" if self.why == NO_CALL else " yet"
             text = f"Not {'verified' if self.is_fix else 'tried'}{why}: {_lowered(text)}"
-        if self.cost and self.state is not RemedyState.NOT_TRIED:
+        if self.cost and (self.is_fix or self.state is not RemedyState.NOT_TRIED):
             text = f"{text}. {self.cost}"
+        if self.unwritten:
+            text = f"{text}. No fix writes it, as {self.unwritten}"
         return f"For {self.about}: {text}" if self.about else text
+
+    @property
+    def reason(self) -> str:
+        """Of what is refused: `tried and refused: gradients differ`, or `not offered: ...` without a run."""
+        return f"{'tried and refused' if self.is_fix else 'not offered'}: {self.why}"
 
     def as_data(self) -> dict[str, str | bool]:
         """The entry as plain data (docs/report.md)."""
@@ -81,14 +92,21 @@ class FindingRemedy:
             "why": self.why,
             "cost": self.cost,
             "about": self.about,
+            "unwritten": self.unwritten,
             "is_fix": self.is_fix,
+            "changes_behavior": self.changes_behavior,
         }
 
     def renamed(self, words: Callable[[str], str]) -> FindingRemedy:
         """The entry with its texts changed."""
-        texts = (words(text) for text in (self.text, self.why, self.cost, self.about))
-        text, why, cost, about = texts
-        return replace(self, text=text, why=why, cost=cost, about=about)
+        return replace(
+            self,
+            text=words(self.text),
+            why=words(self.why),
+            cost=words(self.cost),
+            about=words(self.about),
+            unwritten=words(self.unwritten),
+        )
 
 
 def advice(texts: Iterable[str], *, torchs: int = 0) -> tuple[FindingRemedy, ...]:
@@ -98,9 +116,30 @@ def advice(texts: Iterable[str], *, torchs: int = 0) -> tuple[FindingRemedy, ...
     return tuple(FindingRemedy(text, is_torchs=number >= ours) for number, text in enumerate(texts))
 
 
+_RANKS = {RemedyState.VERIFIED: 0, RemedyState.TRIED: 1, RemedyState.REFUSED: 5}
+
+
+def in_order(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
+    """The entries by what is known of them: what was verified, what was tried, fixes, advice, PyTorch's, refused."""
+    return tuple(sorted(dict.fromkeys(remedies), key=_rank))
+
+
+def _rank(remedy: FindingRemedy) -> int:
+    usual = 4 if remedy.is_torchs else 2 if remedy.is_fix else 3
+    return _RANKS.get(remedy.state, usual)
+
+
 def advised(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
     """The entries that may help, as advice."""
     return tuple(dict.fromkeys(_advised(remedies)))
+
+
+def refusals(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
+    """Why fixes are refused: `Use torch.where: tried and refused: gradients differ`. Trials alone are not named."""
+    refused = (remedy for remedy in remedies if remedy.state is RemedyState.REFUSED)
+    return tuple(
+        f"{remedy.text}: {remedy.reason}" for remedy in refused if remedy.is_fix or not remedy.counts
+    )
 
 
 def _advised(remedies: Iterable[FindingRemedy]) -> Iterator[str]:

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight.shared.codec import encode
 from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight_server.base.remedies import RemedyState
 from fuselight_server.commands.findings import SourceHints, compose_findings
-from fuselight_server.commands.fix_classes import FixClasses
+from fuselight_server.commands.known_fixes import list_fixes, reports_of
 from fuselight_server.commands.measured_lines import measured_eager_times
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import report_each
-from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.common.catalogue import Origin
-from fuselight_server.explain.findings.fixable import FixClass, has_remedies
 from fuselight_server.explain.findings.static import example_unread
 from fuselight_server.fixes.verification.cure_trials import SHARE, TrialBudget, try_cures
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.base.finding import Finding
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
@@ -40,8 +38,6 @@ ReportOf: TypeAlias = "Callable[[TargetRun, CheckOutcome], Awaitable[Report]]"
 NO_THRESHOLDS = Thresholds()
 TRIES: dict[str, float | None] = {"0": 0.0, "some": SHARE, "all": None}
 """By name, the part of a command's time that trials of cures may take; None: as much as they need."""
-_MOST_WITH_FIXES = 50
-"""Findings for which a fix is looked up: each takes some milliseconds."""
 
 
 async def report_as_is(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
@@ -80,6 +76,7 @@ async def analyze(
     outcome = await report_each(options, show, token, tried, default_sizes=default_sizes, uses_kept=uses_kept)
     shared_findings(outcome, thresholds)
     token.check()
+    list_fixes(outcome)
     return outcome
 
 
@@ -144,37 +141,25 @@ def _example(outcome: CheckOutcome, reading: Reading, target: StaticTarget) -> s
     return call
 
 
-def _reports_of(finding: Finding, outcome: CheckOutcome) -> list[Report]:
-    """The reports that may have the finding: of targets of its name, those of its own file first."""
-    path = finding.span.path
-    named = [report for report in outcome.reports if (report.target.name or MAIN) == (finding.target or MAIN)]
-    # Several programs have a target of that name: the one that ran the file is meant.
-    ran = [report for report in named if report.target.path == path or path in report.files] or named
-    return sorted(ran, key=lambda report: report.target.path != path)
-
-
 def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = (), arguments: tuple[str, ...] = ()) -> str:
-    """The command that tries a fix of a finding; empty where none of the first findings has a known fix.
+    """The command that tries a fix of a finding; empty where no list of remedies has one that is not tried.
 
     The line to fix first counts before others. `targets`: those that the user named; `arguments`: of the program.
     """
     program = f" -- {shlex.join(arguments)}" if arguments else ""
-    known = FixClasses(outcome)
     changing = ""
     ranks = {
         (priority.cost.path, priority.cost.line): rank for rank, priority in enumerate(outcome.priorities)
     }
-    fixable = sorted(
-        (finding for finding in outcome.findings if has_remedies(finding.code)),
+    for finding in sorted(
+        outcome.findings,
         key=lambda finding: ranks.get((finding.span.path, finding.span.line), len(ranks)),
-    )
-    for finding in fixable[:_MOST_WITH_FIXES]:
-        for report in _reports_of(finding, outcome):
-            classes = known.classes_of(finding, report)
+    ):
+        fixes = [fix for fix in finding.remedies if fix.is_fix and fix.state is not RemedyState.REFUSED]
+        for report in reports_of(finding, outcome)[:1] if fixes else ():
             named = [f"--target {shlex.quote(name)}" for name in targets if name == report.target.name]
             command = " ".join(["fuselight fix", shlex.quote(shown_path(report.target.path)), *named])
-            if classes - {FixClass.CHANGES}:
+            if not all(fix.changes_behavior for fix in fixes):
                 return f"{command}{program}"
-            if classes:
-                changing = changing or f"{command} --allow-behavior-changes{program}"
+            changing = changing or f"{command} --allow-behavior-changes{program}"
     return changing

@@ -6,7 +6,7 @@ to be written, each as a whole or not at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import SUFFIX
@@ -14,8 +14,10 @@ from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import Problem
 from fuselight_server.base.diff_text import TextChange, diff_folder, name_in
 from fuselight_server.base.files import split_text
+from fuselight_server.base.remedies import RemedyState
 from fuselight_server.commands.cache_fixes import CacheFixer
 from fuselight_server.commands.check import shared_findings
+from fuselight_server.commands.earlier_check import EarlierCheck
 from fuselight_server.commands.fix_parts import fix_part, parts_of, program_attempts
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.separate_fixes import SeparateFix, separate_fixes
@@ -26,6 +28,7 @@ from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.file_texts import FileText
 from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
 from fuselight_server.fixes.verification.notebook_texts import NotebookText
+from fuselight_server.fixes.verification.remedy_list import of_attempt, of_refusal, with_fixes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,6 +72,8 @@ class FixOutcome:
     """Of all fixes that have passed, by path."""
     refusals: tuple[FindingRefusal, ...] = ()
     """Rewrites that are not offered, with the reasons."""
+    findings: tuple[Finding, ...] = ()
+    """Findings of the files as they were read, with what is known of each remedy."""
     before: dict[str, str] = field(default_factory=dict)
     """The text of each file as it was read, by path: lines of attempts are lines of it."""
     texts: dict[str, str] = field(default_factory=dict)
@@ -140,6 +145,7 @@ async def fix(
             warm=warm,
             texts=options.texts,
             notify=options.notify,
+            earlier=EarlierCheck.of(options),
         )
         checked = await report_each(options, show, token, files.report_of, after_all=files.fix_all)
     outcome = FixOutcome(
@@ -148,13 +154,20 @@ async def fix(
         files.unsolved,
         tuple(files.changes()),
         tuple(files.refusals),
+        tuple(files.listed_findings()),
         files.texts_read(),
         dict(files.fixer.texts.changed),
     )
+    if not writes:
+        files.earlier.keep(outcome.findings)
     if writes:
         files.write(checked)
     shared_findings(checked)
     return outcome
+
+
+def _place(finding: Finding, line: int) -> tuple[object, ...]:
+    return finding.code, finding.span.path, line, finding.subject
 
 
 class FixedFiles:
@@ -170,11 +183,14 @@ class FixedFiles:
         warm: bool = False,
         texts: Mapping[str, str] | None = None,
         notify: Callable[[str], None] = lambda _text: None,
+        earlier: EarlierCheck | None = None,
     ) -> None:
         """`folder`: an empty one for the results of runs. `inductor`: as in `Fixer`; `warm`: as in `fix`.
 
-        `texts`: as in the options.
+        `texts`: as in the options. `earlier`: what an earlier check has tried.
         """
+        self.earlier = earlier if earlier is not None else EarlierCheck(None)
+        self._findings: dict[Finding, None] = {}
         self._given = texts or {}
         self._notify = notify
         self._warm = warm
@@ -186,6 +202,8 @@ class FixedFiles:
         self._readings: dict[str, Reading] = {}
         self._targets: list[tuple[TargetRun, list[tuple[TargetRun, Report]]]] = []
         """Each target, with the runs of its calls: of itself, or of what its program compiles."""
+        self._programs: list[tuple[Report, list[tuple[TargetRun, Report]]]] = []
+        """Programs that are fixed by the calls of their parts: once for each target of the program."""
         self._of_programs: list[Attempt] = []
         self.fixer = Fixer(
             read=self._text,
@@ -207,7 +225,7 @@ class FixedFiles:
     async def report_of(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
         """Report one target as it is, without the fixes so far."""
         self.read(outcome)
-        first = await target_run.report()
+        first = self.earlier.with_trials(target_run.request, await target_run.report())
         parts = await parts_of(target_run, target_run.token, first, target_run.of_call)
         for other_target_run, report in parts:
             self.fixer.add(other_target_run, report)
@@ -216,12 +234,20 @@ class FixedFiles:
                     f"{other_target_run.request.target.name} is not fixed: {report.failures[0].message}"
                 )
         if parts[0][0] is not target_run:
-            self._of_programs += program_attempts(self.fixer, first, parts, self._asked)
+            parts = [(part, replace(report, trials=first.trials)) for part, report in parts]
+            self._programs.append((first, parts))
         self._targets.append((target_run, parts))
         return first
 
     async def fix_all(self, outcome: CheckOutcome) -> None:
         """Fix the findings of all targets; if files are written, the outcome gets the reports after that."""
+        for path in dict.fromkeys(first.target.path for first, _ in self._programs):
+            same = [(first, parts) for first, parts in self._programs if first.target.path == path]
+            parts = [part for _, parts in same for part in parts]
+            firsts = [first for first, _ in same]
+            for first in firsts:
+                self._findings |= dict.fromkeys(filter(self._asked.takes, self.fixer.findings(first)))
+            self._of_programs += program_attempts(self.fixer, firsts, parts, self._asked)
         for number, (target_run, parts) in enumerate(self._targets):
             last = [await self._fixed(part, first) for part, first in parts][-1]
             if self._warm:
@@ -235,6 +261,7 @@ class FixedFiles:
     async def _fixed(self, target_run: TargetRun, first: Report) -> Report:
         """Fix the findings of one target; returns its report of the last text."""
         fixer = self.fixer
+        self._findings |= dict.fromkeys(filter(self._asked.takes, fixer.findings(first)))
         last = await fix_part(fixer, target_run, target_run.token, first, self._asked)
         left = [finding for finding in fixer.findings(last) if self._asked.takes(finding)]
         for finding in left:
@@ -257,6 +284,29 @@ class FixedFiles:
         self.refusals += [
             FindingRefusal(self.fixer.as_read(finding), refusal) for finding, refusal in caches.refused
         ]
+
+    def listed_findings(self) -> Iterator[Finding]:
+        """The findings of the files as they were read, each with its one list of remedies."""
+        places: set[tuple[object, ...]] = set()
+        for finding in self._findings:
+            place = _place(finding, finding.span.line)
+            if place not in places:
+                places.add(place)
+                tried = [
+                    of_attempt(attempt)
+                    for attempt in self.attempts
+                    if _place(attempt.finding, attempt.line) == place
+                ]
+                passed = {fix.kind for fix in tried if fix.state is RemedyState.VERIFIED}
+                tried = [fix for fix in tried if fix.state is RemedyState.VERIFIED or fix.kind not in passed]
+                kinds = {fix.kind for fix in tried}
+                not_offered = (
+                    of_refusal(item.refusal)
+                    for item in self.refusals
+                    if _place(item.finding, item.finding.span.line) == place
+                )
+                refused = (fix for fix in not_offered if fix.kind not in kinds)
+                yield with_fixes(finding, dict.fromkeys((*tried, *refused)))
 
     # Files
 

@@ -51,12 +51,12 @@ _NOT_IN_A_PART = (
 
 
 def program_attempts(
-    fixer: Fixer, first: Report, parts: Sequence[tuple[FixTarget, Report]], asked: FixOptions
+    fixer: Fixer, firsts: Sequence[Report], parts: Sequence[tuple[FixTarget, Report]], asked: FixOptions
 ) -> list[Attempt]:
     """The fixes that only the findings of a program as a whole have, each refused with the reason.
 
-    `check` names a program for `fix` by these findings, as it makes no calls of the parts. `first` is the program's
-    report, all reports are without any fix.
+    `check` names a program for `fix` by these findings, as it makes no calls of the parts. `firsts`: the program's
+    reports, one for each target in it; all reports are without any fix.
     """
     compared = {
         _kind(finding, remedy.kind)
@@ -66,13 +66,14 @@ def program_attempts(
     }
     names = dict.fromkeys(part.request.target.name for part, _ in parts)
     why = _NOT_IN_A_PART.format(format_list([f"`{name}`" for name in names]))
-    return [
-        Attempt(finding, finding.span.line, remedy, FixStatus.REFUSED, why)
+    attempts = {
+        _kind(finding, remedy.kind): Attempt(finding, finding.span.line, remedy, FixStatus.REFUSED, why)
+        for first in firsts
         for finding in fixer.findings(first)
         if asked.takes(finding)
         for remedy in fixer.candidates(finding, first)
-        if _kind(finding, remedy.kind) not in compared
-    ]
+    }
+    return [attempt for kind, attempt in attempts.items() if kind not in compared]
 
 
 def _kind(finding: Finding, kind: str) -> tuple[str, str, int, str]:

@@ -92,6 +92,7 @@ def fix_in_cells(outcome: FixOutcome) -> FixOutcome:
             dataclasses.replace(refusal, finding=names.finding(refusal.finding))
             for refusal in outcome.refusals
         ),
+        findings=tuple(map(names.finding, outcome.findings)),
     )
 
 

@@ -149,7 +149,7 @@ async def report_each(
     outcome = CheckOutcome(sources=SourceFiles(given=options.texts))
     texts = texts_of(options.paths, outcome)
     uses_kept = uses_kept and not options.texts  # what is kept is of files
-    kept = _kept_captures(options) if uses_kept else None
+    kept = kept_captures(options) if uses_kept else None
     outcome.answers = KeptAnswers() if uses_kept else None
     runs = CommandRuns(options, sample_after, kept, show, token, splits_programs=splits_programs)
     may_run = options.targets or any("compile" in text or "fuselight" in text for text in texts.values())
@@ -291,7 +291,7 @@ async def _split(target_run: TargetRun, outcome: CheckOutcome) -> list[TargetRun
     return []
 
 
-def _kept_captures(options: CommandOptions) -> KeptCaptures | None:
+def kept_captures(options: CommandOptions) -> KeptCaptures | None:
     """The captures of earlier checks; None without an interpreter, which is said where something has to run."""
     from fuselight_server.commands.kept_captures import KeptCaptures  # noqa: PLC0415 - for `check` alone
 

@@ -13,7 +13,8 @@ from fuselight.shared.report import TargetRef
 from fuselight.shared.version import untested_torch
 from fuselight.shared.worker_launch import launch_path
 from fuselight_server.base.cancellation import CancelToken
-from fuselight_server.commands.check import _reports_of, analyze, fix_command
+from fuselight_server.commands.check import analyze, fix_command
+from fuselight_server.commands.known_fixes import list_fixes, reports_of
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.execution.interpreters import NoInterpreterError
@@ -117,10 +118,14 @@ def test_a_check_ends_with_the_command_that_tries_a_known_fix(
     given = report(target=TargetRef(str(path), "f", 5, "function"), breaks=(broke,))
     outcome = CheckOutcome(findings=list(findings(given)), reports=[given])
     monkeypatch.chdir(tmp_path)
+    assert fix_command(outcome) == "", "no fix is listed yet"
+    list_fixes(outcome)
     assert fix_command(outcome, ("f", "g")) == command
     assert fix_command(outcome, ("f",), ("--run", "a b")) == (command and f"{command} -- --run 'a b'")
     path.unlink()
-    assert fix_command(outcome) == ""
+    gone = CheckOutcome(findings=list(findings(given)), reports=[given])
+    list_fixes(gone)
+    assert fix_command(gone) == ""
 
 
 def test_the_command_is_that_of_the_line_to_fix_first_in_its_own_file(
@@ -139,6 +144,7 @@ def test_the_command_is_that_of_the_line_to_fix_first_in_its_own_file(
         reports.append(report(target=target, breaks=tuple(broke[:count])))
     actual_findings = [finding for given in reports for finding in findings(given)]
     outcome = CheckOutcome(findings=actual_findings, reports=reports)
+    list_fixes(outcome)
     assert fix_command(outcome) == "fuselight fix two.py", (
         "it has more breaks, and `f` of one.py is another function"
     )
@@ -158,4 +164,4 @@ def test_a_finding_is_of_the_program_that_ran_its_file(tmp_path: Path) -> None:
         for name, breaks, files in (("first.py", (), ()), ("second.py", (broke,), (layers,)))
     )
     (finding,) = findings(second)
-    assert _reports_of(finding, CheckOutcome(findings=[finding], reports=[first, second])) == [second]
+    assert reports_of(finding, CheckOutcome(findings=[finding], reports=[first, second])) == [second]

@@ -507,7 +507,7 @@ class Answers:
         self.project = project
         self.computed: list[str] = []
         add_uncalled(project)
-        for name in ("fixes.rewrites.families.remedies", "source.edits.call_for"):
+        for name in ("fixes.rewrites.families.rewrites", "source.edits.call_for"):
             self._count(monkeypatch, f"fuselight_server.{name}")
 
     def _count(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -560,7 +560,7 @@ def source_added(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
     (project.folder / "tools" / "writer.py").write_text("import model\nmodel.first = None\n")
 
 
-COMPUTED = {"remedies", "call_for"}
+COMPUTED = {"rewrites", "call_for"}
 
 
 @pytest.mark.parametrize(
@@ -574,7 +574,7 @@ def test_answers_are_computed_again_if_anything_differs(
     assert answers.of_check() == COMPUTED
     assert answers.of_check() == set()
     change(answers.project, monkeypatch)
-    again = {"remedies"} if change is data_edited else COMPUTED  # another run, but the same sources
+    again = {"rewrites"} if change is data_edited else COMPUTED  # another run, but the same sources
     assert answers.of_check() == again
     assert answers.of_check() == set()
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.base.finding import Finding
     from fuselight_server.commands.fix import Attempt, FixOutcome
     from fuselight_server.commands.separate_fixes import SeparateFix
 
@@ -71,12 +72,22 @@ def _candidates(session: AgentSession, outcome: FixOutcome, notices: list[str]) 
         "diff": diff,
         "rest": rest,
         "not_offered": refusals[:_MOST_REFUSALS],
+        "remedies": [_remedies(finding) for finding in outcome.findings[:_MOST_FIXES]],
         "without_known_fix": outcome.unsolved,
         "findings": len(outcome.checked.findings),
         "problems": problem_texts(outcome.checked.problems),
         "notices": notices,
     }
     return ToolAnswer("\n".join(_candidate_lines(data)), data)
+
+
+def _remedies(finding: Finding) -> dict[str, Any]:
+    return {
+        "path": shown_path(finding.span.path),
+        "line": finding.span.line,
+        "code": finding.code,
+        "remedies": [remedy.as_data() for remedy in finding.remedies],
+    }
 
 
 def _fix(attempt: Attempt) -> dict[str, Any]:
@@ -247,6 +258,7 @@ FIX_CANDIDATES = Tool(
         "not_offered": list_schema(
             "Known changes that do not fit this code, with the reason", {"type": "string"}
         ),
+        "remedies": list_schema("Of each finding: what `check` lists, with what came of each fix"),
         "without_known_fix": {"type": "integer"},
         "findings": {"type": "integer", "description": "Findings of the code as it is"},
         "problems": list_schema("What could not be determined", {"type": "string"}),

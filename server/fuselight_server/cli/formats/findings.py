@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.remedies import refusals
 from fuselight_server.base.terminal import cell_width, printable
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.fix_first import print_first
@@ -41,6 +42,7 @@ _WIDTH = 100
 """Most columns of running text; more are hard to read."""
 _NARROWEST = 40
 _MOST_RELATED = 6
+_MOST_REFUSED = 3
 _HELP = "help: "
 """The start of a line with a link, which is never broken."""
 _SHORTEST_TIME = 0.05
@@ -90,6 +92,7 @@ def _wrapped(line: str, width: int, hanging: str) -> list[str]:
 
 def _notes(finding: Finding, sources: SourceFiles) -> Iterator[tuple[str, str]]:
     """The other places, what was run, and the page, each with its style."""
+    yield from ((refusal, "") for refusal in refusals(finding.remedies)[:_MOST_REFUSED])
     for item in finding.related[:_MOST_RELATED]:
         at = sources.place(item.span)
         code = (sources.line(item.span.path, item.span.line) or "").strip()

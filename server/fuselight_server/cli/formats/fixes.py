@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.base.diff_text import name_in
 from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.remedies import RemedyState, advised
 from fuselight_server.cli.formats.finding_parts import file_and_line
 from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.json import SCHEMA, fix_first_as_json, problems_as_json
@@ -62,6 +63,8 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
         terminal.print(f"not offered: {refused}")
     if outcome.unsolved:
         terminal.print(f"{format_count(outcome.unsolved, 'finding')} without a known fix.")
+    for line in _advice(outcome):
+        terminal.print(line)
     if any(attempt.status is FixStatus.PASSED for attempt in attempts):
         shows = "" if diff_shown else "--diff shows the changes, "
         terminal.print(
@@ -86,6 +89,15 @@ def _diff_notes(outcome: FixOutcome) -> Iterator[str]:
         )
 
 
+def _advice(outcome: FixOutcome) -> Iterator[str]:
+    """What to do about findings that no fix removes: what was tried or advised, as `fuselight check` says it."""
+    for finding in outcome.findings:
+        words = advised(remedy for remedy in finding.remedies if not remedy.is_fix and not remedy.is_torchs)
+        is_fixed = any(remedy.state is RemedyState.VERIFIED for remedy in finding.remedies)
+        if words and not is_fixed:
+            yield f"to do: {shown_path(finding.span.path)}:{finding.span.line}: {finding.code}: {words[0]}"
+
+
 def _row(attempt: Attempt) -> tuple[str, ...]:
     place = f"{shown_path(attempt.finding.span.path)}:{attempt.line}"
     return (place, attempt.finding.code, attempt.remedy.title, attempt.status.value, _why(attempt))
@@ -107,6 +119,7 @@ def fixes_as_json(outcome: FixOutcome) -> str:
         "schema": SCHEMA,
         "fix_first": fix_first_as_json(outcome.checked, "", outcome.verified_fix),
         "fixes": [_fix(attempt) for attempt in outcome.attempts],
+        "findings": [_remedies(finding) for finding in outcome.findings],
         "unsolved": outcome.unsolved,
         "refusals": [_refusal(refusal) for refusal in outcome.refusals],
         "diff": outcome.diff,
@@ -114,6 +127,15 @@ def fixes_as_json(outcome: FixOutcome) -> str:
         "problems": problems_as_json(outcome.checked),
     }
     return json.dumps(data, indent=2)
+
+
+def _remedies(finding: Finding) -> dict[str, Any]:
+    return {
+        **file_and_line(finding.span.path, finding.span.line),
+        "code": finding.code,
+        "title": finding.title,
+        "remedies": [remedy.as_data() for remedy in finding.remedies],
+    }
 
 
 def _refusal(refusal: FindingRefusal) -> dict[str, Any]:

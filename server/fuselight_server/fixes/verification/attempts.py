@@ -104,6 +104,11 @@ class Attempt:
         return self.report is not None
 
     @property
+    def is_skipped(self) -> bool:
+        """Whether it was not tried."""
+        return self.status is FixStatus.SKIPPED
+
+    @property
     def is_one_sided(self) -> bool:
         """Whether a side of a branch was not compared."""
         return any(note.endswith(ONE_SIDE) for note in self.notes)

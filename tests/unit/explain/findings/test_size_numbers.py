@@ -47,7 +47,7 @@ def test_a_setting_that_removes_the_break_is_advised_with_its_trial_alone() -> N
     first, second = broken_at(lines, "x[mask]", "GB0036", "", SETTING).cures
     trials = (CureTrial(first, 1, 0), CureTrial(second, 1, 1, "there are as many graph breaks: 1"))
     finding = broken_at(lines, "x[mask]", "GB0036", "", SETTING, trials=trials)
-    assert finding.hints[-1] == (
+    assert finding.hints[0] == (
         "Set torch._dynamo.config.capture_dynamic_output_shape_ops = True before the first call "
         "(tried: 1 → 0 graph breaks)"
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import fuselight_server
 from fuselight.shared.report import Location, is_pythons_own, is_user_file
 from fuselight_server.base.finding import Finding, Related, Severity, Span
-from fuselight_server.base.remedies import FindingRemedy, advised
+from fuselight_server.base.remedies import FindingRemedy, advised, in_order
 from fuselight_server.explain.findings.common import catalogue
 from fuselight_server.explain.findings.common.refused_calls import (
     is_of_refused_call,
@@ -195,7 +195,7 @@ class Context:
             at = at or self.innermost_user_frame(stack)
             more["related"] = self.trail(stack, without=at, verb="in")
         cost = tuple(map(without_resume_names, cost))
-        remedies = tuple(
+        remedies = in_order(
             (hint if isinstance(hint, FindingRemedy) else FindingRemedy(hint)).renamed(without_resume_names)
             for hint in hints
         )

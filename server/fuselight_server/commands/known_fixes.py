@@ -1,0 +1,136 @@
+"""The fixes that the findings of a check have, joined with what is advised and tried; nothing is verified here.
+
+Invariant: LibCST is loaded only for a finding of which no earlier check has kept the answer. What `fuselight fix` has
+verified of the same capture is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_data import parse_json
+from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight_server.base.remedies import FindingRemedy
+from fuselight_server.execution.runs.planning import MAIN
+from fuselight_server.explain.findings.fixable import has_remedies
+from fuselight_server.fixes.verification.remedy_list import of_candidate, of_refusal, with_fixes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.execution.runs.kept_answers import KeptAnswers
+
+_MOST = 50
+"""Findings of which the fixes are looked up: each takes some milliseconds."""
+
+
+def list_fixes(outcome: CheckOutcome) -> None:
+    """Add their fixes to the lists of remedies of the findings, those of the lines to fix first before others."""
+    known = FindingFixes(outcome)
+    ranks = {
+        (priority.cost.path, priority.cost.line): rank for rank, priority in enumerate(outcome.priorities)
+    }
+    order = sorted(
+        (number for number, finding in enumerate(outcome.findings) if has_remedies(finding.code)),
+        key=lambda number: ranks.get(_line(outcome.findings[number]), len(ranks)),
+    )
+    for number in order[:_MOST]:
+        finding = outcome.findings[number]
+        outcome.findings[number] = with_fixes(finding, known.of(finding))
+
+
+def reports_of(finding: Finding, outcome: CheckOutcome) -> list[Report]:
+    """The reports that may have the finding: of targets of its name, those of its own file first."""
+    path = finding.span.path
+    named = [report for report in outcome.reports if (report.target.name or MAIN) == (finding.target or MAIN)]
+    # Several programs have a target of that name: the one that ran the file is meant.
+    ran = [report for report in named if report.target.path == path or path in report.files] or named
+    return sorted(ran, key=lambda report: report.target.path != path)
+
+
+def keep_verified(
+    answers: KeptAnswers, key: str, finding: Finding, fixes: Iterable[FindingRemedy], path: str
+) -> None:
+    """Keep what a verification found of the fixes of a finding; `key`: of the capture, `path`: of its target."""
+    text = json.dumps(encode(tuple(fixes)))
+    answers.remember(path, text, (finding.span.path,), *_verified(key, finding))
+
+
+class FindingFixes:
+    """The fixes of each finding, computed or from an earlier check of the same capture."""
+
+    def __init__(self, outcome: CheckOutcome) -> None:
+        self._outcome = outcome
+        self._texts: dict[str, str | None] = {}
+        self._used: set[str] = set()
+
+    def of(self, finding: Finding) -> tuple[FindingRemedy, ...]:
+        """The fixes that a finding may have, the best first, by the first of its reports that has any."""
+        of_reports = (self._of_report(finding, report) for report in reports_of(finding, self._outcome))
+        return next((fixes for fixes in of_reports if fixes), ())
+
+    def _of_report(self, finding: Finding, report: Report) -> tuple[FindingRemedy, ...]:
+        answers, capture = self._outcome.answers, self._outcome.capture_key(report)
+        if answers is None or not capture:
+            return self._computed(finding, report)
+        path = report.target.path
+        # A trial that came later changes no fix.
+        asked = dataclasses.replace(finding, remedies=(), message="")
+        question = ("fixes", capture, json.dumps(encode(asked), sort_keys=True))
+        fixes = _read(answers.recall(path, *question))
+        if fixes is None:
+            fixes = self._computed(finding, report)
+            answers.remember(path, json.dumps(encode(fixes)), self._used, *question)
+        verified = _read(answers.recall(path, *_verified(capture, finding))) or ()
+        kinds = {fix.kind for fix in verified}
+        return (*verified, *(fix for fix in fixes if fix.kind not in kinds))
+
+    def _computed(self, finding: Finding, report: Report) -> tuple[FindingRemedy, ...]:
+        from fuselight_server.fixes.rewrites.families import rewrites  # noqa: PLC0415 - LibCST takes as long as all else in a check
+
+        self._used.clear()
+        known = rewrites(finding, report, self._read)
+        kinds = {remedy.kind for remedy in known.remedies}
+        refused = (rewrite for rewrite in known.refused if rewrite.kind not in kinds)
+        return (*map(of_candidate, known.remedies), *map(of_refusal, refused))
+
+    def _read(self, path: str) -> str | None:
+        from fuselight_server.fixes.verification.file_texts import FileText  # noqa: PLC0415 - with the fixes
+        from fuselight_server.fixes.verification.notebook_texts import NotebookText  # noqa: PLC0415 - the same
+
+        self._used.add(path)
+        if path not in self._texts:
+            given = self._outcome.sources.given.get(path)
+            if given is not None:
+                return given
+            kind = NotebookText if path.endswith(SUFFIX) else FileText
+            try:
+                self._texts[path] = kind.read(path).text
+            except (OSError, SyntaxError, ValueError, LookupError):
+                self._texts[path] = None
+        return self._texts[path]
+
+
+def _read(text: str | None) -> tuple[FindingRemedy, ...] | None:
+    """Remedies as they were kept; None if there are none."""
+    if text is None:
+        return None
+    try:
+        fixes: tuple[FindingRemedy, ...] = decode(tuple[FindingRemedy, ...], parse_json(text))
+    except (ValueError, DecodeError):
+        return None
+    return fixes
+
+
+def _verified(key: str, finding: Finding) -> tuple[str, ...]:
+    return ("verified", key, finding.code, finding.span.path, str(finding.span.line), finding.subject)
+
+
+def _line(finding: Finding) -> tuple[str, int]:
+    return finding.span.path, finding.span.line

@@ -1,0 +1,116 @@
+"""The one list of remedies of a finding: what is advised, what was tried, and the fixes that Fuselight writes.
+
+Invariant: a fix and a trial of the same change are one entry. What a verification says outranks what a trial shows, and
+what either refuses is no advice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import CureGoal
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, in_order
+from fuselight_server.explain.findings.common.text import compose
+from fuselight_server.explain.findings.fixable import BREAKS, FixClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.fixes.rewrites.remedy import Remedy
+    from fuselight_server.fixes.syntax.refusals import RefusedRewrite
+    from fuselight_server.fixes.verification.attempts import Attempt
+
+_CURE_KINDS = {
+    "tensor_argument": "tensor",
+    "tensor_argument_at_call": "tensor",
+    "buffer": "tensor",
+    "contiguous_at_call": "contiguous",
+    "mark_dynamic": "mark",
+}
+"""Kinds of fixes that make the change of a cure, by the kind of the cure; others have one name for both."""
+
+
+def of_candidate(remedy: Remedy) -> FindingRemedy:
+    """A fix that is not verified."""
+    is_change = remedy.fix_class is FixClass.CHANGES
+    cost = f"It changes behavior ({remedy.changes})" if is_change else ""
+    return FindingRemedy(
+        remedy.title, RemedyState.NOT_TRIED, remedy.kind, cost=cost, is_fix=True, changes_behavior=is_change
+    )
+
+
+def of_refusal(rewrite: RefusedRewrite) -> FindingRemedy:
+    """A rewrite that is not the same for every call."""
+    return FindingRemedy(rewrite.title, RemedyState.REFUSED, rewrite.kind, rewrite.reason)
+
+
+def of_attempt(attempt: Attempt) -> FindingRemedy:
+    """A fix with what came of its verification."""
+    entry = of_candidate(attempt.remedy)
+    if attempt.is_checking or attempt.is_skipped:
+        return entry
+    if attempt.has_passed:
+        limits = (attempt.why, "one side not tried" if attempt.is_one_sided else "", attempt.next_words)
+        why = ", ".join(filter(None, limits))
+        return replace(entry, state=RemedyState.VERIFIED, why=why, counts=attempt.effect)
+    return replace(entry, state=RemedyState.REFUSED, why=attempt.why)
+
+
+def with_fixes(finding: Finding, fixes: Iterable[FindingRemedy]) -> Finding:
+    """The finding with its fixes in its list of remedies, and with a message that says what the list does."""
+    remedies = list(finding.remedies)
+    joined: list[FindingRemedy] = []
+    for fix in sorted(fixes, key=lambda fix: fix.state is RemedyState.REFUSED):
+        same = next((remedy for remedy in remedies if _is_same_change(remedy, fix)), None)
+        if same is not None:
+            remedies.remove(same)
+        joined.append(fix if same is None else _join(same, fix))
+    listed = in_order((*joined, *_left(finding, remedies, joined)))
+    return _with_remedies(finding, listed)
+
+
+def _with_remedies(finding: Finding, remedies: tuple[FindingRemedy, ...]) -> Finding:
+    if remedies == finding.remedies:
+        return finding
+    other, end = replace(finding, remedies=remedies), compose(hints=finding.hints)
+    if not finding.message.endswith(end):
+        return other
+    head = finding.message.removesuffix(end).rstrip() if end else finding.message
+    return replace(other, message=compose(head, compose(hints=other.hints)))
+
+
+def _is_same_change(remedy: FindingRemedy, fix: FindingRemedy) -> bool:
+    kind = _CURE_KINDS.get(fix.kind, fix.kind)
+    return remedy.cure is not None and not remedy.about and kind == remedy.kind
+
+
+def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
+    """One entry for a change that a trial and a fix make."""
+    goal = cure.cure.goal if cure.cure is not None else CureGoal.COMPILES
+    if fix.state is RemedyState.VERIFIED:
+        return replace(fix, counts=fix.counts or cure.counts, cure=cure.cure)
+    if fix.state is RemedyState.REFUSED:
+        # A person may know what the source does not show, but a setting is the same for whoever makes it.
+        if not fix.is_fix and goal is CureGoal.COMPILES and cure.state is not RemedyState.REFUSED:
+            return replace(cure, unwritten=fix.why)
+        return replace(fix, cure=cure.cure)
+    if cure.state is RemedyState.TRIED:
+        cost = ". ".join(filter(None, (cure.cost, fix.cost)))
+        return replace(cure, kind=fix.kind, cost=cost, is_fix=True, changes_behavior=fix.changes_behavior)
+    if cure.state is RemedyState.REFUSED and goal is CureGoal.COMPILES:
+        return replace(cure, text=fix.text, kind=fix.kind, is_fix=True)
+    # A setting that moves a break to code that ran in eager mode before is progress, which a verification sees.
+    return replace(fix, cure=cure.cure)
+
+
+def _left(
+    finding: Finding, remedies: Iterable[FindingRemedy], fixes: Iterable[FindingRemedy]
+) -> Iterator[FindingRemedy]:
+    """What the list has besides its fixes; the advice on a break goes where all that it may mean was refused."""
+    states = {fix.state for fix in fixes if fix.is_fix}
+    is_refused = states == {RemedyState.REFUSED} and finding.code.startswith(BREAKS)
+    for remedy in remedies:
+        if remedy.state is not RemedyState.ADVICE or remedy.is_torchs or not is_refused:
+            yield remedy

@@ -7,6 +7,7 @@ set them; only the handling of a finished graph is replaced.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,6 +79,30 @@ MOST_IN_ALL = 450
 """Operators of all graphs of one run that it gives to AOTAutograd."""
 
 
+@contextlib.contextmanager
+def _placed_failures() -> Iterator[None]:
+    """Inside, an exception from the trace of the backward pass quotes the line of its operator, as others do.
+
+    torch only warns of that line: it is where the operator of the forward pass stands.
+    """
+    heard: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as heard:
+            yield
+    except Exception as error:
+        traces = (str(item.message).partition(_FORWARD)[2] for item in reversed(heard))
+        trace = next(filter(None, traces), "")
+        if trace and errors.QUOTED_TRACEBACK not in str(error):
+            error.args = (f"{error}\n\n{errors.QUOTED_TRACEBACK}\n{trace}",)
+        raise
+    finally:
+        for item in heard:
+            warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
+
+
+_FORWARD = "Traceback of forward call that caused the error:"
+
+
 @dataclass
 class AotCapture:
     """A Dynamo backend that traces graphs with AOTAutograd too, and runs them in eager mode: no code is generated.
@@ -113,7 +138,8 @@ class AotCapture:
             return captured
         try:
             backend = self.aot_eager or targets.backend_named("aot_eager")
-            compiled: Callable[..., Any] = backend(gm, example_inputs)
+            with _placed_failures():
+                compiled: Callable[..., Any] = backend(gm, example_inputs)
         except errors.CONTROL_FLOW:
             raise
         except Exception as error:

@@ -60,7 +60,7 @@ def read_break(
 
 def _failed_node(explanation: str) -> Stack:
     """Where the operator stands on which a backend failed: torch quotes the traceback of its node."""
-    _, _, trace = explanation.partition("Original traceback:")
+    _, _, trace = explanation.partition(errors.QUOTED_TRACEBACK)
     places = (
         Location(stacks.absolute(match["path"]), int(match["line"]), function=match["function"])
         for match in _TRACED_LINE.finditer(trace)

@@ -10,12 +10,12 @@ def gate(ratio, temperature):
 
 @torch.compile(backend="aot_eager")
 def policy_loss(logp, old_logp, advantages, mask):
-# warning: [GB0219] "graph break: the backend failed on the graph"
 # warning: [FL101] "the rest of `policy_loss`, from line 20 on, is not compiled: torch cannot resume it after a graph break"
     ratio = (logp - old_logp).exp()
     loss = torch.empty_like(ratio)
     positive = (advantages > 0).unsqueeze(-1).expand_as(ratio)
     loss[positive] = gate(ratio[positive], 1.0)
+    # warning: [GB0219] "graph break: the backend needs a shape from the data of a tensor"
     # warning: [GB0036] "graph break: the shape of the result of `aten.nonzero.default` depends on the tensor's data"
     loss[~positive] = gate(ratio[~positive], 1.05)
     # warning: [GB0036] "graph break: the shape of the result of `aten.nonzero.default` depends on the tensor's data"

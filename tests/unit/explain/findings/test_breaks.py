@@ -602,6 +602,25 @@ def test_two_lines_of_a_library_that_one_call_leads_to_are_two_entries_with_thei
     assert "layers.py" not in alone.title
 
 
+@pytest.mark.parametrize(
+    "operator", ["aten.nonzero.default", "aten._unique2.default", "aten.masked_select.default"]
+)
+def test_a_backend_that_needs_a_shape_says_how_to_keep_it_fixed(operator: str) -> None:
+    explanation = f"Backend compiler `inductor` failed with {operator}"
+    hints = ("Report an issue to the backend compiler repo.",)
+    (finding,) = findings(report(breaks=(broken(at(30), gb="GB0219", explanation=explanation, hints=hints),)))
+    assert "a shape from the data of a tensor" in finding.title
+    assert [hint for hint in finding.hints if "torch.where" in hint] == list(finding.hints)
+
+
+def test_a_backend_that_refuses_an_operator_leaves_a_step_for_the_user() -> None:
+    hints = ("Report an issue to the backend compiler repo.",)
+    explanation = "Backend compiler `mine` failed with ValueError"
+    (finding,) = findings(report(breaks=(broken(at(30), gb="GB0219", explanation=explanation, hints=hints),)))
+    (hint,) = finding.hints
+    assert hint.startswith("Move this line to a function under torch.compiler.disable")
+
+
 def test_lines_of_a_library_that_break_in_the_same_line_of_dynamo_are_two_entries() -> None:
     call, dynamo = at(12, (8, 20)), at(7, path="/env/torch/_dynamo/polyfills/__init__.py")
     lines = [at(line, path=LIBRARY, function="attend") for line in (400, 420)]

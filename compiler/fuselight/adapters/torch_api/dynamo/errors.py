@@ -55,6 +55,8 @@ Restart = _exception(torch._dynamo.exc, "RestartAnalysis")
 """What a backend raises for Dynamo to capture the frame again, as for a float that has to be fixed to its value."""
 CONTROL_FLOW = (Restart, _exception(torch._dynamo.exc, "SkipFrame"))
 """What a backend raises to tell Dynamo how to go on: no failure."""
+QUOTED_TRACEBACK = "Original traceback:"
+"""What torch writes in the message of an exception before the lines of the operator that was executed."""
 
 
 @functools.cache

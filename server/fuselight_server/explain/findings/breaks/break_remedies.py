@@ -117,6 +117,17 @@ _GENERATOR_STEPS = (
     "Draw the numbers with the generator outside the compiled code, and pass them in",
     "Or leave the generator out, and set the seed with torch.manual_seed outside: the numbers are then others",
 )
+_NEEDS_SHAPE = re.compile(r"failed with aten\.(?:nonzero|masked_select|_?unique\w*)\b")
+_SHAPE_TITLE = "the backend needs a shape from the data of a tensor"
+_SHAPE_TEXT = (
+    "An operator of this line, or its gradient, needs the positions that a mask selects, as `x[mask] = y` does where "
+    "`y` has a gradient. How many there are is not known while the graph is compiled, so the graph is given up."
+)
+_SHAPE_STEP = "Keep the shape fixed: compute for every position, and select with torch.where(mask, x, y)"
+_REFUSED_STEP = (
+    "Move this line to a function under torch.compiler.disable, which then runs in eager mode, or compile with another "
+    "backend"
+)
 _NEEDS_VALUE = "_local_scalar_dense"
 _VALUE_TITLE = "the backend needs a number from the data of a tensor"
 _VALUE_TEXT = (
@@ -175,6 +186,10 @@ def _special(context: Context, gb_id: str | None, graph_break: Break, title: str
     """The words of a break of which the text of torch tells more than its id."""
     if gb_id == "GB0219" and _NEEDS_VALUE in graph_break.explanation:
         return BreakWords(_VALUE_TITLE, _VALUE_TEXT, (_VALUE_STEP,))
+    if gb_id == "GB0219" and _NEEDS_SHAPE.search(graph_break.explanation):
+        return BreakWords(_SHAPE_TITLE, _SHAPE_TEXT, (_SHAPE_STEP,))
+    if gb_id == "GB0219":
+        return BreakWords(title, hints=(_REFUSED_STEP,))
     if gb_id == "GB0014":
         return BreakWords(
             title, _RECURRENT_TEXT, (*first_step(gb_id), *_recurrent_hints(context, graph_break))

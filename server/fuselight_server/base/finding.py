@@ -107,6 +107,8 @@ class Finding:
     """What a fix needs, as pairs: `("parameter", "x")`, `("dimension", "0")`."""
     cause: str = ""
     """What findings at several places share if one cure removes them all; empty for a cause of one place."""
+    is_consequence: bool = False
+    """Whether another finding of the same cause is about what comes first."""
     also_at: tuple[Finding, ...] = ()
     """Findings of the same cause at other places, by rank (findings/causes.py); empty until they are folded."""
     same_as: Span | None = None

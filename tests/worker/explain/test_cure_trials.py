@@ -8,7 +8,7 @@ import pytest
 
 from fuselight.shared.protocol import CaptureRequest
 from fuselight.shared.report import CallCure, CureKind, CureRun, CureTrial, Report
-from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings import findings, fold
 from fuselight_server.explain.findings.advice.cures import cures_for
 from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
 from fuselight_server.explain.findings.common.context import Context
@@ -361,6 +361,38 @@ def test_a_setting_for_messages_is_advised_for_the_calls_that_it_cures(live: Liv
         ('{"ignore_logging_functions": ["warnings.warn"]}', True),
         ('{"ignore_logging_functions": ["logging.Logger.info"]}', True),
     ]
+
+
+BATCHES = """\
+def scores(x):
+    y = x.sin()
+    print("scores")
+    return y.sum(1)
+@torch.compile
+def forward(x):
+    return scores(x.cos())
+@torch.compile
+def loss(logits, target):
+    return (logits - target).square().mean()
+if __name__ == "__main__":
+    for batch in (8, 8, 5):
+        loss(forward(torch.ones(batch, 4)), torch.zeros(batch))
+"""
+
+
+def test_the_cure_of_a_size_that_varies_is_counted_in_compiles_of_the_program(live: LiveWorker) -> None:
+    request = live.request(HEAD + BATCHES, "")
+    report = live.report(request)
+    assert isinstance(request, CaptureRequest)
+    (finding,) = fold(item for item in findings(report) if item.code == "FL201")
+    assert len(finding.also_at) == 2
+    without = live.report(replace(request, trial=CureRun(None)))
+    assert without.trial is not None
+    runs = {cure: replace(request, trial=CureRun(cure, without.trial.calls)) for cure in finding.cures}
+    trials = [judge_trial(cure, without, live.report(run)) for cure, run in runs.items()]
+    assert [trial.cure.kind for trial in trials if trial.cures] == [CureKind.MARK, CureKind.DYNAMIC]
+    assert {trial.before for trial in trials} == {len(report.compiles)}
+    assert trials[1].after == len(report.compiles) // 2
 
 
 def trials_of(live: LiveWorker, source: str) -> dict[CureKind, CureTrial]:

@@ -38,9 +38,8 @@ def cured_call(
     """The arguments of a call with the cure, and whether anything differs. Raises CureError."""
     call = _Call(function, args, kwargs, (cure.path, cure.line) if cure.outer_path else None)
     is_changed = False
-    for part in cure.changes:
-        for subject in part.subjects:
-            is_changed |= call.change(*_change_of(part, subject))
+    for subject in cure.subjects:
+        is_changed |= call.change(*_change_of(cure, subject))
     return (*call.arguments(), is_changed)
 
 

@@ -36,6 +36,8 @@ class CureGoal(str, enum.Enum):
 
     COMPILES = "compiles"
     """Compiles of the function whose `def` line is named."""
+    ALL_COMPILES = "compiles of the program"
+    """All compiles of the run."""
     BREAKS = "graph breaks"
     """Graph breaks on the line that is named."""
 

@@ -137,9 +137,11 @@ class CureTrialRun(RequestResult):
         cure = self._trial.cure
         for name, value in cure.settings.items() if cure is not None else ():
             settings.set_dynamo_config(name, value)  # the program may have set it after its start
-        if cure is not None and cure.subjects and not self._refused and self._is_meant(cure, function):
+        for part in cure.changes if cure is not None and not self._refused else ():
+            if not part.subjects or not self._is_meant(part, function):
+                continue
             try:
-                args, kwargs, is_changed = cured_call(cure, function, args, kwargs)
+                args, kwargs, is_changed = cured_call(part, function, args, kwargs)
             except CureError as why:
                 self._refused = str(why)
             else:

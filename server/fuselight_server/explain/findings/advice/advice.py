@@ -27,6 +27,8 @@ class TriedAdvice:
     cure: CallCure
     cost: str = ""
     """What the change costs besides the edit; a sentence without a full stop."""
+    whose: str = ""
+    """The function whose compiles are counted, where several are compiled."""
 
 
 def tried_remedies(
@@ -67,12 +69,13 @@ def _is_enough_alone(cure: CallCure | None, trials: Mapping[CallCure, CureTrial]
 def _remedy(advice: TriedAdvice, trial: CureTrial | None) -> FindingRemedy:
     cure = advice.cure
     kind = "+".join(_kind(part) for part in cure.changes)
+    whose = f" of {advice.whose}" if advice.whose else ""
     state, why, counts = RemedyState.NOT_TRIED, "", ""
     if trial is not None and not trial.is_made:
         why = NO_CALL
     elif trial is not None:
         state = RemedyState.TRIED if trial.cures else RemedyState.REFUSED
-        why, counts = trial.refused, f"{trial.before} → {trial.after} {cure.goal.value}"
+        why, counts = trial.refused, f"{trial.before} → {trial.after} {cure.goal.value}{whose}"
     return FindingRemedy(advice.text, state, kind, why, counts, advice.cost, cure=cure)
 
 

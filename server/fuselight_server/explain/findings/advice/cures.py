@@ -53,7 +53,11 @@ def cures_for(
     `arguments`: for a part of the function after a graph break, the names that its calls give a value.
     """
     cures = _CURES.get(failure.cause)
-    candidates = () if cures is None else tuple(cures(_Case(context, recompilation, failure)))
+    whose = _whose(context, recompilation)
+    case = _Case(context, recompilation, failure)
+    candidates = (
+        () if cures is None else tuple(dataclasses.replace(item, whose=whose) for item in cures(case))
+    )
     if arguments is None:
         return candidates
     known = {*arguments, _GLOBAL}
@@ -76,7 +80,15 @@ def cures_together(
     )
     first, *rest = changes
     costs = dict.fromkeys(item.cost for item in others if item.cost)
-    return TriedAdvice(text, dataclasses.replace(first, also=tuple(rest)), ". ".join(costs))
+    return TriedAdvice(
+        text, dataclasses.replace(first, also=tuple(rest)), ". ".join(costs), _whose(context, recompilation)
+    )
+
+
+def _whose(context: Context, recompilation: Recompile) -> str:
+    """The function, where the program compiles several."""
+    compiled = {(frame.location.path, frame.location.line) for frame in context.report.frames}
+    return quoted(recompilation.function) if len(compiled) > 1 else ""
 
 
 def _root(subject: str) -> str:

@@ -30,12 +30,12 @@ Line = tuple[str, int]
 
 def judge_trial(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     """Compare the two runs."""
-    count = _compiles_of if cure.goal is CureGoal.COMPILES else _breaks_of
+    count = _COUNTS[cure.goal]
     before, after = count(without, cure), count(cured, cure)
     refused = next(_objections(cure, without, cured), "")
     if not refused and after >= before:
         refused = f"there are as many {cure.goal.value}: {after}"
-    is_of_compiles = cure.goal is CureGoal.COMPILES
+    is_of_compiles = cure.goal is not CureGoal.BREAKS
     if not refused and not is_of_compiles and _breaks(cured) - _breaks(without) > after - before:
         refused = "other lines then break the graph more often"
     if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
@@ -124,6 +124,13 @@ def _breaks_of(report: Report, cure: CallCure) -> int:
     """How often the line broke a graph."""
     broken = (item for item in report.breaks if _innermost(item) == (cure.path, cure.line))
     return len({item.compile_id for item in broken})
+
+
+_COUNTS = {
+    CureGoal.COMPILES: _compiles_of,
+    CureGoal.ALL_COMPILES: lambda report, _cure: len(report.compiles),
+    CureGoal.BREAKS: _breaks_of,
+}
 
 
 def _line_runs(report: Report, counts: TrialCounts) -> Counter[Line]:

@@ -2,8 +2,8 @@
 
 A break in a library is raised on each line of the user's that leads there, and one cure removes all of them. Findings
 share a cause if their family says so (`Finding.cause`), which it does only for what is the same in place, reason and
-advice. Invariant: `fold` loses no place. The first finding by rank is the full one: the worst, then the most expensive,
-then the first in file order; `expand` makes the others short references to it.
+advice. Invariant: `fold` loses no place. The full one is no consequence of another, and the first of those by rank: the
+worst, then the most expensive, then the first in file order; `expand` makes the others short references to it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ def group_by_cause(ungrouped: Iterable[Finding]) -> list[list[Finding]]:
     groups: dict[object, list[Finding]] = {}
     for finding in ungrouped:
         groups.setdefault((finding.code, finding.cause) if finding.cause else id(finding), []).append(finding)
-    return [sorted(group, key=rank) for group in groups.values()]
+    return [sorted(group, key=_first) for group in groups.values()]
+
+
+def _first(finding: Finding) -> tuple[object, ...]:
+    return finding.is_consequence, rank(finding)
 
 
 def fold(unfolded: Iterable[Finding]) -> list[Finding]:

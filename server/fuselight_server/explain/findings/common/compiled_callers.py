@@ -27,6 +27,11 @@ def outer_frame(report: Report, recompilation: Recompile) -> Frame | None:
     return None if outer is None or outer.location == recompilation.location else outer
 
 
+def is_called_by(frame: Frame, recompilation: Recompile) -> bool:
+    """Whether a function is on the stack above the one that was compiled again."""
+    return next(_callers((frame,), recompilation), None) is not None
+
+
 def _callers(frames: Sequence[Frame], recompilation: Recompile) -> Iterator[Frame]:
     """The frames that are on the stack above a recompilation, the outermost first."""
     for place in recompilation.caller:

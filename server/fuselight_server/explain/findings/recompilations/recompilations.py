@@ -44,6 +44,13 @@ from fuselight_server.explain.findings.recompilations.remedies import (
     root_failures,
     unmarked_sizes,
 )
+from fuselight_server.explain.findings.recompilations.shared_sizes import (
+    SharedSize,
+    compiled_too,
+    program_cures,
+    program_remedies,
+    shared_sizes,
+)
 from fuselight_server.explain.findings.recompilations.size_remedies import branch_on_size, varying_sizes
 from fuselight_server.explain.findings.recompilations.specializations import (
     fixing_line,
@@ -76,8 +83,9 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
         home, failure = birthplace(context, root.recompile)
         what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
         groups.setdefault((home.path, home.line, home.column, *what), []).append(root)
+    shared = {id(group): cause for cause in shared_sizes(context, groups.values()) for group in cause.groups}
     for group in groups.values():
-        yield _finding(context, group)
+        yield _finding(context, group, shared.get(id(group)))
 
 
 def _variable(failure: GuardFailure) -> str:
@@ -137,7 +145,7 @@ def birthplace(context: Context, recompilation: Recompile) -> tuple[Location, Gu
     return home, next(iter(failures), None)
 
 
-def _finding(context: Context, group: list[Root]) -> Finding:
+def _finding(context: Context, group: list[Root], shared: SharedSize | None = None) -> Finding:
     recompilation = group[0].recompile
     again = [recompile for root in group for recompile in (root.recompile, *root.parts, *root.wrappers)]
     home, failure = birthplace(context, recompilation)
@@ -147,8 +155,15 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
     fixes, data = _fix(context, recompilation, failure)
     expected = all(is_expected_root(context, root) for root in group)
-    remedies = _remedies(context, group[0], failure)
-    cures = cures_of(context, recompilation, failure, group[0].explained)
+    is_first = shared is None or shared.groups[0] is group
+    candidates = program_cures(context, shared) if shared is not None else ()
+    remedies = (
+        program_remedies(context, shared, candidates)
+        if shared is not None and candidates
+        else _remedies(context, group[0], failure)
+    )
+    cures = cures_of(context, recompilation, failure, group[0].explained) if shared is None else ()
+    cures = tuple(item.cure for item in candidates) if candidates and is_first else cures
     return context.finding(
         "FL201",
         f"recompiled: {difference}",
@@ -165,13 +180,15 @@ def _finding(context: Context, group: list[Root]) -> Finding:
             f"{what} was compiled {'once more' if len(group) == 1 else f'{len(group)} more times'}",
             *_parts(context, group),
             *_wrappers(group),
+            *(compiled_too(shared) if shared is not None and is_first else ()),
             *_seconds(context, again),
         ),
         hints=remedies,
         call=recompilation.call,
         related=tuple(_related(context, recompilation, home)),
         subject=subject_of(failure) if failure is not None else "",
-        cause=_shared_cause(context, recompilation, failure, advised(remedies)),
+        cause=shared.key if shared else _shared_cause(context, recompilation, failure, advised(remedies)),
+        is_consequence=not is_first,
         count=len(group),
         fixes=fixes,
         data=(*data, *_cured_by(context, cures), *_is_inner(context, recompilation)),

@@ -165,7 +165,7 @@ def remedies_for(
     tried = tried_remedies(candidates_for(context, recompilation, failure), context.trials)
     if tried and tried[0].state is RemedyState.TRIED:
         return tried
-    return (*advice(_expected(context, recompilation, failure)), *tried)
+    return (*advice(expected(context, recompilation, failure)), *tried)
 
 
 def _cured_alone(
@@ -173,7 +173,7 @@ def _cured_alone(
 ) -> tuple[FindingRemedy, ...]:
     """What cures by changing the value of another guard than that of the finding."""
     known = {item.cure for item in candidates_for(context, recompilation, shown)}
-    item = _of_calls(_alone(context, recompilation, failure))
+    item = _of_calls(lone_candidates(context, recompilation, failure))
     trial = context.trials.get(item.cure) if item is not None and item.cure not in known else None
     is_cure = item is not None and trial is not None and trial.cures
     return tried_remedies((item,), context.trials) if item is not None and is_cure else ()
@@ -183,11 +183,11 @@ def candidates_for(
     context: Context, recompilation: Recompile, failure: GuardFailure
 ) -> tuple[TriedAdvice, ...]:
     """The changes that can be tried for one failed guard, alone and with those for the other guards that failed."""
-    own = _alone(context, recompilation, failure)
+    own = lone_candidates(context, recompilation, failure)
     if not any(item.cure.subjects for item in own):
         return own
     failures = (item for entry in recompilation.entries for item in entry.failures)
-    changes = {item: _of_calls(_alone(context, recompilation, item)) for item in failures}
+    changes = {item: _of_calls(lone_candidates(context, recompilation, item)) for item in failures}
     together = cures_together(context, recompilation, changes)
     if together is None or not set(together.cure.changes) & {item.cure for item in own}:
         return own
@@ -199,7 +199,9 @@ def _of_calls(candidates: tuple[TriedAdvice, ...]) -> TriedAdvice | None:
     return next((item for item in candidates if item.cure.subjects), None)
 
 
-def _alone(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[TriedAdvice, ...]:
+def lone_candidates(
+    context: Context, recompilation: Recompile, failure: GuardFailure
+) -> tuple[TriedAdvice, ...]:
     """The changes for one failed guard; what a graph break carried over, no call can change."""
     if is_small_alone(context, recompilation, failure):
         return ()
@@ -242,7 +244,7 @@ def _of_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:
     return ()
 
 
-def _expected(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+def expected(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to expect of a failed guard that nothing is known to cure."""
     if small := small_size(context, recompilation, failure):
         return small

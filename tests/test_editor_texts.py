@@ -25,8 +25,6 @@ TERMINAL = (
     "server/fuselight_server/base/option_names.py",
     "server/fuselight_server/editor/presenters/job_page.py",
     "server/fuselight_server/execution/torch_releases.py",
-    "server/fuselight_server/jobs/comparison/rows.py",
-    "server/fuselight_server/fixes/verification/fixer.py",
     "server/fuselight_server/explain/benchmarks/exports.py",
     "server/fuselight_server/explain/kernels/script.py",
     "compiler/fuselight/notebook/",

@@ -1,4 +1,4 @@
-"""Options of the command line in texts that every face shows, as an agent gives them: by the arguments of its tools.
+"""Options in texts that every face shows, as an agent gives them: by the arguments of its tools.
 
 Invariant: no answer names an option that the reader cannot give; code and pages are as they are.
 """
@@ -13,7 +13,7 @@ _CODE = frozenset({"diff", "source", "page"})
 _WORDS = [
     (re.compile(pattern), words)
     for pattern, words in (
-        (r"`?--allow-behavior-changes`?", "`allow_behavior_changes`"),
+        (r"allow changes of behavior", "allow it with `allow_behavior_changes`"),
         (r"with `?--target(?: NAME)?`?", "in `targets`"),
         (r" with `--source(?: DIR)?`", " in `source`"),
         (r"with --python PATH", "by starting this server with `fuselight mcp --python PATH`"),
@@ -27,16 +27,15 @@ _WORDS = [
         (r"`--fixed-modules`", "`fuselight tune PATH --fixed-modules`"),
         (r"with `--output FILE`", "with `fuselight tune PATH --output FILE`"),
         (r", --time-limit\)", ")"),
-        (r" \(--time-limit\)| \(`--follow`\)|, `--memory-limit` in a terminal|: `--format json` has all", ""),
+        (r" \(--time-limit\)| \(`--follow`\)|, `--memory-limit` in a terminal|: the JSON has all", ""),
     )
 ]
 
 
 def for_agents(text: str) -> str:
     """A text with an agent's arguments in the place of options."""
-    if "--" in text:
-        for pattern, words in _WORDS:
-            text = pattern.sub(words, text)
+    for pattern, words in _WORDS:
+        text = pattern.sub(words, text)
     return text
 
 

@@ -20,6 +20,8 @@ _PHRASES = {
     "`fuselight fix` with a warm start": "`fuselight fix --warm`",
     "follow it while it runs": "follow it (`--follow`)",
     "Name a Python that has torch.": "Name one that has torch with --python PATH.",
+    "allow changes of behavior": "allow it with `--allow-behavior-changes`",
+    "the JSON has all": "`--format json` has all",
     "write the result to another file": "name another file with `--output FILE`",
 }
 _SETTING = re.compile(r"(?:the setting )?`(fuselight\.[A-Za-z.]+)`")

@@ -127,14 +127,14 @@ def _time_rows(
         both = f"{format_time(time.before_us)} -> {format_time(time.after_us)}"
         yield f"measured time of {time.target or '__main__'}, {what}: {both} ({time.change})"
     if len(times) > MOST_ROWS:
-        yield f"and {len(times) - MOST_ROWS:,} more times: `--format json` has all"
+        yield f"and {len(times) - MOST_ROWS:,} more times: the JSON has all"
 
 
 def _line_rows(target: TargetComparison, show_path: Callable[[str], str]) -> Iterator[str]:
     for change in target.lines[:_MOST_LINES]:
         yield f"kernels of {show_path(change.place.path)}:{change.place.line}: {_line(change)}"
     if len(target.lines) > _MOST_LINES:
-        yield f"and kernels of {len(target.lines) - _MOST_LINES:,} more lines: `--format json` has all"
+        yield f"and kernels of {len(target.lines) - _MOST_LINES:,} more lines: the JSON has all"
 
 
 def _line(change: KernelLineChange) -> str:

@@ -17,13 +17,14 @@ import fuselight_server
 from fuselight_server.agents.catalog import TOOLS
 from fuselight_server.agents.instructions import INSTRUCTIONS
 from fuselight_server.agents.option_names import data_for_agents, for_agents
+from fuselight_server.base.option_names import with_options
 
 _ROOTS = {
     "fuselight": Path(fuselight.__file__).parent,
     "fuselight_server": Path(fuselight_server.__file__).parent,
 }
-_OTHERS = ("fuselight.notebook", "fuselight_server.agents.option_names")
-"""Speaks in a notebook alone, whose magics have options; has the options themselves."""
+_OTHERS = ("fuselight.notebook", "fuselight_server.agents.option_names", "fuselight_server.base.option_names")
+"""Speaks in a notebook alone, whose magics have options; have the options themselves."""
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _SHELL = re.compile(
     r"^(?:diff|Reinstall .* pip install) --[\w-]+|xcode-select --install|"
@@ -106,10 +107,22 @@ def test_no_text_names_an_option_to_an_agent(module: str, text: str) -> None:
 
 
 def test_an_answer_has_arguments_and_code_stays_as_it_is() -> None:
-    why = "changes behavior (printed text): allow it with --allow-behavior-changes"
+    why = "changes behavior (printed text): allow changes of behavior"
     row = {"why": why, "diff": f"+    # {why}", "notes": [why], "line": 3}
     words = "changes behavior (printed text): allow it with `allow_behavior_changes`"
     assert data_for_agents({"fixes": [row]}) == {"fixes": [{**row, "why": words, "notes": [words]}]}
+
+
+def test_a_text_of_every_face_has_the_words_of_the_face() -> None:
+    texts = ("changes behavior (printed text): allow changes of behavior", "and 7 more: the JSON has all")
+    assert [with_options(text) for text in texts] == [
+        "changes behavior (printed text): allow it with `--allow-behavior-changes`",
+        "and 7 more: `--format json` has all",
+    ]
+    assert [for_agents(text) for text in texts] == [
+        "changes behavior (printed text): allow it with `allow_behavior_changes`",
+        "and 7 more",
+    ]
 
 
 def test_what_tools_say_of_themselves_names_no_option() -> None:

@@ -180,7 +180,7 @@ class Fixer:
 
     def _skipped(self, finding: Finding, remedy: Remedy) -> Attempt:
         if remedy.fix_class is FixClass.CHANGES:
-            why = f"changes behavior ({remedy.changes}): allow it with --allow-behavior-changes"
+            why = f"changes behavior ({remedy.changes}): allow changes of behavior"
         else:
             why = "only exact fixes are tried"
         return Attempt(finding, self._line_read(finding), remedy, FixStatus.SKIPPED, why)

@@ -68,7 +68,7 @@ def change_rows(
         rows = list(kind(verdict))
         yield from rows[:MOST_ROWS]
         if len(rows) > MOST_ROWS:
-            yield f"and {len(rows) - MOST_ROWS:,} more of this kind: `--format json` has all"
+            yield f"and {len(rows) - MOST_ROWS:,} more of this kind: the JSON has all"
 
 
 @dataclass(frozen=True)

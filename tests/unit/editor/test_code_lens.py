@@ -386,7 +386,7 @@ async def test_a_line_of_another_file_is_named_with_it() -> None:
     assert (await lenses(opened(of(f"{folder}/layers.py"))))[STEP][0] == "Fix layers.py:12 first"
     long = f"{folder}/modeling_of_a_large_language_model.py"
     (head, *_) = (await lenses(opened(of(long))))[STEP]
-    assert head == "Fix \N{HORIZONTAL ELLIPSIS}large_language_model.py:12 first"
+    assert head == "Fix \N{HORIZONTAL ELLIPSIS}ng_of_a_large_language_model.py:12 first"
 
 
 ENDS = [

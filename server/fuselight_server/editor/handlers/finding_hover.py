@@ -205,7 +205,7 @@ def _fixes(known: KnownFixes) -> list[str]:
         return [f"**Fix, verified:** {plain(known.passed[0])}. Apply it with Quick Fix."]
     parts = []
     if known.untried:
-        named = ", ".join(plain(title) for title in known.untried[:_MOST_FIXES])
+        named = " *or* ".join(plain(title) for title in known.untried[:_MOST_FIXES])
         parts.append(f"**Fix, not verified yet:** {named}. Quick Fix verifies it.")
     refused = [*known.refused, *known.not_offered][:_MOST_REFUSED]
     return [*parts, *(plain(sentence(text)) for text in refused)]

@@ -49,7 +49,7 @@ Lens = dict[str, Any]
 LONGEST = 60
 """Characters of a lens. Its tooltip and the hover of the same line have the rest."""
 
-_LONGEST_NAME = 24
+_LONGEST_NAME = 32
 """Characters of the name of a file in a lens."""
 
 STALE = "before your edit"

@@ -227,7 +227,7 @@ def _shapes(
         new = insert_statements(there, new, (statement,)) if names else new
         if new is not None:
             dimensions = " and ".join(str(size.dimension) for size in sizes)
-            title = f"Compile for any size of dimension {dimensions} of {sizes[0].name}, and fix all others"
+            title = f"Compile for any size of dimension {dimensions} of {sizes[0].name}, with all other sizes static"
             other = _other_size(failure, function, report)
             if other:
                 reason = f"`{other}` varies too, and torch then compiles for each value of a size that is not named"

@@ -43,34 +43,25 @@ export function comparisonSection({ comparison }: JobPage, open: Open): Section 
     return null;
   }
   const { name, statements, changes, more, notes } = comparison;
-  const parts =
-    changes.length === 0
-      ? []
-      : [
-          table<JobChange>(
-            "Differences, regressions first",
-            [
-              { title: "Difference", cell: changeCell },
-              {
-                title: "Before",
-                isNumber: true,
-                isKnown: ({ before }) => before !== "",
-                cell: ({ before }) => before,
-              },
-              {
-                title: "Now",
-                isNumber: true,
-                isKnown: ({ after }) => after !== "",
-                cell: ({ after }) => after,
-              },
-              { title: "Line", cell: (row) => at(row.at, open) },
-            ],
-            changes,
-          ),
-        ];
+  const shown = table<JobChange>(
+    "Differences, regressions first",
+    [
+      { title: "Difference", cell: changeCell },
+      {
+        title: "Before",
+        isNumber: true,
+        isKnown: ({ before }) => before !== "",
+        cell: ({ before }) => before,
+      },
+      { title: "Now", isNumber: true, isKnown: ({ after }) => after !== "", cell: ({ after }) => after },
+      { title: "Line", cell: (row) => at(row.at, open) },
+    ],
+    changes,
+  );
+  shown.classList.add("lines-last");
   return section(`Compared with ${name}`, [
     list(statements),
-    ...parts,
+    ...(changes.length === 0 ? [] : [shown]),
     ...note(more, "difference"),
     ...(notes.length === 0 ? [] : [list(notes)]),
   ]);

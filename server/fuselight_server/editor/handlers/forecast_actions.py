@@ -14,43 +14,62 @@ from fuselight_server.fixes.verification.forecast_trials import tried_changes
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 
 
 async def verify_forecast(server: Server, options: dict[str, Any]) -> None:
     """Try the remedies of a target's forecast."""
-    result = _result_of(server, options)
-    if result is None or result.stale:
-        server.ui.say("Run the target first: a forecast is made from its last run.", error=False)
+    result, obstacle = _result_of(server, options)
+    if result is None:
+        server.ui.say(obstacle, error=False)
         return
-    name = result.key.name or "__main__"
     changes = tried_changes(result.expected_changes)
-    if not changes:
-        server.ui.say(f"The forecast of {name} has no likely change that compiles it again.", error=False)
-        return
     if not server.analysis.verification_runs.agrees(
         result.key, lambda: server.spawn(verify_forecast(server, options), "verifying a forecast")
     ):
         return
-    if not await server.analysis.fixes.try_forecast(result):
-        server.ui.say(f"The forecast of {name} was not verified: it was canceled.", error=False)
-        return
+    why = await server.analysis.fixes.try_forecast(result)
     server.ui.results_changed([result.key.path])
+    server.ui.say(_end(result, changes, why), error=False)
+
+
+def _end(result: CaptureResult, changes: tuple[ExpectedChange, ...], why: str) -> str:
+    """Say what came of a forecast, and what to do next."""
+    name = _name(result)
+    if why:
+        return (
+            f"The forecast of {name} was not verified: {why}. Run the target, then verify its forecast again."
+        )
     passed = sum(
         any(line.startswith("verified") for line in result.tried.get(change, ())) for change in changes
     )
-    words = f"{passed} of {format_count(len(changes), 'likely change')} of {name} have a verified remedy."
-    server.ui.say(f"{words} Hover over its name to read them.", error=False)
+    if not passed:
+        return f"No remedy passed for what compiles {name} again. Hover over its name to read why."
+    words = "has" if passed == 1 else "have"
+    counted = f"{passed} of {format_count(len(changes), 'likely change')}"
+    return f"{counted} of {name} {words} a verified remedy. Hover over its name to read them."
 
 
-def _result_of(server: Server, options: dict[str, Any]) -> CaptureResult | None:
+def _result_of(server: Server, options: dict[str, Any]) -> tuple[CaptureResult | None, str]:
+    """The result whose forecast the user means; without one, why there is none and what to do."""
     path, target = path_in(options), options.get("target")
-    capture_results = [
-        capture
-        for key, capture in server.state.captures.items()
-        if key.path == path and capture.expected_changes
-    ]
-    named = [capture_result for capture_result in capture_results if capture_result.key.name == target]
-    return next(iter(named or (capture_results if len(capture_results) == 1 else [])), None)
+    of_file = [result for key, result in server.state.captures.items() if key.path == path]
+    named = [result for result in of_file if result.key.name == target]
+    results = named or [result for result in of_file if tried_changes(result.expected_changes)]
+    if len(results) > 1:
+        return None, "Several targets have a forecast. Move the cursor to one of them, then verify again."
+    if not results:
+        return None, "Run the target first: a forecast is made from its last run."
+    (result,) = results
+    if result.stale:
+        return None, f"Run {_name(result)} again: its files have changed since the run that forecasts."
+    if not tried_changes(result.expected_changes):
+        return None, f"The forecast of {_name(result)} has no likely change that compiles it again."
+    return result, ""
+
+
+def _name(result: CaptureResult) -> str:
+    return result.key.name or "__main__"
 
 
 COMMANDS = {"fuselight.server.verifyForecast": verify_forecast}

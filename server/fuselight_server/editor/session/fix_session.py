@@ -7,6 +7,7 @@ texts that it was made for, and a result is shown only while each of its files h
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from typing import TYPE_CHECKING
 
@@ -107,10 +108,10 @@ class FixSession:
         """Verify all exact fixes of a file: see `FileFixes.verify`."""
         return await self._files.verify(path, seconds, automatic=automatic)
 
-    async def try_forecast(self, result: CaptureResult) -> bool:
+    async def try_forecast(self, result: CaptureResult) -> str:
         """Try remedies for the likely changes of a target's forecast: `result.tried` has what came of each.
 
-        False if it was canceled or could not run.
+        Returns why it did not reach its end, in words; empty if it did.
         """
         key = result.key
         identity = f"forecast {key.path}::{key.name}"
@@ -118,7 +119,14 @@ class FixSession:
             identity, "the forecast", key.path, lambda token: self._try_forecast(identity, result, token)
         )
         active.is_automatic = False
-        return await result_of(active.task, None) is not None
+        await asyncio.wait({active.task})
+        if active.task.cancelled():
+            return "it was canceled"
+        error = active.task.exception()
+        if isinstance(error, InterruptedVerificationError):
+            return str(error) or "its run was interrupted"
+        active.task.result()
+        return ""
 
     def try_cures(self, result: CaptureResult) -> None:
         """Try the cures of a result in the background, and show its findings with what came of them."""

@@ -185,6 +185,28 @@ def test_a_relation_between_dynamic_sizes_is_reported_with_both_values_and_its_l
     assert failure.born[-1].line == got.line("if x.size(0)")
 
 
+def test_an_index_of_a_list_is_a_number_that_the_line_fixes_and_no_relation(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def f(x, parts, n):
+            return x * parts[n]
+
+        def main():
+            parts = [torch.ones(2)] * 5
+            for n in (1, 2, 3):
+                f(torch.ones(2), parts, n)
+        """,
+    )
+    first, second = (again.entries[0].failures[0] for again in got.parts.recompiles)
+    assert [failure.difference for failure in (first, second)] == ["n was 1, now 2", "n was 2, now 3"]
+    assert {(failure.cause, failure.source, failure.expression) for failure in (first, second)} == {
+        (GuardCause.NUMBER, "n", "L['n']")
+    }
+    assert second.born[-1].line == got.line("parts[n]")
+
+
 def test_another_backend_is_reported_as_such(tmp_path: Path) -> None:
     import torch  # noqa: PLC0415
 

@@ -290,7 +290,7 @@ def _leaf_failures(
             or table.by_source.get(source.removesuffix(".__code__"))
             or born_in_comment(text, table.paths)
         )
-        specialized = None if source or born else guard_differences.specialized_number(part)
+        specialized = None if source else guard_differences.specialized_number(part)
         guarded = source if specialized is None else specialized
         born = born or table.by_source.get(guarded, ())
         for difference in _differences(part, source, value, reader, table):

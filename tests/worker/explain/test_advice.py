@@ -235,16 +235,13 @@ def of_marked(operator: Operator, *, both: bool) -> None:
 class Counter(nn.Module):
     calls: Any
 
-    def __init__(self, *, buffer: bool) -> None:
+    def __init__(self, *, tensor: bool) -> None:
         super().__init__()
-        if buffer:
-            self.register_buffer("calls", torch.zeros((), dtype=torch.long))
-        else:
-            self.calls = 0
-        self.is_buffer = buffer
+        self.calls = torch.tensor(0) if tensor else 0
+        self.is_tensor = tensor
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.is_buffer:
+        if self.is_tensor:
             self.calls.add_(1)
             factor: torch.Tensor = torch.clamp(self.calls / 4, max=1.0)
             return x * factor
@@ -253,8 +250,8 @@ class Counter(nn.Module):
         return x * share
 
 
-def counted(*, buffer: bool) -> None:
-    call = compiled(Counter(buffer=buffer))
+def counted(*, tensor: bool) -> None:
+    call = compiled(Counter(tensor=tensor))
     for _ in range(6):
         call(torch.ones(3))
 
@@ -315,10 +312,10 @@ MORE = 3
         (lambda: varied(6, 9, 1), lambda: varied(6, 9, 2), {}, 2),
         (lambda: varied(6, 1, dynamic=True), lambda: varied(6, 2, dynamic=True), {}, 1),
         (lambda: varied(6, 1, 9), lambda: varied(6, 1, 9, unbacked=True), {}, 1),
-        (lambda: counted(buffer=False), lambda: counted(buffer=True), {}, 1),
+        (lambda: counted(tensor=False), lambda: counted(tensor=True), {}, 1),
         (
-            lambda: counted(buffer=False),
-            lambda: counted(buffer=False),
+            lambda: counted(tensor=False),
+            lambda: counted(tensor=False),
             {"allow_unspec_int_on_nn_module": True},
             2,
         ),

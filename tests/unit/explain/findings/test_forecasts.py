@@ -340,7 +340,7 @@ def test_an_argument_of_compile_is_named_where_torch_has_it(torch: str, argument
         (value(ChangeKind.NUMBER, "n", "2", "3"), "`torch.tensor(n)`"),
         (
             value(ChangeKind.ATTRIBUTE, "self.rate", "2", "3"),
-            '`self.register_buffer("rate", torch.tensor(2))`',
+            "Keep it as a tensor, `self.rate = torch.tensor(2)`",
         ),
         (
             dataclasses.replace(value(ChangeKind.ATTRIBUTE, "SCALE", "2", "3"), guard="G['SCALE'] == 2"),
@@ -393,7 +393,7 @@ def test_no_size_is_marked_inside_of_compiled_code() -> None:
 def test_a_float_of_a_module_is_not_advised_to_be_a_symbolic_int() -> None:
     for was, now, has_setting in (("2", "3", True), ("0.5", "1.0", False)):
         (change,) = changes(frame(value(ChangeKind.ATTRIBUTE, "self.block.rate", was, now)))
-        assert change.remedies[0].startswith('Make it a buffer: `self.block.register_buffer("rate"')
+        assert change.remedies[0].startswith("Keep it as a tensor, `self.block.rate = torch.tensor(")
         assert any("allow_unspec_int_on_nn_module" in remedy for remedy in change.remedies) is has_setting
 
 

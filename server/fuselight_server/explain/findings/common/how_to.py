@@ -7,7 +7,9 @@ and there is none where the line does not have the form that the advice is for.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -109,7 +111,7 @@ _BREAKS = (
         frozenset({"GB0126"}),
     ),
     _Example(
-        r"(?:[^=\n]*=\s*)?(?:return\s+)?(?P<name>(?!torch\.)[A-Za-z_][\w.]*)\((?P<rest>[^()\n]*)\)",
+        r"(?:[^=\n]*=\s*|return\s+)(?P<name>(?!torch\.)[A-Za-z_][\w.]*)\((?P<rest>[^()\n]+)\)",
         "Make the function an operator of its own, with a rule for the shape of its result",
         '@torch.library.custom_op("mine::{last}", mutates_args=())\n'
         "def {last}_op(x: torch.Tensor) -> torch.Tensor:\n    return {name}(x)\n\n\n"
@@ -174,11 +176,17 @@ def _for_break(finding: Finding, line: str) -> HowTo | None:
         if match is None:
             continue
         groups = {key: value or "" for key, value in match.groupdict().items()}
+        if graph_break.codes is _OPAQUE and _is_pythons(groups["name"]):
+            return None  # takes no tensor, or returns none
         last = groups.get("name", "").rpartition(".")[2]
         named = {"f": finding.target, "c": _callee(finding)}
         code = graph_break.code.format(e=expression, s=statement, last=last, **named, **groups)
         return HowTo(graph_break.words, code)
     return None
+
+
+def _is_pythons(name: str) -> bool:
+    return name.partition(".")[0] in sys.stdlib_module_names or hasattr(builtins, name)
 
 
 def _hoisted(finding: Finding) -> str:
@@ -256,26 +264,21 @@ def _dimension(finding: Finding, statement: str, change: _ValueChange) -> HowTo 
             f"{cache}.index_copy_({dim}, position, {grown['new']})  # instead of: {statement}"
         )
         return HowTo("Keep the cache at its longest length and write into it: its size then stays", code)
-    if dimension is None or not change.source.startswith(f"{change.name}.size("):
+    is_cured = ("cured", "mark") in finding.data
+    if dimension is None or not change.source.startswith(f"{change.name}.size(") or not is_cured:
         return None
-    if finding.hints and not any("mark" in hint for hint in finding.hints):
-        return None  # a mark does not help
-    is_marked = any("mark_dynamic(" in hint for hint in finding.hints)
-    if {"0", "1"} & {change.was, change.now} and not is_marked:
-        mark = f"torch._dynamo.decorators.mark_unbacked({change.name}, {dimension[1]})"
-    else:
-        mark = f"torch._dynamo.mark_dynamic({change.name}, {dimension[1]})"
+    mark = f"torch._dynamo.mark_dynamic({change.name}, {dimension[1]})"
     return HowTo("Mark the size before the first call", f"{mark}\n{_call(finding, f'{change.name}, ...')}")
 
 
 def _number(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
     del statement
-    if ("accepts", "tensor") not in finding.data:
+    if ("accepts", "tensor") not in finding.data or not change.was:
         return None
     attribute = re.fullmatch(r"self\.(\w+)", change.source)
     if attribute is not None:
-        code = f'self.register_buffer("{attribute[1]}", torch.tensor({change.was}), persistent=False)  # in __init__'
-        return HowTo("Make the number a buffer: its value has no guard", code)
+        code = f"self.{attribute[1]} = torch.tensor({change.was})  # where it is assigned"
+        return HowTo("Keep the number as a tensor: its value has no guard", code)
     if not change.source.isidentifier():
         return None
     dtype = ", dtype=torch.float64" if "." in change.was + change.now else ""
@@ -317,25 +320,6 @@ def _if_cured(
     )
 
 
-def _none(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
-    if not any("tensor" in value for value in (change.was, change.now)):
-        return None  # as of a list: an empty one has another length
-    return _passed(
-        "Pass a tensor that changes nothing instead of None",
-        "torch.zeros(()) if {x} is None else {x}",
-    )(finding, statement, change)
-
-
-def _keys(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
-    del statement
-    match = re.search(r"\((\w+)\)|^(\w+)$", change.source)
-    if match is None:
-        return None
-    name = match[1] or match[2]
-    code = f"{name} = {{key: {name}[key] for key in sorted({name})}}\n{_call(finding, f'..., {name}')}"
-    return HowTo("Build the dict with the same keys in the same order for each call", code)
-
-
 def _training(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
     del statement, change
     code = f"model.eval()  # once before the evaluation, not for each batch\n{_call(finding, '...')}"
@@ -351,7 +335,5 @@ _BY_CAUSE: dict[str, Callable[[Finding, str, _ValueChange], HowTo | None]] = {
     "device": _passed("Move the tensor before the call", '{x}.to("{was}")'),
     "requires_grad": _passed("If the call needs no gradient of it, detach it", "{x}.detach()"),
     "length": _if_cured("stack", _passed("Stack the tensors into one tensor", "torch.stack({x})")),
-    "none": _none,
-    "keys": _keys,
     "training": _training,
 }

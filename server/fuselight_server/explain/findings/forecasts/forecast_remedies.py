@@ -173,9 +173,8 @@ def attribute_remedies(advice: Advice) -> tuple[str, ...]:
         return (f"Pass `{name}` as an argument, or as a tensor",)
     if not name.startswith("self."):
         return (f"Keep `{name}` as a tensor: its value has no guard",)
-    owner, _, attribute = name.rpartition(".")
     return (
-        f'Make it a buffer: `{owner}.register_buffer("{attribute}", torch.tensor({was}))`',
+        f"Keep it as a tensor, `{name} = torch.tensor({was})`: its value has no guard",
         *((_INTS_OF_MODULES,) if _is_int(was) and not advice.change.is_loop_count else ()),
     )
 

@@ -159,3 +159,27 @@ def test_called_functions_methods_modules_and_callers_are_followed(
     finding, report = finding_at(text, TEST)
     reasons = [refusal.reason for refusal in refusals(finding, report, {"m.py": text}.get)]
     assert any("in place on line" in reason for reason in reasons) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("value", "change"),
+    [
+        ("x[x > 0] * 2", "h = x.view(-1)\nh.sub_(1)"),
+        ("x[x > 0] * 2", "h = x[0]\nh += 1"),
+        ("x[x > 0] * 2", "h = [x]\nh[0].add_(1)"),
+        ("x[x > 0] * self.scale", "s = self.scale\ns.mul_(2)"),
+        ("x[x > 0] * self.scale", "self.scale[0] = 2"),
+    ],
+)
+def test_a_masked_value_of_what_changes_in_place_is_refused(value: str, change: str) -> None:
+    """Also through a view, a subscript, a container, or another name of an attribute."""
+    body = f"y = torch.zeros_like(x)\ny[x > 0] = {value}\n{change}\nreturn y\n"
+    (refusal,) = refused(body, "y[x > 0]", "GB0036")
+    assert "may change in place, so that backward could fail" in refusal.reason
+
+
+@pytest.mark.parametrize("change", ["h = x * 1\nh += 1", "self.other.mul_(2)"])
+def test_a_masked_value_of_what_stays_is_selected(change: str) -> None:
+    body = f"y = torch.zeros_like(x)\ny[x > 0] = x[x > 0] * 2\n{change}\nreturn y\n"
+    ((kind, _),) = rewrites(body, "y[x > 0]", "GB0036")
+    assert kind == "where"

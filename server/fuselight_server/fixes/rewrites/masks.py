@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.syntax.in_place import changes_of
 from fuselight_server.fixes.syntax.purity import is_elementwise, is_pure
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.row_modules import is_row_wise, is_row_wise_module
-from fuselight_server.fixes.syntax.selections import changes_in_place
 from fuselight_server.fixes.syntax.tensor_values import short_code, value_of
 from fuselight_server.fixes.syntax.traced_names import is_float, is_tensor
 from fuselight_server.fixes.syntax.tree import children_of, descendants, dotted
@@ -188,9 +188,13 @@ def _check_values(
         raise RewriteRefusedError(
             f"the value reads `{name}`, which the assignment changes: backward would fail"
         )
-    changed = next((text for text in sorted(read) if changes_in_place(function, text)), "")
-    if changed:
-        raise RewriteRefusedError(f"`{changed}` is changed in place, so that backward could fail")
+    attributes = (dotted(node) for node in descendants(value) if isinstance(node, cst.Attribute))
+    for path in sorted({*read, *filter(None, attributes)}):
+        change = next(changes_of(site, function, path), None)
+        if change is not None:
+            raise RewriteRefusedError(
+                f"`{path}` may change in place, so that backward could fail: {change.words} on line {change.line}"
+            )
     if rows:
         _check_rows(site, target.value, mask, value)
         return

@@ -125,39 +125,6 @@ def _may_be_alias(node: cst.BaseExpression) -> bool:
     return isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
 
 
-def _changes(node: cst.CSTNode, name: str) -> bool:
-    """Whether a statement or a call changes the tensor of a name in place."""
-    if isinstance(node, cst.AugAssign):
-        return _root(node.target) == name
-    if isinstance(node, cst.Assign):
-        return any(
-            isinstance(target.target, cst.Subscript) and _root(target.target) == name
-            for target in node.targets
-        )
-    if not isinstance(node, cst.Call):
-        return False
-    written = [
-        argument.value
-        for argument in node.args
-        if argument.keyword is not None and argument.keyword.value == "out"
-    ]
-    method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-    if isinstance(node.func, cst.Attribute) and method.endswith("_") and not method.endswith("__"):
-        written.append(node.func.value)
-    return any(_root(expression) == name for expression in written)
-
-
-def changes_in_place(function: cst.FunctionDef, name: str) -> bool:
-    """Whether the function changes the tensor of a name in place."""
-    return any(_changes(descendant, name) for descendant in descendants(function.body))
-
-
-def _root(node: cst.BaseExpression) -> str:
-    while isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)):
-        node = node.func if isinstance(node, cst.Call) else node.value
-    return node.value if isinstance(node, cst.Name) else ""
-
-
 # torch.cond
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fuselight.shared.report import Report
 from fuselight_server.base.finding import Finding
-from fuselight_server.fixes.rewrites.families import rewrites
+from fuselight_server.fixes.rewrites.families import Remedy, rewrites
 from tests.support.offered_remedies import CONFIGURATION, finding_at
 
 FUNCTION = """\
@@ -52,38 +52,75 @@ def at_condition(text: str) -> tuple[Finding, Report]:
     return dataclasses.replace(finding, span=dataclasses.replace(finding.span, column=column)), report
 
 
-def outcome(text: str, **others: str) -> tuple[list[str], list[str]]:
-    """The kinds that are offered, and why the others are not."""
+def offered(text: str, **others: str) -> tuple[list[Remedy], list[str]]:
+    """What is offered, and why the others are not."""
     finding, report = at_condition(text)
     texts = {"m.py": text, **{f"{name}.py": other for name, other in others.items()}}
     report = dataclasses.replace(report, files=dict.fromkeys(texts, ""))
     result = rewrites(finding, report, texts.get)
-    kinds = [remedy.kind for remedy in result.remedies if remedy.kind not in CONFIGURATION]
-    return kinds, [refusal.reason for refusal in result.refused]
+    remedies = [remedy for remedy in result.remedies if remedy.kind not in CONFIGURATION]
+    return remedies, [refusal.reason for refusal in result.refused]
+
+
+def converts(text: str, **others: str) -> bool | None:
+    """Whether the new text converts what callers pass; None if nothing is offered."""
+    remedies, _ = offered(text, **others)
+    lines = [remedy.texts["m.py"].splitlines() for remedy in remedies]
+    places = [new.index(next(line for line in new if "def f" in line)) for new in lines]
+    starts = [new[place + 1].strip() for new, place in zip(lines, places, strict=True)]
+    if not starts:
+        return None
+    return all(start == "is_skipped = torch.as_tensor(is_skipped)" for start in starts)
+
+
+OTHER = FUNCTION.replace("return x.cos()", "return x * is_skipped")
+"""The flag is a factor, too."""
 
 
 @pytest.mark.parametrize(
     ("text", "use", "value"),
     [
-        (FUNCTION, "from m import f\n\nf(a, True)\n", "True"),
-        (FUNCTION, "import m\n\nm.f(a, is_skipped=1.5)\n", "1.5"),
-        (FUNCTION, "from m import f\n\nflag = False\nf(a, flag)\n", "flag"),
-        (FUNCTION, "from m import f\n\nf(a, -1)\n", "-1"),
         (FUNCTION, "from m import f\n\nf(a, None)\n", "None"),
-        (MODULE, "from m import Net\n\nnet = Net()\nnet(a, True)\n", "True"),
-        (
-            MODULE,
-            "import torch\nfrom m import Net\n\nnet = torch.compile(Net().eval())\nnet(a, is_skipped=2)\n",
-            "2",
-        ),
-        (MODULE, "from m import Net\n\nNet()(a, 0)\n", "0"),
-        (MODULE, OUTER, "False"),
+        (FUNCTION, "from m import f\n\nf(a, 'yes')\n", "'yes'"),
+        (FUNCTION, "from m import f\n\nf(a, True)\nf(a, None)\n", "None"),
+        (OTHER, "from m import f\n\nf(a, True)\n", "True"),
+        (OTHER, "import m\n\nm.f(a, is_skipped=1.5)\n", "1.5"),
     ],
 )
 def test_a_python_value_of_another_file_refuses(text: str, use: str, value: str) -> None:
-    kinds, reasons = outcome(text, other=use)
-    assert kinds == []
+    remedies, reasons = offered(text, other=use)
+    assert remedies == []
     assert any(f"passes `{value}` for `is_skipped`" in reason and "other.py:" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("text", "use"),
+    [
+        (FUNCTION, "from m import f\n\nf(a, True)\n"),
+        (FUNCTION, "import m\n\nm.f(a, is_skipped=1.5)\n"),
+        (FUNCTION, "from m import f\n\nflag = False\nf(a, flag)\n"),
+        (FUNCTION, "from m import f\n\nf(a, -1)\n"),
+        (FUNCTION, "from m import f\n\npair = (a, True)\nf(*pair)\n"),
+        (FUNCTION, "from m import f\n\nf(*(a, 0))\n"),
+        (FUNCTION, "from functools import partial\nfrom m import f\n\npartial(f, is_skipped=2)(a)\n"),
+        (FUNCTION, "import functools\nfrom m import f\n\nfunctools.partial(f, a, 2)()\n"),
+        (FUNCTION, "from m import f\n\nTABLE = {'f': f}\nTABLE[name](a, 1)\n"),
+        (FUNCTION, "from m import f\n\nSTEPS = [g, f]\nSTEPS[1](a, 1)\n"),
+        (FUNCTION, "from m import f\n\nstep = f\nstep(a, 1)\n"),
+        (FUNCTION, "from m import f\n\ncall = lambda x, on=True: f(x, on)\n"),
+        (FUNCTION, "from m import f\n\ndef call(x, *, on=False):\n    return f(x, on)\n"),
+        (FUNCTION, "from m import f\n\n[f(a, on) for a, on in ((b, 1), (c, 0))]\n"),
+        (MODULE, "from m import Net\n\nnet = Net()\nnet(a, True)\n"),
+        (
+            MODULE,
+            "import torch\nfrom m import Net\n\nnet = torch.compile(Net().eval())\nnet(a, is_skipped=2)\n",
+        ),
+        (MODULE, "from m import Net\n\nNet()(a, 0)\n"),
+        (MODULE, OUTER),
+    ],
+)
+def test_a_number_of_another_file_becomes_a_tensor(text: str, use: str) -> None:
+    assert converts(text, other=use) is True
 
 
 @pytest.mark.parametrize(
@@ -97,33 +134,38 @@ def test_a_python_value_of_another_file_refuses(text: str, use: str, value: str)
 )
 def test_other_calls_refuse_nothing(text: str, use: str) -> None:
     if "f(True" in use:  # `x` is a tensor of the new text, too
-        assert outcome(text, other=use)[0] == []
+        assert converts(text, other=use) is None
     else:
-        assert outcome(text, other=use)[0] == ["where"]
+        assert converts(text, other=use) is False
 
 
 @pytest.mark.parametrize(
-    ("parameter", "is_refused"),
+    ("parameter", "expected"),
     [
         ("is_skipped: bool", True),
         ("is_skipped: torch.Tensor | float", True),
         ("is_skipped=True", True),
-        ("is_skipped=None", True),
+        ("is_skipped=-1", True),
+        ("is_skipped=None", None),
+        ("is_skipped='yes'", None),
+        ("is_skipped: str", None),
         ("is_skipped: torch.Tensor", False),
     ],
 )
-def test_a_signature_that_takes_python_values_refuses(parameter: str, *, is_refused: bool) -> None:
-    kinds, _ = outcome(FUNCTION.replace("(x, is_skipped)", f"(x, {parameter})"))
-    assert (kinds == []) is is_refused
+def test_a_signature_that_takes_python_values_refuses_or_converts(
+    parameter: str, *, expected: bool | None
+) -> None:
+    assert converts(FUNCTION.replace("(x, is_skipped)", f"(x, {parameter})")) is expected
 
 
 def test_another_call_in_the_same_file_counts() -> None:
-    assert outcome(f"{FUNCTION}\n\nf(torch.ones(4), True)\n")[0] == []
+    assert converts(f"{FUNCTION}\n\nf(torch.ones(4), True)\n") is True
+    assert converts(f"{FUNCTION}\n\nf(torch.ones(4), 'yes')\n") is None
 
 
 def test_files_that_did_not_run_are_read(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text("from m import f\n\nf(a, True)\n", encoding="utf-8")
     finding, report = at_condition(FUNCTION)
     report = dataclasses.replace(report, roots=(str(tmp_path),))
-    kinds = [remedy.kind for remedy in rewrites(finding, report, {"m.py": FUNCTION}.get).remedies]
-    assert "where" not in kinds
+    (remedy, *_) = rewrites(finding, report, {"m.py": FUNCTION}.get).remedies
+    assert "    is_skipped = torch.as_tensor(is_skipped)\n" in remedy.texts["m.py"]

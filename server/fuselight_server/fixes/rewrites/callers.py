@@ -1,13 +1,17 @@
 """What other callers pass for a parameter that a rewrite takes for a tensor, because the run passed one.
 
 Invariant: the search reads texts and runs nothing. A literal counts, a name that its file assigns a literal, a default
-and an annotation; what a caller computes is not known.
+and an annotation, also where the call goes through `partial`, `*pair`, a table or another name; what a caller computes
+is not known. A number that decides a branch alone becomes a tensor at the start of the function; anything else refuses.
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
+import itertools
 import re
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -16,37 +20,100 @@ import libcst as cst
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import FactKind
 from fuselight_server.fixes.syntax.attribute_uses import other_texts
+from fuselight_server.fixes.syntax.refusals import RefusedRewrite
 from fuselight_server.fixes.syntax.traced_names import values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.syntax.site import Site
 
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
-_NUMBER = re.compile(r"\b(?:bool|int|float|str|None|Optional|Any)\b")
+_NO_TENSOR = re.compile(r"\b(?:bool|int|float|str|None|Optional|Any)\b")
 """In an annotation: what is no tensor."""
 
 
-def refusal_by_callers(site: Site, remedy: Remedy, read: Callable[[str], str | None]) -> str:
-    """Why a remedy fails for another caller, as ``other.py:3 passes `True` for `flip` ``; empty if none is known."""
-    function = _function_at(site)
+def for_all_callers(site: Site, remedy: Remedy, read: Callable[[str], str | None]) -> Remedy | RefusedRewrite:
+    """The remedy, which converts what other callers pass as a number, or why it fails for another caller.
+
+    Such a reason is ``other.py:3 passes `True` for `flip` ``.
+    """
+    function, path = _function_at(site), site.finding.span.path
     if function is None:
-        return ""
-    new = _names_in_new_lines(site.text, remedy.texts.get(site.finding.span.path, site.text))
+        return remedy
+    new = _names_in_new_lines(site.text, remedy.texts.get(path, site.text))
     parameters = [
         *function.params.posonly_params,
         *function.params.params,
         *function.params.kwonly_params,
     ]
+    converted: list[str] = []
     for parameter in parameters:
         name = parameter.name.value
-        if name in new and _is_traced_tensor(site, function, name):
-            why = _in_signature(site, function, parameter) or _in_calls(site, function, name, read)
-            if why:
-                return why
-    return ""
+        if name not in new or not _is_traced_tensor(site, function, name):
+            continue
+        passed = [*_in_signature(site, function, parameter), *_in_calls(site, function, name, read)]
+        other = next((value for value in passed if not value.is_number), None)
+        if other is not None or (passed and not _is_condition_only(site, function, name)):
+            return RefusedRewrite(remedy.kind, remedy.title, (other or passed[0]).words)
+        converted += [name] if passed else []
+    if not converted:
+        return remedy
+    text = _with_conversions(site, function, remedy.texts[path], converted)
+    if text is None:
+        words = f"`{converted[0]}` may be a Python number, and no line can convert it"
+        return RefusedRewrite(remedy.kind, remedy.title, words)
+    return dataclasses.replace(remedy, texts={**remedy.texts, path: text})
+
+
+@dataclass(frozen=True)
+class PassedValue:
+    """What a caller may pass that is no tensor."""
+
+    words: str
+    is_number: bool
+    """Whether `torch.as_tensor` makes a tensor of it with the same truth."""
+
+
+def _is_condition_only(site: Site, function: cst.FunctionDef, name: str) -> bool:
+    """Whether the function reads a parameter in conditions alone: in arithmetic, a tensor may widen a dtype."""
+    return all(
+        any(
+            isinstance(parent, (cst.If, cst.IfExp)) and parent.test is child
+            for child, parent in itertools.pairwise((load, *site.ancestors(load)))
+        )
+        for load in site.loads(function, name)
+    )
+
+
+def _with_conversions(site: Site, function: cst.FunctionDef, text: str, names: Sequence[str]) -> str | None:
+    """The text whose function starts with `flip = torch.as_tensor(flip)`; None if it has no line for that."""
+    owner = _owner(site, function)
+    tree: ast.AST = parse_python(text)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    if owner is not None:
+        tree = next((node for node in classes if node.name == owner.name.value), tree)
+    wanted = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == function.name.value
+    )
+    there = list(wanted)
+    body = there[0].body if len(there) == 1 else []
+    first = next((line for line in body if not _is_docstring(line)), None)
+    lines = text.splitlines(keepends=True)
+    if first is None or hasattr(first, "decorator_list") or first.lineno == there[0].lineno:
+        return None
+    head = lines[first.lineno - 1].encode()[: first.col_offset].decode()
+    if head.strip():
+        return None
+    added = [f"{head}{name} = {site.torch}.as_tensor({name}){site.newline}" for name in names]
+    return "".join((*lines[: first.lineno - 1], *added, *lines[first.lineno - 1 :]))
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _function_at(site: Site) -> cst.FunctionDef | None:
@@ -74,28 +141,37 @@ def _is_traced_tensor(site: Site, function: cst.FunctionDef, name: str) -> bool:
     )
 
 
-def _in_signature(site: Site, function: cst.FunctionDef, parameter: cst.Param) -> str:
+def _in_signature(site: Site, function: cst.FunctionDef, parameter: cst.Param) -> Iterator[PassedValue]:
     name, code = parameter.name.value, site.code(function.body)
     if parameter.annotation is not None:
         annotation = site.code(parameter.annotation.annotation)
-        if _NUMBER.search(annotation) and not (_only_none(annotation) and _tests_none(code, name)):
-            return f"`{name}` may be no tensor: its annotation is `{annotation}`"
+        if _NO_TENSOR.search(annotation) and not (_only_none(annotation) and _tests_none(code, name)):
+            words = f"`{name}` may be no tensor: its annotation is `{annotation}`"
+            yield PassedValue(words, set(_NO_TENSOR.findall(annotation)) <= {"bool", "int", "float"})
     if parameter.default is not None:
         default = site.code(parameter.default)
         if default != "None" or not _tests_none(code, name):
-            return f"`{name}` may be no tensor: its default is `{default}`"
-    return ""
+            words = f"`{name}` may be no tensor: its default is `{default}`"
+            yield PassedValue(words, _is_written_number(parameter.default))
+
+
+def _is_written_number(node: cst.BaseExpression) -> bool:
+    node = node.expression if isinstance(node, cst.UnaryOperation) else node
+    is_bool = isinstance(node, cst.Name) and node.value in {"True", "False"}
+    return is_bool or isinstance(node, (cst.Integer, cst.Float))
 
 
 def _only_none(annotation: str) -> bool:
-    return set(_NUMBER.findall(annotation)) <= {"None", "Optional"}
+    return set(_NO_TENSOR.findall(annotation)) <= {"None", "Optional"}
 
 
 def _tests_none(code: str, name: str) -> bool:
     return re.search(rf"\b{re.escape(name)} is (?:not )?None\b", code) is not None
 
 
-def _in_calls(site: Site, function: cst.FunctionDef, name: str, read: Callable[[str], str | None]) -> str:
+def _in_calls(
+    site: Site, function: cst.FunctionDef, name: str, read: Callable[[str], str | None]
+) -> Iterator[PassedValue]:
     path, owner = site.finding.span.path, _owner(site, function)
     is_module = owner is not None and function.name.value in {"forward", "__call__"}
     called = owner.name.value if owner is not None and is_module else function.name.value
@@ -104,44 +180,113 @@ def _in_calls(site: Site, function: cst.FunctionDef, name: str, read: Callable[[
     index = position.index(name) if name in position else -1
     texts = [(path, site.text), *other_texts(path, called, site.report.roots, tuple(site.report.files), read)]
     for file, text in texts:
-        for line, value in _passed(text or "", called, name, index, is_module=is_module):
-            return f"{PurePath(file).name}:{line} passes `{value}` for `{name}`, which the new text takes for a tensor"
-    return ""
+        for line, code, is_number in _passed(text or "", called, name, index, is_module=is_module):
+            place = f"{PurePath(file).name}:{line}"
+            words = f"{place} passes `{code}` for `{name}`, which the new text takes for a tensor"
+            yield PassedValue(words, is_number)
 
 
 def _owner(site: Site, function: cst.FunctionDef) -> cst.ClassDef | None:
     return next((around for around in site.ancestors(function) if isinstance(around, cst.ClassDef)), None)
 
 
-def _passed(text: str, called: str, name: str, index: int, *, is_module: bool) -> Iterator[tuple[int, str]]:
-    """Yield line and code of each argument for a parameter that is no tensor."""
+def _passed(
+    text: str, called: str, name: str, index: int, *, is_module: bool
+) -> Iterator[tuple[int, str, bool]]:
+    """Yield line and code of each argument for a parameter that is no tensor, and whether it is a number."""
     try:
         tree = parse_python(text.removeprefix("\ufeff"))
     except (SyntaxError, ValueError, RecursionError):
         return
+    assigned = _assigned(tree)
+    for node in ast.walk(tree):
+        arguments = node.args if isinstance(node, ast.Call) else []
+        if not isinstance(node, ast.Call):
+            continue
+        if _last(node.func) == "partial" and arguments and _refers(arguments[0], called, assigned):
+            arguments = arguments[1:]
+        elif not _is_call_of(node, called, assigned, is_module=is_module):
+            continue
+        places = list(_in_order(arguments, assigned))
+        by_place = [places[index]] if 0 <= index < len(places) else []
+        for value in (*by_place, *(each.value for each in node.keywords if each.arg == name)):
+            literals = [
+                known for known in (value, *assigned.get(ast.unparse(value), ())) if _is_literal(known)
+            ]
+            if literals:
+                yield node.lineno, ast.unparse(value), all(map(_is_number, literals))
+
+
+def _in_order(arguments: Sequence[ast.expr], assigned: Mapping[str, list[ast.expr]]) -> Iterator[ast.expr]:
+    """The arguments in their places, with the elements of `*pair`, up to a star of which they are not known."""
+    for argument in arguments:
+        if not isinstance(argument, ast.Starred):
+            yield argument
+            continue
+        known = (argument.value, *assigned.get(ast.unparse(argument.value), ()))
+        elements = next((value.elts for value in known if isinstance(value, (ast.Tuple, ast.List))), None)
+        if elements is None:
+            return
+        yield from elements
+
+
+def _assigned(tree: ast.AST) -> dict[str, list[ast.expr]]:
+    """What names get: by assignments, loops over what is written down, and defaults of parameters."""
     assigned: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
+        pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.Assign):
-            for target in node.targets:
-                assigned.setdefault(ast.unparse(target), []).append(node.value)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _is_call_of(node, called, assigned, is_module=is_module):
-            is_plain = not any(isinstance(argument, ast.Starred) for argument in node.args)
-            by_place = [node.args[index]] if is_plain and 0 <= index < len(node.args) else []
-            for value in (*by_place, *(each.value for each in node.keywords if each.arg == name)):
-                if any(map(_is_literal, (value, *assigned.get(ast.unparse(value), ())))):
-                    yield node.lineno, ast.unparse(value)
+            pairs = [(target, node.value) for target in node.targets]
+        elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, (ast.Tuple, ast.List)):
+            pairs = [(node.target, element) for element in node.iter.elts]
+        elif isinstance(node, ast.arguments):
+            named = [*node.posonlyargs, *node.args]
+            with_default = [
+                *zip(reversed(named), reversed(node.defaults), strict=False),
+                *zip(node.kwonlyargs, node.kw_defaults, strict=True),
+            ]
+            for parameter, default in with_default:
+                assigned.setdefault(parameter.arg, []).extend([default] if default is not None else [])
+        for target, value in pairs:
+            for name, known in _unpacked(target, value):
+                assigned.setdefault(name, []).append(known)
+    return assigned
 
 
-def _is_call_of(call: ast.Call, called: str, assigned: dict[str, list[ast.expr]], *, is_module: bool) -> bool:
+def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    kinds = (ast.Tuple, ast.List)
+    if isinstance(target, kinds) and isinstance(value, kinds) and len(target.elts) == len(value.elts):
+        for part, known in zip(target.elts, value.elts, strict=True):
+            yield from _unpacked(part, known)
+    else:
+        yield ast.unparse(target), value
+
+
+def _is_call_of(
+    call: ast.Call, called: str, assigned: Mapping[str, list[ast.expr]], *, is_module: bool
+) -> bool:
     """Whether a call is of the function, or of an object of the module's class, as far as names show."""
     if not is_module:
-        return _last(call.func) == called
+        return _refers(call.func, called, assigned)
     makers = [call.func, *assigned.get(ast.unparse(call.func), ())]
     return any(_makes(maker, called, assigned) for maker in makers)
 
 
-def _makes(node: ast.expr, called: str, assigned: dict[str, list[ast.expr]], depth: int = 0) -> bool:
+def _refers(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]]) -> bool:
+    """Whether an expression is the function: by its name, by another name, or as an element of a table."""
+    if _last(node) == called:
+        return True
+    known = assigned.get(ast.unparse(node.value if isinstance(node, ast.Subscript) else node), ())
+    if not isinstance(node, ast.Subscript):
+        return any(_last(value) == called for value in known)
+    tables = [value for value in known if isinstance(value, (ast.Dict, ast.Tuple, ast.List))]
+    elements = (
+        each for table in tables for each in (table.values if isinstance(table, ast.Dict) else table.elts)
+    )
+    return any(_last(element) == called for element in elements)
+
+
+def _makes(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]], depth: int = 0) -> bool:
     """Whether an expression makes an object of a class: `Net()`, `torch.compile(Net())`, `Net().eval()`, `net`."""
     if not isinstance(node, ast.Call):
         known = assigned.get(ast.unparse(node), ()) if depth else ()
@@ -162,3 +307,8 @@ def _last(node: ast.expr) -> str:
 def _is_literal(node: ast.expr) -> bool:
     node = node.operand if isinstance(node, ast.UnaryOp) else node
     return isinstance(node, ast.Constant)
+
+
+def _is_number(node: ast.expr) -> bool:
+    node = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float))

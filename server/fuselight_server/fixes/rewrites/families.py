@@ -20,7 +20,7 @@ from fuselight_server.fixes.rewrites.autograd_calls import (
 )
 from fuselight_server.fixes.rewrites.bounds import bound_remedies
 from fuselight_server.fixes.rewrites.branches import branch_remedies
-from fuselight_server.fixes.rewrites.callers import refusal_by_callers
+from fuselight_server.fixes.rewrites.callers import for_all_callers
 from fuselight_server.fixes.rewrites.configuration import break_settings, output_settings
 from fuselight_server.fixes.rewrites.helpers import helper_remedies
 from fuselight_server.fixes.rewrites.hoisting import hoisting_remedies, measurement_remedies
@@ -123,11 +123,8 @@ def _candidates(
     site = Site.of(finding, report, text) if text is not None else None
     if site is not None:
         for rewrite in _rewrites(site):
-            why = refusal_by_callers(site, rewrite, read) if isinstance(rewrite, Remedy) else ""
-            if why and isinstance(rewrite, Remedy):
-                yield RefusedRewrite(rewrite.kind, rewrite.title, why)
-            else:
-                yield _with_used_imports(site, rewrite) if isinstance(rewrite, Remedy) else rewrite
+            known = for_all_callers(site, rewrite, read) if isinstance(rewrite, Remedy) else rewrite
+            yield _with_used_imports(site, known) if isinstance(known, Remedy) else known
     yield from break_settings(finding, report, read, site)
     yield from bound_remedies(finding, report, read)
 

@@ -101,7 +101,7 @@ def _summary(report: Report) -> str:
     if report.failures and not (report.compiles or report.breaks):
         return "failed"
     if not (report.compiles or report.breaks):
-        return "torch compiled nothing"
+        return "torch.compile compiled nothing"
     return str(counts(report))
 
 

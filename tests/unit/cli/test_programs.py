@@ -172,5 +172,5 @@ def test_what_was_not_tried_and_that_nothing_was_compiled_is_said_after_the_targ
 
     worker.answer = answer
     done = run_cli("check", "loop.py")
-    assert "__main__ (loop.py): torch compiled nothing" in done.stdout
+    assert "__main__ (loop.py): torch.compile compiled nothing" in done.stdout
     assert "2 graphs were captured by TorchDynamo alone" in done.stdout

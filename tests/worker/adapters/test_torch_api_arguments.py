@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -95,28 +96,36 @@ def test_a_configuration_that_makes_all_sizes_dynamic_replaces_those_of_the_sour
     assert asked.get("dynamic") is (None if kept else True)
 
 
-@pytest.mark.skipif(
-    not callable(getattr(torch.compiler, "precompile", None)),
-    reason="torch.compiler.precompile is a function in 2.14 only",
-)
-def test_what_precompile_captures_is_noted_on_its_line(live: LiveWorker) -> None:
+_PRECOMPILED = {
+    "a callable": """
+    code, cache = torch.compiler.precompile(f, x, backend="eager")
+    return torch.compiler.precompile.load(code, cache)(x)
+""",
+    "a module": """
+    with torch.compiler.precompile.capture(f, artifact_path=CODE, cache_path=CACHE, backend="eager") as captured:
+        return captured(x)
+""",
+}
+
+
+@pytest.mark.skipif(not hasattr(torch.compiler, "precompile"), reason="torch 2.14 has the first precompile")
+def test_what_precompile_captures_is_noted_on_its_line(live: LiveWorker, tmp_path: Path) -> None:
+    form = "a callable" if callable(torch.compiler.precompile) else "a module"
     report = live.analyse(
-        """\
+        f"""\
 import torch
+CODE, CACHE = {str(tmp_path / "code.py")!r}, {str(tmp_path / "cache")!r}
 def f(x):
     return x.sin()
 # fuselight: g(f32[4])
 @torch.compiler.disable
-def g(x):
-    code, cache = torch.compiler.precompile(f, x, backend="eager")
-    return torch.compiler.precompile.load(code, cache)(x)
-""",
+def g(x):{_PRECOMPILED[form]}""",
         "g",
     )
     assert report.failures == ()
     (note,) = [note for note in report.notes if note.kind == "precompile"]
     assert note.location is not None
-    assert note.location.line == 7
+    assert note.location.line == 8
     assert "its graph and kernels are not shown" in note.text
 
 

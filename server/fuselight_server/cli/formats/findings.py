@@ -187,7 +187,7 @@ def target_line(report: Report, unchanged_since: datetime | None = None) -> str:
     if report.inputs is not None and report.inputs.calls:  # a program's own calls are not counted
         parts.append(format_count(len(report.inputs.calls), "call"))
     elif report.inputs is not None and not (report.compiles or report.breaks or report.failures):
-        parts = ["torch compiled nothing"]
+        parts = ["torch.compile compiled nothing"]
     seconds = sum(report.phases.values())
     if seconds >= _SHORTEST_TIME:
         parts.append(f"{seconds:.1f} s")

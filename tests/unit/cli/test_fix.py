@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -349,3 +350,11 @@ def test_the_further_calls_of_each_target_that_a_setting_changes_limit_it(
     world.further["g"] = Verification((*EXACT.comparisons, case))
     world.offers(replaced("where", "Use where", FixClass.EXACT, is_setting=is_setting))
     assert world.statuses()[0] == ("passed", words)
+
+
+def test_what_no_call_shows_of_a_fix_is_in_its_title(world: FixCommand) -> None:
+    usual = replaced("where", "Use where", FixClass.EXACT)
+    world.offers(
+        lambda *given: tuple(dataclasses.replace(remedy, caveat="it differs") for remedy in usual(*given))
+    )
+    assert world.statuses()[0] == ("passed", "same results, but it differs")

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.syntax.site import Site
 
 
-_SYMBOLIC_SIZES = frozenset({"capture_dynamic_output_shape_ops"})
-"""Settings after which a size depends on values. Compiled code takes it for neither 0 nor 1, whatever it is then."""
+_CAVEATS = {"capture_dynamic_output_shape_ops": "one selected row is not broadcast in compiled calls"}
+"""By setting. Compiled code takes a size that depends on values for neither 0 nor 1."""
 
 
 def break_settings(
@@ -87,8 +87,9 @@ def switch(report: Report, read: Callable[[str], str | None], name: str) -> Iter
         return
     new = _with_statement(path, text, f"{_torch_name(path, text)}._dynamo.config.{name} = True")
     if new is not None:
-        fix_class = FixClass.EQUAL if name in _SYMBOLIC_SIZES else FixClass.EXACT
-        yield Remedy(name, f"Set {name}", fix_class, {path: new}, is_setting=True)
+        caveat = _CAVEATS.get(name, "")
+        fix_class = FixClass.EQUAL if caveat else FixClass.EXACT
+        yield Remedy(name, f"Set {name}", fix_class, {path: new}, is_setting=True, caveat=caveat)
 
 
 def _with_statement(path: str, text: str, statement: str, *, after: str = "") -> str | None:

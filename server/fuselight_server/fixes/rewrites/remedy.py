@@ -29,3 +29,5 @@ class Remedy:
     """Whether it changes a setting of torch or an argument of torch.compile, which eager calls do not show."""
     best_class: FixClass | None = None
     """The best class that it can earn; None: `fix_class`. What a person has written can earn any."""
+    caveat: str = ""
+    """What no call shows of it, which its title says: it is not exact."""

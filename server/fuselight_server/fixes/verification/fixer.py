@@ -276,9 +276,9 @@ class Fixer:
             comparison = await self._with_others(target, attempt.remedy, comparison)
         if comparison.has_passed and not is_checking:
             lines = {line.line for unrun in self.lines_not_run(attempt.remedy, comparison) for line in unrun}
-            comparison = limit(
-                attempt.remedy, comparison, f"no ordinary call ran {format_lines(lines)}" if lines else ""
-            )
+            unrun_words = f"no ordinary call ran {format_lines(lines)}" if lines else ""
+            for words in (unrun_words, attempt.remedy.caveat):
+                comparison = limit(attempt.remedy, comparison, words)
         return dataclasses.replace(attempt, is_checking=is_checking).with_comparison(comparison)
 
     async def compare_round(

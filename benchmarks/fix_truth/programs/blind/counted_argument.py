@@ -44,7 +44,7 @@ def probe_step_int():
     return [step(torch.tensor([3], dtype=d), 100) for d in (torch.int8, torch.uint8, torch.int64, torch.bool)]
 
 def probe_step_scalar():
-    """rank none"""
+    """dtype no dimensions"""
     return [step(torch.tensor(3, dtype=d), 100) for d in (torch.int8, torch.float16, torch.bool)]
 
 def probe_step_float():

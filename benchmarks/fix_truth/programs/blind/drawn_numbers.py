@@ -44,7 +44,7 @@ def probe_shifted_dtype():
     return [shifted(torch.zeros(1, dtype=d)) for d in (torch.float16, torch.float64, torch.int32)]
 
 def probe_shifted_scalar():
-    """rank no dimensions keep half"""
+    """dtype no dimensions keep half"""
     return [shifted(torch.tensor(0, dtype=d)) for d in (torch.float16, torch.float64, torch.int32, torch.bfloat16)]
 
 def probe_jitter():
@@ -52,9 +52,13 @@ def probe_jitter():
     return _ends(jitter, torch.ones(1)), jitter(torch.ones(1, dtype=torch.int64))
 
 def probe_jitter_scalar():
-    """rank none"""
+    """dtype no dimensions"""
     return jitter(torch.tensor(1, dtype=torch.int8)), jitter(torch.tensor(1.0).half())
 
 def probe_bell():
     """output mean"""
-    return _ends(bell, torch.ones(1)), bell(torch.tensor(1.0).half())
+    return _ends(bell, torch.ones(1))
+
+def probe_bell_scalar():
+    """dtype no dimensions"""
+    return bell(torch.tensor(1.0).half())

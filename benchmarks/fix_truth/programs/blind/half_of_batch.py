@@ -38,7 +38,7 @@ def probe_scaled():
     return scaled(torch.ones(1, 1, 2)), scaled(torch.ones(1, 1, 2).double())
 
 def probe_scaled_scalar():
-    """rank none"""
+    """dtype no dimensions"""
     return scaled(torch.tensor(1.0)), scaled(torch.tensor(1.0).half()), scaled(torch.tensor(1, dtype=torch.int16))
 
 def probe_scaled_inf():

@@ -13,7 +13,7 @@ def probe_usual():
     return decayed(torch.tensor([1.0, 3.0]), 0.1)
 
 def probe_scalar():
-    """rank a tensor without dimensions"""
+    """dtype a tensor without dimensions"""
     return decayed(torch.tensor(1.0), 0.1), decayed(torch.tensor(1.0, dtype=torch.float16), 0.1)
 
 def probe_half():

@@ -35,7 +35,7 @@ def probe_second():
     return x.grad
 
 def probe_scalar():
-    """rank none"""
+    """dtype no dimensions"""
     net = Ramp()
     return net(torch.tensor(1.0)), net(torch.tensor(1.0).half()), net(torch.tensor(2))
 

@@ -23,7 +23,7 @@ def probe_careful():
     return careful(torch.ones(3)), careful(torch.ones(2))
 
 def probe_error():
-    """other warnings are errors"""
+    """output warnings are errors"""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:

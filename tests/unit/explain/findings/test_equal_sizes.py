@@ -76,6 +76,11 @@ def test_what_forces_the_size_is_named_where_it_is_certain(statement: str, advis
     assert advice_on(statement).startswith(advised)
 
 
+def test_what_nobody_marked_is_not_to_be_marked() -> None:
+    assert "mark" in advice_on("return x * y")
+    assert "mark" not in advice_on("return x * y", marked=False)
+
+
 def test_a_tensor_that_has_another_size_in_each_object_is_not_to_be_sliced() -> None:
     other = again(failed("self.bias.size(0) was 8, now 6", source="self.bias"))
     assert advice_on("return x + self.bias", marked=False, recompiles=(other,)) == (

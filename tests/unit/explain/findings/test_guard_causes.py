@@ -172,6 +172,20 @@ def test_blocks_of_other_channels_are_reported_by_the_input_where_torch_checks_i
     assert "mark_dynamic" not in finding.message
 
 
+@pytest.mark.parametrize("others", [(), (failed("t was 0.7, now 0.9", source="t", cause=GuardCause.NUMBER),)])
+def test_a_kind_of_tensor_is_not_the_whole_cause_where_more_differs(others: tuple[GuardFailure, ...]) -> None:
+    kind = failed(
+        "ids was a normal tensor, now an inference tensor",
+        source="ids",
+        was="a normal tensor",
+        now="an inference tensor",
+        cause=GuardCause.DISPATCH,
+    )
+    (finding,) = findings(report(recompiles=(again(kind, *others),)))
+    assert finding.hints[0].startswith("Create `ids` under the same mode each time")
+    assert finding.hints[0].endswith("Here other guards failed too") is bool(others)
+
+
 def test_a_library_has_its_own_remedy() -> None:
     inside = Location("/env/site-packages/transformers/cache_utils.py", 90, function="update")
     size = failed("past_key_values.layers[0].keys.size(2) was 4, now 5", source="past_key_values.layers[0].keys",
@@ -179,6 +193,10 @@ def test_a_library_has_its_own_remedy() -> None:
     (finding,) = findings(report(recompiles=(again(size),)))
     assert 'cache_implementation="static"' in finding.hints[0]
     assert "mark_dynamic" not in finding.message
+    cached = "past_key_values.layers[0].is_initialized"
+    filled = failed(f"{cached} was False, now True", source=cached, cause=GuardCause.VALUE, born=(inside,))
+    (finding,) = findings(report(recompiles=(again(filled),)))
+    assert "StaticCache" not in finding.message, "its first call initializes it, too"
     betas = failed("self.param_groups[0]['betas'][0] was 0.95, now 0.94", source="self.param_groups[0]['betas'][0]",
                    cause=GuardCause.NUMBER)  # fmt: skip
     step = Location("/env/site-packages/torch/optim/adam.py", 215, function="step")

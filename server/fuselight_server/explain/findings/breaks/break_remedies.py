@@ -128,6 +128,7 @@ _REFUSED_STEP = (
     "Move this line to a function under torch.compiler.disable, which then runs in eager mode, or compile with another "
     "backend"
 )
+_GENERATOR = re.compile(r"\bGenerator\b")
 _NEEDS_VALUE = "_local_scalar_dense"
 _VALUE_TITLE = "the backend needs a number from the data of a tensor"
 _VALUE_TEXT = (
@@ -197,7 +198,8 @@ def _special(context: Context, gb_id: str | None, graph_break: Break, title: str
     if gb_id == "GB0055" and graph_break.stack:
         argument = refused_argument(context, graph_break.stack[-1], graph_break.context)
         named = f"{argument} cannot be part of a graph" if argument else title
-        steps = _GENERATOR_STEPS if "`Generator` object" in argument else (_ARGUMENT_STEP,)
+        is_generator = _GENERATOR.search(f"{argument} {graph_break.explanation} {graph_break.context}")
+        steps = _GENERATOR_STEPS if is_generator else (_ARGUMENT_STEP,)
         return BreakWords(named, _ARGUMENT_TEXT, steps)
     return BreakWords(title, hints=(_DRAW_STEP,)) if gb_id == "GB0007" and _DRAWS.search(title) else None
 

@@ -365,7 +365,9 @@ _DISTINCT = (
 _BY_OPERATOR = {
     "bincount": _COUNTED,
     "unique": _DISTINCT,
-    "repeat_interleave": "Pass output_size=..., the length of the result: its shape is then fixed",
+    "repeat_interleave": (
+        f"Pass output_size=..., the length of the result, if it is known {_OUTSIDE}: its shape is then fixed"
+    ),
     "nonzero": (
         "Keep the shape fixed: use a mask or torch.where(condition, x, y), or torch.nonzero_static(mask, size=n) for "
         "at most n positions"

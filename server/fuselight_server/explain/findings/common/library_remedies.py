@@ -35,7 +35,7 @@ class _Remedy:
 _REMEDIES = (
     _Remedy(
         "transformers",
-        r"cache|past_key_values",
+        r"^(?!.*\bis_initialized\b).*(?:cache|past_key_values)",  # the first call initializes any cache
         _TENSOR_CAUSES | _NUMBERS,
         (
             (

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.advice.advice import TriedAdvice
     from fuselight_server.explain.findings.common.context import Context
 
+_NOT_ALONE = frozenset({GuardCause.CLASS, GuardCause.DISPATCH})
 _MOST_CAUSES = 3
 """Causes that get advice in one finding."""
 _ROOT = re.compile(r"[^\W\d]\w*(?=[.\[]|$)")
@@ -143,8 +144,8 @@ def remedies_of(
 def _with_other_guards(
     recompilation: Recompile, shown: GuardFailure, remedies: tuple[FindingRemedy, ...]
 ) -> tuple[FindingRemedy, ...]:
-    """The advice on a class, which does not help alone where objects of the class differ in other ways too."""
-    if shown.cause is not GuardCause.CLASS or not remedies or len(nearest(recompilation)) <= 1:
+    """The advice on a class or a kind of tensor, which does not help alone where something else differs too."""
+    if shown.cause not in _NOT_ALONE or not remedies or len(nearest(recompilation)) <= 1:
         return remedies
     *first, last = remedies
     return (*first, replace(last, text=f"{last.text}. Here other guards failed too"))

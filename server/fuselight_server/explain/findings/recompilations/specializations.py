@@ -208,6 +208,7 @@ def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -
         return (f"{first}: {weight}{where} size {symbol.specialized_to}, so no other size can come",)
     culprit = equal_size(context, symbol, home) if home is not None else ""
     if not symbol.marked:
+        culprit = "" if "mark its size" in culprit else culprit
         return (culprit or f"Expect one compile for each value of {name}: this line needs its exact value",)
     avoid = (
         culprit or f"Avoid what needs the exact value of {name}, such as a loop over it or `==` with a number"

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count
-from fuselight_server.base.remedies import advised
-from fuselight_server.editor.handlers.fix_actions import title_of
+from fuselight_server.base.remedies import RemedyState, advised, refusals
 from fuselight_server.editor.handlers.input_lines import inputs_line, target_named
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.markdown import code_block, code_span, link, plain
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fuselight_server.base.finding import Finding
+    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.editor.handlers.listed_findings import ListedFinding
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.session.state import Document
@@ -39,22 +39,6 @@ _SHORT = 160
 
 
 @dataclass(frozen=True)
-class KnownFixes:
-    """What is known of the fixes of a finding, in words."""
-
-    passed: tuple[str, ...] = ()
-    untried: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
-    not_offered: tuple[str, ...] = ()
-    """Those that no run was needed for to refuse them."""
-
-    @property
-    def withdraws_advice(self) -> bool:
-        """Whether everything that the advice could mean was tried and refused."""
-        return bool(self.refused) and not self.passed and not self.untried
-
-
-@dataclass(frozen=True)
 class ShownFinding:
     """A finding with what a hover needs to explain it."""
 
@@ -62,7 +46,6 @@ class ShownFinding:
     edited: bool
     line: str = ""
     """The line of the source on which it starts, for an example."""
-    fixes: KnownFixes = KnownFixes()
     ways: str = ""
     """For a target without inputs: what gives it some, as Markdown."""
 
@@ -75,9 +58,9 @@ async def shown_findings(
     shown = []
     for finding, edited in candidates:
         line = document.line(finding.span.line) if document is not None else None
-        fixes = KnownFixes() if edited else await _known_fixes(server, finding)
+        listed = finding if edited else await _with_fixes(server, finding)
         ways = _ways_to_inputs(server, document, finding) if document is not None else ""
-        shown.append(ShownFinding(finding, edited, line or "", fixes, ways))
+        shown.append(ShownFinding(listed, edited, line or "", ways))
     return shown
 
 
@@ -105,28 +88,12 @@ def _ways_to_inputs(server: Server, document: Document, finding: Finding) -> str
     return "\n".join([head, "", *ways])
 
 
-async def _known_fixes(server: Server, finding: Finding) -> KnownFixes:
+async def _with_fixes(server: Server, finding: Finding) -> Finding:
+    """The finding with what is known of its fixes."""
     if not server.state.client.actions:
-        return KnownFixes()
+        return finding
     fixes, line = server.analysis.fixes, finding.span.line
-    passed, untried, refused = [], [], []
-    line_fixes = await fixes.offers.on_lines(finding.span.path, line, line)
-    for offer in line_fixes.offers:
-        if (offer.finding.code, offer.finding.span.line) != (finding.code, line):
-            continue
-        attempt = fixes.attempts.known(offer)
-        if attempt is None or attempt.is_checking:
-            untried.append(offer.remedy.title)
-        elif attempt.has_passed:
-            passed.append(title_of(attempt))
-        else:
-            refused.append(f"{offer.remedy.title}: {attempt.refusal}")
-    not_offered = [
-        f"{fix.title}: {fix.reason}"
-        for fix in line_fixes.refused
-        if (fix.finding.code, fix.finding.span.line) == (finding.code, line)
-    ]
-    return KnownFixes(*(tuple(dict.fromkeys(texts)) for texts in (passed, untried, refused, not_offered)))
+    return fixes.attempts.with_fixes(finding, await fixes.offers.on_lines(finding.span.path, line, line))
 
 
 async def explanations_of(server: Server, path: str, listed: Sequence[ListedFinding]) -> list[str]:
@@ -190,25 +157,31 @@ def _to_do(shown: ShownFinding) -> list[str]:
     if shown.ways:
         return [shown.ways]
     parts = ["*From before your edit of this line.*"] if shown.edited else []
-    parts += _fixes(shown.fixes)
-    if shown.fixes.withdraws_advice:
-        return parts
+    fixes = [remedy for remedy in shown.finding.remedies if remedy.is_fix]
+    states = {remedy.state for remedy in fixes}
+    parts += _fixes(shown.finding)
     mine, torchs = _hints(shown.finding)
-    parts.append(_rendered(compose(hints=mine or (() if shown.fixes.passed else torchs[:_MOST_OF_TORCH]))))
-    if not shown.fixes.passed and not shown.edited and shown.finding.same_as is None:
+    is_answered = RemedyState.VERIFIED in states or states == {RemedyState.REFUSED}
+    parts.append(_rendered(compose(hints=mine or (() if is_answered else torchs[:_MOST_OF_TORCH]))))
+    if RemedyState.VERIFIED not in states and not shown.edited and shown.finding.same_as is None:
         parts += _example(shown)
     return [part for part in parts if part]
 
 
-def _fixes(known: KnownFixes) -> list[str]:
-    if known.passed:
-        return [f"**Fix, verified:** {plain(known.passed[0])}. Apply it with Quick Fix."]
-    parts = []
-    if known.untried:
-        named = " *or* ".join(plain(title) for title in known.untried[:_MOST_FIXES])
+def _fixes(finding: Finding) -> list[str]:
+    passed = [remedy for remedy in finding.remedies if remedy.state is RemedyState.VERIFIED]
+    if passed:
+        shown = f"{passed[0].text}: {', '.join(filter(None, (passed[0].counts, passed[0].why)))}"
+        return [f"**Fix, verified:** {plain(shown)}. Apply it with Quick Fix."]
+    parts, untried = [], [remedy for remedy in finding.remedies if _is_untried_fix(remedy)]
+    if untried:
+        named = " *or* ".join(plain(remedy.text) for remedy in untried[:_MOST_FIXES])
         parts.append(f"**Fix, not verified yet:** {named}. Quick Fix verifies it.")
-    refused = [*known.refused, *known.not_offered][:_MOST_REFUSED]
-    return [*parts, *(plain(sentence(text)) for text in refused)]
+    return [*parts, *(plain(sentence(text)) for text in refusals(finding.remedies)[:_MOST_REFUSED])]
+
+
+def _is_untried_fix(remedy: FindingRemedy) -> bool:
+    return remedy.is_fix and remedy.state is RemedyState.NOT_TRIED
 
 
 def _example(shown: ShownFinding) -> list[str]:
@@ -236,9 +209,13 @@ def _details(shown: ShownFinding) -> list[str]:
 
 def _hints(finding: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The hints of a finding: ours, and PyTorch's."""
+    words = [
+        remedy
+        for remedy in finding.remedies
+        if not _is_untried_fix(remedy) and remedy.state is not RemedyState.VERIFIED
+    ]
     ours, torchs = (
-        [remedy for remedy in finding.remedies if remedy.is_torchs is is_torchs]
-        for is_torchs in (False, True)
+        [remedy for remedy in words if remedy.is_torchs is is_torchs] for is_torchs in (False, True)
     )
     return advised(ours), advised(torchs)
 
@@ -246,7 +223,10 @@ def _hints(finding: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _folded_torch_hints(shown: ShownFinding) -> str:
     """What PyTorch advises, in a sentence where other advice stands first; the report has the rest."""
     mine, torchs = _hints(shown.finding)
-    is_advice = not mine and not shown.fixes.passed and not shown.fixes.withdraws_advice
+    is_advice = not mine and not any(
+        remedy.is_fix and remedy.state in {RemedyState.VERIFIED, RemedyState.REFUSED}
+        for remedy in shown.finding.remedies
+    )
     given = _MOST_OF_TORCH if is_advice else 1
     first = "" if is_advice or not torchs else f"PyTorch: {sentence(_shortened(torchs[0]))}"
     others = format_count(len(torchs) - given, "more hint") if len(torchs) > given else ""

@@ -17,6 +17,7 @@ from pygls.exceptions import JsonRpcException
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import Span
+from fuselight_server.base.remedies import RemedyState
 from fuselight_server.editor.handlers.code_lens import RUN
 from fuselight_server.editor.handlers.protocol import PREVIEW_FIX
 from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
@@ -72,10 +73,13 @@ async def fix_actions(
     resolves = server.state.client.resolves_actions
     passed, unknown, refused = [], [], []
     for offer in offers:
-        attempt = fixes.attempts.known(offer)
-        if attempt is None:
+        attempt, listed = fixes.attempts.known(offer), fixes.attempts.listed(offer, line_fixes)
+        if attempt is None and listed is not None and listed.state is RemedyState.REFUSED:
+            refused.append((offer.finding, offer.remedy.title, listed.reason))
+        elif attempt is None:
+            tried = f" (tried: {listed.counts})" if listed is not None and listed.counts else ""
             changes = " (changes behavior)" if offer.remedy.fix_class is FixClass.CHANGES else ""
-            title = f"{_verify_title(server, offer)}: {offer.remedy.title}{changes}"
+            title = f"{_verify_title(server, offer)}: {offer.remedy.title}{tried}{changes}"
             is_resolved = resolves and when != "choice" and not offer.starts
             unknown.append(_action(server, offer, title, diagnostics, resolves=is_resolved))
         elif attempt.has_passed:
@@ -84,9 +88,10 @@ async def fix_actions(
                 len(passed) == 1 and attempt.fix_class is not FixClass.CHANGES and not attempt.exceptions
             )
             passed[-1].is_preferred = is_first or None
-        elif server.state.client.disabled_actions:
-            refused.append(_disabled_action(offer.finding, offer.remedy.title, attempt.refusal, diagnostics))
-    return [*passed, *unknown, *refused, *not_offered]
+        else:
+            refused.append((offer.finding, offer.remedy.title, attempt.refusal))
+    disabled = [_disabled_action(finding, title, reason, diagnostics) for finding, title, reason in refused]
+    return [*passed, *unknown, *(disabled if server.state.client.disabled_actions else ()), *not_offered]
 
 
 def _not_offered(

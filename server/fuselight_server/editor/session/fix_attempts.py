@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.editor.session.fix_offers import RefusedFix
 from fuselight_server.editor.session.recent import Recent
-from fuselight_server.fixes.rewrites.families import FixClass
+from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite
+from fuselight_server.fixes.verification.remedy_list import of_attempt, of_candidate, of_refusal, with_fixes
 
 if TYPE_CHECKING:
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers
+    from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers, LineFixes
     from fuselight_server.fixes.verification.attempts import Attempt
 
 _MOST_ATTEMPTS = 40
@@ -28,6 +31,30 @@ class FixAttempts:
     def keep(self, offer: FixOffer, attempt: Attempt) -> None:
         """Keep what the verification of an offer found."""
         self._attempts.keep(offer.id, attempt)
+
+    def with_fixes(self, finding: Finding, line_fixes: LineFixes) -> Finding:
+        """Return a finding with its fixes among `line_fixes` in its list of remedies."""
+        place = (finding.code, finding.span.line)
+        offers = [
+            offer for offer in line_fixes.offers if (offer.finding.code, offer.finding.span.line) == place
+        ]
+        fixes = [
+            of_attempt(attempt) if (attempt := self.known(offer)) is not None else of_candidate(offer.remedy)
+            for offer in offers
+        ]
+        refused = [
+            of_refusal(RefusedRewrite(fix.kind, fix.title, fix.reason.removeprefix("not offered: ")))
+            for fix in line_fixes.refused
+            if (fix.finding.code, fix.finding.span.line) == place
+        ]
+        return with_fixes(finding, dict.fromkeys((*fixes, *refused)))
+
+    def listed(self, offer: FixOffer, line_fixes: LineFixes) -> FindingRemedy | None:
+        """Return the entry of an offer in the list of its finding; None if the list has it under another name."""
+        remedies = self.with_fixes(offer.finding, line_fixes).remedies
+        return next(
+            (remedy for remedy in remedies if remedy.is_fix and remedy.kind == offer.remedy.kind), None
+        )
 
     def known(self, offer: FixOffer) -> Attempt | None:
         """Return what the verification of an offer found so far; None where it has no answer yet."""

@@ -1,0 +1,185 @@
+"""What to do about a finding is one list: check, its JSON, agents, fix, hover and menu agree on each entry."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from fuselight.shared.protocol import RunRequest, VerifyRequest
+from fuselight.shared.report import Aspect, CureTrial, Report, Verification
+from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.base.finding import Finding
+from fuselight_server.base.remedies import RemedyState
+from fuselight_server.base.terminal import Color, Terminal
+from fuselight_server.cli.formats.findings import print_findings
+from fuselight_server.cli.formats.fixes import fixes_as_json
+from fuselight_server.cli.formats.json import as_data
+from fuselight_server.commands.finding_rows import finding_data, finding_lines
+from fuselight_server.commands.fix import fix
+from fuselight_server.commands.known_fixes import list_fixes
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.editor.handlers.finding_hover import explanations, shown_findings
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.findings import findings
+from fuselight_server.fixes.rewrites import families
+from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy, Rewrites
+from fuselight_server.fixes.verification import fixer
+from tests.support.command import AnsweringWorker
+from tests.support.fix_world import EXACT, FIRST, FixWorld, differing
+
+SETTING = "capture_scalar_outputs"
+LOSSY = RefusedRewrite(SETTING, "Set capture_scalar_outputs", "`max(x, y)` chooses by order")
+OTHER = RefusedRewrite("where", "Use torch.where", "`lr` is a Python number")
+
+
+def setting(finding: Finding, _report: Report, read: Any) -> Remedy:
+    """The setting, written above all lines; the breaks are gone with it."""
+    text = read(finding.span.path).replace("branch", "capture")
+    return Remedy(SETTING, "Set capture_scalar_outputs", FixClass.EXACT, {finding.span.path: text})
+
+
+def where(finding: Finding, _report: Report, read: Any) -> Remedy:
+    text = read(finding.span.path).replace("branch", "where")
+    return Remedy("where", "Use torch.where", FixClass.EXACT, {finding.span.path: text})
+
+
+TRIALS = {"not tried": None, "cures": "", "does not cure": "there are as many graph breaks: 2"}
+PROGRAMS: dict[str, tuple[str, tuple[Any, ...], tuple[RefusedRewrite, ...]]] = {
+    "a setting": ("GB0124", (setting,), ()),
+    "a setting that changes values": ("GB0124", (), (LOSSY,)),
+    "a setting and a rewrite": ("GB0124", (where, setting), ()),
+    "a rewrite": ("GB0170", (where,), ()),
+    "a rewrite that is not right for every call": ("GB0170", (), (OTHER,)),
+    "a setting that no fix writes": ("GB0036", (), ()),
+}
+
+
+class Program:
+    """A file whose findings every face shows."""
+
+    def __init__(self, world: FixWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world, self._patch = world, monkeypatch
+
+    def make(self, name: str, trial: str, verification: Verification) -> None:
+        gb, remedies, refused = PROGRAMS[name]
+
+        def rewrites(*given: Any) -> Rewrites:
+            return Rewrites(tuple(remedy(*given) for remedy in remedies), refused)
+
+        for module in (fixer, families):
+            self._patch.setattr(module, "rewrites", rewrites)
+        usual = self.world.report_of
+
+        def report_of(*given: Any, **named: Any) -> Report:
+            report = usual(*given, **named)
+            breaks = tuple(dataclasses.replace(item, ids=(gb,)) for item in report.breaks)
+            report = dataclasses.replace(report, breaks=breaks)
+            why = TRIALS[trial]
+            cures = [cure for finding in findings(report) for cure in finding.cures]
+            trials = [CureTrial(cure, 2, 2 if why else 0, why) for cure in cures if why is not None]
+            return dataclasses.replace(report, trials=tuple(trials))
+
+        self._patch.setattr(self.world, "report_of", report_of)
+        self.world.verification = verification
+        self.world.ran(Path(self.world.path).read_text())
+
+    def checked(self) -> CheckOutcome:
+        report = self.world.report_of(Path(self.world.path).read_text())
+        outcome = CheckOutcome(findings=list(findings(report)), reports=[report])
+        list_fixes(outcome)
+        return outcome
+
+    async def hovered(self) -> tuple[Finding, str]:
+        shown_here = [item.now() for item in self.world.state.captures[Key(self.world.path, "f")].findings]
+        first = [(finding, False) for finding in shown_here if finding.span.line == FIRST + 1]
+        shown = await shown_findings(self.world.server, self.world.path, first)
+        return shown[0].finding, "\n".join(explanations(shown))
+
+    async def fixed(self) -> list[dict[str, Any]]:
+        def answer(request: RunRequest) -> Report:
+            text = request.overlays.get(self.world.path) or Path(self.world.path).read_text()
+            is_new = isinstance(request, VerifyRequest) and not request.records
+            return self.world.report_of(text, self.world.verification if is_new else Verification())
+
+        AnsweringWorker(answer).put_in_place(self._patch)
+        outcome = await fix(
+            CommandOptions((Path(self.world.path),), python="python"), lambda _text: None, CancelToken()
+        )
+        first, *_ = json.loads(fixes_as_json(outcome))["findings"]
+        remedies: list[dict[str, Any]] = first["remedies"]
+        return remedies
+
+
+@pytest_asyncio.fixture
+async def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    world = FixWorld(tmp_path, monkeypatch)
+    world.state.client = dataclasses.replace(world.state.client, disabled_actions=True)
+    yield Program(world, monkeypatch)
+    await world.session.close()
+
+
+def printed(outcome: CheckOutcome) -> str:
+    out = io.StringIO()
+    print_findings(outcome, Terminal(out, color=Color.AUTO, width=120))
+    return " ".join(out.getvalue().split())
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("trial", TRIALS)
+async def test_every_face_shows_the_same_list_before_a_verification(
+    program: Program, name: str, trial: str
+) -> None:
+    program.make(name, trial, EXACT)
+    program.world.gate.clear()
+    outcome = program.checked()
+    first = outcome.findings[0]
+    data = [remedy.as_data() for remedy in first.remedies]
+    assert data, "there is something to do"
+    assert as_data(outcome)["findings"][0]["remedies"] == data
+    row = finding_data(first, outcome.sources)
+    assert row["remedies"] == data
+    shown, hover = await program.hovered()
+    assert [remedy.as_data() for remedy in shown.remedies] == data
+    texts = (printed(outcome), "\n".join(finding_lines(row)), hover.replace("\\", ""))
+    menu = {action.title: action.disabled for action in await program.world.actions()}
+    for remedy in first.remedies:
+        if remedy.state is RemedyState.REFUSED:
+            advised = re.compile(rf"{re.escape(remedy.text)}(?!: not offered|: tried and refused)")
+            assert not any(advised.search(text) for text in texts)
+            assert all(remedy.text not in title or disabled for title, disabled in menu.items())
+        elif remedy.is_fix:
+            assert any(title.startswith("Verify") and not disabled for title, disabled in menu.items())
+    refused = {remedy.text for remedy in first.remedies if remedy.state is RemedyState.REFUSED}
+    assert {title for title, disabled in menu.items() if disabled} <= refused
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("passes", [True, False])
+@pytest.mark.parametrize("name", [name for name, (_, remedies, _) in PROGRAMS.items() if remedies])
+@pytest.mark.parametrize("trial", TRIALS)
+async def test_a_verification_outranks_a_trial_in_the_editor_and_in_the_terminal(
+    program: Program, name: str, trial: str, *, passes: bool
+) -> None:
+    program.make(name, trial, EXACT if passes else differing(Aspect.OUTPUT))
+    await program.world.verified()
+    shown, hover = await program.hovered()
+    states = {remedy.kind: remedy.state for remedy in shown.remedies if remedy.is_fix}
+    assert (RemedyState.VERIFIED in states.values()) is passes
+    for remedy in shown.remedies:
+        if remedy.state is RemedyState.REFUSED and remedy.is_fix:
+            assert f"{remedy.text}: tried and refused" in hover or passes
+    of_fix = {entry["kind"]: entry["state"] for entry in await program.fixed() if entry["is_fix"]}
+    tried = {kind: state for kind, state in states.items() if kind in of_fix}
+    assert tried, "fix tries at least the first"
+    assert of_fix == {kind: state.value for kind, state in tried.items()}

@@ -160,8 +160,8 @@ def _analyzed(options: argparse.Namespace) -> tuple[CheckOutcome, WarmOutcome | 
     """The findings, with `--warm` also both starts of each target."""
     given = analysis_options(options)
     if not options.warm:
-        uses_kept = not options.no_cache and options.tries == "some"
-        return complete(options, analyze, **given, uses_kept=uses_kept, tries=TRIES[options.tries]), None
+        kept = not options.no_cache
+        return complete(options, analyze, **given, uses_kept=kept, tries=TRIES[options.tries]), None
     from fuselight_server.commands.warm import check_warm  # noqa: PLC0415 - only with --warm
 
     starts = complete(options, check_warm, **given, tries=TRIES[options.tries])

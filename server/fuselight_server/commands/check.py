@@ -21,7 +21,7 @@ from fuselight_server.commands.targets import report_each
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.common.catalogue import Origin
 from fuselight_server.explain.findings.static import example_unread
-from fuselight_server.fixes.verification.cure_trials import SHARE, TrialBudget, try_cures
+from fuselight_server.fixes.verification.cure_trials import SHARE, TrialBudget, try_cures, wanted_cures
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -62,18 +62,35 @@ async def analyze(
     """
     budget = TrialBudget(tries)
 
-    async def tried(target_run: TargetRun, outcome: CheckOutcome) -> Report:
-        report, read_line = await report_of(target_run, outcome), outcome.sources.line
+    async def completed(report: Report, target_run: TargetRun, outcome: CheckOutcome) -> Report:
         return await try_cures(
             target_run.request,
             report,
             target_run.report,
             budget=budget,
-            read_line=read_line,
+            read_line=outcome.sources.line,
             show=target_run.show,
         )
 
-    outcome = await report_each(options, show, token, tried, default_sizes=default_sizes, uses_kept=uses_kept)
+    async def tried(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        return await completed(await report_of(target_run, outcome), target_run, outcome)
+
+    async def with_trials(
+        report: Report, start: Callable[[], Awaitable[TargetRun]], outcome: CheckOutcome
+    ) -> Report:
+        if not wanted_cures(report, outcome.sources.line):
+            return report
+        return await completed(report, await start(), outcome)
+
+    outcome = await report_each(
+        options,
+        show,
+        token,
+        tried,
+        default_sizes=default_sizes,
+        uses_kept=uses_kept,
+        with_trials=with_trials if tries is None else None,
+    )
     shared_findings(outcome, thresholds)
     token.check()
     list_fixes(outcome)

@@ -15,8 +15,10 @@ from fuselight.shared.report import TargetRef
 from fuselight_server.base.store import Store
 from fuselight_server.execution.runs.repeated_runs import identity_of, record_of
 from fuselight_server.execution.runs.stored_reports import (
+    UNREADABLE,
     has_captures,
     keep_capture,
+    keep_trials,
     repeated_capture,
 )
 
@@ -72,6 +74,17 @@ class KeptCaptures:
             return keep_capture(self._store(request), report, run)
         except OSError as error:
             self._log(f"the capture of {name} cannot be kept: {error}")
+            return ""
+
+    def keep_trials(self, request: RunRequest, report: Report) -> str:
+        """Keep further trials of a capture that is kept; returns its new key, empty if that cannot be written."""
+        target = request.target
+        try:
+            return keep_trials(
+                self._store(request), TargetRef(target.path, target.name, target.line, target.kind), report
+            )
+        except UNREADABLE as error:
+            self._log(f"the trials of {target.name or '__main__'} cannot be kept: {error}")
             return ""
 
     @staticmethod

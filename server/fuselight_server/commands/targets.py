@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import os
 import threading
 from dataclasses import dataclass, field
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from fuselight_server.execution.runs.programs import Programs
     from fuselight_server.execution.worker_client.client import Worker
     from fuselight_server.source.reading import Reading
+
+    WithTrials = Callable[[Report, Callable[[], Awaitable["TargetRun"]], CheckOutcome], Awaitable[Report]]
 
 
 def chosen_interpreter(options: CommandOptions) -> Interpreter:
@@ -139,12 +142,14 @@ async def report_each(
     splits_programs: bool = False,
     after_all: Callable[[CheckOutcome], Awaitable[None]] | None = None,
     uses_kept: bool = False,
+    with_trials: WithTrials | None = None,
 ) -> CheckOutcome:
     """Make a report of each target of the paths, in one worker: that of `options`, or a new one, which ends with this.
 
     `splits_programs`: whether each thing that a program compiles has a report of its own, of the program's calls of it.
     `after_all` is called before that: it may run targets again, and replace the reports. `uses_kept`: a target of which
-    nothing has changed is not run. Raises asyncio.CancelledError once the token is canceled.
+    nothing has changed is not run. `with_trials` adds the trials that its kept report lacks. Raises
+    asyncio.CancelledError once the token is canceled.
     """
     outcome = CheckOutcome(sources=SourceFiles(given=options.texts))
     texts = texts_of(options.paths, outcome)
@@ -166,7 +171,7 @@ async def report_each(
         programs = Programs(texts, frozenset(map(os.path.abspath, options.paths)))
         jobs = planned_jobs(outcome.readings, outcome, options, programs, default_sizes=default_sizes)
         has_later = options.kept_worker is not None
-        await runs.make_reports(numbered_requests(jobs, has_later=has_later), outcome, report_of)
+        await runs.make_reports(numbered_requests(jobs, has_later=has_later), outcome, report_of, with_trials)
         if jobs and after_all is not None:
             await after_all(outcome)
         token.check()
@@ -219,13 +224,20 @@ class CommandRuns:
         requests: Iterable[tuple[RunRequest, str]],
         outcome: CheckOutcome,
         report_of: Callable[[TargetRun, CheckOutcome], Awaitable[Report]],
+        with_trials: WithTrials | None = None,
     ) -> None:
-        """Add a report of each request to the outcome. Raises NoInterpreterError."""
+        """Add a report of each request to the outcome. Raises NoInterpreterError.
+
+        `with_trials`: adds to a kept report the trials that it lacks.
+        """
         for request, words in requests:
             self._token.check()
             if self._kept is not None and (known := self._kept.answer(request)) is not None:
                 outcome.take_unchanged(known)
                 _note_unknown_name(request, known.report, outcome)
+                if with_trials is not None:
+                    start = functools.partial(self._target_run, request, words)
+                    self._take_trials(request, await with_trials(known.report, start, outcome), outcome)
                 continue
             target_run = await self._target_run(request, words)
             for other_target_run in (
@@ -252,6 +264,13 @@ class CommandRuns:
         return TargetRun(
             asked, self._ready, started.choice, lambda text: show(f"{words}: {text}"), self._token
         )
+
+    def _take_trials(self, request: RunRequest, report: Report, outcome: CheckOutcome) -> None:
+        """Replace the last report, which is a kept one, by itself with further trials, and keep those."""
+        if report is not outcome.reports[-1] and self._kept is not None:
+            outcome.reports[-1] = report
+            target = report.target.path, report.target.name
+            outcome.capture_keys[target] = self._kept.keep_trials(request, report)
 
     def _keep(
         self, request: RunRequest, report: Report, target_run: TargetRun, outcome: CheckOutcome

@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fuselight.shared.codec import encode
-from fuselight.shared.report import Culprit, Failure, Reads, Report, TargetRef, data_key
+from fuselight.shared.report import (
+    Culprit,
+    Failure,
+    Inputs,
+    Reads,
+    Report,
+    Rung,
+    TargetRef,
+    TrialCounts,
+    data_key,
+)
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.base.store import Store
 from fuselight_server.execution.interpreters import choose
@@ -55,6 +65,8 @@ class Project:
         self.folder = folder
         self.change: Callable[[Report], Report] = lambda report: report
         self.ran: list[str] = []
+        self.request: Any = None
+        """The last one."""
         self.asks = False
         for name, text in {
             "model.py": MODEL,
@@ -76,6 +88,7 @@ class Project:
 
     def _answer(self, request: Any) -> Report:
         self.ran.append(request.target.name)
+        self.request = request
         target = request.target
         files = [self.folder / "model.py", *([self.folder / "helper.py"] if target.name == "first" else [])]
         place = at(5, (4, 12), path=str(self.folder / "helper.py"), function="scale")
@@ -133,6 +146,38 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 BOTH = ["first", "second"]
+
+
+def test_trials_that_a_kept_capture_lacks_are_made_once_if_all_are_asked_for(project: Project) -> None:
+    def answer(given: Report) -> Report:
+        place = at(5, (4, 12), path=str(project.folder / "helper.py"), function="scale")
+        trial = project.request.trial
+        is_cured = trial is not None and trial.cure is not None
+        breaks = (broken(place, gb="GB0124"),) if given.breaks and not is_cured else ()
+        counts = TrialCounts(calls=1) if trial is not None else None
+        inputs = Inputs(Rung.DIRECTIVE, given.target.path, 5)
+        return replace(given, breaks=breaks, trial=counts, inputs=inputs)
+
+    project.change = answer
+    assert project.check("--tries", "0")[0] == BOTH
+    ran, done = project.check("--tries", "0")
+    assert (ran, "Not verified yet: set capture_scalar_outputs" in done.stdout) == (
+        [],
+        True,
+    )
+    (path,) = (path for path in stored_captures(Store.at(project.folder)).files() if b"GB0124" in read(path))
+    before = path.stat().st_mtime_ns
+    ran, done = project.check("--tries", "all")
+    assert ran == ["first", "first"], "the calls as they are, and with the setting"
+    assert "(tried: 1 → 0 graph breaks)" in " ".join(done.stdout.split())
+    for options in ((), ("--tries", "all")):
+        ran, done = project.check(*options)
+        assert (ran, "(tried: 1 → 0 graph breaks)" in " ".join(done.stdout.split())) == ([], True)
+    assert path.stat().st_mtime_ns == before, "the capture is as old as its run"
+
+
+def read(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes())
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,9 @@ class Analysis:
             current=self._current,
             workers=self.workers,
         )
-        self.fixes = FixSession(self._state, self.intake, prepare=self.verification_runs.prepare)
+        self.fixes = FixSession(
+            self._state, self.intake, prepare=self.verification_runs.prepare, keep=self.stored.keep_trials
+        )
         self.live = LivePredictions(
             self._state,
             worker=self.workers.live,

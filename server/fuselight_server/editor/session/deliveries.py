@@ -140,4 +140,5 @@ class Deliveries:
                 self._tasks.start(self._intake.look_for_programs(result), "looking for programs with inputs")
             await self._stored.keep(result)
             self._fixes.try_cures(result)
+            self._fixes.try_left_cures()
         self._saves.run_again(job.key)

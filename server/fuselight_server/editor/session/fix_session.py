@@ -26,7 +26,7 @@ from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.cure_trials import TrialBudget, try_cures, wanted_cures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Report
@@ -47,12 +47,25 @@ _TRIAL_SECONDS = 60.0
 _NO_PART = "the program's calls of what it compiles do not have this finding if they are repeated alone"
 
 
+async def _keep_nothing(_result: CaptureResult) -> None:
+    """Keep no capture."""
+
+
 class FixSession:
     """Verifies fixes."""
 
-    def __init__(self, state: State, intake: ResultIntake, *, prepare: Prepare) -> None:
-        """Start without offers."""
-        self._state, self._intake = state, intake
+    def __init__(
+        self,
+        state: State,
+        intake: ResultIntake,
+        *,
+        prepare: Prepare,
+        keep: Callable[[CaptureResult], Awaitable[None]] = _keep_nothing,
+    ) -> None:
+        """Start without offers. `keep` keeps a capture whose cures were tried."""
+        self._state, self._intake, self._keep = state, intake, keep
+        self._completed: set[Key] = set()
+        """Targets of which the result of an earlier session was looked at for trials that it lacks."""
         self.offers = FixOffers(state)
         self.attempts = FixAttempts(self.offers)
         self.tasks = VerificationTasks(state)
@@ -142,6 +155,13 @@ class FixSession:
                 False  # a menu that asks for fixes does not end it: it leaves each turn at once
             )
 
+    def try_left_cures(self) -> None:
+        """Try the cures of results of earlier sessions that lack trials, each once, when a worker has started."""
+        for key, result in list(self._state.captures.items()):
+            if result.restored and not result.stale and key not in self._completed:
+                self._completed.add(key)
+                self.try_cures(result)
+
     def edited(self, path: str) -> None:
         """Show the kept results of the text that a file has now, and cancel verifications of another one."""
         self.tasks.cancel(path=path)
@@ -221,6 +241,8 @@ class FixSession:
             show=target.show,
         )
         self._intake.accept_trials(result, report)
+        if result.report.trials == report.trials:
+            await self._keep(result)
         return True
 
     async def _try_forecast(self, identity: str, result: CaptureResult, token: CancelToken) -> bool:

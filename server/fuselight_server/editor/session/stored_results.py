@@ -20,7 +20,12 @@ from fuselight_server.editor.results.target_result import keys_on_disk
 from fuselight_server.editor.results.tunings import TuningResult, tuning_result_of
 from fuselight_server.editor.session.report_reading import line_reader, modified, thresholds_of
 from fuselight_server.execution.runs.keys import Key
-from fuselight_server.execution.runs.stored_reports import keep_capture, unchanged_captures
+from fuselight_server.execution.runs.stored_reports import (
+    UNREADABLE,
+    keep_capture,
+    keep_trials,
+    unchanged_captures,
+)
 from fuselight_server.explain.benchmarks.history import History, owners
 from fuselight_server.explain.searches.last_search import kept_searches
 
@@ -54,6 +59,17 @@ class StoredResults:
             await asyncio.to_thread(keep_capture, store, result.report)
         except OSError as error:
             self._state.log(f"results cannot be kept in {store.folder}: {error.strerror or error}")
+
+    async def keep_trials(self, result: CaptureResult) -> None:
+        """Keep what came of the cures of a capture that is kept."""
+        folder = self._state.folder_of(result.key.path)
+        if folder.uri is None:
+            return
+        store, report = Store.at(Path(folder.path)), result.report
+        try:
+            await asyncio.to_thread(keep_trials, store, report.target, report)
+        except UNREADABLE as error:
+            self._state.log(f"trials cannot be kept in {store.folder}: {error}")
 
     async def show_for(self, path: str) -> None:
         """Show what the store of a file has, if the file lies in a workspace folder."""

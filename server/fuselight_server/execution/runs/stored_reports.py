@@ -13,6 +13,7 @@ import contextlib
 import gzip
 import hmac
 import json
+import os
 import time
 import zlib
 from dataclasses import dataclass, replace
@@ -202,6 +203,19 @@ def keep_capture(store: Store, report: Report, run: RunRecord | None = None) -> 
     store.prepare()
     light = replace(report, output=Output(), texts={}, reads=None)
     return stored_captures(store).keep(_name(report.target), light, run)
+
+
+def keep_trials(store: Store, target: TargetRef, report: Report) -> str:
+    """Keep further trials in the capture of a target; returns its new key. Raises one of UNREADABLE."""
+    captures = stored_captures(store)
+    path = captures.path(_name(target))
+    stored, status = captures.read(path), path.stat()
+    if stored.report.files != report.files:
+        raise ValueError("another run has replaced the capture")
+    tried = replace(stored.report, trials=report.trials, problems=report.problems)
+    key = captures.keep(_name(target), tried, stored.run)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the run is as old as it was
+    return key
 
 
 def has_captures(store: Store) -> bool:

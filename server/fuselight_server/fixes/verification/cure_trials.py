@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.3
 """Of the time of a command that trials may take in addition."""
+_PROBLEM = "trials"
 MAX_TRIALS = 40
 """Trials of one target, however much time there is."""
 _EXPENSIVE = 1.5
@@ -74,6 +75,9 @@ async def try_cures(
         return report
 
     capture = request
+    report = dataclasses.replace(
+        report, problems=tuple(problem for problem in report.problems if problem.stage != _PROBLEM)
+    )
 
     async def timed(cure: CallCure | None, calls: int | None) -> Report:
         nonlocal seconds
@@ -86,9 +90,7 @@ async def try_cures(
     show("trying cures: the calls as they are")
     without = await timed(None, None)
     if request.automatic and not _is_same(without, report):
-        request = dataclasses.replace(
-            request, automatic=False
-        )  # the user's own run went to the program's end
+        capture = dataclasses.replace(capture, automatic=False)  # the user's run went to the program's end
         without = await timed(None, None)
     if not _is_same(without, report):
         why = (
@@ -96,7 +98,7 @@ async def try_cures(
             if without.failures and not report.failures
             else "the program compiled something else when it ran again"
         )
-        return dataclasses.replace(report, problems=(*report.problems, Problem("trials", "cures", why)))
+        return dataclasses.replace(report, problems=(*report.problems, Problem(_PROBLEM, "cures", why)))
     calls = without.trial.calls if without.trial is not None else None
     trials: list[CureTrial] = []
     for number, cure in enumerate(cures[:MAX_TRIALS], 1):

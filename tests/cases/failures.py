@@ -69,8 +69,7 @@ class Mode(enum.Enum):
 # fuselight: no_such_mode(f32[4])
 def no_such_mode(x):  # warning(2.11): [FL101] "`no_such_mode` is not compiled: torch skipped it"
     return x * Mode(7).value
-    # error(2.13, 2.14, 2.15): [FL402] "7 is not a valid Mode"
-    # error(2.11): [FL401] "ValueError: 7 is not a valid Mode"
+    # error: [FL401] "ValueError: 7 is not a valid Mode"
     # warning(2.11): [GB0088] "an exception is raised here while tracing"
 
 

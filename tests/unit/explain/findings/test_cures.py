@@ -160,6 +160,16 @@ def test_several_changes_are_advised_where_none_of_them_saves_as_much_alone() ->
     assert hints[0] == "Pass `high` as a tensor (tried: 3 → 2 compiles)", "what was tried comes first"
 
 
+def test_two_settings_are_not_advised_where_one_of_them_saves_as_much() -> None:
+    broke = Break("0/0", ("GB0036",), ("Dynamic shape operator",), (at(22),))
+    shapes, both = findings(report(breaks=(broke,)))[0].cures
+    assert shapes.settings.items() < both.settings.items()
+    for after, shown in ((0, [shapes]), (1, [both, shapes])):
+        trials = (CureTrial(shapes, 2, after), CureTrial(both, 2, 0))
+        (finding,) = findings(report(breaks=(broke,), trials=trials))
+        assert [item.cure for item in finding.remedies if item.state is RemedyState.TRIED] == shown
+
+
 def test_a_size_and_a_number_are_one_step() -> None:
     trials = tuple(
         CureTrial(cure, 3, 1 if cure.also else 3, "" if cure.also else "as many")

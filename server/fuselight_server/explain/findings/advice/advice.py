@@ -61,9 +61,18 @@ def _after(cure: CallCure | None, trials: Mapping[CallCure, CureTrial]) -> int:
 
 
 def _is_enough_alone(cure: CallCure | None, trials: Mapping[CallCure, CureTrial]) -> bool:
-    """Whether one of several changes saves as much as all of them."""
-    known = (trials.get(part) for part in cure.changes if part is not cure) if cure is not None else ()
-    return any(alone is not None and alone.cures and alone.after <= _after(cure, trials) for alone in known)
+    """Whether one of several changes, or of several settings, saves as much as all of them."""
+    return cure is not None and any(
+        trial.cures and trial.after <= _after(cure, trials) and _is_part(trial.cure, cure)
+        for trial in trials.values()
+    )
+
+
+def _is_part(cure: CallCure, whole: CallCure) -> bool:
+    if whole.kind is not CureKind.SETTING:
+        return bool(whole.also) and cure in whole.changes
+    is_of_same = (cure.path, cure.line, cure.goal) == (whole.path, whole.line, whole.goal)
+    return is_of_same and cure.settings.items() < whole.settings.items()
 
 
 def _remedy(advice: TriedAdvice, trial: CureTrial | None) -> FindingRemedy:

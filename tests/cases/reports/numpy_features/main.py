@@ -5,7 +5,8 @@ from torch import nn
 
 
 def normalize(features):
-    centered = features - features.mean(axis=0)  # warning: [FL201] "recompiled: features.size(0) was 8, now 12"
+    centered = features - features.mean(axis=0)
+    # hint: [FL201] "recompiled: features.size(0) was 8, now 12"
     print("samples", len(features))  # warning: [GB0059] "graph break: `print` cannot be traced"
     return centered / (centered.std(axis=0) + 1e-6)
 

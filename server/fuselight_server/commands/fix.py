@@ -241,13 +241,7 @@ class FixedFiles:
 
     async def fix_all(self, outcome: CheckOutcome) -> None:
         """Fix the findings of all targets; if files are written, the outcome gets the reports after that."""
-        for path in dict.fromkeys(first.target.path for first, _ in self._programs):
-            same = [(first, parts) for first, parts in self._programs if first.target.path == path]
-            parts = [part for _, parts in same for part in parts]
-            firsts = [first for first, _ in same]
-            for first in firsts:
-                self._findings |= dict.fromkeys(filter(self._asked.takes, self.fixer.findings(first)))
-            self._of_programs += program_attempts(self.fixer, firsts, parts, self._asked)
+        self.refuse_program_fixes()
         for number, (target_run, parts) in enumerate(self._targets):
             last = [await self._fixed(part, first) for part, first in parts][-1]
             if self._warm:
@@ -257,6 +251,16 @@ class FixedFiles:
                 last = await target_run.report(self.fixer.texts.request(target_run.request))
             if self._writes:
                 outcome.reports[number] = last
+
+    def refuse_program_fixes(self) -> None:
+        """Refuse the fixes of findings that only a program as a whole has, once for all of its parts."""
+        for path in dict.fromkeys(first.target.path for first, _ in self._programs):
+            same = [(first, parts) for first, parts in self._programs if first.target.path == path]
+            parts = [part for _, parts in same for part in parts]
+            firsts = [first for first, _ in same]
+            for first in firsts:
+                self._findings |= dict.fromkeys(filter(self._asked.takes, self.fixer.findings(first)))
+            self._of_programs += program_attempts(self.fixer, firsts, parts, self._asked)
 
     async def _fixed(self, target_run: TargetRun, first: Report) -> Report:
         """Fix the findings of one target; returns its report of the last text."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.execution.runs.kept_answers import KeptAnswers
 
-_MOST = 50
+_MOST = 200
 """Findings of which the fixes are looked up: each takes some milliseconds."""
 
 

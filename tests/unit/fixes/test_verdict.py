@@ -56,6 +56,12 @@ def verdict(
         ("random numbers in compiled calls", (OTHER,), (), False),
         ("the order of what is printed", (), (REORDERED,), True),
         ("the order of what is printed", (REORDERED,), (), False),
+        (
+            "the order of what is printed, and when a warning comes",
+            (),
+            (Difference(Aspect.PRINTED, "no longer prints `  warnings.warn(1)`"),),
+            True,
+        ),
         ("the order of what is printed", (), (Difference(Aspect.PRINTED, "printed `1`, prints `2`"),), False),
     ],
 )

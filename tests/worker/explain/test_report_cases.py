@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.base.remedies import RemedyState
 from fuselight_server.commands.check import analyze, fix_command
 from fuselight_server.commands.fix import FixedFiles
 from fuselight_server.commands.known_fixes import list_fixes
@@ -123,11 +124,15 @@ def test_a_program_that_check_names_for_fix_has_a_fix_or_a_refusal(
         run = cast("TargetRun", known_run(outcome, report, workspace))
         asyncio.run(files.report_of(run, outcome))
         candidates += [
-            (finding.code, finding.span, remedy.kind)
+            (finding.code, finding.span.path, finding.span.line, remedy.kind)
             for finding in files.fixer.findings(report)
             for remedy in files.fixer.candidates(finding, report)
         ]
-    assert bool(candidates) == bool(command), "both look at the findings of the whole program"
+    offered = [remedy for finding in alone.findings for remedy in finding.remedies if remedy.is_fix]
+    assert bool(candidates) == bool(offered), "both look at the findings of the whole program"
+    assert bool(command) == any(remedy.state is not RemedyState.REFUSED for remedy in offered), (
+        "what a trial refused is not worth a command"
+    )
     assert not command or command.split()[2] == shown_path(main)
     files.refuse_program_fixes()
     is_split = any(report.recorded for report in reports)

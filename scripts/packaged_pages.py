@@ -59,6 +59,26 @@ def packaged(page: str, text: str, files: frozenset[str]) -> str:
     return _PART.sub(kept, text)
 
 
+def with_addresses(
+    page: str, text: str, pages: str, files: str, *, inside: frozenset[str] = frozenset()
+) -> str:
+    """The text of a page outside of the repository: links and pictures of files are addresses of web sites.
+
+    `pages` and `files` are where the repository's root is: as pages, and as the files themselves. Files that are
+    `inside`, with the page, are linked to as they are.
+    """
+
+    def address(match: re.Match[str]) -> str:
+        if not _is_file(match) or _target(page, match["path"]) in inside:
+            return match[0]
+        start, end = match.span("path")
+        base = files if match["picture"] else pages
+        whole, first = match[0], match.start()
+        return whole[: start - first] + base + _target(page, match["path"]) + whole[end - first :]
+
+    return _PART.sub(address, text)
+
+
 def write_pages(root: Path, target: Path, patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Write the pages and files that patterns choose below `target`; returns their paths."""
     files = files_of(root, patterns)

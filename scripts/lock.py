@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bootstrap import LOCK, ensure_environment
 from node_tools import ROOT, Unavailable
-from ring_environments import JUPYTERLAB, RAY, write_lock
+from ring_environments import JUPYTERLAB, PAGES, RAY, write_lock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +48,7 @@ def main() -> int:
     )
     _lock_ray(python)
     write_lock(JUPYTERLAB, python, ["--group", "jupyterlab"])
+    write_lock(PAGES, python, ["--group", "site"], is_apart=True)
     heavy = re.findall(
         r"^(?:torch|triton|nvidia-[\w-]+)==.*$", LOCK.read_text(encoding="utf-8"), re.MULTILINE
     )

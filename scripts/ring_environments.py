@@ -39,6 +39,7 @@ class RingPackages:
 
 RAY = RingPackages("ray", "Ray", "80 MB")
 JUPYTERLAB = RingPackages("jupyterlab", "JupyterLab", "180 MB")
+PAGES = RingPackages("site", "Sphinx", "80 MB")
 _SITE = "import sysconfig; print(sysconfig.get_path('purelib'))"
 
 
@@ -65,11 +66,16 @@ def ensure_packages(packages: RingPackages, environment: Environment) -> Path:
     return python
 
 
-def write_lock(packages: RingPackages, python: Path, source: list[str], requirements: str = "") -> None:
-    """Write the lock of what `source` names, or of requirements; versions that the project's lock has stay."""
+def write_lock(
+    packages: RingPackages, python: Path, source: list[str], requirements: str = "", *, is_apart: bool = False
+) -> None:
+    """Write the lock of what `source` names, or of requirements; versions that the project's lock has stay.
+
+    `is_apart`: what it installs is not imported with the project's packages, and may have other versions of them.
+    """
     subprocess.run(
         [
-            *(str(python), "-m", "uv", "pip", "compile", *source, "-c", str(LOCK)),
+            *(str(python), "-m", "uv", "pip", "compile", *source, *(() if is_apart else ("-c", str(LOCK)))),
             *("--universal", "--python-version", "3.10"),
             *("--generate-hashes", "--no-annotate", "--quiet", "--upgrade"),
             *("--custom-compile-command", "make lock", "--output-file", str(packages.lock)),

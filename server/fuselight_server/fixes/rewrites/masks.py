@@ -189,8 +189,11 @@ def _check_values(
             f"the value reads `{name}`, which the assignment changes: backward would fail"
         )
     attributes = (dotted(node) for node in descendants(value) if isinstance(node, cst.Attribute))
+    # The assignment itself, and a value that is known to go row by row, or element by element.
+    inside = {*site.ancestors(target), *descendants(value)}
     for path in sorted({*read, *filter(None, attributes)}):
-        change = next(changes_of(site, function, path), None)
+        changes = (change for change in changes_of(site, function, path) if change.node not in inside)
+        change = next(changes, None)
         if change is not None:
             raise RewriteRefusedError(
                 f"`{path}` may change in place, so that backward could fail: {change.words} on line {change.line}"

@@ -74,7 +74,7 @@ def patch_remedies(
     monkeypatch: pytest.MonkeyPatch, remedies: Callable[..., Any], refused: tuple[RefusedRewrite, ...] = ()
 ) -> None:
     """Let every finding have these remedies, and rewrites that are not offered."""
-    monkeypatch.setattr(fixer, "rewrites", lambda *given: Rewrites(tuple(remedies(*given)), refused))
+    monkeypatch.setattr(fixer, "rewrites", lambda *given: Rewrites(tuple(remedies(*given[:3])), refused))
 
 
 def replaced(

@@ -7,9 +7,9 @@ import textwrap
 
 import pytest
 
-from fuselight.shared.report import Environment, Report, TargetRef, Tier, Versions
+from fuselight.shared.report import Break, Environment, Location, Report, TargetRef, Tier, Versions
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.fixes.rewrites.families import FixClass, refusals, remedies
+from fuselight_server.fixes.rewrites.families import FixClass, refusals, remedies, rewrites
 from tests.support.offered_remedies import finding_at
 
 HEAD = '"""Doc."""\nfrom __future__ import annotations\n\nimport torch  # why\nimport logging\n\n# about f\n'
@@ -153,10 +153,38 @@ CHOICES = {
     "first, *_ = sorted([x.max().item(), 0.5])\nreturn x * first\n": False,
     "n = x.max().item()\nreturn x * n + max(2, 3.5)\n": True,
     "max = torch.maximum\nn = x.max().item()\nreturn x * n * max(x, y)\n": True,
+    "return x * (x.max().item() == y.max().item())\n": False,
+    "n, k = x.max().item(), y.max().item()\nreturn x if n != k else y\n": False,
+    "for n in x.tolist():\n    if n == y.max().item():\n        x = x * n\nreturn x\n": False,
+    "n: float = x.max().item()\nk = 0\nk += y.max().item()\nreturn x if n == k else y\n": False,
+    "n, k = m.argmax().item(), m.argmin().item()\nreturn x if n != k else y\n": True,
+    "n = x.max().item()\nk = y.max().item()\nreturn x if n != k else y\n": False,
+    "n = x.max().item()\nreturn x if n != n else y\n": False,
+    "n = x.max().item()\nseen = [y.min().item(), 2.0]\nreturn x if n in seen else y\n": False,
+    "n = x.max().item()\nreturn x if n in (0.5, 2.0) else y\n": True,
+    "n = m.argmax().item()\nreturn x if n == m.argmin().item() else y\n": True,
+    "n = m.argmax().item()\nreturn x if n > y.min().item() else y\n": False,
+    "n = x.item()\nreturn x if n > y.item() else y\n": True,
+    "n = x.item()\nreturn x if n >= y.item() else y\n": False,
+    "n = m.argmax().item()\nreturn x if n > 2.0 ** 53 else y\n": False,
+    "limit = 1e17\nn = m.argmax().item()\nreturn x if 0 < n < limit else y\n": False,
+    "n = m.argmax().item()\nreturn x if n > 0.5 else y\n": True,
+    "n = m.argmax().item()\nreturn x if n > 2 ** 60 else y\n": True,
+    "n = x.max().item()\nreturn x if n == float('inf') else y\n": True,
+    "n = x.max().item()\nreturn x if math.isclose(n, y.max().item()) else y\n": False,
+    "return x if x.max().item().__eq__(y.max().item()) else y\n": False,
+    "return x * x.tolist().count(y.max().item())\n": False,
 }
 
 
-TAKEN = ("x.max().item()", "m.argmax().item()", "m.sum().int().item()", "int(x.sum())", "x.tolist()")
+TAKEN = (
+    "x.max().item()",
+    "x.item()",
+    "m.argmax().item()",
+    "m.sum().int().item()",
+    "int(x.sum())",
+    "x.tolist()",
+)
 
 
 @pytest.mark.parametrize("body", CHOICES)
@@ -167,4 +195,24 @@ def test_a_number_by_whose_order_python_chooses_is_not_traced(body: str) -> None
     kinds = [remedy.kind for remedy in remedies(finding, traced, {"m.py": text}.get)]
     assert ("capture_scalar_outputs" in kinds) is CHOICES[body]
     reasons = [refusal.reason for refusal in refusals(finding, traced, {"m.py": text}.get)]
-    assert any("chooses by order and type" in reason for reason in reasons) is not CHOICES[body]
+    assert any("and compiled code does not" in reason for reason in reasons) is not CHOICES[body]
+
+
+CHOOSING = "\n\ndef g(x, y):\n    return x * max(x.max().item(), y.max().item())\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "of_other", "is_offered"),
+    [(9, False, False), (9, True, False), (5, False, True), (5, True, True)],
+)
+def test_a_setting_is_refused_by_each_break_that_it_traces(
+    line: int,
+    of_other: bool,  # noqa: FBT001 - a row
+    is_offered: bool,  # noqa: FBT001 - a row
+) -> None:
+    text = f"{HEAD_OF_CHOICES}    return x * x.sum().item()\n{CHOOSING}"
+    at = Break("0/0", ("GB0124",), ("type",), (Location("m.py", line, function="g"),))
+    finding, traced = finding_at(text, "x.sum().item()", "GB0124", breaks=() if of_other else (at,))
+    others = [dataclasses.replace(traced, breaks=(at,))] if of_other else []
+    known = rewrites(finding, traced, {"m.py": text}.get, others)
+    assert ("capture_scalar_outputs" in [remedy.kind for remedy in known.remedies]) is is_offered

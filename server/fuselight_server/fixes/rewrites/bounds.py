@@ -21,7 +21,7 @@ from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import descendants
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
@@ -41,20 +41,27 @@ _MOST = 3
 """Promises of one remedy."""
 
 
-def bound_remedies(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Iterator[Remedy]:
-    """`capture_scalar_outputs` with promises for a number; promises alone for a branch on one that is captured."""
+def bound_remedies(
+    finding: Finding, report: Report, read: Callable[[str], str | None], others: Sequence[Report] = ()
+) -> Iterator[Remedy]:
+    """`capture_scalar_outputs` with promises for a number; promises alone for a branch on one that is captured.
+
+    `others`: the reports of other targets, for which the setting holds, too.
+    """
     text = read(finding.span.path)
     site = Site.of(finding, report, text) if text is not None else None
     if site is None:
         return
     if {finding.code, *finding.gb_ids[:1]} & _NUMBERS:
-        yield from _with_setting(site, read)
+        yield from _with_setting(site, read, others)
     elif finding.code == "GB0170":
         for is_taken in (False, True):
             yield from _branch(site, is_taken=is_taken)
 
 
-def _with_setting(site: Site, read: Callable[[str], str | None]) -> Iterator[Remedy]:
+def _with_setting(
+    site: Site, read: Callable[[str], str | None], others: Sequence[Report]
+) -> Iterator[Remedy]:
     call = next(iter(site.nodes(cst.Call)), None)
     statement = (
         next((ancestor for ancestor in site.ancestors(call) if isinstance(ancestor, cst.Assign)), None)
@@ -70,7 +77,7 @@ def _with_setting(site: Site, read: Callable[[str], str | None]) -> Iterator[Rem
     if not promises or len(promises) > _MOST:
         return
     new = _after(site, statement, promises)
-    if new is None or reason_of_choice(site):
+    if new is None or reason_of_choice(site, (site.report, *others), read):
         return
     path = site.finding.span.path
     for setting in switch(site.report, lambda other: new if other == path else read(other), SCALARS):

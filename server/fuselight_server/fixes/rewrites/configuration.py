@@ -18,7 +18,7 @@ from fuselight_server.fixes.syntax.refusals import RefusedRewrite
 from fuselight_server.fixes.syntax.tree import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import libcst as cst
 
@@ -32,12 +32,21 @@ _CAVEATS = {"capture_dynamic_output_shape_ops": "one selected row is not broadca
 
 
 def break_settings(
-    finding: Finding, report: Report, read: Callable[[str], str | None], site: Site | None
+    finding: Finding,
+    report: Report,
+    read: Callable[[str], str | None],
+    site: Site | None,
+    others: Sequence[Report] = (),
 ) -> Iterator[Remedy | RefusedRewrite]:
-    """Settings of torch._dynamo that trace the operation of a break. `site`: that of the finding, if it parses."""
+    """Settings of torch._dynamo that trace the operation of a break.
+
+    `site`: that of the finding, if it parses. `others`: the reports of other targets, for which a setting holds, too.
+    """
     ids = (finding.code, *finding.gb_ids[:1])
     for name in dict.fromkeys(name for identity in ids for name in SETTINGS.get(identity, ())):
-        reason = reason_of_choice(site) if name == SCALARS and site is not None else ""
+        reason = ""
+        if name == SCALARS and site is not None:
+            reason = reason_of_choice(site, (report, *others), read)
         if reason:
             yield RefusedRewrite(name, f"Set {name}", reason)
         else:

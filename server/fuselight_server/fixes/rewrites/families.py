@@ -40,7 +40,7 @@ from fuselight_server.fixes.syntax.refusals import RefusedRewrite
 from fuselight_server.fixes.syntax.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
@@ -98,11 +98,16 @@ def refusals(
     return rewrites(finding, report, read).refused
 
 
-def rewrites(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Rewrites:
-    """The remedies and the refusals of one finding, for a caller that needs both."""
+def rewrites(
+    finding: Finding, report: Report, read: Callable[[str], str | None], others: Sequence[Report] = ()
+) -> Rewrites:
+    """The remedies and the refusals of one finding, for a caller that needs both.
+
+    `others`: the reports of other targets, for which a setting holds, too.
+    """
     candidates = tuple(
         supported(candidate, report, read) if isinstance(candidate, Remedy) else candidate
-        for candidate in _candidates(finding, report, read)
+        for candidate in _candidates(finding, report, read, others)
     )
     refused = (candidate for candidate in candidates if isinstance(candidate, RefusedRewrite))
     return Rewrites(
@@ -112,7 +117,7 @@ def rewrites(finding: Finding, report: Report, read: Callable[[str], str | None]
 
 
 def _candidates(
-    finding: Finding, report: Report, read: Callable[[str], str | None]
+    finding: Finding, report: Report, read: Callable[[str], str | None], others: Sequence[Report]
 ) -> Iterator[Remedy | RefusedRewrite]:
     if finding.code in RECOMPILED:
         yield from recompilation_remedies(finding, report, read)
@@ -125,8 +130,8 @@ def _candidates(
         for rewrite in _rewrites(site):
             known = for_all_callers(site, rewrite, read) if isinstance(rewrite, Remedy) else rewrite
             yield _with_used_imports(site, known) if isinstance(known, Remedy) else known
-    yield from break_settings(finding, report, read, site)
-    yield from bound_remedies(finding, report, read)
+    yield from break_settings(finding, report, read, site, others)
+    yield from bound_remedies(finding, report, read, others)
 
 
 def _with_used_imports(site: Site, remedy: Remedy) -> Remedy:

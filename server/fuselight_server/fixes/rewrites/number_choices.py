@@ -1,34 +1,70 @@
-"""Functions of Python that choose among numbers taken from tensors: max, min, sorted.
+"""What Python decides by numbers taken from tensors, and compiled code otherwise: max, min, sorted, comparisons.
 
 Invariant: of integers, Python and compiled code choose the same. Of other numbers, Python keeps the first of two that
 are equal, with its type, and decides by the order of the arguments where one is NaN; compiled code does neither.
+Python compares an integer with a float exactly, and NaN with itself as different; compiled code compares doubles, and
+a number that is read twice from one tensor as equal.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight.shared.report import FactKind
+from fuselight_server.base.finding import Span
+from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.traced_names import is_integer_tensor, values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from fuselight_server.fixes.syntax.site import Site
+    from fuselight.shared.report import Report
 
 _CHOICES = frozenset({"max", "min", "sorted"})
 _TAKING = frozenset({"item", "tolist"})
 _CONVERSIONS = frozenset({"float", "int"})
 _INTEGRAL = frozenset({"len", "int", "ord", "hash", "id"})
+_OPERATORS = frozenset({"eq", "ne", "le", "ge", "lt", "gt", "isclose", "countOf", "indexOf", "contains"})
+"""Functions of `operator` and `math` that compare numbers."""
+_METHODS = frozenset({"__eq__", "__ne__", "__le__", "__ge__", "__lt__", "__gt__", "index", "count"})
+_EXACT = 2.0**53
+"""From here on, not every integer is a double."""
 _DEEPEST = 6
 """Names of names that are looked at."""
 
 
-def reason_of_choice(site: Site) -> str:
-    """Why a number taken from a tensor may not become part of a graph: Python chooses by it; empty if it does not."""
+def reason_of_choice(site: Site, reports: Iterable[Report], read: Callable[[str], str | None]) -> str:
+    """Why numbers taken from tensors may not become part of graphs: Python decides by them; empty if it does not.
+
+    `reports`: those of all targets, as the setting that traces numbers holds for each break.
+    """
+    seen = set[int]()
+    for known in (site, *(there for report in reports for there in _sites_of_breaks(site, report, read))):
+        if id(known.module) not in seen:
+            seen.add(id(known.module))
+            reason = _reason_at(known)
+            if reason:
+                return reason
+    return ""
+
+
+def _sites_of_breaks(site: Site, report: Report, read: Callable[[str], str | None]) -> Iterator[Site]:
+    lines = {(each.stack[-1].path, each.stack[-1].line): None for each in report.breaks if each.stack}
+    for path, line in lines:
+        text = read(path)
+        finding = dataclasses.replace(site.finding, span=Span(path, line))
+        there = Site.of(finding, report, text) if text is not None else None
+        if there is not None:
+            yield there
+
+
+def _reason_at(site: Site) -> str:
     for call in _choices(site):
         numbers = [argument.value for argument in call.args if argument.keyword is None]
         is_chosen = any(_is_taken(site, number) for number in numbers) and not _is_bounded(
@@ -37,7 +73,84 @@ def reason_of_choice(site: Site) -> str:
         if is_chosen and not all(_is_integer(site, number) for number in numbers):
             code = short_code(site, call)
             return f"`{code}` chooses by order and type where numbers are NaN or equal, and compiled code does not"
+    for node in site.parents:
+        compared = _compared(site, node)
+        if any(_differs(site, operator, left, right) for operator, left, right in compared):
+            code = short_code(site, node)
+            return f"`{code}` compares numbers exactly, also NaN and integers above 2**53, and compiled code does not"
     return ""
+
+
+_Compared = tuple[bool, cst.BaseExpression, cst.BaseExpression]
+"""Whether the operator is `<` or `>`, and two operands."""
+
+
+def _compared(site: Site, node: cst.CSTNode) -> Iterator[_Compared]:
+    """The pairs that a comparison, or a call of `operator.eq`, compares."""
+    if isinstance(node, cst.Comparison):
+        left = node.left
+        for target in node.comparisons:
+            is_strict = isinstance(target.operator, (cst.LessThan, cst.GreaterThan))
+            if not isinstance(target.operator, (cst.Is, cst.IsNot)):
+                yield from ((is_strict, left, right) for right in _elements(site, target.comparator))
+            left = target.comparator
+    elif isinstance(node, cst.Call) and len(node.args) >= 2:  # noqa: PLR2004 - two operands
+        if dotted(node.func).rpartition(".")[2] in _OPERATORS:
+            yield False, node.args[0].value, node.args[1].value
+    elif (
+        isinstance(node, cst.Call)
+        and len(node.args) == 1
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in _METHODS
+    ):
+        yield False, node.func.value, node.args[0].value
+
+
+def _elements(site: Site, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The elements of what is written as a collection, or the operand itself."""
+    values = _assigned(site, node, node) if isinstance(node, cst.Name) else []
+    for value in [value for value in values if value is not None] or [node]:
+        if isinstance(value, (cst.Tuple, cst.List, cst.Set)):
+            yield from (element.value for element in value.elements)
+        else:
+            yield node
+
+
+def _differs(site: Site, is_strict: bool, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:  # noqa: FBT001
+    """Whether compiled code may compare two operands otherwise: two numbers of tensors, or one and a large float."""
+    taken = [side for side in (left, right) if _is_taken(site, side)]
+    if not taken or all(_is_integer(site, side) for side in (left, right)):
+        return False
+    if len(taken) == 2:  # noqa: PLR2004 - both sides
+        return not (is_strict and all(_is_float(site, side) for side in taken))
+    return not _is_float(site, taken[0]) and _is_large(site, right if taken[0] is left else left)
+
+
+def _is_large(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether a constant is a float next to which a double does not hold each integer."""
+    if isinstance(node, cst.UnaryOperation):
+        return _is_large(site, node.expression)
+    if isinstance(node, cst.BinaryOperation):
+        names = (child for child in descendants(node) if isinstance(child, (cst.Name, cst.Call)))
+        is_float = any(isinstance(child, cst.Float) for child in descendants(node))
+        return (
+            is_float and not any(True for _ in names) and isinstance(node.operator, (cst.Power, cst.Multiply))
+        )
+    if isinstance(node, cst.Float):
+        return _is_large_text(node.value)
+    values = _assigned(site, node, node) if isinstance(node, cst.Name) else []
+    return any(value is not None and _is_large(site, value) for value in values) or any(
+        _is_large_text(value.text) for value in values_of(site, node)
+    )
+
+
+def _is_large_text(text: str) -> bool:
+    try:
+        value = float(text.replace("_", ""))
+    except ValueError:
+        return False
+    is_integer = text.lstrip("-").isdigit()
+    return not is_integer and _EXACT <= abs(value) < math.inf
 
 
 def _choices(site: Site) -> Iterator[cst.Call]:
@@ -69,7 +182,7 @@ def _is_taken(site: Site, node: cst.BaseExpression, depth: int = 0) -> bool:
     for descendant in descendants(node):
         if isinstance(descendant, cst.Call):
             is_method = isinstance(descendant.func, cst.Attribute) and descendant.func.attr.value in _TAKING
-            if is_method or dotted(descendant.func) in _CONVERSIONS:
+            if is_method or (dotted(descendant.func) in _CONVERSIONS and _may_read(site, descendant)):
                 return True
         if isinstance(descendant, cst.Name) and depth < _DEEPEST:
             values = _assigned(site, node, descendant)
@@ -78,9 +191,63 @@ def _is_taken(site: Site, node: cst.BaseExpression, depth: int = 0) -> bool:
     return False
 
 
+def _may_read(site: Site, call: cst.Call) -> bool:
+    """Whether `int(t)` may be of a tensor: not that of text or of a number that Dynamo saw."""
+    if not any(
+        isinstance(descendant, cst.Name) for argument in call.args for descendant in descendants(argument)
+    ):
+        return False
+    seen = [value for argument in call.args for value in values_of(site, argument.value)]
+    return not seen or any(value.kind is FactKind.TENSOR for value in seen)
+
+
+def _is_float(site: Site, node: cst.BaseExpression, depth: int = 0) -> bool:
+    """Whether a number is a float for certain."""
+    if isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item":
+            seen = site.values(node.func.value)
+            return bool(seen) and all(value.text.startswith(("f", "bf")) for value in seen)
+        return dotted(node.func) == "float"
+    if isinstance(node, cst.Name) and depth < _DEEPEST:
+        values = _assigned(site, node, node)
+        return bool(values) and all(
+            value is not None and _is_float(site, value, depth + 1) for value in values
+        )
+    return isinstance(node, cst.Float)
+
+
 def _assigned(site: Site, node: cst.CSTNode, name: cst.Name) -> list[cst.BaseExpression | None]:
+    """What the function gives a name, also by `n, k = ...` and `for n in t.tolist()`; None for what is not known."""
     function = site.function(node)
-    return site.assigned(function, name.value) if function is not None else []
+    values = site.assigned(function, name.value) if function is not None else []
+    if function is None or None not in values:
+        return values
+    known = [value for child in descendants(function.body) for value in _given(child, name.value)]
+    return [*known, *[None] * (len(values) - len(known))]
+
+
+def _given(node: cst.CSTNode, name: str) -> Iterator[cst.BaseExpression]:
+    if isinstance(node, cst.Assign):
+        for target in node.targets:
+            yield from _unpacked(target.target, node.value, name)
+    elif isinstance(node, cst.For):
+        yield from _unpacked(node.target, node.iter, name)
+    elif isinstance(node, cst.AugAssign) and isinstance(node.operator, (cst.DivideAssign, cst.PowerAssign)):
+        return  # of integers, it may give a float
+    elif isinstance(node, (cst.AnnAssign, cst.AugAssign, cst.NamedExpr)) and node.value is not None:
+        yield from _unpacked(node.target, node.value, name)
+
+
+def _unpacked(
+    target: cst.BaseExpression, value: cst.BaseExpression, name: str
+) -> Iterator[cst.BaseExpression]:
+    if isinstance(target, cst.Name) and target.value == name:
+        yield value
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        parts = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
+        same = len(parts) == len(target.elements)
+        for index, element in enumerate(target.elements):
+            yield from _unpacked(element.value, parts[index].value if same else value, name)
 
 
 def _is_integer(  # noqa: PLR0911 - one return a kind of expression

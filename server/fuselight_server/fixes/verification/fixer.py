@@ -114,7 +114,8 @@ class Fixer:
 
     def rewrites(self, finding: Finding, report: Report) -> Rewrites:
         """The remedies of a finding, and the rewrites that are not offered."""
-        return rewrites(finding, report, self.texts.text)
+        others = [known for _, known in self._runs if known is not report]
+        return rewrites(finding, report, self.texts.text, others)
 
     def findings(self, report: Report) -> tuple[Finding, ...]:
         """The findings of a report of the texts so far, without those that a comment silences."""

@@ -11,6 +11,7 @@ import collections
 import enum
 import functools
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -400,6 +401,8 @@ def _cause_of_length(node: ast.expr, evaluate: Callable[[str], object]) -> Guard
 
 
 def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], object]) -> GuardFailure:
+    if sources := _calculated_from(left):
+        return _explain_result(left, right, sources, evaluate)
     where, was = in_user_words(ast.unparse(left)), ast.unparse(right)
     now = _evaluated(left, evaluate)
     size = _size_of(left)
@@ -448,22 +451,65 @@ def specialized_number(part: str) -> str | None:
     sources = _sources_in(tree)
     if len(sources) != 1 or not _NUMBER.fullmatch(right) or ".size()[" in left or ".stride()[" in left:
         return None
-    is_calculated = "." in right and all(
-        isinstance(node, _ARITHMETIC) for node in _around(tree.left, sources[0])
-    )
+    is_calculated = "." in right and bool(_calculated_from(tree.left))
     return sources[0] if sources == [left] or is_calculated else None
 
 
+def _calculated_from(node: ast.expr) -> list[str]:
+    """The sources of the numbers that an expression of torch's calculates with; empty for other expressions."""
+    sources = _sources_in(node)
+    if not isinstance(node, (ast.BinOp, ast.UnaryOp)) or any(_OF_TENSOR.search(name) for name in sources):
+        return []
+    is_arithmetic = all(isinstance(part, _ARITHMETIC) for part in _around(node, sources))
+    return sources if is_arithmetic else []
+
+
+_OF_TENSOR = re.compile(r"\.(?:size|stride|storage_offset)\(\)")
 _ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
 
 
-def _around(node: ast.AST, source: str) -> Iterator[ast.AST]:
-    """The parts of an expression around a source."""
-    if isinstance(node, ast.expr) and ast.unparse(node) == source:
+def _around(node: ast.AST, sources: Sequence[str]) -> Iterator[ast.AST]:
+    """The parts of an expression around its sources."""
+    if isinstance(node, ast.expr) and ast.unparse(node) in sources:
         return
     yield node
     for child in ast.iter_child_nodes(node):
-        yield from _around(child, source)
+        yield from _around(child, sources)
+
+
+def _explain_result(
+    left: ast.expr, right: ast.expr, sources: Sequence[str], evaluate: Callable[[str], object]
+) -> GuardFailure:
+    """The number of the user's that changed; for several numbers, their names: the expression is torch's own."""
+    cause = GuardCause.NUMBER if _NUMBER.fullmatch(ast.unparse(right)) else GuardCause.VALUE
+    names = " and ".join(map(in_user_words, sources))
+    number = _evaluated_text(sources[0], evaluate)
+    solved = _solved(left, right, sources[0], evaluate) if len(sources) == 1 else None
+    if solved is not None and number is not None:
+        return changed(names, repr(solved), number, cause)
+    was, now = ast.unparse(right), _evaluated(left, evaluate)
+    if now is None:
+        return _difference(f"a value calculated from {names} was {was}", was, cause=cause)
+    return changed(f"a value calculated from {names}", was, now, cause)
+
+
+def _solved(left: ast.expr, right: ast.expr, source: str, evaluate: Callable[[str], object]) -> float | None:
+    """The number for which a linear expression had its value; None if the expression is not linear."""
+    code = ast.unparse(left)
+
+    def result_for(number: float) -> Any:
+        return evaluate(code.replace(source, f"({number!r})"))
+
+    try:
+        result, offset = ast.literal_eval(right), result_for(0)
+        slope = result_for(1) - offset
+        exact = (result - offset) / slope
+        is_linear = math.isclose(result_for(2) - result_for(1), slope)
+        is_whole = isinstance(evaluate(source), int) and exact == int(exact)
+    except Exception:  # noqa: BLE001 - names of torch's that are not functions of numbers, or a division by zero
+        return None
+    number = int(exact) if is_whole else float(f"{exact:.12g}")
+    return number if is_linear else None
 
 
 def _size_of(node: ast.expr) -> tuple[str, int] | None:

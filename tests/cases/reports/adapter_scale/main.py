@@ -21,6 +21,7 @@ class LoraLinear(nn.Module):
         for name in self.active:
             out = out + self.lora_b[name](self.lora_a[name](x)) * self.scaling[name]
             # warning: [FL201] "recompiled: self.proj.active[0] was 'toy', now 'pixel'"
+            # warning: [FL201] "recompiled: self.proj.scaling['anime'] was 0.5, now 0.25"
         return out
 
 

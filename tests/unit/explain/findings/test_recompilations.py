@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from fuselight.shared.report import (
@@ -230,6 +232,59 @@ def test_what_failed_in_most_versions_is_the_cause_and_not_a_size_that_varied_on
     both = Mismatch("0/0", (failed("x.size(0) was 4, now 7"), step(0)))
     (finding,) = findings(report(recompiles=(again(entries=(both, *others)),)))
     assert finding.title == "recompiled: self.step was 0, now 9"
+
+
+def _number(name: str, was: str, now: str) -> GuardFailure:
+    return failed(f"{name} was {was}, now {now}", kind="EQUALS_MATCH", source=name)
+
+
+def test_a_new_cause_is_not_lost_where_an_old_one_failed_in_more_versions() -> None:
+    first = again(_number("mode", "'a'", "'b'"))
+    second = again(
+        entries=(
+            Mismatch("0/1", (_number("mode", "'b'", "'c'"),)),
+            Mismatch("0/0", (_number("mode", "'a'", "'c'"),)),
+        ),
+        compile_id="0/2",
+    )
+    entries = (
+        Mismatch("0/2", (_number("gain", "0.5", "0.25"),)),
+        Mismatch("0/1", (_number("mode", "'b'", "'c'"),)),
+        Mismatch("0/0", (_number("mode", "'a'", "'c'"),)),
+    )
+    shown = findings(report(recompiles=(first, second, again(entries=entries, compile_id="0/3"))))
+    gain, mode = sorted(shown, key=lambda item: item.title)
+    assert (mode.title, mode.count) == ("recompiled: mode was 'a', now 'b'", 2)
+    assert (gain.title, gain.count) == ("recompiled: gain was 0.5, now 0.25", 1)
+    assert "Later changes:\n- mode was 'b', now 'c'\n" in f"{mode.message}\n"
+    assert "3 compiled versions existed; the comparison is with the most recent." in gain.message
+
+
+def test_of_two_single_differences_the_most_recent_version_has_the_cause() -> None:
+    source = failed("source was None, now a Source", source="source", cause=GuardCause.NONE)
+    entries = (Mismatch("0/0", (_number("eta", "0.0", "0.3"),)), Mismatch("0/1", (source,)))
+    (finding,) = findings(report(recompiles=(again(entries=entries, compile_id="0/2"),)))
+    assert finding.title == "recompiled: source was None, now a Source"
+    used_last = again(entries=entries, compile_id="0/2", reasons=("0/0: eta == 0.0", "0/1: source is None"))
+    (finding,) = findings(report(recompiles=(used_last,)))
+    assert finding.title == "recompiled: eta was 0.0, now 0.3"
+
+
+def test_a_version_that_differs_in_less_is_compared_if_the_most_recent_one_differs_in_that_too() -> None:
+    size = failed("x.size(0) was 4, now 7")
+    recent = Mismatch("0/1", (_number("flag", "1", "2"), size))
+    recompiled = again(entries=(Mismatch("0/0", (size,)), recent), compile_id="0/2")
+    (finding,) = findings(report(recompiles=(recompiled,)))
+    assert finding.title == "recompiled: x.size(0) was 4, now 7"
+    assert "flag" not in finding.message
+    assert "the comparison is with the nearest." in finding.message
+
+
+def test_a_later_change_is_named_by_the_guard_that_its_finding_is_about() -> None:
+    elsewhere = dataclasses.replace(_number("other", "1", "2"), born=())
+    later = again(elsewhere, _number("k", "6", "7"), compile_id="0/2")
+    (finding,) = findings(report(recompiles=(again(_number("k", "5", "6")), later)))
+    assert "Later changes:\n- k was 6, now 7" in finding.message
 
 
 def test_the_object_of_a_wrapped_method_is_self() -> None:

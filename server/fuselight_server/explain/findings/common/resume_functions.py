@@ -25,7 +25,7 @@ from fuselight_server.explain.findings.common.text import rounded
 from fuselight_server.explain.findings.common.unsteady_values import without_unsteady_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from fuselight.shared.report import GuardFailure, Mismatch, Recompile
     from fuselight_server.explain.findings.common.carried_values import Resumption
@@ -98,7 +98,7 @@ def in_the_users_words(context: Context, recompilation: Recompile) -> Recompile:
     )
     if frame is not None and frame.wrapper is not None:
         recompilation = _of_wrapped_method(recompilation)
-    compared, *others = _by_cause(recompilation.entries)
+    compared, *others = _by_cause(recompilation)
     failures = tuple(
         without_unsteady_value(context, recompilation, _worded(context, failure, after))
         for failure in _without_sums(compared.failures)
@@ -124,20 +124,35 @@ def _with_self(failure: GuardFailure) -> GuardFailure:
 _OF_METHOD = re.compile(r"\b[^\W\d]\w*\.__self__\b")
 
 
-def _by_cause(entries: Sequence[Mismatch]) -> tuple[Mismatch, ...]:
-    """The entries, that one first which shows the cause best: the nearest with the guard that failed in most of them.
+def most_recent(recompilation: Recompile) -> Mismatch:
+    """The compiled version that torch compares the call with first: the one used last, or the newest if unknown."""
+    torchs = next(iter(recompilation.reasons), "").partition(": ")[0]
+    by_id = {entry.compile_id: entry for entry in recompilation.entries}
+    return by_id.get(torchs) or max(recompilation.entries, key=lambda entry: _number(entry.compile_id))
+
+
+def _number(compile_id: str) -> int:
+    number = compile_id.rpartition("/")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def _by_cause(recompilation: Recompile) -> tuple[Mismatch, ...]:
+    """The entries, first the nearest one with the cause: of the most recent one's guards, what failed in most entries.
 
     The nearest of all entries may be one of a size that varied once, while a counter failed in each of the others.
+    What failed in most entries may differ only from old versions, while the most recent one differs in a new value.
     """
+    entries = recompilation.entries
+    recent = most_recent(recompilation)
+    if recent.other_object and not entries[0].other_object:
+        recent = entries[0]
     counts = Counter(key for entry in entries for key in {_guarded(failure) for failure in entry.failures})
-    most = max(counts.values(), default=0)
-    shown = next(
-        (entry for entry in entries if any(counts[_guarded(failure)] == most for failure in entry.failures)),
-        entries[0],
-    )
-    if not any(counts[_guarded(failure)] == most for failure in shown.failures):
-        return tuple(entries)
-    failures = sorted(shown.failures, key=lambda failure: counts[_guarded(failure)] < most)
+    most = max((counts[_guarded(failure)] for failure in recent.failures), default=0)
+    causes = {key for key in map(_guarded, recent.failures) if counts[key] == most}
+    shown = next((entry for entry in entries if causes.intersection(map(_guarded, entry.failures))), None)
+    if shown is None:
+        return entries
+    failures = sorted(shown.failures, key=lambda failure: _guarded(failure) not in causes)
     first = dataclasses.replace(shown, failures=tuple(failures)) if len(entries) > 1 else shown
     return (first, *(entry for entry in entries if entry is not shown))
 

@@ -1,8 +1,9 @@
 """FL201: a frame compiled again, on the line whose read created the guard that failed.
 
-Each new call is compared with the nearest cache entry (the one with the fewest failing guards). Invariant:
-one finding for each line and guarded value, however often it changed; the differences of the later times are
-listed in order. A recompilation that the limit stopped belongs to FL102.
+Each new call is compared with the nearest cache entry (the one with the fewest failing guards) in which a guard failed
+that failed in the most recent one, too: torch compares with that first. Invariant: one finding for each line and
+guarded value, however often it changed; the differences of the later times are listed in order. A recompilation that
+the limit stopped belongs to FL102.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
     Root,
     break_at,
     in_the_users_words,
+    most_recent,
     nearest,
     resumed_at,
     roots,
@@ -173,7 +175,7 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         _about_unsteady(failure),
         _about_dynamic(context, group),
         *_others(context, recompilation, failure),
-        _later(group, difference_of(recompilation, failure)),
+        _later(context, group, difference_of(recompilation, failure)),
         at=home,
         severity=Severity.INFORMATION if expected else None,
         cost=(
@@ -262,10 +264,11 @@ def _about_dynamic(context: Context, group: list[Root]) -> str:
     return f"torch then made {format_list(shown)} dynamic: other values usually need no further compile."
 
 
-def _later(group: list[Root], first: str) -> str:
+def _later(context: Context, group: list[Root], first: str) -> str:
     """The later differences, equal ones once; that of the title in words of its own."""
     again = "the same change, for another compiled version"
-    texts = [difference_of(root.recompile) for root in group[1:]]
+    later = (root.recompile for root in group[1:])
+    texts = [difference_of(recompile, birthplace(context, recompile)[1]) for recompile in later]
     if any(map(is_unsteady, root_failures(group[0].recompile)[:1])):
         texts = [text for text in texts if text != first]  # which the title says
     counted = Counter(again if text == first else text for text in texts)
@@ -371,7 +374,7 @@ def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
 
 
 def _others(context: Context, recompilation: Recompile, shown: GuardFailure | None) -> Iterator[str]:
-    """The other failing guards of the nearest entry, and how many entries there were."""
+    """The other failing guards of the compared entry, and how many entries there were."""
     rest = [failure for failure in nearest(recompilation) if failure is not shown]
     if shown is not None and shown.cause is GuardCause.DELETED:
         changed = [f"{plain(failure.difference)}{changing_line(context, failure)}" for failure in rest]
@@ -380,7 +383,8 @@ def _others(context: Context, recompilation: Recompile, shown: GuardFailure | No
         yield _listed("Other failed guards", _merged(rest))
     if len(recompilation.entries) > 1:
         versions = format_count(len(recompilation.entries), "compiled version")
-        yield f"{versions} existed; the comparison is with the nearest."
+        recent = most_recent(recompilation).compile_id == recompilation.entries[0].compile_id
+        yield f"{versions} existed; the comparison is with the {'most recent' if recent else 'nearest'}."
 
 
 def _merged(failures: list[GuardFailure]) -> list[str]:

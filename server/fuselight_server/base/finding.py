@@ -109,6 +109,8 @@ class Finding:
     """What findings at several places share if one cure removes them all; empty for a cause of one place."""
     is_consequence: bool = False
     """Whether another finding of the same cause is about what comes first."""
+    follows: Related | None = None
+    """The place to fix before it, and how it follows from that: `it goes with the graph break on line 14`."""
     also_at: tuple[Finding, ...] = ()
     """Findings of the same cause at other places, by rank (findings/causes.py); empty until they are folded."""
     same_as: Span | None = None

@@ -8,7 +8,8 @@ The rules, in this order:
    the most recompilations for values that the break carries;
 5. lines that compile again: the most seconds, as they are shown, then the most recompilations.
 Recompilations that every such program needs, as for a grad mode, do not count: no fix takes them away. Of lines that
-cost the same, the one that runs first comes first.
+cost the same, the one that runs first comes first. A line whose finding follows from another line comes after that one,
+whatever the two cost.
 
 Invariant: a pure function of the reports and of measured times. Every number is one that a report holds; a time in
 eager mode is one that a benchmark measured, and is marked so.
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from fuselight.shared.report import Break, Location, Recompile, Report
-    from fuselight_server.base.finding import Finding
+    from fuselight_server.base.finding import Finding, Related
     from fuselight_server.explain.findings.breaks.break_costs import GraphSides
 
 RECOMPILED = frozenset({"FL102", "FL201"})
@@ -129,6 +130,7 @@ def priorities(context: Context) -> tuple[Priority, ...]:
 EagerTimes = Mapping[tuple[str, int], float]
 """By path and line, the measured microseconds in eager mode of one call."""
 _NO_TIMES: EagerTimes = MappingProxyType({})
+_Place = tuple[str, int]
 
 
 def _places_of(findings: Iterable[Finding]) -> set[tuple[str, int]]:
@@ -158,7 +160,50 @@ def of_reports(
             is_worth_it = place in (places if priority.cost.stops_compiling else advised)
             if is_worth_it and (known is None or _rank(priority.cost) < _rank(known.cost)):
                 actual_priorities[place] = priority
-    return tuple(sorted(actual_priorities.values(), key=lambda actual_priority: _rank(actual_priority.cost)))
+    follows = {
+        (finding.span.path, finding.span.line): finding.follows
+        for folded in findings
+        for finding in (folded, *folded.also_at)
+        if finding.follows is not None
+    }
+    ordered = sorted(actual_priorities, key=lambda place: _rank(actual_priorities[place].cost))
+    roots = {place: (after.span.path, after.span.line) for place, after in follows.items()}
+    return tuple(
+        _with_consequences(
+            actual_priorities[place], follows.get(place), _limited_after(place, roots, actual_priorities)
+        )
+        for place in _roots_first(ordered, roots)
+    )
+
+
+def _with_consequences(priority: Priority, after: Related | None, limited: tuple[str, ...]) -> Priority:
+    """The line with what its finding follows from, and with the functions that reach a limit after it."""
+    place = (priority.cost.path, priority.cost.line)
+    is_other = after is not None and (after.span.path, after.span.line) != place
+    follows = after.message if after is not None and is_other else ""
+    limit = f"{limited[0]} reached the recompile limit in the code after it" if limited else ""
+    return replace(priority, gain="; ".join(filter(None, (priority.gain, limit, follows))))
+
+
+def _limited_after(
+    root: _Place, roots: Mapping[_Place, _Place], priorities: Mapping[_Place, Priority]
+) -> tuple[str, ...]:
+    """The functions that reached the recompile limit because of lines that follow from one which says less."""
+    if root in priorities and priorities[root].cost.stops_compiling:
+        return ()
+    after = (place for place, before in roots.items() if before == root != place and place in priorities)
+    return next((priorities[place].cost.limited for place in after if priorities[place].cost.limited), ())
+
+
+def _roots_first(ordered: Iterable[_Place], roots: Mapping[_Place, _Place]) -> list[_Place]:
+    """The lines in their order, each after the line that it follows from, which takes the earlier place."""
+    waiting, out = dict.fromkeys(ordered), dict[_Place, None]()
+    for place in waiting:
+        chain = [place]
+        while (root := roots.get(chain[-1])) in waiting and root is not None and root not in chain:
+            chain.append(root)
+        out |= dict.fromkeys(place for place in reversed(chain) if place not in out)
+    return list(out)
 
 
 def advice(lines: Sequence[Priority], path: str = "") -> Priority | None:

@@ -19,6 +19,7 @@ from fuselight_server.explain.findings.common.context import is_machinery, span_
 from fuselight_server.explain.findings.common.resume_functions import resumed_at
 from fuselight_server.explain.findings.common.text import place, plain, sentence
 from fuselight_server.explain.findings.recompilations.recompilations import (
+    birthplace,
     difference_of,
     limit_cures,
     limit_remedies,
@@ -178,6 +179,10 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     ]
     callers = [frame for frame in uncompiled_code.caller if not is_machinery(frame.path)]
     related += context.trail(callers[-1:], without=home, verb="called from")
+    before = _followed(context, uncompiled_code, stopped)
+    is_elsewhere = before is not None and home is not None and before.span.line != home.line
+    if before is not None and is_elsewhere and stopped is not None:
+        related.append(before)
     asked_for = uncompiled_code.kind is Kind.SKIPPED and all(item.gb_id in ASKED_FOR for item in group)
     follows = uncompiled_code.kind is Kind.GENERATOR and _called_from_eager(context, uncompiled_code)
     return context.finding(
@@ -204,8 +209,21 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         call=uncompiled_code.call,
         related=tuple(related),
         count=len(group),
+        follows=before,
         gb_ids=tuple(dict.fromkeys(item.gb_id for item in group if item.gb_id)),
     )
+
+
+def _followed(context: Context, uncompiled_code: NotCompiled, stopped: Recompile | None) -> Related | None:
+    """What to fix before it: the break under a function that was skipped, the recompilations that reached a limit."""
+    if stopped is not None:
+        return Related(
+            span_of(birthplace(context, stopped)[0]), "it follows from the recompilations for this line"
+        )
+    broke = context.innermost_user_frame(uncompiled_code.stack)
+    if broke is None or uncompiled_code.kind is not Kind.SKIPPED:
+        return None
+    return Related(span_of(broke), f"it follows from the graph break on line {broke.line}")
 
 
 def _cost(context: Context, uncompiled_code: NotCompiled, name: str, *, partly: bool) -> tuple[str, ...]:

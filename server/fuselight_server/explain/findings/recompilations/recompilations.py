@@ -34,7 +34,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
     resumed_at,
     roots,
 )
-from fuselight_server.explain.findings.common.text import plain, quoted, rounded
+from fuselight_server.explain.findings.common.text import place, plain, quoted, rounded
 from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
 from fuselight_server.explain.findings.recompilations.remedies import (
@@ -46,6 +46,7 @@ from fuselight_server.explain.findings.recompilations.remedies import (
     root_failures,
     unmarked_sizes,
 )
+from fuselight_server.explain.findings.recompilations.root_breaks import RootBreak, root_break
 from fuselight_server.explain.findings.recompilations.shared_sizes import (
     SharedSize,
     compiled_too,
@@ -165,6 +166,9 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         else _remedies(context, group[0], failure)
     )
     cures = cures_of(context, recompilation, failure, group[0].explained) if shared is None else ()
+    before = root_break(context, recompilation, failure)
+    if before is not None and before.is_removed:
+        remedies = advice((_with_the_break(before, home),))
     cures = tuple(item.cure for item in candidates) if candidates and is_first else cures
     return context.finding(
         "FL201",
@@ -191,10 +195,19 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         subject=subject_of(failure) if failure is not None else "",
         cause=shared.key if shared else _shared_cause(context, recompilation, failure, advised(remedies)),
         is_consequence=not is_first,
+        follows=Related(span_of(before.at), before.words(home)) if before is not None else None,
         count=len(group),
         fixes=fixes,
         data=(*data, *_cured_by(context, cures), *_is_inner(context, recompilation)),
         cures=cures,
+    )
+
+
+def _with_the_break(before: RootBreak, home: Location) -> str:
+    where = f"line {before.at.line}" if before.at.path == home.path else place(before.at)
+    return (
+        f"Remove the graph break on {where} first: this recompilation goes with it, because both calls are then parts "
+        "of the caller's graph"
     )
 
 

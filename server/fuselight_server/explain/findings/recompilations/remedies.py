@@ -251,7 +251,7 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
         return small
     line = resumed_at(context, recompilation)
     is_made_before = line is not None and not _is_given(context, recompilation, failure)
-    if is_made_before and failure.static is not StaticSizes.STATE and not fixed_by_torch(failure):
+    if is_made_before and _may_go(failure):
         if failure.cause is GuardCause.DELETED and CARRIED in failure.code:
             return (
                 (
@@ -268,6 +268,23 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     names = made_dynamic(context, recompilation, [failure] if failure.was is not None else [])
     return expectation(failure, other_object=is_other, is_dynamic=bool(names))
+
+
+def _may_go(failure: GuardFailure) -> bool:
+    return failure.static is not StaticSizes.STATE and not fixed_by_torch(failure)
+
+
+def is_made_by_the_function(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    """Whether a function assigns the value itself, or a graph break carries it: no caller and no global gives it."""
+    if not _may_go(failure) or small_size(context, recompilation, failure):
+        return False
+    if CARRIED in failure.code:
+        return True
+    name, tree = _ROOT.match(failure.source), function_tree(context.read_line, recompilation.location)
+    return name is not None and any(
+        isinstance(node, ast.Name) and node.id == name[0] and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(tree or ast.Module([], []))
+    )
 
 
 def _is_given(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:

@@ -1,0 +1,99 @@
+"""The graph break that a recompilation follows from, which is to be fixed first.
+
+Invariant: a recompilation is said to go with a break only if both calls that differ are made by one compiled function,
+one inside and one outside of a block that sets the grad mode, and each at a line that breaks: without the break both
+are parts of the caller's graph. A value that the caller gives, or that the function only hands on, is not said to.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause
+from fuselight_server.explain.findings.common.resume_functions import break_at, nearest, resumed_at
+from fuselight_server.explain.findings.common.source_tree import tree_around
+from fuselight_server.explain.findings.common.text import place
+from fuselight_server.explain.findings.recompilations.remedies import is_made_by_the_function
+from fuselight_server.explain.findings.recompilations.value_remedies import is_grad_mode
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import GuardFailure, Location, Recompile, Stack
+    from fuselight_server.explain.findings.common.context import Context
+
+_MODES = frozenset({"no_grad", "enable_grad", "set_grad_enabled", "inference_mode"})
+_OF_MODES = frozenset({GuardCause.GLOBAL_STATE, GuardCause.REQUIRES_GRAD, GuardCause.DISPATCH})
+"""What differs between tensors that are made under different grad modes."""
+
+
+@dataclass(frozen=True)
+class RootBreak:
+    """The break to fix before a recompilation."""
+
+    at: Location
+    is_removed: bool
+    """Whether the recompilation surely goes with it."""
+
+    def words(self, home: Location) -> str:
+        """How a recompilation that is shown at `home` follows from it."""
+        where = f"line {self.at.line}" if self.at.path == home.path else place(self.at)
+        relation = "goes with" if self.is_removed else "is in the code after"
+        return f"it {relation} the graph break on {where}"
+
+
+def root_break(context: Context, recompilation: Recompile, failure: GuardFailure | None) -> RootBreak | None:
+    """The break to fix before a recompilation for `failure`; None if no fact shows one."""
+    of_mode = _break_between_modes(context, recompilation)
+    if of_mode is not None:
+        return RootBreak(of_mode, is_removed=True)
+    line = resumed_at(context, recompilation)
+    if line is None or failure is None or not is_made_by_the_function(context, recompilation, failure):
+        return None
+    at = break_at(context, recompilation, line)
+    broke = next((item for item in context.report.breaks if item.stack[:1] == (at,)), None)
+    home = context.innermost_user_frame(broke.stack) if broke is not None else at
+    return RootBreak(home, is_removed=False) if home is not None else None
+
+
+def _break_between_modes(context: Context, recompilation: Recompile) -> Location | None:
+    """The break that lets a function be compiled separately in and out of a block that sets the grad mode."""
+    failures = nearest(recompilation)
+    is_of_modes = {failure.cause for failure in failures} <= _OF_MODES and any(map(is_grad_mode, failures))
+    earlier = context.compile_of(recompilation.entries[0].compile_id) if recompilation.entries else None
+    if not is_of_modes or earlier is None:
+        return None
+    stacks = (earlier.caller, recompilation.caller)
+    calls = [call for stack in stacks if (call := context.innermost_user_frame(stack)) is not None]
+    broken = [at for stack in stacks if (at := _broken_under(context, stack)) is not None]
+    functions = {(call.path, call.function) for call in calls}
+    modes = {_is_in_mode(context, call) for call in calls}
+    return broken[1] if len(broken) == len(modes) == len(stacks) and len(functions) == 1 else None
+
+
+def _broken_under(context: Context, caller: Stack) -> Location | None:
+    """The line that broke a compiled function at the call which is the innermost on a stack."""
+    call = context.innermost_user_frame(caller)
+    for graph_break in context.report.breaks:
+        if call is None or len(graph_break.stack) == 1 or graph_break.frame_skipped:
+            continue
+        at = next(iter(graph_break.stack), call)
+        if at.path == call.path and at.line <= call.line <= (at.end_line or at.line):
+            return context.innermost_user_frame(graph_break.stack)
+    return None
+
+
+def _is_in_mode(context: Context, at: Location) -> bool:
+    """Whether a line is in a block of its function that sets the grad mode."""
+    tree = tree_around(context, at)
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.With)] if tree is not None else []
+    return any(
+        block.body[0].lineno <= at.line <= (block.end_lineno or block.lineno)
+        and any(_sets_mode(item.context_expr) for item in block.items)
+        for block in blocks
+    )
+
+
+def _sets_mode(expression: ast.expr) -> bool:
+    called = expression.func if isinstance(expression, ast.Call) else expression
+    return (getattr(called, "attr", None) or getattr(called, "id", "")) in _MODES

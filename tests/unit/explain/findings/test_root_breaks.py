@@ -1,0 +1,197 @@
+"""What follows from a graph break comes after it, and says so only where the program shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from fuselight.shared.report import (
+    Compile,
+    Frame,
+    GuardCause,
+    GuardFailure,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Recompile,
+    Report,
+)
+from fuselight_server.base.finding import Finding
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.priority import of_reports
+from tests.support.recompilations import again, failed
+from tests.support.reports import FILE, at, broken, report
+
+BLOCKS = """\
+def blur(x):
+    y = x.sin()
+    print("blur")
+    return y.cos()
+def step(x):
+    with torch.no_grad():
+        target = blur(x)
+    other = blur(target)
+    return blur(x) - other
+"""
+MODE = failed(
+    "grad mode was off, now on", source="", cause=GuardCause.GLOBAL_STATE, kind="GRAD_MODE", born=()
+)
+GRADIENT = failed("x.requires_grad was False, now True", cause=GuardCause.REQUIRES_GRAD, born=())
+
+
+def shown_findings(given: Report, source: str) -> tuple[Finding, ...]:
+    lines = dict(enumerate(source.splitlines(), 1))
+    return findings(given, read_line=lambda path, line: lines.get(line) if path == FILE else None)
+
+
+def blurred(
+    *failures: GuardFailure, calls: tuple[int, int] = (7, 9), breaks: tuple[int, ...] = (7, 8, 9)
+) -> Report:
+    """`blur`, compiled for the first call and again for the second; `step` breaks at each of its lines `breaks`."""
+    first, second = ((at(12, function="<module>"), at(line, function="step")) for line in calls)
+    definition = at(1, function="blur")
+    return report(
+        frames=(Frame("blur", definition), Frame("step", at(5, function="step"))),
+        compiles=(
+            Compile("1/0", 0, Outcome.COMPILED, caller=first),
+            Compile("1/1", 0, Outcome.COMPILED, caller=second),
+        ),
+        breaks=tuple(
+            broken(at(line, function="step"), at(3, function="blur"), gb="GB0059", compile_id=f"0/{line}")
+            for line in breaks
+        ),
+        recompiles=(
+            again(
+                *failures,
+                function="blur",
+                location=definition,
+                compile_id="1/1",
+                entries=(dataclasses.replace(again().entries[0], compile_id="1/0", failures=failures),),
+                caller=second,
+            ),
+        ),
+    )
+
+
+def recompiled(given: Report, source: str = BLOCKS) -> Finding:
+    (finding,) = [finding for finding in shown_findings(given, source) if finding.code == "FL201"]
+    return finding
+
+
+@pytest.mark.parametrize("failures", [(MODE,), (MODE, GRADIENT)])
+def test_a_mode_of_a_block_goes_with_the_break_in_what_it_calls(failures: tuple[GuardFailure, ...]) -> None:
+    finding = recompiled(blurred(*failures))
+    assert finding.follows is not None
+    assert (finding.follows.span.line, finding.follows.message) == (
+        3,
+        "it goes with the graph break on line 3",
+    )
+    assert finding.hints[0].startswith(
+        "Remove the graph break on line 3 first: this recompilation goes with it"
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(blurred(MODE, calls=(8, 9)), id="both calls are outside of the block"),
+        pytest.param(blurred(MODE, breaks=(9,)), id="the first call was not made by a line that broke"),
+        pytest.param(blurred(MODE, breaks=()), id="nothing breaks: the calls are the user's own"),
+        pytest.param(blurred(MODE, failed("x.size(0) was 4, now 7")), id="a size differs, too"),
+        pytest.param(blurred(GRADIENT), id="the tensors may be given so"),
+    ],
+)
+def test_what_no_block_shows_does_not_go_with_a_break(given: Report) -> None:
+    finding = recompiled(given)
+    assert finding.follows is None
+    assert "goes with" not in finding.message
+
+
+def test_a_block_of_another_kind_sets_no_grad_mode() -> None:
+    assert (
+        recompiled(blurred(MODE), BLOCKS.replace("torch.no_grad()", "torch.profiler.profile()")).follows
+        is None
+    )
+
+
+CROP = """\
+def crop(x, given):
+    width = choose()
+    print("cropped")
+    part = x[:width]
+    return part * given
+"""
+PARTS = (
+    Frame("crop", at(1), parameters=("x", "given")),
+    Frame("crop", at(1), resumes_at=3, parameters=("x", "given")),
+)
+
+
+def cropped(source: str, line: int) -> Report:
+    """A part that is compiled again for `source`, read on `line`, until the limit."""
+    guard = failed(f"{source} was 4, now 7", source=source, born=(at(line),))
+    changed = [again(guard, function="crop", location=at(1), compile_id=f"1/{n}") for n in (1, 2)]
+    stopped = dataclasses.replace(changed[0], compile_id=None)
+    return report(
+        frames=PARTS,
+        compiles=(
+            Compile("0/0", 0, Outcome.COMPILED),
+            *(Compile(f"1/{n}", 1, Outcome.COMPILED) for n in range(3)),
+        ),
+        breaks=(broken(at(3), gb="GB0059"),),
+        recompiles=tuple(_of_part(item) for item in (*changed, stopped)),
+        not_compiled=(NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "crop", at(1), "limit"),),
+    )
+
+
+def _of_part(recompilation: Recompile) -> Recompile:
+    entry = dataclasses.replace(recompilation.entries[0], compile_id="1/0")
+    return dataclasses.replace(recompilation, entries=(entry,))
+
+
+def ordered(given: Report, source: str = CROP) -> list[tuple[int, str]]:
+    return [(line.cost.line, line.gain) for line in of_reports([given], shown_findings(given, source))]
+
+
+def test_a_limit_that_the_code_after_a_break_reaches_comes_after_the_break() -> None:
+    (first, gain), (second, after) = ordered(cropped("width", 4))
+    assert (first, second) == (3, 4)
+    assert gain.endswith("; crop reached the recompile limit in the code after it")
+    assert (
+        after
+        == "crop reached the recompile limit because of it; it is in the code after the graph break on line 3"
+    )
+    (limit,) = [finding for finding in shown_findings(cropped("width", 4), CROP) if finding.code == "FL102"]
+    assert limit.follows is not None
+    assert limit.follows.span.line == 4
+    assert limit.follows in limit.related
+
+
+@pytest.mark.parametrize("source", ["given", "scale", "given.width"])
+def test_a_value_that_the_caller_or_a_global_gives_keeps_its_place(source: str) -> None:
+    (first, gain), (second, after) = ordered(cropped(source, 5))
+    assert (first, second) == (5, 3), "the limit costs more than the break"
+    assert "graph break" not in gain + after
+    assert "follows" not in gain + after
+
+
+def test_code_that_cannot_be_read_shows_nothing() -> None:
+    assert [line for line, _ in ordered(cropped("width", 4), "")] == [4, 3]
+
+
+def test_a_skipped_function_comes_after_the_line_that_breaks_under_it() -> None:
+    stack: tuple[Location, ...] = (at(2), at(14))
+    guard = failed("x.dtype was f32, now f16", cause=GuardCause.DTYPE, born=(at(1),))
+    given = report(
+        frames=(Frame("crop", at(1)),),
+        breaks=(broken(*stack, frame_skipped=True, frame_function="crop"),),
+        not_compiled=(NotCompiled(NotCompiledKind.SKIPPED, "crop", at(1), "in a loop", stack=stack),),
+        compiles=(Compile("0/1", 0, Outcome.COMPILED, seconds=9.0),),
+        recompiles=(again(guard, function="crop", location=at(1)),),
+    )
+    assert [line for line, _ in ordered(given)] == [14, 1]
+    (skipped,) = [finding for finding in shown_findings(given, CROP) if finding.code == "FL101"]
+    assert skipped.follows is not None
+    assert skipped.follows.span.line == 14

@@ -246,7 +246,7 @@ ROOMS = (
     _room(
         f"{_S}.explain.findings.forecasts",
         "what other inputs will do",
-        "fuselight.shared base explain.findings.advice explain.findings.common explain.findings.recompilations",
+        "fuselight.shared base explain.findings.advice explain.findings.common",
     ),
     _room(
         f"{_S}.explain.findings.kernels",

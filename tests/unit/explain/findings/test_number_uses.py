@@ -16,8 +16,8 @@ def uses(*body: str, names: tuple[str, ...] = ("n",)) -> set[Use]:
 @pytest.mark.parametrize(
     ("line", "use"),
     [
-        ("return x * (n - 1)", Use.ARITHMETIC),
-        ("x += n", Use.ARITHMETIC),
+        ("return x * (n - 1)", Use.OTHER),
+        ("x += n", Use.OTHER),
         ("return x[: n + 1]", Use.SLICE),
         ("return x[n]", Use.INDEX),
         ("return x.view(-1, n * 2)", Use.SIZE),
@@ -34,7 +34,7 @@ def test_the_use_of_a_number(line: str, use: Use) -> None:
 
 
 def test_all_uses_and_only_those_of_the_expression() -> None:
-    assert uses("y = x * self.n", "return y[self.n], n", names=("self.n",)) == {Use.ARITHMETIC, Use.INDEX}
+    assert uses("y = x * self.n", "return y[self.n], n", names=("self.n",)) == {Use.OTHER, Use.INDEX}
     assert uses("return x * n", names=("self.n",)) == set()
     assert uses("return x * n", names=("not an expression",)) == set()
 

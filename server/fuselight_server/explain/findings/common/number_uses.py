@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 class Use(enum.Enum):
     """What happens to a number."""
 
-    ARITHMETIC = "arithmetic"
-    """It is combined with other values by operators, which accept a tensor as well."""
     SLICE = "slice"
     INDEX = "index"
     SIZE = "size"
@@ -32,54 +30,22 @@ class Use(enum.Enum):
     PYTHON = "python"
     """A function of Python needs its value, such as `min`."""
     OTHER = "other"
+    """As arithmetic, which accepts a tensor as well."""
 
 
 _SIZES = frozenset(
-    (
-        *("arange", "zeros", "ones", "empty", "full", "rand", "randn", "randint", "eye", "linspace"),
-        *("new_zeros", "new_ones", "new_empty", "new_full", "view", "reshape", "expand", "repeat", "tile"),
-        *("split", "chunk", "narrow", "unfold", "unflatten", "roll", "topk", "one_hot", "interpolate", "pad"),
-        *(
-            "fold",
-            "kthvalue",
-            "multinomial",
-            "bincount",
-            "nonzero_static",
-            "pixel_shuffle",
-            "pixel_unshuffle",
-        ),
-        *("avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"),
-        *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d"),
-        *(
-            "stft",
-            "istft",
-            "hann_window",
-            "hamming_window",
-            "blackman_window",
-            "bartlett_window",
-            "kaiser_window",
-        ),
-        *("logspace", "tril_indices", "triu_indices", "as_strided"),
-    )
+    """
+    arange zeros ones empty full rand randn randint eye linspace new_zeros new_ones new_empty new_full view
+    reshape expand repeat tile split chunk narrow unfold unflatten roll topk one_hot interpolate pad fold
+    kthvalue multinomial bincount nonzero_static pixel_shuffle pixel_unshuffle avg_pool1d avg_pool2d
+    avg_pool3d max_pool1d max_pool2d max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d
+    adaptive_max_pool2d stft istft hann_window hamming_window blackman_window bartlett_window kaiser_window
+    logspace tril_indices triu_indices as_strided
+    """.split()  # noqa: SIM905 - a list takes 60 lines
 )
 """Functions and methods of torch that take numbers, and no tensors in their place."""
 _PYTHON = frozenset(
-    (
-        "min",
-        "max",
-        "int",
-        "float",
-        "round",
-        "abs",
-        "divmod",
-        "pow",
-        "str",
-        "repr",
-        "format",
-        "bool",
-        "len",
-        "sum",
-    )
+    "min max int float round abs divmod pow str repr format bool len sum".split()  # noqa: SIM905 - as above
 )
 
 
@@ -115,17 +81,13 @@ def _uses(tree: ast.AST, wanted: set[str]) -> Iterator[Use]:
 
 
 def _use(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Use:
-    actual_use = Use.OTHER
     child, parent = node, parents.get(node)
     while parent is not None:
         use = _use_in(child, parent)
-        if use not in {None, Use.ARITHMETIC}:
+        if use is not None or isinstance(parent, ast.stmt):
             return use or Use.OTHER
-        actual_use = use or actual_use
-        if isinstance(parent, ast.stmt):
-            break
         child, parent = parent, parents.get(parent)
-    return actual_use
+    return Use.OTHER
 
 
 def _use_in(child: ast.AST, parent: ast.AST) -> Use | None:  # noqa: PLR0911 - one return a form of parent
@@ -142,8 +104,6 @@ def _use_in(child: ast.AST, parent: ast.AST) -> Use | None:  # noqa: PLR0911 - o
         return Use.LOOP
     if isinstance(parent, ast.Call):
         return _use_by_call(child, parent)
-    if isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.AugAssign)):
-        return Use.ARITHMETIC
     return Use.PYTHON if isinstance(parent, (ast.FormattedValue, ast.JoinedStr)) else None
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import ChangeKind
-from fuselight_server.explain.findings.recompilations.guard_causes import advice_by_use, mark_call
+from fuselight_server.explain.findings.common.number_uses import Use
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Forecast
-    from fuselight_server.explain.findings.common.number_uses import Use
 
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")
 _MARKS = 3
@@ -93,7 +92,7 @@ def size_remedies(advice: Advice) -> tuple[str, ...]:
     sizes = [(match["tensor"], int(match["dimension"])) for match in matches]
     spec = _spec(sizes, advice.ranks, advice.torch) if advice.is_users else ""
     mark = "decorators.mark_unbacked" if is_one else "mark_dynamic"
-    marks = [mark_call(*size, ours=advice.is_users, mark=mark) for size in sizes]
+    marks = [_mark_call(*size, ours=advice.is_users, mark=mark) for size in sizes]
     if len(marks) > _MARKS:
         marks[_MARKS - 1 :] = [f"and {len(marks) - _MARKS + 1} more"]
     is_general = guard.startswith(_GENERAL)
@@ -109,6 +108,14 @@ def size_remedies(advice: Advice) -> tuple[str, ...]:
     unless = ". It does not help where code decides or broadcasts by the size" if is_one else ""
     first = f"Before the first call: {', '.join(marks)}{unless}" if advice.may_be_marked else ""
     return tuple(filter(None, [first, second if first else _first_word_up(second.removeprefix("Or ")), last]))
+
+
+def _mark_call(name: str, dimension: int, *, ours: bool, mark: str) -> str:
+    """The call that marks a size. `ours`: the name is the user's; `mark`: a function of `torch._dynamo`."""
+    # What a library's function or a wrapper's *args take has another name at the user's call.
+    if ours and not name.startswith(("args[", "kwargs[")):
+        return f"torch._dynamo.{mark}({name}, {dimension})"
+    return f"torch._dynamo.{mark}(x, {dimension}) for the x that is passed as `{name}`"
 
 
 def _first_word_up(text: str) -> str:
@@ -154,13 +161,41 @@ def number_remedies(advice: Advice) -> tuple[str, ...]:
     if _is_fixed(advice.change):
         return (f"Call it with few values of `{name}`: torch needs the value while it traces",)
     tensor = f"Pass `{name}` as a tensor, `torch.tensor({name})`: its value has no guard"
-    first = advice_by_use(name, advice.uses) or (tensor,)
+    first = _advice_by_use(name, advice.uses) or (tensor,)
     if not _is_int(was) or advice.change.repeats:
         return first
     return (
         *first,
         "Or compile with torch.compile(..., dynamic=True), which keeps ints symbolic, and sizes too",
     )
+
+
+_BY_USE = {
+    Use.LOOP: "Compile the body of the loop, or call it with few values of `{name}`: torch unrolls the loop for each",
+    Use.SLICE: (
+        "Slice outside the compiled code and pass the part in, or index with a tensor of positions: `{name}` is a "
+        "bound of a slice, which cannot be a tensor"
+    ),
+    Use.INDEX: (
+        "Choose the element outside the compiled code and pass it in, or index a tensor with a tensor: `{name}` is an "
+        "index"
+    ),
+    Use.SIZE: "Pad to a few fixed sizes: `{name}` is a size, which cannot be a tensor",
+    Use.CONDITION: (
+        "Decide outside the compiled code, or select with torch.where: a condition on `{name}` as a tensor breaks the "
+        "graph"
+    ),
+    Use.PYTHON: (
+        "Calculate with `{name}` outside the compiled code and pass in the result as a tensor, or use torch's "
+        "functions in the place of Python's, which need the value"
+    ),
+}
+"""Uses that accept no tensor, the hardest first."""
+
+
+def _advice_by_use(name: str, uses: Collection[Use]) -> tuple[str, ...]:
+    """What to do about a number that the code uses where a tensor does not do; empty for all others."""
+    return tuple(words.format(name=name) for use, words in _BY_USE.items() if use in uses)[:1]
 
 
 def attribute_remedies(advice: Advice) -> tuple[str, ...]:

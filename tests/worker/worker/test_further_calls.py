@@ -350,6 +350,34 @@ def sides(text: str) -> tuple[str, str]:
     return texts[0], texts[1]
 
 
+MATH = "import math\n\n"
+TRACED_NUMBERS = {
+    "# fuselight: f(f32[], f64[], i64[3])\ndef f(p, q, x):\n    return x * (p.item() - q.item())\n": (
+        CaseFamily.NONFINITE,
+        Aspect.OUTPUT,
+        "one tensor of infinity as several inputs: output: element [0] was ",
+    ),
+    "# fuselight: f(f32[4] + 3)\ndef f(x):\n    n = x.abs().sum().item()\n    return x * math.sqrt(n - 1)\n": (
+        CaseFamily.VALUES,
+        Aspect.EXCEPTION,
+        "values of a small sum: no longer raises ValueError",
+    ),
+    "# fuselight: f(f32[4])\ndef f(x):\n"
+    "    return x * math.log(x.norm().item()) ** math.sqrt(1 - x.sum().item())\n": (
+        CaseFamily.VALUES,
+        Aspect.EXCEPTION,
+        "no longer raises ValueError",
+    ),
+}
+
+
+@pytest.mark.parametrize("code", TRACED_NUMBERS)
+def test_a_further_call_shows_what_python_does_with_a_number_of_a_tensor(code: str, here: HereAndNow) -> None:
+    family, aspect, words = TRACED_NUMBERS[code]
+    entries = differing(here.compared(*sides(MATH + SCALARS + code), {family}, settings=True))
+    assert words in entries[family, aspect]
+
+
 @pytest.mark.parametrize("row", ROWS)
 def test_a_further_call_shows_what_the_known_one_does_not(row: str, here: HereAndNow) -> None:
     text, (family, aspect, words) = ROWS[row]

@@ -257,6 +257,11 @@ def put_number(value: float, *, everywhere: bool = False, place: int = -1) -> Ch
     return put
 
 
+def to_small_sum(tensor: torch.Tensor) -> torch.Tensor:
+    """Divide floating-point values, so that also their sum is near zero."""
+    return tensor * (0.1 / max(tensor.numel(), 1)) if tensor.is_floating_point() else tensor
+
+
 def extreme(dtype: torch.dtype, value: float, *, floats: bool, everywhere: bool = False) -> CallChange:
     """Give floating-point inputs, or else integers, a dtype, and put a number into the first element or into all."""
 
@@ -340,13 +345,19 @@ def spread(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.repeat_interleave(2, dim=-1)[..., ::2]
 
 
-def share_tensors(prepared: Prepared) -> Prepared:
-    """Pass one tensor for all inputs of a shape and a dtype."""
+def share_tensors(prepared: Prepared, *, converts: bool = False) -> Prepared:
+    """Pass one tensor for all inputs of a shape and a dtype; `converts`: for all floating-point inputs of a shape."""
     first: dict[tuple[Any, ...], torch.Tensor] = {}
-    inputs = with_tensors(
-        (prepared.args, prepared.kwargs),
-        lambda tensor: (
-            first.setdefault((tuple(tensor.shape), tensor.dtype), tensor) if is_plain(tensor) else tensor
-        ),
-    )
+
+    def shared(tensor: torch.Tensor) -> torch.Tensor:
+        is_any = converts and tensor.is_floating_point()
+        key = (tuple(tensor.shape), None if is_any else tensor.dtype)
+        return first.setdefault(key, tensor) if is_plain(tensor) else tensor
+
+    inputs = with_tensors((prepared.args, prepared.kwargs), shared)
     return replace(prepared, args=inputs[0], kwargs=inputs[1])
+
+
+def share_number(prepared: Prepared, *, value: float) -> Prepared:
+    """Pass one tensor that holds a number alone: Python computes with it twice, compiled code may take it for equal."""
+    return share_tensors(change_each(put_number(value, everywhere=True))(prepared), converts=True)

@@ -43,12 +43,14 @@ from fuselight.worker.verify.input_changes import (
     replace_argument,
     require_gradients,
     resize,
+    share_number,
     share_tensors,
     spread,
     then_negate,
     then_require_gradients,
     to_dtype,
     to_scalar,
+    to_small_sum,
 )
 
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -339,6 +341,8 @@ def _values(inputs: list[torch.Tensor]) -> Iterator[Case]:
             CaseFamily.VALUES,
             change_each(lambda tensor: tensor * 1000 if tensor.is_floating_point() else tensor),
         )
+        # Neither zero nor a sum of 1: the root and the logarithm of a number raise exceptions on either side.
+        yield Case("values of a small sum", CaseFamily.VALUES, change_each(to_small_sum))
     if len(numbers) < len(inputs):
         for value in (True, False):
             name = f"masks that are all {value}"
@@ -363,6 +367,10 @@ def _not_finite(inputs: list[torch.Tensor]) -> Iterator[Case]:
     for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
         if tensor.is_floating_point():
             yield Case(f"NaN in input {index}", CaseFamily.NONFINITE, change_one(index, put_number(math.nan)))
+    shapes = [tensor.shape for tensor in inputs if tensor.is_floating_point()]
+    for name, value in (("NaN", math.nan), ("infinity", math.inf)) if len(set(shapes)) < len(shapes) else ():
+        change = functools.partial(share_number, value=value)
+        yield Case(f"one tensor of {name} as several inputs", CaseFamily.NONFINITE, change)
 
 
 def _extremes(inputs: list[torch.Tensor]) -> Iterator[Case]:

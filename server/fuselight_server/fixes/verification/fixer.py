@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding, SourceLine
+    from fuselight_server.explain.findings.common.counts import Counts
     from fuselight_server.fixes.rewrites.families import Remedy, Rewrites
     from fuselight_server.fixes.verification.comparison import TextComparison
     from fuselight_server.fixes.verification.comparison_runs import FixTarget
@@ -250,7 +251,7 @@ class Fixer:
                 continue
             new = await self.runs.verified(other, remedy)
             calls = compare_calls(remedy, new)
-            if remedy.is_setting and counts(new) != counts(known):
+            if remedy.is_setting and _compiled(new) != _compiled(known):
                 calls = await self.compare_round(other, remedy, calls) if calls.has_passed else calls
                 while calls.has_passed and calls.left:
                     calls = await self.compare_round(other, remedy, calls)
@@ -333,6 +334,11 @@ class Fixer:
         if path not in self.texts.changed or before is None:
             return finding.span.line
         return LineMap.between(self.texts.changed[path], before).places(finding.span.line)[0]
+
+
+def _compiled(report: Report) -> tuple[Counts, list[tuple[tuple[str | None, ...], int | None]]]:
+    """What a target compiles, whatever its lines are: a break that a setting removes may give way to a later one."""
+    return counts(report), [(graph_break.ids, graph_break.operators) for graph_break in report.breaks]
 
 
 def _at_line(finding: Finding, line: int) -> Finding:

@@ -134,12 +134,15 @@ def advised(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_advised(remedies)))
 
 
+def refused_fixes(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
+    """The fixes that are refused, without what only a trial refused."""
+    refused = (remedy for remedy in remedies if remedy.state is RemedyState.REFUSED)
+    return tuple(remedy for remedy in refused if remedy.is_fix or not remedy.counts)
+
+
 def refusals(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
     """Why fixes are refused: `Use torch.where: tried and refused: gradients differ`. Trials alone are not named."""
-    refused = (remedy for remedy in remedies if remedy.state is RemedyState.REFUSED)
-    return tuple(
-        f"{remedy.text}: {remedy.reason}" for remedy in refused if remedy.is_fix or not remedy.counts
-    )
+    return tuple(f"{remedy.text}: {remedy.reason}" for remedy in refused_fixes(remedies))
 
 
 def _advised(remedies: Iterable[FindingRemedy]) -> Iterator[str]:

@@ -303,14 +303,12 @@ class FixedFiles:
                 ]
                 passed = {fix.kind for fix in tried if fix.state is RemedyState.VERIFIED}
                 tried = [fix for fix in tried if fix.state is RemedyState.VERIFIED or fix.kind not in passed]
-                kinds = {fix.kind for fix in tried}
-                not_offered = (
+                refused = (
                     of_refusal(item.refusal)
                     for item in self.refusals
                     if _place(item.finding, item.finding.span.line) == place
                 )
-                refused = (fix for fix in not_offered if fix.kind not in kinds)
-                yield with_fixes(finding, dict.fromkeys((*tried, *refused)))
+                yield with_fixes(finding, (*tried, *refused))
 
     # Files
 

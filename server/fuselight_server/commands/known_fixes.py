@@ -96,9 +96,7 @@ class FindingFixes:
 
         self._used.clear()
         known = rewrites(finding, report, self._read)
-        kinds = {remedy.kind for remedy in known.remedies}
-        refused = (rewrite for rewrite in known.refused if rewrite.kind not in kinds)
-        return (*map(of_candidate, known.remedies), *map(of_refusal, refused))
+        return (*map(of_candidate, known.remedies), *map(of_refusal, known.refused))
 
     def _read(self, path: str) -> str | None:
         from fuselight_server.fixes.verification.file_texts import FileText  # noqa: PLC0415 - with the fixes

@@ -16,7 +16,7 @@ from fuselight.shared.protocol import RunRequest, VerifyRequest
 from fuselight.shared.report import Aspect, CureTrial, Report, Verification
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.finding import Finding
-from fuselight_server.base.remedies import RemedyState
+from fuselight_server.base.remedies import RemedyState, refusals
 from fuselight_server.base.terminal import Color, Terminal
 from fuselight_server.cli.formats.findings import print_findings
 from fuselight_server.cli.formats.fixes import fixes_as_json
@@ -27,6 +27,8 @@ from fuselight_server.commands.known_fixes import list_fixes
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.editor.handlers.finding_hover import explanations, shown_findings
+from fuselight_server.editor.handlers.report_tree import report_tree
+from fuselight_server.editor.messages.params import ReportTreeParams
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings
 from fuselight_server.fixes.rewrites import families
@@ -72,7 +74,7 @@ class Program:
         gb, remedies, refused = PROGRAMS[name]
 
         def rewrites(*given: Any) -> Rewrites:
-            return Rewrites(tuple(remedy(*given) for remedy in remedies), refused)
+            return Rewrites(tuple(remedy(*given[:3]) for remedy in remedies), refused)
 
         for module in (fixer, families):
             self._patch.setattr(module, "rewrites", rewrites)
@@ -102,6 +104,18 @@ class Program:
         first = [(finding, False) for finding in shown_here if finding.span.line == FIRST + 1]
         shown = await shown_findings(self.world.server, self.world.path, first)
         return shown[0].finding, "\n".join(explanations(shown))
+
+    async def in_report(self) -> list[str]:
+        """What the report says of the refused fixes of the first line."""
+        (target,) = (await report_tree(self.world.server, ReportTreeParams(self.world.uri)))["nodes"]
+        groups = [node["children"] for node in target["children"] if node["contextValue"] == "refusals"]
+        where = f"line {FIRST + 1}: "
+        return [
+            f"{node['label']}: {node['description'].removeprefix(where)}"
+            for children in groups
+            for node in children
+            if node["description"].startswith(where)
+        ]
 
     async def fixed(self) -> list[dict[str, Any]]:
         def answer(request: RunRequest) -> Report:
@@ -151,6 +165,7 @@ async def test_every_face_shows_the_same_list_before_a_verification(
     assert row["remedies"] == data
     shown, hover = await program.hovered()
     assert [remedy.as_data() for remedy in shown.remedies] == data
+    assert await program.in_report() == list(refusals(first.remedies))
     texts = (printed(outcome), "\n".join(finding_lines(row)), hover.replace("\\", ""))
     menu = {action.title: action.disabled for action in await program.world.actions()}
     for remedy in first.remedies:
@@ -174,6 +189,7 @@ async def test_a_verification_outranks_a_trial_in_the_editor_and_in_the_terminal
     program.make(name, trial, EXACT if passes else differing(Aspect.OUTPUT))
     await program.world.verified()
     shown, hover = await program.hovered()
+    assert await program.in_report() == list(refusals(shown.remedies))
     states = {remedy.kind: remedy.state for remedy in shown.remedies if remedy.is_fix}
     assert (RemedyState.VERIFIED in states.values()) is passes
     for remedy in shown.remedies:

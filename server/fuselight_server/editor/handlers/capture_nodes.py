@@ -155,12 +155,13 @@ def refused_nodes(make: CaptureNodeMaker, refused: Iterable[RefusedFix]) -> list
     nodes: dict[tuple[str, Span], ReportNode] = {}
     for fix in refused:
         now = make.result.places.now(fix.finding.span)
-        tooltip = f"{fix.title}: {fix.reason}\n{fix.finding.code}, {format_place(now.path, now.line)}"
+        title, reason = fix.entry.text, fix.entry.reason
+        tooltip = f"{title}: {reason}\n{fix.finding.code}, {format_place(now.path, now.line)}"
         nodes[tooltip, now] = make.node(
             "refused",
-            fix.title,
+            title,
             "circle-slash",
-            description=f"{format_where(SourceLine(now.path, now.line), make.result.key.path)}: {fix.reason}",
+            description=f"{format_where(SourceLine(now.path, now.line), make.result.key.path)}: {reason}",
             tooltip=tooltip,
             where=now,
         )

@@ -24,6 +24,7 @@ from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgre
 from fuselight_server.editor.presenters import convert
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.fixes.rewrites.families import FixClass, has_remedies
+from fuselight_server.fixes.verification.remedy_list import of_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
@@ -89,7 +90,7 @@ async def fix_actions(
             )
             passed[-1].is_preferred = is_first or None
         else:
-            refused.append((offer.finding, offer.remedy.title, attempt.refusal))
+            refused.append((offer.finding, offer.remedy.title, of_attempt(attempt).reason))
     disabled = [_disabled_action(finding, title, reason, diagnostics) for finding, title, reason in refused]
     return [*passed, *unknown, *(disabled if server.state.client.disabled_actions else ()), *not_offered]
 
@@ -101,9 +102,13 @@ def _not_offered(
     if not server.state.client.disabled_actions:
         return []
     kinds = {offer.remedy.kind for offer in fixes.offers}
-    refused = {(fix.title, fix.reason): fix for fix in reversed(fixes.refused) if fix.kind not in kinds}
+    refused = {
+        (fix.entry.text, fix.entry.reason): fix
+        for fix in reversed(fixes.refused)
+        if fix.entry.kind not in kinds
+    }
     return [
-        _disabled_action(fix.finding, fix.title, fix.reason, diagnostics)
+        _disabled_action(fix.finding, fix.entry.text, fix.entry.reason, diagnostics)
         for fix in list(reversed(refused.values()))[:_MOST_NOT_OFFERED]
     ]
 

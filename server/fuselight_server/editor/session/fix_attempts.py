@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.remedies import refused_fixes
 from fuselight_server.editor.session.fix_offers import RefusedFix
 from fuselight_server.editor.session.recent import Recent
-from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite
-from fuselight_server.fixes.verification.remedy_list import of_attempt, of_candidate, of_refusal, with_fixes
+from fuselight_server.fixes.rewrites.families import FixClass
+from fuselight_server.fixes.verification.remedy_list import of_attempt, of_candidate, with_fixes
 
 if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
@@ -43,11 +44,9 @@ class FixAttempts:
             for offer in offers
         ]
         refused = [
-            of_refusal(RefusedRewrite(fix.kind, fix.title, fix.reason.removeprefix("not offered: ")))
-            for fix in line_fixes.refused
-            if (fix.finding.code, fix.finding.span.line) == place
+            fix.entry for fix in line_fixes.refused if (fix.finding.code, fix.finding.span.line) == place
         ]
-        return with_fixes(finding, dict.fromkeys((*fixes, *refused)))
+        return with_fixes(finding, (*fixes, *refused))
 
     def listed(self, offer: FixOffer, line_fixes: LineFixes) -> FindingRemedy | None:
         """Return the entry of an offer in the list of its finding; None if the list has it under another name."""
@@ -69,15 +68,21 @@ class FixAttempts:
         """Return the fixes of a target that are not offered, in the order of lines: also those that were tried."""
         if all(current is not result for current in self._offers.current_results(result.key.path)):
             return ()
-        untried = await self._offers.refused_before_a_run(result)
-        tried = (
-            RefusedFix(offer.finding, offer.remedy.kind, offer.remedy.title, attempt.refusal)
+        of_findings = await self._offers.of_findings(result)
+        listed = [
+            (finding, entry)
+            for finding, line_fixes in of_findings
+            for entry in self.with_fixes(finding, line_fixes).remedies
+        ]
+        ids = {offer.id for _, line_fixes in of_findings for offer in line_fixes.offers}
+        # What a job compiled again has a fix too, and is in no report.
+        listed += [
+            (offer.finding, of_attempt(attempt))
             for offer, attempt in self._tried(result)
-            if not attempt.has_passed
-        )
-        return tuple(
-            sorted((*tried, *untried), key=lambda fix: (fix.finding.span.path, fix.finding.span.line))
-        )
+            if offer.id not in ids
+        ]
+        refused = [RefusedFix(finding, entry) for finding, entry in listed if refused_fixes((entry,))]
+        return tuple(sorted(refused, key=lambda fix: (fix.finding.span.path, fix.finding.span.line)))
 
     def first_fix(self, result: CaptureResult) -> str:
         """Say which fix of the line to fix first has passed: `Use torch.where: verified`; empty if none has."""

@@ -20,6 +20,7 @@ from fuselight_server.editor.session.recent import Recent
 from fuselight_server.editor.session.verified_results import current_text, has_its_texts
 from fuselight_server.fixes.rewrites.families import RefusedRewrite
 from fuselight_server.fixes.verification.fixer import Fixer
+from fuselight_server.fixes.verification.remedy_list import of_refusal
 from fuselight_server.source.notebooks.edits import obstacle
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
+    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.commands.cache_fixes import LostCompile
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.state import State
@@ -91,11 +93,8 @@ class RefusedFix:
     """A fix of a finding that is not offered."""
 
     finding: Finding
-    kind: str
-    """As `Remedy.kind`."""
-    title: str
-    reason: str
-    """`tried and refused: gradients differ`, or `not offered: ...` for one that was never run."""
+    entry: FindingRemedy
+    """As the list of remedies has it."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +115,8 @@ class FixOffers:
         self._offers: Recent[str, FixOffer] = Recent(_MOST_OFFERS)
         self._findings: Recent[Key, tuple[Report, tuple[Finding, ...]]] = Recent(MOST_KNOWN)
         """Those of the reports that were asked about last."""
-        self._refused: Recent[Key, tuple[Report, tuple[RefusedFix, ...]]] = Recent(MOST_KNOWN)
-        """Fixes of these that are not offered before any run."""
+        self._fixes: Recent[Key, tuple[Report, tuple[tuple[Finding, LineFixes], ...]]] = Recent(MOST_KNOWN)
+        """The fixes of these."""
 
     async def on_lines(self, path: str, first: int, last: int) -> LineFixes:
         """Return the fixes of the findings on the lines `first` to `last` of a file, and those that are not offered.
@@ -184,15 +183,14 @@ class FixOffers:
             if path in result.depends and key.name != PROGRAM and (key.name or result.report.recorded)
         ]
 
-    async def refused_before_a_run(self, result: CaptureResult) -> tuple[RefusedFix, ...]:
-        """Return the fixes of a target that are not offered before any run."""
-        report, refused = self._refused.get(result.key, (None, ()))
+    async def of_findings(self, result: CaptureResult) -> tuple[tuple[Finding, LineFixes], ...]:
+        """Return the findings of a target, each with its fixes."""
+        report, fixes = self._fixes.get(result.key, (None, ()))
         if report is not result.report:
             findings = (await self._findings_of(result))[:_MOST_SEARCHED]
-            fixes = [await self._fixes_of(result, finding) for finding in findings]
-            refused = tuple(dict.fromkeys(fix for line in fixes for fix in line.refused))
-        self._refused.keep(result.key, (result.report, refused))
-        return refused
+            fixes = tuple([(finding, await self._fixes_of(result, finding)) for finding in findings])
+        self._fixes.keep(result.key, (result.report, fixes))
+        return fixes
 
     async def _fixes_of(self, result: CaptureResult, finding: Finding) -> LineFixes:
         fixer = new_fixer(TextSnapshot.of(self._state, (result,)))
@@ -213,7 +211,7 @@ class FixOffers:
         """Refuse the fixes of notebooks that are no edits of their cells."""
         obstacles = {offer.id: self._notebook_obstacle(offer) for offer in fixes.offers}
         refused = (
-            RefusedFix(offer.finding, offer.remedy.kind, offer.remedy.title, f"not offered: {why}")
+            RefusedFix(offer.finding, of_refusal(RefusedRewrite(offer.remedy.kind, offer.remedy.title, why)))
             for offer in fixes.offers
             if (why := obstacles[offer.id])
         )
@@ -277,7 +275,7 @@ def _fixes_for(
     refused = (rewrite for rewrite in (*blocked, *rewrites.refused) if rewrite.kind not in kinds)
     return LineFixes(
         tuple(offers),
-        tuple(RefusedFix(finding, rewrite.kind, rewrite.title, rewrite.words) for rewrite in refused),
+        tuple(RefusedFix(finding, of_refusal(rewrite)) for rewrite in refused),
     )
 
 

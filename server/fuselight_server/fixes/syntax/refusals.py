@@ -22,8 +22,3 @@ class RefusedRewrite:
     """As `Remedy.title`."""
     reason: str
     """`` `lr` is a Python number on both sides ``."""
-
-    @property
-    def words(self) -> str:
-        """`` not offered: `lr` is a Python number on both sides ``."""
-        return f"not offered: {self.reason}"

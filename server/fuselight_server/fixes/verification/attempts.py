@@ -120,11 +120,6 @@ class Attempt:
         return f"next: {format_list(cut_list(places, _SHOWN_NEXT))}" if places else ""
 
     @property
-    def refusal(self) -> str:
-        """Why a fix that was tried is not offered."""
-        return f"tried and refused: {self.why}"
-
-    @property
     def promise(self) -> str:
         """`Use torch.where: verified`, and what limits that."""
         limits = (

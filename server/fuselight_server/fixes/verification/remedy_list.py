@@ -59,8 +59,13 @@ def of_attempt(attempt: Attempt) -> FindingRemedy:
 
 
 def with_fixes(finding: Finding, fixes: Iterable[FindingRemedy]) -> Finding:
-    """The finding with its fixes in its list of remedies, and with a message that says what the list does."""
-    remedies = list(finding.remedies)
+    """The finding with its fixes in its list of remedies, and with a message that says what the list does.
+
+    A rewrite that is refused says nothing beside a fix of its kind.
+    """
+    remedies, fixes = list(finding.remedies), tuple(dict.fromkeys(fixes))
+    kinds = {fix.kind for fix in fixes if fix.is_fix}
+    fixes = tuple(fix for fix in fixes if fix.is_fix or fix.kind not in kinds)
     joined: list[FindingRemedy] = []
     for fix in sorted(fixes, key=lambda fix: fix.state is RemedyState.REFUSED):
         same = next((remedy for remedy in remedies if _is_same_change(remedy, fix)), None)

@@ -418,6 +418,61 @@ def trials_of(live: LiveWorker, source: str) -> dict[CureKind, CureTrial]:
     return tried
 
 
+COUNTER = (
+    HEAD
+    + """\
+class Meter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count, self.seen, self.last, self.kinds, self.rows = 0, {}, 0, set(), [0, 1, 2, 3, 4]
+    def forward(self, x):
+        y = x * self.count
+        INSIDE
+        self.count += 1
+        return y
+meter, log, table = Meter(), {}, {0: 1, 1: 2, 2: 3, 3: 4, 4: 5}
+if __name__ == "__main__":
+    compiled = torch.compile(meter)
+    for _ in range(4):
+        compiled(torch.ones(2, 4))
+        OUTSIDE
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "refused"),
+    [
+        ("pass", "pass", ""),
+        ("pass", "meter.rows[meter.count]", ""),
+        ("pass", "f'{meter.count:03d}'", ""),
+        ("self.seen[self.count] = y.mean()", "pass", "a key is then a tensor, which equals no other key"),
+        ("self.kinds.add(self.count)", "pass", "a key is then a tensor, which equals no other key"),
+        ("self.last = self.count", "pass", "`self.last` is then a tensor"),
+        ("self.last = self.count * 2 + 1", "pass", "`self.last` is then a tensor"),
+        ("self.rows.append(self.count)", "pass", "`self.rows[5]` is then a tensor"),
+        ("pass", "log[meter.count] = 1", "a key is then a tensor, which equals no other key"),
+        ("pass", "table.get(meter.count)", "a key is then a tensor, which equals no other key"),
+        ("pass", "meter.count in {1, 2}", "a key is then a tensor, which equals no other key"),
+        ("pass", "name = 'step_' + str(meter.count)", "a text then shows a tensor"),
+        ("pass", "name = '%s.pt' % meter.count", "a text then shows a tensor"),
+    ],
+)
+def test_a_counter_that_becomes_a_tensor_changes_nothing_else(
+    live: LiveWorker, inside: str, outside: str, refused: str
+) -> None:
+    source = COUNTER.replace("INSIDE", inside).replace("OUTSIDE", outside)
+    request = live.request(source, "")
+    report = live.report(request)
+    assert isinstance(request, CaptureRequest)
+    line = report.frames[0].location.line
+    cure = CallCure(CureKind.TENSOR, report.target.path, line, ("L['self'].count",))
+    without = live.report(replace(request, trial=CureRun(None)))
+    assert without.trial is not None
+    cured = live.report(replace(request, trial=CureRun(cure, without.trial.calls)))
+    assert judge_trial(cure, without, cured).refused == refused
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_cure_passes_where_following_it_saves_compiles(live: LiveWorker, name: str) -> None:
     source, expected = PROGRAMS[name]

@@ -1,4 +1,4 @@
-"""The objects that a call of a compiled function can reach: those whose method torch compiled separately.
+"""The objects that a call of a compiled function can reach: those whose method torch compiled separately; their state.
 
 Invariant: it reads attributes, elements and variables, and runs no code of the user's.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import torch
@@ -70,6 +71,67 @@ def _held_by(value: Any) -> list[Any]:
     held = getattr(value, "__dict__", None)
     return list(held.values()) if isinstance(held, dict) else []
 
+
+def state_of(named: Mapping[str, Any]) -> dict[str, str]:
+    """What the values hold, in words by name: keys, lengths, numbers and texts; of tensors and floats the type alone.
+
+    Two runs that differ but for rounding have the same words. Objects of libraries are not read, except for modules.
+    """
+    words: dict[str, str] = {}
+    pending = list(named.items())
+    seen: set[int] = set()
+    while pending and len(words) < _MAX_WORDS:
+        name, value = pending.pop()
+        if isinstance(value, torch.Tensor):
+            words[name] = TENSOR
+        elif type(value) in _NUMBERS:
+            words[name] = "a float" if type(value) in (float, complex) else repr(value)[:_LONGEST]
+        elif id(value) not in seen:
+            seen.add(id(value))
+            pending += _named_parts(name, value, words)
+    return words
+
+
+def _named_parts(name: str, value: Any, words: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """What a value holds, by name; its keys and its length become words."""
+    if isinstance(value, dict):
+        keys = [_key_words(key) for key in dict.keys(value)]
+        words[KEYS + name] = f"{len(keys)}: {', '.join(keys)}"[:_LONGEST]
+        yield from zip((f"{name}[{key}]" for key in keys), dict.values(value), strict=True)
+    elif isinstance(value, (set, frozenset)):
+        words[KEYS + name] = f"{len(value)}: {', '.join(sorted(map(_key_words, value)))}"[:_LONGEST]
+    elif isinstance(value, (list, tuple, deque)):
+        words[LENGTH + name] = str(len(value))
+        yield from ((f"{name}[{index}]", item) for index, item in enumerate(value))
+    elif isinstance(value, torch.nn.Module) or _is_users_object(value):
+        is_users, held = _is_users_object(value), dict(getattr(value, "__dict__", {}))
+        attributes = {key: item for key, item in held.items() if is_users or not key.startswith("_")}
+        children = held.get("_modules") if isinstance(value, torch.nn.Module) else None
+        attributes.update(children or {})
+        yield from ((f"{name}.{key}", item) for key, item in attributes.items() if key not in _MODULES_OWN)
+
+
+def _key_words(key: Any) -> str:
+    """A key as text; an object by its type, as its text may hold its address."""
+    if isinstance(key, tuple):
+        return f"({', '.join(map(_key_words, key))})"
+    return repr(key) if type(key) in _NUMBERS else type(key).__name__
+
+
+def _is_users_object(value: Any) -> bool:
+    if isinstance(value, (type, ModuleType, FunctionType)):
+        return False
+    module = sys.modules.get(str(getattr(type(value), "__module__", "")))
+    path = getattr(module, "__file__", None)
+    return isinstance(value, SimpleNamespace) or (isinstance(path, str) and stacks.is_shown(path))
+
+
+TENSOR = "a tensor"
+KEYS, LENGTH = "the keys of ", "the length of "
+_MODULES_OWN = frozenset(vars(torch.nn.Module()))
+_NUMBERS = (str, bytes, int, float, complex, bool, type(None))
+_MAX_WORDS = 4000
+_LONGEST = 200
 
 _PLAIN_MODULES = frozenset({"builtins", "collections"})
 """Where the mappings come from whose `values` is Python's own."""

@@ -101,6 +101,12 @@ class TrialCounts:
     """Why the cure could not be applied; empty if it could."""
     results: tuple[tuple[float, ...], ...] = ()
     """Of the first calls: the sums of the tensors that each returned, and of their absolute values."""
+    state: dict[str, str] = field(default_factory=dict)
+    """What the values that the first calls can reach held after them, in words by name."""
+    keys: int = 0
+    """How often the user's code hashed a tensor without dimensions, as one that is a key."""
+    texts: int = 0
+    """How often a tensor without dimensions became text."""
 
 
 @dataclass(frozen=True)

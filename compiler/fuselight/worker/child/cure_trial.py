@@ -13,6 +13,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -20,8 +21,10 @@ import torch
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import frames, targets
 from fuselight.adapters.torch_api.structured_log import without_log
+from fuselight.adapters.torch_api.tensor_uses import heard_uses
 from fuselight.capture import dynamo
 from fuselight.capture.calls.cured_calls import CureError, cured_call
+from fuselight.capture.calls.reachable_objects import state_of
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.protocol import CaptureRequest
@@ -74,6 +77,28 @@ def _sums(outputs: Any) -> tuple[float, ...]:
     return tuple(sums)
 
 
+def _state_after(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, str]:
+    """What the values that a call could reach hold after it, in words."""
+    owner: Any = getattr(function, "__self__", None)
+    called = owner.forward if isinstance(owner, torch.nn.Module) else function
+    plain = inspect.unwrap(getattr(called, "__func__", called))
+    variables = {
+        name: item for name, item in getattr(plain, "__globals__", {}).items() if _is_data(name, item)
+    }
+    try:
+        names = list(inspect.signature(called).parameters)
+        passed = {next(iter(names[index:]), f"argument {index}"): value for index, value in enumerate(args)}
+        return state_of({**variables, **passed, **kwargs, "self": owner})
+    except Exception:  # noqa: BLE001 - an attribute of the user's may refuse to be read
+        return {}
+
+
+def _is_data(name: str, value: Any) -> bool:
+    """Whether a global variable is a collection or an object, and not a number that is read as the call's own."""
+    is_code = isinstance(value, (type, ModuleType, FunctionType)) or name.startswith("__")
+    return not is_code and not isinstance(value, (str, bytes, int, float, complex))
+
+
 _MAX_RESULTS = 64
 """Calls of which the results are compared."""
 _MAX_TENSORS = 16
@@ -90,18 +115,35 @@ class CureTrialRun(RequestResult):
         self._graph_runs: Counter[str] = Counter()
         self._refused = ""
         self._results: list[tuple[float, ...]] = []
+        self._state: dict[str, str] = {}
+        self._keys = self._texts = 0
 
     def complete(self, report: Report) -> Report:
         """Add the counts so far."""
         results = tuple(self._results)
-        counts = TrialCounts(self._calls, dict(self._graph_runs), self._changed, self._refused, results)
+        counts = TrialCounts(
+            self._calls,
+            dict(self._graph_runs),
+            self._changed,
+            self._refused,
+            results,
+            self._state,
+            self._keys,
+            self._texts,
+        )
         return replace(report, trial=counts)
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
         """Inside, calls of compiled functions pass through the trial."""
-        with targets.changed_compiled_calls(self._call):
+        with targets.changed_compiled_calls(self._call), heard_uses(self._on_key, self._on_text):
             yield
+
+    def _on_key(self, path: str) -> None:
+        self._keys += stacks.is_shown(path)
+
+    def _on_text(self) -> None:
+        self._texts += 1
 
     def counting(self, backend: Callable[..., Any]) -> Callable[..., Any]:
         """Return `backend`, whose graphs count their runs."""
@@ -149,6 +191,7 @@ class CureTrialRun(RequestResult):
         outputs = compiled(*args, **kwargs)
         if len(self._results) < _MAX_RESULTS:
             self._results.append(_sums(outputs))
+            self._state.update(_state_after(function, args, kwargs))
         return outputs
 
     def _is_meant(self, cure: CallCure, function: Any) -> bool:

@@ -237,6 +237,30 @@ def test_a_cure_saves_compiles_and_loses_nothing(cured: Report, refused: str) ->
     assert (trial.before, trial.after) == (3, len(cured.compiles))
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "refused"),
+    [
+        ({"self.n": "1"}, {"self.n": "a tensor"}, ""),
+        ({"self.parts[0].n": "1"}, {"self.parts[0].n": "a tensor"}, ""),
+        ({"self.m": "1"}, {"self.m": "a tensor"}, "`self.m` is then a tensor"),
+        ({"self.m": "1"}, {"self.m": "2"}, "`self.m` is then another value"),
+        ({"the keys of seen": "1: 1"}, {"the keys of seen": "2: 1, 2"}, "`seen` then has other keys"),
+        ({"the length of n": "1"}, {"the length of n": "2"}, ""),
+        ({"the length of rows": "1"}, {}, "`rows` then has another length"),
+    ],
+)
+def test_a_number_that_becomes_a_tensor_leaves_the_same_state(
+    was: dict[str, str], now: dict[str, str], refused: str
+) -> None:
+    def with_state(compiles: int, state: dict[str, str]) -> Report:
+        return run(compiles, trial=TrialCounts(6, {"0/0": 6}, 6, state=state))
+
+    without, cured = with_state(3, was), with_state(1, now)
+    assert judge_trial(CURE, without, cured).refused == refused
+    dynamic = replace(CURE, kind=CureKind.DYNAMIC, subjects=(), value="True")
+    assert judge_trial(dynamic, without, cured).refused == ""
+
+
 def test_what_no_user_can_reach_is_not_advised() -> None:
     inside = replace(DEF, path="/env/site-packages/library/model.py")
     hidden = replace(number("kwargs['logits']"), expression="L['kwargs']['logits']")

@@ -7,6 +7,7 @@ line that ran inside a graph runs there as often as before. A run that cannot be
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -58,6 +59,8 @@ def _objections(cure: CallCure, without: Report, cured: Report) -> Iterator[str]
         yield "the program makes other calls each time"
     if CureKind.DTYPE not in {part.kind for part in cure.changes} and not _same_results(old, new):
         yield "the results differ"
+    if not {part.kind for part in cure.changes}.isdisjoint(_NEW_VALUES):
+        yield from _other_state(cure, old, new)
     yield from _uncompiled(without, cured)
     after = _line_runs(cured, new)
     for line, count in _line_runs(without, old).items():
@@ -70,6 +73,41 @@ def _same_results(old: TrialCounts, new: TrialCounts) -> bool:
     return len(old.results) == len(new.results) and all(
         _same_sums(before, after) for before, after in zip(old.results, new.results, strict=True)
     )
+
+
+def _other_state(cure: CallCure, old: TrialCounts, new: TrialCounts) -> Iterator[str]:
+    """What the calls leave otherwise than before, but for the changed values themselves, and what differs by use."""
+    if new.keys > old.keys:
+        yield "a key is then a tensor, which equals no other key"
+    if new.texts > old.texts:
+        yield "a text then shows a tensor"
+    changed = tuple(
+        match[1] for part in cure.changes for item in part.subjects for match in _LAST.finditer(item)
+    )
+    for name in sorted({**old.state, **new.state}):
+        was, now = old.state.get(name), new.state.get(name)
+        if was == now or _is_changed(name, changed):
+            continue
+        kind = next((kind for kind in _OF_COLLECTIONS if name.startswith(kind)), "")
+        shown = name[len(kind) :]
+        if kind:
+            yield f"`{shown}` then has {_OF_COLLECTIONS[kind]}"
+        else:
+            yield f"`{shown}` is then {now if now == _TENSOR else 'another value'}"
+
+
+def _is_changed(name: str, changed: tuple[str, ...]) -> bool:
+    """Whether a value is the changed one, by its last name: several objects may have it."""
+    last = _LAST.search(name)
+    return last is not None and last[1] in changed
+
+
+_LAST = re.compile(r"(\w+)['\"]?\]?$")
+"""The last name in a path, as `count` in `L['self'].count`."""
+_TENSOR = "a tensor"
+_OF_COLLECTIONS = {"the keys of ": "other keys", "the length of ": "another length"}
+_NEW_VALUES = frozenset({CureKind.TENSOR, CureKind.STACK})
+"""Changes that put another object in the place of a value."""
 
 
 def _same_sums(before: tuple[float, ...], after: tuple[float, ...]) -> bool:

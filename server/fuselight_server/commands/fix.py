@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import Problem
 from fuselight_server.base.diff_text import TextChange, diff_folder, name_in
@@ -27,7 +26,7 @@ from fuselight_server.fixes.rewrites.families import FixClass
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.file_texts import FileText
 from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
-from fuselight_server.fixes.verification.notebook_texts import NotebookText
+from fuselight_server.fixes.verification.notebook_texts import text_of_file
 from fuselight_server.fixes.verification.remedy_list import of_attempt, of_refusal, with_fixes
 
 if TYPE_CHECKING:
@@ -314,11 +313,7 @@ class FixedFiles:
 
     def _file(self, path: str) -> FileText | None:
         if path not in self._files:
-            kind = NotebookText if path.endswith(SUFFIX) else FileText
-            try:
-                self._files[path] = kind.read(path)
-            except (OSError, SyntaxError, ValueError, LookupError):
-                self._files[path] = None
+            self._files[path] = text_of_file(path)
         return self._files[path]
 
     def _text(self, path: str) -> str | None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import parse_json
-from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.remedies import FindingRemedy
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings.fixable import has_remedies
@@ -99,19 +98,15 @@ class FindingFixes:
         return (*map(of_candidate, known.remedies), *map(of_refusal, known.refused))
 
     def _read(self, path: str) -> str | None:
-        from fuselight_server.fixes.verification.file_texts import FileText  # noqa: PLC0415 - with the fixes
-        from fuselight_server.fixes.verification.notebook_texts import NotebookText  # noqa: PLC0415 - the same
+        from fuselight_server.fixes.verification.notebook_texts import text_of_file  # noqa: PLC0415 - with the fixes
 
         self._used.add(path)
         if path not in self._texts:
             given = self._outcome.sources.given.get(path)
             if given is not None:
                 return given
-            kind = NotebookText if path.endswith(SUFFIX) else FileText
-            try:
-                self._texts[path] = kind.read(path).text
-            except (OSError, SyntaxError, ValueError, LookupError):
-                self._texts[path] = None
+            file = text_of_file(path)
+            self._texts[path] = file.text if file is not None else None
         return self._texts[path]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fuselight.shared.foreign_files import read_regular
-from fuselight.shared.notebooks.cells import NotebookError
+from fuselight.shared.notebooks.cells import SUFFIX, NotebookError
 from fuselight.shared.notebooks.module_text import module_of_notebook
 from fuselight_server.base.diff_text import TextChange
 from fuselight_server.fixes.verification.file_texts import FileText
@@ -55,3 +55,12 @@ class NotebookText(FileText):
         except (NoCellEditError, NotebookError) as error:
             return str(error)
         return super().obstacle(text)
+
+
+def text_of_file(path: str) -> FileText | None:
+    """The text of a module or a notebook; None if it cannot be read."""
+    kind = NotebookText if path.endswith(SUFFIX) else FileText
+    try:
+        return kind.read(path)
+    except (OSError, SyntaxError, ValueError, LookupError):
+        return None

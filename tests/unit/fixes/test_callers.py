@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.shared.report import Report
+from fuselight.shared.report import Fact, FactKind, FileFacts, Report, TracedFacts, TracedValue
 from fuselight_server.base.finding import Finding
 from fuselight_server.fixes.rewrites.families import Remedy, rewrites
 from tests.support.offered_remedies import CONFIGURATION, finding_at
@@ -169,3 +169,61 @@ def test_files_that_did_not_run_are_read(tmp_path: Path) -> None:
     report = dataclasses.replace(report, roots=(str(tmp_path),))
     (remedy, *_) = rewrites(finding, report, {"m.py": FUNCTION}.get).remedies
     assert "    is_skipped = torch.as_tensor(is_skipped)\n" in remedy.texts["m.py"]
+
+
+GATED = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def is_open(self, x):
+        return x.sum() > 0
+
+    def forward(self, x):
+        if self.is_open(x):
+            x = x * 2
+        return x
+
+
+"""
+REPLACED = {
+    "class Always(Net):\n    def is_open(self, x):\n        return True\n": 16,
+    "class Inner(Net):\n    pass\n\n\nclass Never(Inner):\n    is_open = None\n": 20,
+    "class Mixin:\n    def is_open(self, x):\n        return True\n\n\nclass Open(Mixin, Net):\n    pass\n": 16,
+    "net = Net()\nnet.is_open = lambda x: x.shape[0] > 1\n": 16,
+    "Net.is_open = len\n": 15,
+    "def test(monkeypatch):\n    monkeypatch.setattr(Net, 'is_open', len)\n": 16,
+    "Other = type('Other', (Net,), {'is_open': len})\n": 15,
+    "class Wide(Net):\n    def __init__(self):\n        super().__init__()\n        self.is_open = len\n": 18,
+}
+KEPT = [
+    "class Wide(Net):\n    def width(self):\n        return 1\n",
+    "class Door:\n    def is_open(self):\n        return True\n",
+    "class Door:\n    def __init__(self):\n        self.is_open = True\n",
+    "net = Net()\nprint(net.is_open)\n",
+]
+
+
+@pytest.mark.parametrize("is_other_file", [False, True])
+@pytest.mark.parametrize("code", [*REPLACED, *KEPT])
+def test_a_method_that_is_replaced_is_not_taken_for_a_tensor(
+    code: str,
+    is_other_file: bool,  # noqa: FBT001 - a row
+) -> None:
+    finding, report = finding_at(GATED, "self.is_open(x)")
+    span, known = finding.span, report.facts
+    asked = Fact(span.line, span.column or 0, span.line, span.end_column or 0, ((len(known.values), 1),))
+    facts = {"m.py": FileFacts((*known.files["m.py"].facts, asked))}
+    values = (*known.values, TracedValue(FactKind.TENSOR, "bool[]"))
+    report = dataclasses.replace(report, facts=TracedFacts(values, facts))
+    texts = {"m.py": GATED if is_other_file else GATED + code, "n.py": f"from m import Net\n{code}"}
+    report = dataclasses.replace(report, files=dict.fromkeys(texts if is_other_file else ["m.py"], ""))
+    result = rewrites(finding, report, texts.get)
+    kinds = [remedy.kind for remedy in result.remedies if remedy.kind not in CONFIGURATION]
+    line = REPLACED.get(code)
+    place = f"n.py:{line - 13}" if line is not None and is_other_file else f"m.py:{line}"
+    assert kinds == ([] if line is not None else ["where"])
+    reasons = [refusal.reason for refusal in result.refused]
+    expected = f"{place} replaces `is_open`, whose result the new text takes for a tensor"
+    assert reasons == ([expected] if line is not None else [])

@@ -32,6 +32,7 @@ from fuselight_server.fixes.rewrites.numbers import (
 )
 from fuselight_server.fixes.rewrites.opaque_helpers import opaque_helper_remedies
 from fuselight_server.fixes.rewrites.output import output_remedies, print_remedies
+from fuselight_server.fixes.rewrites.overrides import replaced_method
 from fuselight_server.fixes.rewrites.recompilations import recompilation_remedies
 from fuselight_server.fixes.rewrites.remedy import Remedy
 from fuselight_server.fixes.rewrites.torch_names import supported
@@ -74,6 +75,9 @@ _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy | RefusedRewrite]], froz
     (output_remedies, frozenset()),
 )
 """Rewrites and the ids of the breaks that they are for; without ids, those of any break."""
+
+_OF_CONDITIONS = frozenset({"where", "cond", "random_cond", "computed_where", "assert_async"})
+"""Kinds for which the condition of a branch is a tensor."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +132,15 @@ def _candidates(
     site = Site.of(finding, report, text) if text is not None else None
     if site is not None:
         for rewrite in _rewrites(site):
-            known = for_all_callers(site, rewrite, read) if isinstance(rewrite, Remedy) else rewrite
+            known = _for_all_calls(site, rewrite, read) if isinstance(rewrite, Remedy) else rewrite
             yield _with_used_imports(site, known) if isinstance(known, Remedy) else known
     yield from break_settings(finding, report, read, site, others)
     yield from bound_remedies(finding, report, read, others)
+
+
+def _for_all_calls(site: Site, remedy: Remedy, read: Callable[[str], str | None]) -> Remedy | RefusedRewrite:
+    why = replaced_method(site, read) if remedy.kind in _OF_CONDITIONS else ""
+    return RefusedRewrite(remedy.kind, remedy.title, why) if why else for_all_callers(site, remedy, read)
 
 
 def _with_used_imports(site: Site, remedy: Remedy) -> Remedy:

@@ -139,3 +139,33 @@ def test_the_state_that_the_first_step_creates_is_expected(difference: str, caus
 def test_state_that_changes_later_is_a_warning() -> None:
     finding = shown(state("len(self.state) was 3, now 4", GuardCause.LENGTH))
     assert finding.severity is Severity.WARNING
+
+
+CACHED = "torch ignores the cache of `table` in compiled code, and runs its body in each call."
+OUTSIDE = "Call `table` outside the compiled code and pass its result in, as its cache works there"
+
+
+@pytest.mark.parametrize(
+    ("decorator", "statement", "source", "is_named", "is_outside"),
+    [
+        ("@functools.cache", "built += 1", "built", True, True),
+        ("@lru_cache(maxsize=8)", "counts['table'] += size", "counts['table']", True, True),
+        ("@functools.lru_cache", "built.append(size)", "built", True, True),
+        ("@cache\n@torch.no_grad()", "built = built + 1", "built", True, True),
+        ("@cache", "return torch.arange(size) * scale", "scale", True, False),
+        ("@functools.wraps(f)", "built += 1", "built", False, False),
+        ("@cache_results", "built += 1", "built", False, False),
+        ("# @cache", "built += 1", "built", False, False),
+    ],
+)
+def test_a_function_whose_cache_torch_ignores_is_called_outside(
+    *, decorator: str, statement: str, source: str, is_named: bool, is_outside: bool
+) -> None:
+    text = [*decorator.split("\n"), "def table(size):", f"    {statement}", "    return size"]
+    lines = {number: f"{line}\n" for number, line in enumerate(text, 40)}
+    read = at(40 + text.index("def table(size):") + 1, function="table")
+    changed = failed(f"{source} was 0, now 1", kind="EQUALS_MATCH", source=source, born=(at(22), read))
+    (finding,) = findings(report(recompiles=(again(changed),)), read_line=lambda _path, line: lines.get(line))
+    assert (CACHED in finding.message) is is_named
+    assert (OUTSIDE in finding.hints) is is_outside
+    assert any("as a tensor" in hint for hint in finding.hints) is not is_outside

@@ -46,6 +46,23 @@ def function_tree(read_line: Callable[[str, int], str | None], function: Locatio
         return None
 
 
+def cached_function_around(context: Context, at: Location) -> Location | None:
+    """The `def` line of the function that a line is in, with its name, if `functools` caches its results."""
+    function = context.def_above(at) or _def_around(context, at)
+    line = function.line - 1 if function is not None else 0
+    name = _NAME.match(context.read_line(at.path, line + 1) or "") if function is not None else None
+    while name is not None and (match := _DECORATOR.match(context.read_line(at.path, line) or "")):
+        if match[1] in _CACHES:
+            return Location(at.path, function.line if function is not None else 0, function=name[1])
+        line -= 1
+    return None
+
+
+_NAME = re.compile(r"\s*(?:async\s+)?def\s+(\w+)")
+_DECORATOR = re.compile(r"\s*@(?:[\w.]*\.)?(\w+)")
+_CACHES = frozenset({"cache", "lru_cache"})
+
+
 def tree_around(context: Context, at: Location) -> ast.Module | None:
     """The tree of the function that a line is in."""
     function = context.def_above(at) or _def_around(context, at)

@@ -60,7 +60,7 @@ from fuselight_server.explain.findings.recompilations.specializations import (
     is_held,
     made_dynamic,
 )
-from fuselight_server.explain.findings.recompilations.value_remedies import is_expected
+from fuselight_server.explain.findings.recompilations.value_remedies import cached_function, is_expected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,6 +175,7 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         f"recompiled: {difference}",
         f"{what[0].upper()}{what[1:]} was compiled again because {_why(failure)}.",
         _about_object(recompilation, failure),
+        _about_cached(context, failure),
         _about_dropped(failure),
         _about_unsteady(failure),
         _about_dynamic(context, group),
@@ -245,6 +246,14 @@ def _about_object(recompilation: Recompile, failure: GuardFailure | None) -> str
     if is_other and failure is not None and is_of_object(held_by(recompilation, failure)):
         return "It was called on another object than the compiled version: the class is the same."
     return ""
+
+
+def _about_cached(context: Context, failure: GuardFailure | None) -> str:
+    """Say that torch runs the body of a function whose results are cached."""
+    cached = cached_function(context, failure) if failure is not None else None
+    if cached is None:
+        return ""
+    return f"torch ignores the cache of `{cached.function}` in compiled code, and runs its body in each call."
 
 
 def _about_dropped(failure: GuardFailure | None) -> str:

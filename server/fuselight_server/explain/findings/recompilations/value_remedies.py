@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import GuardCause
 from fuselight_server.explain.findings.advice.expectations import is_of_object
 from fuselight_server.explain.findings.common.library_remedies import is_new_state
-from fuselight_server.explain.findings.common.source_tree import tree_around
+from fuselight_server.explain.findings.common.source_tree import (
+    cached_function_around,
+    function_tree,
+    tree_around,
+)
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import GuardFailure, Recompile
+    from fuselight.shared.report import GuardFailure, Location, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
@@ -28,7 +32,36 @@ def value_remedy(context: Context, recompilation: Recompile, failure: GuardFailu
     """What to do about a value of a kind that this module knows; empty for all others."""
     if is_grad_mode(failure):
         return (_GRAD_MODE,)
+    cached = cached_function(context, failure)
+    if cached is not None and _is_changed_in(context, cached, failure.source):
+        return (
+            f"Call `{cached.function}` outside the compiled code and pass its result in, as its cache works there",
+        )
     return _text_hints(context, recompilation, failure) if _is_text(failure) else ()
+
+
+def cached_function(context: Context, failure: GuardFailure) -> Location | None:
+    """The function with a cache of its results whose body reads the value: torch runs it in each call."""
+    user = (place for place in failure.born if context.is_user_file(place.path))
+    return next(filter(None, (cached_function_around(context, place) for place in user)), None)
+
+
+def _is_changed_in(context: Context, function: Location, source: str) -> bool:
+    """Whether a function assigns a value or an element of it, or calls a method of it."""
+    tree = function_tree(context.read_line, function) or ast.Module([], [])
+    return any(
+        (
+            isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+            and isinstance(node.ctx, ast.Store)
+            and ast.unparse(node) in {source, f"{source}[{ast.unparse(getattr(node, 'slice', node))}]"}
+        )
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and ast.unparse(node.func.value) == source
+        )
+        for node in ast.walk(tree)
+    )
 
 
 def is_expected(recompilation: Recompile, failure: GuardFailure) -> bool:

@@ -359,6 +359,36 @@ def test_a_float_that_torch_fixes_by_a_result_is_that_number_on_its_line(tmp_pat
     assert {failure.born[-1].line for failure in failures} == {got.line("y.clamp")}
 
 
+def test_a_number_with_several_results_differs_once_and_from_the_version_before(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        class Level:
+            def __init__(self):
+                self.value, self.half = 1.0, 0.0
+
+        @torch.compile
+        def advance(x, level):
+            y = x * level.value
+            level.half = level.value * 0.5
+            level.value = level.value + 1.0
+            return y
+
+        def main():
+            level = Level()
+            for _ in range(4):
+                advance(torch.ones(3), level)
+        """,
+        aot_autograd=True,
+    )
+    nearest = [recompile.entries[0].failures for recompile in got.parts.recompiles]
+    assert [[failure.difference for failure in failures] for failures in nearest] == [
+        ["level.value was 1.0, now 2.0"],
+        ["level.value was 2.0, now 3.0"],
+        ["level.value was 3.0, now 4.0"],
+    ]
+
+
 def test_a_freed_object_is_named_with_the_line_that_freed_it(tmp_path: Path) -> None:
     got = record(
         tmp_path,

@@ -138,9 +138,10 @@ def _modes_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
 
 
 def _each_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
-    """The failures, without those that another says with a source: torch 2.11 guards twice what it fixes again."""
+    """The failures, each difference once: torch guards a number by several results, and 2.11 twice without a source."""
     texts = {failure.difference for failure in failures if failure.source}
-    return [failure for failure in failures if failure.source or failure.difference not in texts]
+    named = [failure for failure in failures if failure.source or failure.difference not in texts]
+    return list({(failure.source, failure.difference): failure for failure in reversed(named)}.values())[::-1]
 
 
 def _dropped(reason: str, frame: Any, table: Births) -> GuardFailure:

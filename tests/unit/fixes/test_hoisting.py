@@ -205,6 +205,16 @@ def test_a_measurement_is_skipped_in_compiled_code() -> None:
     )
 
 
+@pytest.mark.parametrize("shown", ["print(b)", "print(time.time() - a)"])
+def test_what_another_fix_has_skipped_in_compiled_code_is_skipped_once(shown: str) -> None:
+    guard = "    if not torch.compiler.is_compiling():\n"
+    after = f"    x = x + 1\n{guard}        b = time.time() - a\n        {shown}\n    return x\n"
+    text = f"{HEAD}def f(x):\n    a = time.time()\n{after}"
+    assert measured(text) == f"{HEAD}def f(x):\n{guard}        a = time.time()\n{after}"
+    of_other = after.replace("not torch.compiler.is_compiling()", "torch.compiler.is_compiling()")
+    assert measured(f"{HEAD}def f(x):\n    a = time.time()\n{of_other}").count("if not ") == 2
+
+
 @pytest.mark.parametrize(
     "body",
     [

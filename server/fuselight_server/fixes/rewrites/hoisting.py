@@ -482,6 +482,8 @@ def measurement_remedies(site: Site) -> Iterator[Remedy]:
     head = f"if not {site.torch}.compiler.is_compiling():"
     replaced: list[Replacement] = []
     for group in groups:
+        if _is_under(site, group[0], head.removesuffix(":")):  # another fix has put it there
+            continue
         indent, step = site.indentation(group[0]), site.step(group[0])
         if indent is None or any(_has_long_text(site, statement) for statement in group):
             return
@@ -501,6 +503,16 @@ def measurement_remedies(site: Site) -> Iterator[Remedy]:
         )
         title = f"Skip `{dotted(call.func)}` in compiled code"
         yield Remedy("is_compiling", title, FixClass.CHANGES, {site.finding.span.path: text}, changes)
+
+
+def _is_under(site: Site, statement: cst.CSTNode, head: str) -> bool:
+    """Whether a statement runs under a condition only: `if not torch.compiler.is_compiling()`."""
+    return any(
+        isinstance(around, cst.If)
+        and f"if {site.code(around.test)}" == head
+        and site.contains(around.body, site.range_of(statement)[0])
+        for around in site.ancestors(statement)
+    )
 
 
 def _measurement(

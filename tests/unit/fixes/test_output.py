@@ -144,3 +144,17 @@ def test_a_print_in_the_graph_names_the_gradient_that_it_does_not_show(case: str
     remedies = {remedy.kind: remedy for remedy in offered(text, statement, "GB0059")}
     remedy = remedies["graph_print"]
     assert ("grad_fn" in remedy.changes, remedy.fix_class is FixClass.CHANGES) == (shows, shows)
+
+
+@pytest.mark.parametrize(
+    ("argument", "is_said"),
+    [("f'{x.shape[0]:03d}'", True), ("'a', f'{x}'", False), ("x", False), ("'{:03d}'", False)],
+)
+def test_the_exceptions_of_formats_that_compiled_calls_lose_are_said(
+    argument: str,
+    is_said: bool,  # noqa: FBT001 - a row
+) -> None:
+    call = f"print({argument})"
+    remedies = offered(f"import torch\n\n\ndef f(x):\n    {call}\n    return x\n", call, "GB0059")
+    (changes,) = (remedy.changes for remedy in remedies if remedy.kind == "is_compiling")
+    assert changes.endswith(", nor raise exceptions of its formats") is is_said

@@ -229,9 +229,13 @@ def output_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
 
 
 def _errors(call: cst.Call) -> str:
-    """What else a warning may be."""
+    """Which exceptions of the call compiled calls do not raise: of a warning, of `{n:03d}` for a float."""
     is_warning = dotted(call.func) == "warnings.warn"
-    return ", also where a filter makes an error of the warning" if is_warning else ""
+    formats = any(
+        isinstance(part, cst.FormattedStringExpression) and part.format_spec for part in descendants(call)
+    )
+    words = ", also where a filter makes an error of the warning" if is_warning else ""
+    return f"{words}, nor raise exceptions of its formats" if formats else words
 
 
 def _has_long_text(site: Site, call: cst.Call) -> bool:

@@ -177,7 +177,8 @@ def printed(x):
     #  |from torch import nn
     # +|torch._dynamo.config.reorderable_logging_functions.add(print)
     # fix: [GB0059] is_compiling "Skip `print` in compiled code"
-    # = 2 -> 1 graphs, changes behavior: compiled calls do not print, log or warn here
+    # = 2 -> 1 graphs, changes behavior: compiled calls do not print, log or warn here, nor raise
+    # = exceptions of its formats
     # -|    print("sum", x.sum(), f"{x.mean():.3f}")
     # +|    if not torch.compiler.is_compiling():
     # +|        print("sum", x.sum(), f"{x.mean():.3f}")

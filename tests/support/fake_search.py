@@ -244,7 +244,8 @@ class FakeSearchProcess:
 
     def _row(self, what: str) -> MeasuredConfiguration:
         target = self.machine.target
-        row = MeasuredConfiguration(self.name, first_us=1e6 * target.compile_s.get(self.name, 5.0))
+        seconds = target.compile_s.get(self.name, 5.0)
+        row = MeasuredConfiguration(self.name, first_us=1e6 * seconds if math.isfinite(seconds) else None)
         if self.rounds:
             middle = sorted(self.rounds)[len(self.rounds) // 2]
             spread = middle * target.jitter

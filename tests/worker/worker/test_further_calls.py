@@ -989,6 +989,7 @@ def test_autocast_is_that_of_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None
         dtype=torch.float32,
         is_floating_point=lambda: True,
         element_size=lambda: 4,
+        dim=lambda: 2,
     )
     inputs: Any = [gpu]
     (case,) = (case for case in verification_cases._dtypes(inputs) if case.name == "autocast")

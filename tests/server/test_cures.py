@@ -51,7 +51,7 @@ def hover_of(client: Client, uri: str, word: str, text: str) -> str:
 def test_a_cure_is_tried_after_the_finding_is_shown(client: Client, folder: Path) -> None:
     uri = run_in(client, folder, WINDOW)
     client.until(lambda: "recompiled: window was 2, now 3" in titles(client, uri), "the finding")
-    cured = "Pass `window` as a tensor (tried: 2 → 1 compiles)"
+    cured = "pass `window` as a tensor (tried: 2 → 1 compiles)"
     client.until(lambda: cured in hover_of(client, uri, "window", WINDOW), "the trial of a cure")
 
 

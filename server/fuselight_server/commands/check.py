@@ -69,7 +69,7 @@ async def analyze(
             target_run.report,
             budget=budget,
             read_line=outcome.sources.line,
-            show=target_run.show,
+            show=lambda text: target_run.show(f"trying advice: {text}"),
         )
 
     async def tried(target_run: TargetRun, outcome: CheckOutcome) -> Report:

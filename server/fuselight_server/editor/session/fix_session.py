@@ -149,7 +149,10 @@ class FixSession:
             identity = f"cures {key.path}::{key.name}"
             self.tasks.cancel(identity)  # of the result before
             active = self.tasks.start(
-                identity, "trials of cures", key.path, lambda token: self._try_cures(identity, result, token)
+                identity,
+                f"advice on {key.words}",
+                key.path,
+                lambda token: self._try_cures(identity, result, token),
             )
             active.is_automatic = (
                 False  # a menu that asks for fixes does not end it: it leaves each turn at once

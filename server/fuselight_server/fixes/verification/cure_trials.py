@@ -87,7 +87,7 @@ async def try_cures(
         budget.spent += budget.clock() - start
         return answer
 
-    show("trying cures: the calls as they are")
+    show("calls without a change")
     without = await timed(None, None)
     if request.automatic and not _is_same(without, report):
         capture = dataclasses.replace(capture, automatic=False)  # the user's run went to the program's end
@@ -104,7 +104,7 @@ async def try_cures(
     for number, cure in enumerate(cures[:MAX_TRIALS], 1):
         if not budget.allows(_EXPENSIVE * seconds):
             break
-        show(f"trying cures: {number} of {min(len(cures), MAX_TRIALS)}")
+        show(f"change {number} of {min(len(cures), MAX_TRIALS)}")
         trials.append(judge_trial(cure, without, await timed(cure, calls)))
     return dataclasses.replace(report, trials=(*report.trials, *trials))
 

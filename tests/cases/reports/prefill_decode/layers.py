@@ -24,6 +24,6 @@ class Rotary(nn.Module):
     @torch.compile
     def forward(self, positions, x):
         cos, sin = self.cos[positions], self.sin[positions]
-        # info: [FL201] "recompiled: positions.size(0) was 7, now 1"
+        # hint: [FL201] "same cause as line 13: recompiled: positions.size(0) was 7, now 1"
         a, b = x.chunk(2, dim=-1)
         return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)

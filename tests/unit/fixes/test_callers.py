@@ -227,3 +227,15 @@ def test_a_method_that_is_replaced_is_not_taken_for_a_tensor(
     reasons = [refusal.reason for refusal in result.refused]
     expected = f"{place} replaces `is_open`, whose result the new text takes for a tensor"
     assert reasons == ([expected] if line is not None else [])
+
+
+def test_a_long_chain_of_calls_in_another_file_is_read() -> None:
+    """A chain of hundreds of calls is as deep as it is long."""
+    chain = f"from m import f\ntable = make(){'.a()' * 300}\nf(x, True)\n"
+    assert converts(FUNCTION, other=chain) is True
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    remedies, _ = offered(f"\x0c\n# a section\u2028\n{FUNCTION}", other="from m import f\nf(x, True)\n")
+    (lines,) = (remedy.texts["m.py"].split("\n") for remedy in remedies)
+    assert lines[lines.index("def f(x, is_skipped):") + 1] == "    is_skipped = torch.as_tensor(is_skipped)"

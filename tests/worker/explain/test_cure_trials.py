@@ -82,6 +82,18 @@ if __name__ == "__main__":
 """,
         {CureKind.SETTING: (4, 3)},
     ),
+    "an order of elements": (
+        HEAD
+        + """\
+@torch.compile
+def step(x, flag):
+    return x.flip(0) if flag is True else x.roll(0)
+if __name__ == "__main__":
+    for flag in (True, False, True, False):
+        step(torch.arange(3.0), flag)
+""",
+        {},
+    ),
     "a size that varies": (
         HEAD
         + """\

@@ -28,7 +28,7 @@ def objects_with_method(method: Place, function: Any, given: Iterable[Any]) -> I
     seen: set[int] = set()
     while pending and len(seen) < _MAX_OBJECTS:
         value = pending.pop()
-        if isinstance(value, _LEAVES) or id(value) in seen:
+        if issubclass(type(value), _LEAVES) or id(value) in seen:  # `isinstance` reads an attribute
             continue
         seen.add(id(value))
         if _has_method(cast("Hashable", type(value)), method):
@@ -60,16 +60,21 @@ def _variables_of(function: Any) -> Iterator[Any]:
 
 
 def _held_by(value: Any) -> list[Any]:
-    if isinstance(value, Mapping):
-        return list(value.values()) if type(value).__module__ in _PLAIN_MODULES else []
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return list(value)
-    if isinstance(value, MethodType):
+    kind = type(value)
+    if issubclass(kind, Mapping):
+        return list(value.values()) if kind.__module__ in _PLAIN_MODULES else []
+    for plain in (list, tuple, set, frozenset):
+        if issubclass(kind, plain):
+            return list(plain.__iter__(value))  # a subclass may have an iterator of its own
+    if kind is MethodType:
         return [value.__self__]
-    if isinstance(value, FunctionType):
+    if kind is FunctionType:
         return list(_variables_of(value)) if stacks.is_shown(value.__code__.co_filename) else []
-    held = getattr(value, "__dict__", None)
-    return list(held.values()) if isinstance(held, dict) else []
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return []
+    return list(held.values()) if type(held) is dict else []
 
 
 def state_of(named: Mapping[str, Any]) -> dict[str, str]:

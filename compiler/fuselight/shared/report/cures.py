@@ -73,8 +73,13 @@ class CallCure:
     @property
     def settings(self) -> dict[str, object]:
         """The settings of `torch._dynamo.config` that it changes, by name."""
-        settings: dict[str, object] = parse_json(self.value) if self.kind is CureKind.SETTING else {}
-        return settings
+        if self.kind is not CureKind.SETTING:
+            return {}
+        try:
+            settings = parse_json(self.value)
+        except ValueError:  # of a damaged report
+            return {}
+        return settings if isinstance(settings, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,8 @@ class TrialCounts:
     refused: str = ""
     """Why the cure could not be applied; empty if it could."""
     results: tuple[tuple[float, ...], ...] = ()
-    """Of the first calls: the sums of the tensors that each returned, and of their absolute values."""
+    """Of the first calls, for each tensor that was returned: its sizes, the bytes of an element, and the sums of its
+    values, of their absolute values, and of values weighted by their place."""
     state: dict[str, str] = field(default_factory=dict)
     """What the values that the first calls can reach held after them, in words by name."""
     keys: int = 0

@@ -64,14 +64,23 @@ class TryCure(MakeCalls):
 
 
 def _sums(outputs: Any) -> tuple[float, ...]:
-    """What identifies the values of tensors but for rounding; empty where they cannot be read, as of fake tensors."""
+    """What identifies tensors but for rounding: sizes, bytes of an element, and three sums of their values.
+
+    Empty where they cannot be read, as of fake tensors.
+    """
     sums: list[float] = []
     try:
         with torch.no_grad():
             for tensor in itertools.islice(tensors_in(outputs), _MAX_TENSORS):
                 if not tensor.is_complex():
                     values = tensor.detach().double()
-                    sums += [float(values.sum()), float(values.abs().sum())]
+                    by_place = torch.linspace(1, 2, values.numel(), dtype=values.dtype, device=values.device)
+                    sums += [*map(float, tensor.shape), float(tensor.element_size())]
+                    sums += [
+                        float(values.sum()),
+                        float(values.abs().sum()),
+                        float(values.flatten() @ by_place),
+                    ]
     except Exception:  # noqa: BLE001 - a mode or a subclass of the user's may refuse any operator
         return ()
     return tuple(sums)

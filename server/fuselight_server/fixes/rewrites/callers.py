@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import io
 import itertools
 import re
 from dataclasses import dataclass
@@ -90,7 +91,10 @@ def _is_condition_only(site: Site, function: cst.FunctionDef, name: str) -> bool
 def _with_conversions(site: Site, function: cst.FunctionDef, text: str, names: Sequence[str]) -> str | None:
     """The text whose function starts with `flip = torch.as_tensor(flip)`; None if it has no line for that."""
     owner = _owner(site, function)
-    tree: ast.AST = parse_python(text)
+    try:
+        tree: ast.AST = parse_python(text)
+    except SyntaxError:  # syntax of a newer Python
+        return None
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     if owner is not None:
         tree = next((node for node in classes if node.name == owner.name.value), tree)
@@ -102,7 +106,9 @@ def _with_conversions(site: Site, function: cst.FunctionDef, text: str, names: S
     there = list(wanted)
     body = there[0].body if len(there) == 1 else []
     first = next((line for line in body if not _is_docstring(line)), None)
-    lines = text.splitlines(keepends=True)
+    lines = list(
+        io.StringIO(text, newline="")
+    )  # as Python counts them: `splitlines` splits at a form feed, too
     if first is None or hasattr(first, "decorator_list") or first.lineno == there[0].lineno:
         return None
     head = lines[first.lineno - 1].encode()[: first.col_offset].decode()
@@ -210,9 +216,7 @@ def _passed(
         places = list(_in_order(arguments, assigned))
         by_place = [places[index]] if 0 <= index < len(places) else []
         for value in (*by_place, *(each.value for each in node.keywords if each.arg == name)):
-            literals = [
-                known for known in (value, *assigned.get(ast.unparse(value), ())) if _is_literal(known)
-            ]
+            literals = [known for known in (value, *assigned.get(_path_of(value), ())) if _is_literal(known)]
             if literals:
                 yield node.lineno, ast.unparse(value), all(map(_is_number, literals))
 
@@ -223,7 +227,7 @@ def _in_order(arguments: Sequence[ast.expr], assigned: Mapping[str, list[ast.exp
         if not isinstance(argument, ast.Starred):
             yield argument
             continue
-        known = (argument.value, *assigned.get(ast.unparse(argument.value), ()))
+        known = (argument.value, *assigned.get(_path_of(argument.value), ()))
         elements = next((value.elts for value in known if isinstance(value, (ast.Tuple, ast.List))), None)
         if elements is None:
             return
@@ -250,6 +254,7 @@ def _assigned(tree: ast.AST) -> dict[str, list[ast.expr]]:
         for target, value in pairs:
             for name, known in _unpacked(target, value):
                 assigned.setdefault(name, []).append(known)
+    assigned.pop("", None)  # targets without a path
     return assigned
 
 
@@ -259,7 +264,7 @@ def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr
         for part, known in zip(target.elts, value.elts, strict=True):
             yield from _unpacked(part, known)
     else:
-        yield ast.unparse(target), value
+        yield _path_of(target), value
 
 
 def _is_call_of(
@@ -268,7 +273,7 @@ def _is_call_of(
     """Whether a call is of the function, or of an object of the module's class, as far as names show."""
     if not is_module:
         return _refers(call.func, called, assigned)
-    makers = [call.func, *assigned.get(ast.unparse(call.func), ())]
+    makers = [call.func, *assigned.get(_path_of(call.func), ())]
     return any(_makes(maker, called, assigned) for maker in makers)
 
 
@@ -276,7 +281,7 @@ def _refers(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]])
     """Whether an expression is the function: by its name, by another name, or as an element of a table."""
     if _last(node) == called:
         return True
-    known = assigned.get(ast.unparse(node.value if isinstance(node, ast.Subscript) else node), ())
+    known = assigned.get(_path_of(node.value if isinstance(node, ast.Subscript) else node), ())
     if not isinstance(node, ast.Subscript):
         return any(_last(value) == called for value in known)
     tables = [value for value in known if isinstance(value, (ast.Dict, ast.Tuple, ast.List))]
@@ -289,7 +294,7 @@ def _refers(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]])
 def _makes(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]], depth: int = 0) -> bool:
     """Whether an expression makes an object of a class: `Net()`, `torch.compile(Net())`, `Net().eval()`, `net`."""
     if not isinstance(node, ast.Call):
-        known = assigned.get(ast.unparse(node), ()) if depth else ()
+        known = assigned.get(_path_of(node), ()) if depth else ()
         return depth < _DEEPEST and any(_makes(value, called, assigned, depth + 1) for value in known)
     if _last(node.func) == called:
         return True
@@ -298,6 +303,20 @@ def _makes(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]], 
 
 
 _DEEPEST = 4
+
+
+def _path_of(node: ast.expr) -> str:
+    """`net.table['a']` of names, attributes and constant keys; empty for any other expression, however deep."""
+    parts: list[str] = []
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            parts.append(f".{node.attr}")
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            parts.append(f"[{node.slice.value!r}]")
+        else:
+            return ""
+        node = node.value
+    return "".join((node.id, *reversed(parts)))
 
 
 def _last(node: ast.expr) -> str:

@@ -29,6 +29,7 @@ from fuselight_server.base.finding import Finding
 from fuselight_server.base.remedies import NO_CALL, RemedyState
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.trial_verdict import NOT_APPLIED, judge_trial
+from fuselight_server.explain.findings.common.compiled_callers import outer_frame
 from tests.support.recompilations import DEF, SIZE, again, failed
 from tests.support.reports import FILE, at, report
 
@@ -168,6 +169,32 @@ def test_two_settings_are_not_advised_where_one_of_them_saves_as_much() -> None:
         trials = (CureTrial(shapes, 2, after), CureTrial(both, 2, 0))
         (finding,) = findings(report(breaks=(broke,), trials=trials))
         assert [item.cure for item in finding.remedies if item.state is RemedyState.TRIED] == shown
+
+
+def test_a_setting_is_no_part_of_another_kind_of_change() -> None:
+    """A tensor that saves as much hid the setting that was tried."""
+    broke = Break("0/0", ("GB0036",), ("Dynamic shape operator",), (at(22),))
+    shapes, both = findings(report(breaks=(broke,)))[0].cures
+    tensor = replace(shapes, kind=CureKind.TENSOR, value="", subjects=("L['n']",))
+    trials = (CureTrial(tensor, 2, 0), CureTrial(shapes, 2, 1), CureTrial(both, 2, 0))
+    (finding,) = findings(report(breaks=(broke,), trials=trials))
+    assert [item.cure for item in finding.remedies if item.state is RemedyState.TRIED] == [both, shapes]
+
+
+@pytest.mark.parametrize("value", ["", "x", "[]", "7", "[" * 900])
+def test_settings_of_a_damaged_trial_are_none(value: str) -> None:
+    assert CallCure(CureKind.SETTING, DEF.path, DEF.line, value=value).settings == {}
+
+
+def test_a_method_of_the_same_name_above_it_is_not_the_caller() -> None:
+    """Two classes of a file have a `forward` each: the one whose lines the call is in leads to the compiled code."""
+    first, second = (
+        Frame(f"{name}.forward", replace(DEF, line=line, function=None))
+        for name, line in (("A", 3), ("B", 30))
+    )
+    for function in ("B.forward", "forward"):
+        caller = (replace(DEF, line=35, function=function),)
+        assert outer_frame(report(frames=(first, second)), again(number("n"), caller=caller)) == second
 
 
 def test_a_size_and_a_number_are_one_step() -> None:

@@ -96,3 +96,10 @@ def test_a_number_of_many_digits_that_never_repeats_is_an_address_or_a_time() ->
 def test_floats_have_as_many_digits_as_show_that_they_differ(was: str, now: str, words: str) -> None:
     given = failed(f"{was} to {now}", was=was, now=now, cause=GuardCause.NUMBER)
     assert rounded(given) == words
+
+
+@pytest.mark.parametrize("terms", [3, 1_500])
+def test_code_of_any_depth_is_read(terms: int) -> None:
+    """A sum of a thousand terms ended `fuselight check` with a RecursionError."""
+    finding = finding_of("self.k", "2", "3", statement=f"total = {' + '.join('1' * terms)}")
+    assert finding.title == "recompiled: self.k was 2, now 3"

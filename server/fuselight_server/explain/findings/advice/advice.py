@@ -71,6 +71,8 @@ def _is_enough_alone(cure: CallCure | None, trials: Mapping[CallCure, CureTrial]
 def _is_part(cure: CallCure, whole: CallCure) -> bool:
     if whole.kind is not CureKind.SETTING:
         return bool(whole.also) and cure in whole.changes
+    if cure.kind is not CureKind.SETTING:  # another way, and no part of this one
+        return False
     is_of_same = (cure.path, cure.line, cure.goal) == (whole.path, whole.line, whole.goal)
     return is_of_same and cure.settings.items() < whole.settings.items()
 

@@ -35,11 +35,23 @@ def is_called_by(frame: Frame, recompilation: Recompile) -> bool:
 def _callers(frames: Sequence[Frame], recompilation: Recompile) -> Iterator[Frame]:
     """The frames that are on the stack above a recompilation, the outermost first."""
     for place in recompilation.caller:
-        for frame in frames:
-            if (
-                place.path == frame.location.path
-                and place.function is not None
-                and place.function.rpartition(".")[2] == frame.function.rpartition(".")[2]
-                and place.line >= frame.location.line
-            ):
-                yield frame
+        above = [
+            frame
+            for frame in frames
+            if place.path == frame.location.path
+            and frame.location.line <= place.line
+            and _is_same_function(place.function, frame.function)
+        ]
+        nearest = max(
+            (frame.location.line for frame in above), default=0
+        )  # two classes may have a `forward` each
+        yield from (frame for frame in above if frame.location.line == nearest)
+
+
+def _is_same_function(name: str | None, other: str) -> bool:
+    """Whether two names can be of one function: a stack may have the last part of it alone."""
+    if name is None:
+        return False
+    if "." in name and "." in other:
+        return name == other
+    return name.rpartition(".")[2] == other.rpartition(".")[2]

@@ -99,10 +99,10 @@ def _never_repeats(context: Context, recompilation: Recompile, failure: GuardFai
 def _read(text: str) -> _ValueSources:
     try:
         tree = parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        code = _ValueSources(dict(_imports(tree)), (), frozenset())
+        assignments = list(_assignments(tree, code))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a sum of a thousand terms is as deep
         return _ValueSources({}, (), frozenset())
-    code = _ValueSources(dict(_imports(tree)), (), frozenset())
-    assignments = list(_assignments(tree, code))
     variables = tuple((name, first, last) for name, _, first, last in assignments)
     return dataclasses.replace(code, assigned=variables, lines=frozenset(line for _, line, *_ in assignments))
 

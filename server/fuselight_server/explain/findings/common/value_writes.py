@@ -92,9 +92,12 @@ def _places(writes: _Writes, name: str, source: str) -> Iterator[tuple[tuple[int
 @functools.lru_cache(maxsize=32)
 def _writes(text: str) -> _Writes:
     try:
-        tree = parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _writes_of(parse_python(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a sum of a thousand terms is as deep
         return _Writes((), ())
+
+
+def _writes_of(tree: ast.Module) -> _Writes:
     schedulers = dict(_schedulers(tree))
     assigned, steps = [], []
     for node in _outside_of_constructors(tree):

@@ -162,7 +162,7 @@ async def tried(folder: Path, name: str) -> list[Result]:
                 reasons.append(f"{remedy.kind}: {attempt.why[:_WHY]}")
             reasons = reasons or [
                 "no remedy",
-                *(f"{rewrite.kind} {rewrite.words}" for rewrite in rewrites.refused),
+                *(f"{rewrite.kind} {rewrite.reason}" for rewrite in rewrites.refused),
             ]
             result = Result(name, finding, offered, "; ".join(reasons))
             results.append(result)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bundle import ROOT, TARGETS, package, uv_command
-from node_tools import CACHE, Unavailable
+from bundle import TARGETS, package, uv_command
+from node_tools import CACHE, ROOT, Unavailable
 from packaged_pages import with_addresses
 from store_checks import problems_of
 
@@ -156,9 +156,9 @@ def copy_sources(stage: Path, release: Release) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    built = [path.relative_to(ROOT) for path in (ROOT / "extension" / "dist").glob("*.js")]
+    built = [path.relative_to(ROOT).as_posix() for path in (ROOT / "extension" / "dist").glob("*.js")]
     for name in (*filter(None, listed.split("\0")), *built):
-        if not str(name).startswith("tests/"):
+        if not name.startswith("tests/"):
             target = stage / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target)

@@ -49,7 +49,7 @@ def manifest(version: str = "0.2.0", target: str = "linux-x64", more: str = "") 
 
 
 def problems(
-    folder: Path, target: str = "linux-x64", *, is_preview: bool = False, **changed: bytes | None
+    folder: Path, changed: dict[str, bytes | None], target: str = "linux-x64", *, is_preview: bool = False
 ) -> str:
     """What is wrong with a package of which some files differ; None: without the file."""
     files: dict[str, bytes | None] = {
@@ -76,8 +76,8 @@ def problems(
 
 
 def test_a_whole_package_has_no_problem(tmp_path: Path) -> None:
-    assert problems(tmp_path) == ""
-    assert problems(tmp_path, manifest=manifest(more=PREVIEW), is_preview=True) == ""
+    assert problems(tmp_path, {}) == ""
+    assert problems(tmp_path, {"manifest": manifest(more=PREVIEW)}, is_preview=True) == ""
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_whole_package_has_no_problem(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_a_store_would_refuse(tmp_path: Path, changed: dict[str, bytes | None], words: str) -> None:
-    assert words in problems(tmp_path, **changed)
+    assert words in problems(tmp_path, changed)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_a_store_would_refuse(tmp_path: Path, changed: dict[str, bytes | No
     ],
 )
 def test_native_code_of_each_platform(tmp_path: Path, target: str, native: bytes) -> None:
-    assert problems(tmp_path, target, manifest=manifest(target=target), native=native) == ""
+    assert problems(tmp_path, {"manifest": manifest(target=target), "native": native}, target) == ""
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ _PRECOMPILED = {
 
 @pytest.mark.skipif(not hasattr(torch.compiler, "precompile"), reason="torch 2.14 has the first precompile")
 def test_what_precompile_captures_is_noted_on_its_line(live: LiveWorker, tmp_path: Path) -> None:
-    form = "a callable" if callable(torch.compiler.precompile) else "a module"
+    form = "a callable" if callable(vars(torch.compiler)["precompile"]) else "a module"
     report = live.analyse(
         f"""\
 import torch

@@ -158,7 +158,7 @@ def test_the_finding_is_underlined_in_its_cell(seen: Seen) -> None:
 
 
 def test_the_hover_says_what_to_do_and_what_the_break_costs(seen: Seen) -> None:
-    assert seen["hover"].startswith("What to do: ")
+    assert seen["hover"].startswith("What to do:\n")
     assert "Cost: the only graph of leveled starts after this line" in seen["hover"]
     assert "Quick Fix" not in seen["hover"]  # there is none to choose
 

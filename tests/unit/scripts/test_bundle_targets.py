@@ -7,6 +7,7 @@ from pathlib import Path
 
 import bundle
 import pytest
+from node_tools import Unavailable
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -64,5 +65,5 @@ def test_what_differs_from_the_lock_is_installed_in_its_place(tmp_path: Path) ->
 
 
 def test_a_release_that_left_the_lock_is_not_replaced_silently(tmp_path: Path) -> None:
-    with pytest.raises(bundle.Unavailable, match=r"the lock has no gone==1\.0"):
+    with pytest.raises(Unavailable, match=r"the lock has no gone==1\.0"):
         bundle._requirements(bundle.Target("x", replaced=(("gone==1.0", "gone==0.9"),)), tmp_path)

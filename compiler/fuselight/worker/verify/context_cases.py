@@ -101,6 +101,7 @@ def plan(
         prepared = build()
     known = {name.name: name for name in names}
     inputs = [tensor for tensor in tensors_in([prepared.args, prepared.kwargs]) if is_plain(tensor)]
+    sizes = [size for tensor in inputs for size in tensor.shape]
     values, held = list[ContextValue](), dict[str, None]()
     for kind, owner, name, value in _holders(prepared, known, built, namespaces):
         in_use = known.get(name, NameInUse(name))
@@ -111,8 +112,8 @@ def plan(
         most = _MAX_VALUES if in_use.is_changed or is_argument else _MAX_OTHERS
         most = _MAX_TENSORS if is_argument and value is None else most
         values += [ContextValue(kind, owner, name, _shown(value), other) for other in others[:most]]
-        if kind == "constructor" and _is_size(value) and any(value in tensor.shape for tensor in inputs):
-            double = 2 * int(value)
+        if kind == "constructor" and isinstance(value, int) and _is_size(value) and value in sizes:
+            double = 2 * value
             values.append(ContextValue(kind, owner, name, _shown(value), str(double), size=double))
     values.sort(key=lambda value: not known.get(value.name, NameInUse("")).is_changed)
     buffers = {

@@ -37,7 +37,8 @@ def builtin_operators_unchecked() -> contextlib.AbstractContextManager[None]:
     def dispatch(real: Any, self: Any, func: Any, *call: Any) -> Any:
         if _is_builtin(func) and not _is_called_by_aot_autograd():
             _types, args, *named = call
-            return func(*args, **((named and named[0]) or {}))
+            options: dict[str, Any] = named[0] if named and named[0] else {}
+            return func(*args, **options)
         return real(self, func, *call)
 
     return wrapped(mode, "__torch_dispatch__", dispatch)

@@ -9,6 +9,7 @@ way in each of its failing guards; what differs otherwise stays a finding of its
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,10 +27,13 @@ from fuselight_server.explain.findings.common.unsteady_values import without_uns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypeAlias
 
     from fuselight.shared.report import GuardFailure, Mismatch, Recompile
     from fuselight_server.explain.findings.common.carried_values import Resumption
     from fuselight_server.explain.findings.common.context import Context
+
+    _Guarded: TypeAlias = tuple[GuardCause, str]
 
 _OF_TENSORS = frozenset(
     {
@@ -98,7 +102,7 @@ def in_the_users_words(context: Context, recompilation: Recompile) -> Recompile:
     )
     if frame is not None and frame.wrapper is not None:
         recompilation = _of_wrapped_method(recompilation)
-    compared, *others = _by_cause(recompilation)
+    compared, *others = _by_cause(recompilation, _reported(context, recompilation))
     failures = tuple(
         without_unsteady_value(context, recompilation, _worded(context, failure, after))
         for failure in _without_sums(compared.failures)
@@ -136,11 +140,22 @@ def _number(compile_id: str) -> int:
     return int(number) if number.isdecimal() else 0
 
 
-def _by_cause(recompilation: Recompile) -> tuple[Mismatch, ...]:
+def _reported(context: Context, recompilation: Recompile) -> frozenset[_Guarded]:
+    """What earlier recompilations of the function differed in from the version that torch had compiled just before."""
+    same = [
+        item for item in context.report.recompiles if item.location == recompilation.location and item.entries
+    ]
+    earlier = itertools.takewhile(lambda item: item.compile_id != recompilation.compile_id, same)
+    return frozenset(_guarded(failure) for item in earlier for failure in most_recent(item).failures)
+
+
+def _by_cause(recompilation: Recompile, reported: frozenset[_Guarded]) -> tuple[Mismatch, ...]:
     """The entries, first the nearest one with the cause: of the most recent one's guards, what failed in most entries.
 
     The nearest of all entries may be one of a size that varied once, while a counter failed in each of the others.
     What failed in most entries may differ only from old versions, while the most recent one differs in a new value.
+    Where that is in turn a value that is `reported`, and no other version differs in it, the nearest one with a value
+    that is not has the cause: a dtype goes back to the first one, and the number of dimensions is new.
     """
     entries = recompilation.entries
     recent = most_recent(recompilation)
@@ -149,6 +164,9 @@ def _by_cause(recompilation: Recompile) -> tuple[Mismatch, ...]:
     counts = Counter(key for entry in entries for key in {_guarded(failure) for failure in entry.failures})
     most = max((counts[_guarded(failure)] for failure in recent.failures), default=0)
     causes = {key for key in map(_guarded, recent.failures) if counts[key] == most}
+    if most == 1 and causes <= reported:
+        new = (set(map(_guarded, entry.failures)) for entry in entries if entry is not recent)
+        causes = next((keys for keys in new if keys.isdisjoint(reported | causes)), causes)
     shown = next((entry for entry in entries if causes.intersection(map(_guarded, entry.failures))), None)
     if shown is None:
         return entries
@@ -157,7 +175,7 @@ def _by_cause(recompilation: Recompile) -> tuple[Mismatch, ...]:
     return (first, *(entry for entry in entries if entry is not shown))
 
 
-def _guarded(failure: GuardFailure) -> tuple[GuardCause, str]:
+def _guarded(failure: GuardFailure) -> _Guarded:
     return failure.cause, failure.source
 
 

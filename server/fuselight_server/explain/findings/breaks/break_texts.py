@@ -14,7 +14,6 @@ from fuselight_server.explain.findings.common.text import plain
 
 _TITLES = {
     "GB0003": "a generator function is compiled",
-    "GB0004": "an attribute of an object from outside is deleted",
     "GB0007": "this function is not traced by torch.compile",
     "GB0008": "this function is not traced by torch.compile",
     "GB0009": "this function is not traced by torch.compile",
@@ -154,7 +153,6 @@ _TITLES = {
     "GB5821": "a post-accumulate hook is registered on a tensor of the compiled region",
     "GB5976": "addresses of tensors are compared",
     "GB6012": "`len()` of this object cannot be traced",
-    "GB6053": "the text of this object cannot be traced",
     "GB6066": "the default of `ContextVar.get()` is not a constant",
     "GB6297": "an autograd.Function receives the same tensor twice",
     "GB6404": "this attribute cannot be set in a compiled region",
@@ -328,7 +326,6 @@ _STEPS: dict[str, str] = {
     "GB0206": f"Set requires_grad {_OUTSIDE}",
     "GB0225": f"Create the tensor {_OUTSIDE} and pass it in",
     "GB0003": "Compile the function that uses the generator, or return a list",
-    "GB0004": f"Delete the attribute {_OUTSIDE}",
     "GB0040": "Return a copy: call .clone() on what the function returns",
     "GB0041": "Return a new tensor instead of changing the input",
     "GB0100": "Keep the handle in a local variable",
@@ -362,7 +359,6 @@ _STEPS: dict[str, str] = {
     ),
     "GB5821": f"Register the hook {_OUTSIDE}, on a parameter or an input",
     "GB6066": "Call get() with a constant, such as None, and test for it: `value = variable.get(None)`",
-    "GB6053": f"Make the text {_OUTSIDE}",
     "GB6602": _SHAPE_OF_DATA,
     "GB9182": _SHAPE_OF_DATA,
     "GB6815": f"Set and reset the variable {_OUTSIDE}, around the call",

@@ -64,7 +64,7 @@ def can_mount(folder: Path) -> bool:
 def test_a_full_disk_loses_nothing(folder: Path, how: str) -> None:
     """Once a disk that is full, once a limit of the system on the size of files: a part of each is written."""
     if how == "disk" and not can_mount(folder):
-        pytest.skip("this system mounts no disk of a user's")
+        pytest.skip("this system lets no user mount a disk in memory")
     process = start(folder, how, before=in_a_small_disk(folder) if how == "disk" else ())
     before, errors, full, left, again, after = json.loads(process.communicate()[0])
     assert before.keys() == full.keys() == after.keys()

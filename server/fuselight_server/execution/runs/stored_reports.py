@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.folder_lock import locked_folder
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import LEFT, read_regular, signature, write_whole
 from fuselight.shared.report import Output, Report, TargetRef, Tier, data_key
@@ -202,19 +203,21 @@ def keep_capture(store: Store, report: Report, run: RunRecord | None = None) -> 
         return ""
     store.prepare()
     light = replace(report, output=Output(), texts={}, reads=None)
-    return stored_captures(store).keep(_name(report.target), light, run)
+    with locked_folder(str(store.folder)):
+        return stored_captures(store).keep(_name(report.target), light, run)
 
 
 def keep_trials(store: Store, target: TargetRef, report: Report) -> str:
     """Keep further trials in the capture of a target; returns its new key. Raises one of UNREADABLE."""
     captures = stored_captures(store)
     path = captures.path(_name(target))
-    stored, status = captures.read(path), path.stat()
-    if stored.report.files != report.files:
-        raise ValueError("another run has replaced the capture")
-    tried = replace(stored.report, trials=report.trials, problems=report.problems)
-    key = captures.keep(_name(target), tried, stored.run)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the run is as old as it was
+    with locked_folder(str(store.folder)):  # else a run that is kept meanwhile would be lost
+        stored, status = captures.read(path), path.stat()
+        if stored.report.files != report.files:
+            raise ValueError("another run has replaced the capture")
+        tried = replace(stored.report, trials=report.trials, problems=report.problems)
+        key = captures.keep(_name(target), tried, stored.run)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the run is as old as it was
     return key
 
 

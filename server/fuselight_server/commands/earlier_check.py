@@ -30,7 +30,7 @@ class EarlierCheck:
     def __init__(self, captures: KeptCaptures | None) -> None:
         self._captures = captures
         self._keys: dict[str, tuple[str, str]] = {}
-        """By name of a target, the key of its capture and its file."""
+        """By name of a target, the key of its capture and its file; empty where two files have one of the name."""
 
     @classmethod
     def of(cls, options: CommandOptions) -> EarlierCheck:
@@ -42,7 +42,9 @@ class EarlierCheck:
         known = self._captures.answer(request) if self._captures is not None else None
         if known is None:
             return report
-        self._keys[report.target.name or MAIN] = (known.key, report.target.path)
+        name, path = report.target.name or MAIN, report.target.path
+        same = self._keys.get(name, ("", path))[1] == path
+        self._keys[name] = (known.key, path) if same else ("", "")  # a finding names its target alone
         return dataclasses.replace(report, trials=known.report.trials)
 
     def keep(self, findings: Iterable[Finding]) -> None:

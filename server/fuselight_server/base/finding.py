@@ -115,6 +115,19 @@ class Finding:
     """Findings of the same cause at other places, by rank (findings/causes.py); empty until they are folded."""
     same_as: Span | None = None
     """Place of the finding that explains this one, which only refers to it."""
+    target_path: str = ""
+    """The file of the target: targets of several files may have one name."""
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What identifies it among the findings of a target, while no text changes."""
+        span = self.span
+        return self.code, span.path, span.line, span.column, self.subject or self.title
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What identifies it among the findings of all targets: what is known of its fixes holds for no other."""
+        return *self.place, self.target_path, self.target
 
     @property
     def hints(self) -> tuple[str, ...]:

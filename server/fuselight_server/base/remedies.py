@@ -60,6 +60,8 @@ class FindingRemedy:
     """Of a fix: whether it changes random numbers, what is printed, or exceptions; `cost` says what."""
     is_torchs: bool = False
     """Whether PyTorch says it."""
+    values: tuple[str, ...] = ()
+    """Which values change, of several that a change of the kind may be for; empty where it is the same for all."""
 
     def words(self) -> str:
         """The entry as advice."""

@@ -9,10 +9,9 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.remedies import RemedyState
-from fuselight_server.commands.known_fixes import keep_verified
+from fuselight_server.commands.known_fixes import keep_verified, target_of
 from fuselight_server.commands.targets import kept_captures
 from fuselight_server.execution.runs.kept_answers import KeptAnswers
-from fuselight_server.execution.runs.planning import MAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,8 +28,8 @@ class EarlierCheck:
 
     def __init__(self, captures: KeptCaptures | None) -> None:
         self._captures = captures
-        self._keys: dict[str, tuple[str, str]] = {}
-        """By name of a target, the key of its capture and its file; empty where two files have one of the name."""
+        self._keys: dict[tuple[str, str], str] = {}
+        """By file and name of a target, the key of its capture."""
 
     @classmethod
     def of(cls, options: CommandOptions) -> EarlierCheck:
@@ -42,21 +41,19 @@ class EarlierCheck:
         known = self._captures.answer(request) if self._captures is not None else None
         if known is None:
             return report
-        name, path = report.target.name or MAIN, report.target.path
-        same = self._keys.get(name, ("", path))[1] == path
-        self._keys[name] = (known.key, path) if same else ("", "")  # a finding names its target alone
+        self._keys[target_of(report)] = known.key
         return dataclasses.replace(report, trials=known.report.trials)
 
     def keep(self, findings: Iterable[Finding]) -> None:
         """Keep what was verified of the fixes of findings, for the next check."""
         answers = KeptAnswers()
         for finding in findings:
-            key, path = self._keys.get(finding.target, ("", ""))
+            key = self._keys.get((finding.target_path, finding.target), "")
             fixes = [
                 dataclasses.replace(remedy, cure=None)
                 for remedy in finding.remedies
                 if remedy.is_fix and remedy.state in {RemedyState.VERIFIED, RemedyState.REFUSED}
             ]
             if key and fixes:
-                keep_verified(answers, key, finding, fixes, path)
+                keep_verified(answers, key, finding, fixes)
         answers.save()

@@ -18,6 +18,7 @@ from fuselight_server.commands.cache_fixes import CacheFixer
 from fuselight_server.commands.check import shared_findings
 from fuselight_server.commands.earlier_check import EarlierCheck
 from fuselight_server.commands.fix_parts import fix_part, parts_of, program_attempts
+from fuselight_server.commands.known_fixes import target_of
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.separate_fixes import SeparateFix, separate_fixes
 from fuselight_server.commands.sources import shown_path
@@ -165,10 +166,6 @@ async def fix(
     return outcome
 
 
-def _place(finding: Finding, line: int) -> tuple[object, ...]:
-    return finding.code, finding.span.path, line, finding.subject
-
-
 class FixedFiles:
     """The files of the command, with the fixes that have passed so far."""
 
@@ -190,6 +187,8 @@ class FixedFiles:
         """
         self.earlier = earlier if earlier is not None else EarlierCheck(None)
         self._findings: dict[Finding, None] = {}
+        self._owners: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        """The programs of a part, by the files and the names of their targets."""
         self._given = texts or {}
         self._notify = notify
         self._warm = warm
@@ -235,6 +234,8 @@ class FixedFiles:
         if parts[0][0] is not target_run:
             parts = [(part, replace(report, trials=first.trials)) for part, report in parts]
             self._programs.append((first, parts))
+            for _, report in parts:
+                self._owners.setdefault(target_of(report), set()).add(target_of(first))
         self._targets.append((target_run, parts))
         return first
 
@@ -290,24 +291,32 @@ class FixedFiles:
 
     def listed_findings(self) -> Iterator[Finding]:
         """The findings of the files as they were read, each with its one list of remedies."""
-        places: set[tuple[object, ...]] = set()
+        listed: list[Finding] = []
         for finding in self._findings:
-            place = _place(finding, finding.span.line)
-            if place not in places:
-                places.add(place)
-                tried = [
-                    of_attempt(attempt)
-                    for attempt in self.attempts
-                    if _place(attempt.finding, attempt.line) == place
-                ]
-                passed = {fix.kind for fix in tried if fix.state is RemedyState.VERIFIED}
-                tried = [fix for fix in tried if fix.state is RemedyState.VERIFIED or fix.kind not in passed]
-                refused = (
-                    of_refusal(item.refusal)
-                    for item in self.refusals
-                    if _place(item.finding, item.finding.span.line) == place
-                )
-                yield with_fixes(finding, (*tried, *refused))
+            if any(self._is_same(finding, other) for other in listed):
+                continue
+            listed.append(finding)
+            tried = [
+                of_attempt(attempt)
+                for attempt in self.attempts
+                if self._is_same(finding, attempt.as_read or attempt.finding)
+            ]
+            passed = {(fix.kind, fix.text) for fix in tried if fix.state is RemedyState.VERIFIED}
+            tried = [
+                fix
+                for fix in tried
+                if fix.state is RemedyState.VERIFIED or (fix.kind, fix.text) not in passed
+            ]
+            refused = (
+                of_refusal(item.refusal) for item in self.refusals if self._is_same(finding, item.finding)
+            )
+            yield with_fixes(finding, (*tried, *refused))
+
+    def _is_same(self, finding: Finding, other: Finding) -> bool:
+        """Whether two findings are one, of a target or of a program and a part of it."""
+        targets = ((item.target_path, item.target) for item in (finding, other))
+        first, second = ({target, *self._owners.get(target, ())} for target in targets)
+        return finding.place == other.place and not first.isdisjoint(second)
 
     # Files
 

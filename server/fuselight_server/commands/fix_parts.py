@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
+    from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
 
 T = TypeVar("T", bound=FixTarget)
@@ -59,7 +60,7 @@ def program_attempts(
     reports, one for each target in it; all reports are without any fix.
     """
     compared = {
-        _kind(finding, remedy.kind)
+        _change(finding, remedy)
         for _, report in parts
         for finding in fixer.findings(report)
         for remedy in fixer.candidates(finding, report)
@@ -67,14 +68,14 @@ def program_attempts(
     names = dict.fromkeys(part.request.target.name for part, _ in parts)
     why = _NOT_IN_A_PART.format(format_list([f"`{name}`" for name in names]))
     attempts = {
-        _kind(finding, remedy.kind): Attempt(finding, finding.span.line, remedy, FixStatus.REFUSED, why)
+        _change(finding, remedy): Attempt(finding, finding.span.line, remedy, FixStatus.REFUSED, why)
         for first in firsts
         for finding in fixer.findings(first)
         if asked.takes(finding)
         for remedy in fixer.candidates(finding, first)
     }
-    return [attempt for kind, attempt in attempts.items() if kind not in compared]
+    return [attempt for change, attempt in attempts.items() if change not in compared]
 
 
-def _kind(finding: Finding, kind: str) -> tuple[str, str, int, str]:
-    return finding.code, finding.span.path, finding.span.line, kind
+def _change(finding: Finding, remedy: Remedy) -> tuple[object, ...]:
+    return *finding.place, remedy.kind, remedy.title

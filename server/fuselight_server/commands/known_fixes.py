@@ -45,20 +45,20 @@ def list_fixes(outcome: CheckOutcome) -> None:
 
 
 def reports_of(finding: Finding, outcome: CheckOutcome) -> list[Report]:
-    """The reports that may have the finding: of targets of its name, those of its own file first."""
-    path = finding.span.path
-    named = [report for report in outcome.reports if (report.target.name or MAIN) == (finding.target or MAIN)]
-    # Several programs have a target of that name: the one that ran the file is meant.
-    ran = [report for report in named if report.target.path == path or path in report.files] or named
-    return sorted(ran, key=lambda report: report.target.path != path)
+    """The reports of the target that has the finding."""
+    target = finding.target_path, finding.target
+    return [report for report in outcome.reports if target_of(report) == target]
 
 
-def keep_verified(
-    answers: KeptAnswers, key: str, finding: Finding, fixes: Iterable[FindingRemedy], path: str
-) -> None:
-    """Keep what a verification found of the fixes of a finding; `key`: of the capture, `path`: of its target."""
+def target_of(report: Report) -> tuple[str, str]:
+    """The file and the name of a report's target, as its findings have them."""
+    return report.target.path, report.target.name or MAIN
+
+
+def keep_verified(answers: KeptAnswers, key: str, finding: Finding, fixes: Iterable[FindingRemedy]) -> None:
+    """Keep what a verification found of the fixes of a finding; `key`: of the capture."""
     text = json.dumps(encode(tuple(fixes)))
-    answers.remember(path, text, (finding.span.path,), *_verified(key, finding))
+    answers.remember(finding.target_path, text, (finding.span.path,), *_verified(key, finding))
 
 
 class FindingFixes:
@@ -87,8 +87,8 @@ class FindingFixes:
             fixes = self._computed(finding, report)
             answers.remember(path, json.dumps(encode(fixes)), self._used, *question)
         verified = _read(answers.recall(path, *_verified(capture, finding))) or ()
-        kinds = {fix.kind for fix in verified}
-        return (*verified, *(fix for fix in fixes if fix.kind not in kinds))
+        changes = {(fix.kind, fix.text) for fix in verified}
+        return (*verified, *(fix for fix in fixes if (fix.kind, fix.text) not in changes))
 
     def _computed(self, finding: Finding, report: Report) -> tuple[FindingRemedy, ...]:
         from fuselight_server.fixes.rewrites.families import rewrites  # noqa: PLC0415 - LibCST takes as long as all else in a check
@@ -122,7 +122,7 @@ def _read(text: str | None) -> tuple[FindingRemedy, ...] | None:
 
 
 def _verified(key: str, finding: Finding) -> tuple[str, ...]:
-    return ("verified", key, finding.code, finding.span.path, str(finding.span.line), finding.subject)
+    return ("verified", key, *map(str, finding.place))
 
 
 def _line(finding: Finding) -> tuple[str, int]:

@@ -15,22 +15,23 @@ from fuselight_server.explain.findings import findings
 from tests.support.reports import at, broken, report
 
 
-@pytest.mark.parametrize(
-    ("paths", "kept"), [(("/a.py", "/a.py"), ["key of /a.py"]), (("/a.py", "/b.py"), [])]
-)
-def test_verdicts_are_kept_for_the_only_target_of_a_name(
-    paths: tuple[str, str], kept: list[str], monkeypatch: pytest.MonkeyPatch
+def test_verdicts_of_two_files_with_a_target_of_one_name_are_kept_apart(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    keys: list[str] = []
-    monkeypatch.setattr(earlier_check, "keep_verified", lambda _answers, key, *_rest: keys.append(key))
+    kept: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        earlier_check,
+        "keep_verified",
+        lambda _answers, key, finding, _fixes: kept.append((key, finding.target_path)),
+    )
     monkeypatch.setattr(earlier_check, "KeptAnswers", lambda: SimpleNamespace(save=lambda: None))
     captured = report(breaks=(broken(at(21)),))
     answers: Any = SimpleNamespace(answer=lambda path: SimpleNamespace(key=f"key of {path}", report=captured))
-    check = EarlierCheck(answers)
+    check, paths = EarlierCheck(answers), ("/a.py", "/b.py")
+    reports = [replace(captured, target=replace(captured.target, path=path)) for path in paths]
     request: Any
-    for request in paths:
-        check.with_trials(request, replace(captured, target=replace(captured.target, path=request)))
-    (finding,) = findings(captured)
+    for request, of_path in zip(paths, reports, strict=True):
+        check.with_trials(request, of_path)
     fix = FindingRemedy("Use torch.where", RemedyState.VERIFIED, "where", is_fix=True)
-    check.keep([replace(finding, target=captured.target.name, remedies=(fix,))])
-    assert keys == kept
+    check.keep(replace(finding, remedies=(fix,)) for of_path in reports for finding in findings(of_path))
+    assert kept == [(f"key of {path}", path) for path in paths]

@@ -117,7 +117,7 @@ async def _code_actions(server: Server, params: types.CodeActionParams) -> list[
             elif all(finding.code != known.code for known, _ in here):
                 actions += _page_actions(server, finding, shown)
             here.append((finding, shown))
-    verified = await fix_actions(server, document, params, (shown for _, shown in here))
+    verified = await fix_actions(server, document, params, here)
     if all(action.disabled is not None for action in verified):
         verified += run_actions(server, document, here)
     return [*all_fixes, *verified, *actions, *_captured(server, document, first, last), *runs]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
@@ -27,7 +27,7 @@ from fuselight_server.fixes.rewrites.families import FixClass, has_remedies
 from fuselight_server.fixes.verification.remedy_list import of_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.settings import FixSettings
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.attempts import Attempt
 
+FindingDiagnostic: TypeAlias = "tuple[Finding, types.Diagnostic]"
 APPLY = "fuselight.server.applyFix"
 APPLY_ALL = "fuselight.server.applyAllFixes"
 FIX_ALL = "source.fixAll.fuselight"
@@ -54,15 +55,15 @@ _CHANGED = "The file has changed since the fix was offered. Open the menu again.
 
 
 async def fix_actions(
-    server: Server, document: Document, params: types.CodeActionParams, shown: Iterable[types.Diagnostic]
+    server: Server, document: Document, params: types.CodeActionParams, shown: Sequence[FindingDiagnostic]
 ) -> list[types.CodeAction]:
     """Offer the fixes of the lines, those that passed with their results first. Starts the verification of the rest."""
     fixes, settings = server.analysis.fixes, server.state.folder_of(document.path).settings
     line_fixes = await fixes.offers.on_lines(
         document.path, params.range.start.line + 1, params.range.end.line + 1
     )
-    offers, diagnostics = line_fixes.offers, list(shown)
-    not_offered = _not_offered(server, line_fixes, diagnostics)
+    offers = line_fixes.changes
+    not_offered = _not_offered(server, line_fixes, shown)
     if not offers:
         return not_offered
     is_menu = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
@@ -82,21 +83,21 @@ async def fix_actions(
             changes = " (changes behavior)" if offer.remedy.fix_class is FixClass.CHANGES else ""
             title = f"{_verify_title(server, offer)}: {offer.remedy.title}{tried}{changes}"
             is_resolved = resolves and when != "choice" and not offer.starts
-            unknown.append(_action(server, offer, title, diagnostics, resolves=is_resolved))
+            unknown.append(_action(server, offer, title, shown, resolves=is_resolved))
         elif attempt.has_passed:
-            passed.append(_action(server, offer, title_of(attempt), diagnostics, resolves=resolves))
+            passed.append(_action(server, offer, title_of(attempt), shown, resolves=resolves))
             is_first = (
                 len(passed) == 1 and attempt.fix_class is not FixClass.CHANGES and not attempt.exceptions
             )
             passed[-1].is_preferred = is_first or None
         else:
             refused.append((offer.finding, offer.remedy.title, of_attempt(attempt).reason))
-    disabled = [_disabled_action(finding, title, reason, diagnostics) for finding, title, reason in refused]
+    disabled = [_disabled_action(finding, title, reason, shown) for finding, title, reason in refused]
     return [*passed, *unknown, *(disabled if server.state.client.disabled_actions else ()), *not_offered]
 
 
 def _not_offered(
-    server: Server, fixes: LineFixes, diagnostics: list[types.Diagnostic]
+    server: Server, fixes: LineFixes, shown: Sequence[FindingDiagnostic]
 ) -> list[types.CodeAction]:
     """The fixes that no run was needed for to refuse them; none of a kind that another finding of the lines offers."""
     if not server.state.client.disabled_actions:
@@ -108,13 +109,13 @@ def _not_offered(
         if fix.entry.kind not in kinds
     }
     return [
-        _disabled_action(fix.finding, fix.entry.text, fix.entry.reason, diagnostics)
+        _disabled_action(fix.finding, fix.entry.text, fix.entry.reason, shown)
         for fix in list(reversed(refused.values()))[:_MOST_NOT_OFFERED]
     ]
 
 
 def run_actions(
-    server: Server, document: Document, shown: Collection[tuple[Finding, types.Diagnostic]]
+    server: Server, document: Document, shown: Sequence[FindingDiagnostic]
 ) -> list[types.CodeAction]:
     """Offer a run where a finding may have fixes, but none are known as its target has changed since the last run.
 
@@ -155,10 +156,10 @@ def title_of(attempt: Attempt) -> str:
 
 
 def _action(
-    server: Server, offer: FixOffer, title: str, diagnostics: list[types.Diagnostic], *, resolves: bool
+    server: Server, offer: FixOffer, title: str, shown: Sequence[FindingDiagnostic], *, resolves: bool
 ) -> types.CodeAction:
     """An action that is resolved to an edit, or else a command that verifies and applies."""
-    same = _of_finding(offer.finding, diagnostics)
+    same = _of_finding(offer.finding, shown)
     action = types.CodeAction(title=visible(title), kind=types.CodeActionKind.QuickFix, diagnostics=same)
     if resolves:
         action.data = {"uri": server.uri_of(offer.key.path), "fix": offer.id}
@@ -168,24 +169,20 @@ def _action(
 
 
 def _disabled_action(
-    finding: Finding, title: str, reason: str, diagnostics: list[types.Diagnostic]
+    finding: Finding, title: str, reason: str, shown: Sequence[FindingDiagnostic]
 ) -> types.CodeAction:
     """An action that cannot be chosen, with the reason."""
     return types.CodeAction(
         title=visible(title),
         kind=types.CodeActionKind.QuickFix,
-        diagnostics=_of_finding(finding, diagnostics),
+        diagnostics=_of_finding(finding, shown),
         disabled=types.CodeActionDisabled(reason=visible(reason)),
     )
 
 
-def _of_finding(finding: Finding, diagnostics: list[types.Diagnostic]) -> list[types.Diagnostic] | None:
-    line = finding.span.line - 1
-    return [
-        diagnostic
-        for diagnostic in diagnostics
-        if diagnostic.code == finding.code and diagnostic.range.start.line == line
-    ] or None
+def _of_finding(finding: Finding, shown: Sequence[FindingDiagnostic]) -> list[types.Diagnostic] | None:
+    """The diagnostics of a finding, of all targets that have it."""
+    return [diagnostic for known, diagnostic in shown if known.place == finding.place] or None
 
 
 def _command(server: Server, offer: FixOffer) -> types.Command:
@@ -320,7 +317,7 @@ async def fix_all_action(
 ) -> list[types.CodeAction]:
     """Offer to apply all exact fixes of a file, where there may be one."""
     fixes = server.analysis.fixes
-    offers = (await fixes.offers.on_lines(document.path, 1, document.source.line_count)).offers
+    offers = (await fixes.offers.on_lines(document.path, 1, document.source.line_count)).changes
     known = [fixes.attempts.known(offer) for offer in offers if offer.remedy.fix_class is FixClass.EXACT]
     if all(
         attempt is not None and not (attempt.has_passed and attempt.fix_class is FixClass.EXACT)

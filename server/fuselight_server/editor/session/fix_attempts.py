@@ -8,7 +8,7 @@ from fuselight_server.base.remedies import refused_fixes
 from fuselight_server.editor.session.fix_offers import RefusedFix
 from fuselight_server.editor.session.recent import Recent
 from fuselight_server.fixes.rewrites.families import FixClass
-from fuselight_server.fixes.verification.remedy_list import of_attempt, of_candidate, with_fixes
+from fuselight_server.fixes.verification.remedy_list import is_entry_of, of_attempt, of_candidate, with_fixes
 
 if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
@@ -35,25 +35,18 @@ class FixAttempts:
 
     def with_fixes(self, finding: Finding, line_fixes: LineFixes) -> Finding:
         """Return a finding with its fixes among `line_fixes` in its list of remedies."""
-        place = (finding.code, finding.span.line)
-        offers = [
-            offer for offer in line_fixes.offers if (offer.finding.code, offer.finding.span.line) == place
-        ]
         fixes = [
             of_attempt(attempt) if (attempt := self.known(offer)) is not None else of_candidate(offer.remedy)
-            for offer in offers
+            for offer in line_fixes.offers
+            if offer.finding.identity == finding.identity
         ]
-        refused = [
-            fix.entry for fix in line_fixes.refused if (fix.finding.code, fix.finding.span.line) == place
-        ]
+        refused = [fix.entry for fix in line_fixes.refused if fix.finding.identity == finding.identity]
         return with_fixes(finding, (*fixes, *refused))
 
     def listed(self, offer: FixOffer, line_fixes: LineFixes) -> FindingRemedy | None:
         """Return the entry of an offer in the list of its finding; None if the list has it under another name."""
         remedies = self.with_fixes(offer.finding, line_fixes).remedies
-        return next(
-            (remedy for remedy in remedies if remedy.is_fix and remedy.kind == offer.remedy.kind), None
-        )
+        return next((remedy for remedy in remedies if is_entry_of(remedy, offer.remedy)), None)
 
     def known(self, offer: FixOffer) -> Attempt | None:
         """Return what the verification of an offer found so far; None where it has no answer yet."""

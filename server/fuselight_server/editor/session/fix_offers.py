@@ -105,6 +105,15 @@ class LineFixes:
     refused: tuple[RefusedFix, ...] = ()
     """Those that are not offered before any run. None is of a kind that is offered for the same finding."""
 
+    @property
+    def changes(self) -> tuple[FixOffer, ...]:
+        """The offers, each change of a place once, however many targets it is for."""
+        offers: dict[tuple[object, ...], FixOffer] = {}
+        for offer in self.offers:
+            same = (offer.finding.code, offer.finding.span, *sorted(offer.remedy.texts.items()))
+            offers.setdefault(same, offer)
+        return tuple(offers.values())
+
 
 class FixOffers:
     """Makes offers."""
@@ -124,8 +133,6 @@ class FixOffers:
         The best fix of each finding comes first. Empty while a file differs from the text that ran: where its findings
         are now is not known well enough.
         """
-        offers: dict[tuple[object, ...], FixOffer] = {}
-        refused: dict[RefusedFix, None] = {}
         results = self.current_results(path)
         of_lines = [
             await self._fixes_of(result, finding)
@@ -139,14 +146,12 @@ class FixOffers:
             for result in results
             if lost.is_of(result.report)
         ]
-        for fixes in of_lines:
-            refused |= dict.fromkeys(fixes.refused)
-            for offer in fixes.offers:
-                same = (offer.finding.code, offer.finding.span, *sorted(offer.remedy.texts.items()))
-                offers.setdefault(same, offer)
+        offers = {offer.id: offer for fixes in of_lines for offer in fixes.offers}
         for offer in offers.values():
             self._offers.keep(offer.id, offer)
-        return LineFixes(tuple(offers.values()), tuple(refused))
+        return LineFixes(
+            tuple(offers.values()), tuple(dict.fromkeys(fix for fixes in of_lines for fix in fixes.refused))
+        )
 
     def past_offer(self, identity: str) -> FixOffer | None:
         """Return an offer that was made, whatever the files have now."""
@@ -287,8 +292,8 @@ def _identity(result: CaptureResult, finding: Finding, remedy: Remedy) -> str:
         sorted(report.files.items()),
         encode(report.versions),
         encode(report.inputs),
+        finding.identity,
         encode(finding.span),
-        finding.code,
         remedy.kind,
         sorted(remedy.texts.items()),
     )

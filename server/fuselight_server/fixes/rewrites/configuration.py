@@ -75,7 +75,11 @@ def output_settings(site: Site) -> Iterator[Remedy]:
     text = _with_statement(path, site.text, statement, after=bound)
     if text is not None and f"{setting}.add({name})" not in site.text:
         title = f"Ignore `{name}` in compiled code" if is_logger else f"Print after the graph: `{name}`"
-        yield Remedy(setting, title, FixClass.CHANGES, {path: text}, changes, is_setting=True)
+        yield Remedy(
+            *(setting, title, FixClass.CHANGES, {path: text}, changes),
+            is_setting=True,
+            values=(name.rpartition(".")[2],),
+        )
 
 
 def _can_reorder(site: Site, call: cst.Call) -> bool:

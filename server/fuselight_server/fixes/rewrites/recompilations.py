@@ -110,11 +110,16 @@ def recompilation_remedies(
         site = Site.of(there, report, text)
     yield from _for_sizes(failure, function, report, read, path, is_part=is_part)
     yield from _for_numbers(failure, function, report, read, path)
+    of_value: list[Remedy | RefusedRewrite] = []
     if site is not None:
-        yield from _for_arguments(failure, recompilation, site, report, read)
-        yield from buffer_remedies(failure, recompilation, site, report, read)
+        of_value += _for_arguments(failure, recompilation, site, report, read)
+        of_value += buffer_remedies(failure, recompilation, site, report, read)
     if recompilation.caller and not is_part and context.is_user_file(recompilation.caller[-1].path):
-        yield from _at_the_call(failure, finding, recompilation, report, read)
+        of_value += _at_the_call(failure, finding, recompilation, report, read)
+    sizes = tuple(f"{size.name}.size({size.dimension})" for size in failure.sizes)
+    for item in of_value:
+        values = sizes if item.kind.startswith("mark_") else (failure.expression or failure.source,)
+        yield dataclasses.replace(item, values=values)
     if failure.source.startswith("self.") and _is_integer_change(failure):
         yield from switch(report, read, "allow_unspec_int_on_nn_module")
 

@@ -31,3 +31,5 @@ class Remedy:
     """The best class that it can earn; None: `fix_class`. What a person has written can earn any."""
     caveat: str = ""
     """What no call shows of it, which its title says: it is not exact."""
+    values: tuple[str, ...] = ()
+    """The values that it changes, as a `CallCure` names its subjects; empty for other kinds of changes."""

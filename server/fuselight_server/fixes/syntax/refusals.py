@@ -22,3 +22,5 @@ class RefusedRewrite:
     """As `Remedy.title`."""
     reason: str
     """`` `lr` is a Python number on both sides ``."""
+    values: tuple[str, ...] = ()
+    """As `Remedy.values`."""

@@ -75,6 +75,8 @@ class Attempt:
     """Whether further calls are still to be compared."""
     comparison: TextComparison | None = None
     """What the compared calls show; None if none were compared."""
+    as_read: Finding | None = None
+    """The finding in the file as it was read; None where no fix came before."""
 
     def with_comparison(self, comparison: TextComparison) -> Attempt:
         """The attempt after calls were compared, which may refuse it."""

@@ -44,8 +44,8 @@ CASE_SECONDS = 20.0
 """Time for the further calls of one text in one round."""
 MAX_ROUNDS = 30
 """Rounds of further calls of one change: one or two are enough, unless calls take seconds."""
-_Trial = tuple[str, str, str, str]
-"""Code, file and text of the line of a finding, and the kind of the remedy."""
+_Trial = tuple[object, ...]
+"""A finding in the file as it was read, the text of its line now, and the kind and the title of a remedy."""
 
 
 _KEEPING = frozenset({FixClass.EXACT, FixClass.EQUAL})
@@ -161,7 +161,7 @@ class Fixer:
             if not options.takes(finding):
                 continue
             for remedy in self.candidates(finding, report):
-                key = (finding.code, finding.span.path, self._line(finding), remedy.kind)
+                key = (*self.as_read(finding).place, self._line(finding), remedy.kind, remedy.title)
                 if key in tried or remedy.fix_class not in classes:
                     continue
                 if remedy.fix_class not in options.classes:
@@ -185,7 +185,8 @@ class Fixer:
             why = f"changes behavior ({remedy.changes}): allow changes of behavior"
         else:
             why = "only exact fixes are tried"
-        return Attempt(finding, self._line_read(finding), remedy, FixStatus.SKIPPED, why)
+        as_read = self.as_read(finding)
+        return Attempt(finding, as_read.span.line, remedy, FixStatus.SKIPPED, why, as_read=as_read)
 
     async def attempt(self, target: FixTarget, finding: Finding, remedy: Remedy, report: Report) -> Attempt:
         """Verify a remedy with the calls of the inputs, and if it passes with further ones.
@@ -202,10 +203,11 @@ class Fixer:
 
         That is done for the target, and for other targets that run a file which the remedy changes.
         """
-        line = self._line_read(finding)
+        as_read = self.as_read(finding)
+        refused = Attempt(finding, as_read.span.line, remedy, FixStatus.REFUSED, "", as_read=as_read)
         obstacle = self._obstacle(remedy)
         if obstacle:
-            return Attempt(finding, line, remedy, FixStatus.REFUSED, obstacle)
+            return dataclasses.replace(refused, why=obstacle)
         new = await self.runs.verified(target, remedy)
         lines = {
             path: LineMap.between(self.texts.text(path) or "", text) for path, text in remedy.texts.items()
@@ -220,17 +222,14 @@ class Fixer:
         )
         comparison = compare_calls(remedy, progress.compared)
         if not verdict.passed:
-            return Attempt(finding, line, remedy, FixStatus.REFUSED, verdict.words, notes=comparison.notes)
+            return dataclasses.replace(refused, why=verdict.words, notes=comparison.notes)
         if not remedy.is_setting:
             comparison = await self._with_others(target, remedy, comparison)
         before, after = counts(report), counts(new)
-        attempt = Attempt(
-            finding,
-            line,
-            remedy,
-            FixStatus.PASSED,
-            "",
-            (before.graphs, after.graphs),
+        attempt = dataclasses.replace(
+            refused,
+            status=FixStatus.PASSED,
+            graphs=(before.graphs, after.graphs),
             report=new,
             effect=effect(before, after, progress.traced),
             next=tuple(self._as_read_before(uncovered, remedy) for uncovered in verdict.next),
@@ -310,8 +309,19 @@ class Fixer:
         return may_run(known.target.name, texts, remedy.texts)
 
     def as_read(self, finding: Finding) -> Finding:
-        """The finding with its lines in the file as it was read."""
-        return _at_line(finding, self._line_read(finding))
+        """The finding with its place in the file as it was read."""
+        path, line, column = finding.span.path, finding.span.line, finding.span.column
+        before = self.texts.read(path)
+        if path not in self.texts.changed or before is None:
+            return finding
+        line = LineMap.between(self.texts.changed[path], before).places(line)[0]
+        old, new = (
+            text.encode("utf-8", "surrogatepass") for text in (_line_of(before, line), self._line(finding))
+        )
+        if column is not None and not old.startswith(new[:column]) and old.endswith(new[column:]):
+            column += len(old) - len(new)  # a fix has changed the line before it
+        moved = _at_line(finding, line)
+        return dataclasses.replace(moved, span=dataclasses.replace(moved.span, column=column))
 
     def _as_read_before(self, finding: Finding, remedy: Remedy) -> Finding:
         """A finding of the new text with its lines in the file as it was read."""
@@ -323,17 +333,12 @@ class Fixer:
 
     def _line(self, finding: Finding) -> str:
         """The source line of a finding, which moves with edits above it."""
-        lines = split_text(self.texts.text(finding.span.path) or "")
-        number = finding.span.line
-        return lines[number - 1] if 0 < number <= len(lines) else str(number)
+        return _line_of(self.texts.text(finding.span.path) or "", finding.span.line)
 
-    def _line_read(self, finding: Finding) -> int:
-        """The line of a finding in the file as it was read, before the fixes so far."""
-        path = finding.span.path
-        before = self.texts.read(path)
-        if path not in self.texts.changed or before is None:
-            return finding.span.line
-        return LineMap.between(self.texts.changed[path], before).places(finding.span.line)[0]
+
+def _line_of(text: str, number: int) -> str:
+    lines = split_text(text)
+    return lines[number - 1] if 0 < number <= len(lines) else str(number)
 
 
 def _compiled(report: Report) -> tuple[Counts, list[tuple[tuple[str | None, ...], int | None]]]:

@@ -37,13 +37,19 @@ def of_candidate(remedy: Remedy) -> FindingRemedy:
     is_change = remedy.fix_class is FixClass.CHANGES
     cost = f"It changes behavior ({remedy.changes})" if is_change else ""
     return FindingRemedy(
-        remedy.title, RemedyState.NOT_TRIED, remedy.kind, cost=cost, is_fix=True, changes_behavior=is_change
+        *(remedy.title, RemedyState.NOT_TRIED, remedy.kind),
+        cost=cost,
+        is_fix=True,
+        changes_behavior=is_change,
+        values=remedy.values,
     )
 
 
 def of_refusal(rewrite: RefusedRewrite) -> FindingRemedy:
     """A rewrite that is not the same for every call."""
-    return FindingRemedy(rewrite.title, RemedyState.REFUSED, rewrite.kind, rewrite.reason)
+    return FindingRemedy(
+        rewrite.title, RemedyState.REFUSED, rewrite.kind, rewrite.reason, values=rewrite.values
+    )
 
 
 def of_attempt(attempt: Attempt) -> FindingRemedy:
@@ -61,11 +67,11 @@ def of_attempt(attempt: Attempt) -> FindingRemedy:
 def with_fixes(finding: Finding, fixes: Iterable[FindingRemedy]) -> Finding:
     """The finding with its fixes in its list of remedies, and with a message that says what the list does.
 
-    A rewrite that is refused says nothing beside a fix of its kind.
+    A rewrite that is refused says nothing beside a fix that makes the same change.
     """
     remedies, fixes = list(finding.remedies), tuple(dict.fromkeys(fixes))
-    kinds = {fix.kind for fix in fixes if fix.is_fix}
-    fixes = tuple(fix for fix in fixes if fix.is_fix or fix.kind not in kinds)
+    changes = {(fix.kind, fix.values) for fix in fixes if fix.is_fix}
+    fixes = tuple(fix for fix in fixes if fix.is_fix or (fix.kind, fix.values) not in changes)
     joined: list[FindingRemedy] = []
     for fix in sorted(fixes, key=lambda fix: fix.state is RemedyState.REFUSED):
         same = next((remedy for remedy in remedies if _is_same_change(remedy, fix)), None)
@@ -88,7 +94,13 @@ def _with_remedies(finding: Finding, remedies: tuple[FindingRemedy, ...]) -> Fin
 
 def _is_same_change(remedy: FindingRemedy, fix: FindingRemedy) -> bool:
     kind = _CURE_KINDS.get(fix.kind, fix.kind)
-    return remedy.cure is not None and not remedy.about and kind == remedy.kind
+    return remedy.cure is not None and (kind, {*fix.values}) == (remedy.kind, {*remedy.values})
+
+
+def is_entry_of(entry: FindingRemedy, remedy: Remedy) -> bool:
+    """Whether an entry of the list is a fix; one that joins a trial has the title of the advice."""
+    is_change = entry.is_fix and (entry.kind, entry.values) == (remedy.kind, remedy.values)
+    return is_change and (entry.text == remedy.title or entry.cure is not None)
 
 
 def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
@@ -103,9 +115,12 @@ def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
         return replace(fix, cure=cure.cure)
     if cure.state is RemedyState.TRIED:
         cost = ". ".join(filter(None, (cure.cost, fix.cost)))
-        return replace(cure, kind=fix.kind, cost=cost, is_fix=True, changes_behavior=fix.changes_behavior)
+        changes = fix.changes_behavior
+        return replace(
+            cure, kind=fix.kind, cost=cost, is_fix=True, changes_behavior=changes, values=fix.values
+        )
     if cure.state is RemedyState.REFUSED and goal is CureGoal.COMPILES:
-        return replace(cure, text=fix.text, kind=fix.kind, is_fix=True)
+        return replace(cure, text=fix.text, kind=fix.kind, is_fix=True, values=fix.values)
     # A setting that moves a break to code that ran in eager mode before is progress, which a verification sees.
     return replace(fix, cure=cure.cure)
 

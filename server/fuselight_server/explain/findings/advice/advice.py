@@ -13,7 +13,7 @@ from fuselight.shared.report import CureKind
 from fuselight_server.base.remedies import NO_CALL, FindingRemedy, RemedyState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from fuselight.shared.report import CallCure, CureTrial
 
@@ -87,8 +87,18 @@ def _remedy(advice: TriedAdvice, trial: CureTrial | None) -> FindingRemedy:
     elif trial is not None:
         state = RemedyState.TRIED if trial.cures else RemedyState.REFUSED
         why, counts = trial.refused, f"{trial.before} → {trial.after} {cure.goal.value}{whose}"
-    return FindingRemedy(advice.text, state, kind, why, counts, advice.cost, cure=cure)
+    return FindingRemedy(
+        advice.text, state, kind, why, counts, advice.cost, cure=cure, values=tuple(_values(cure))
+    )
 
 
 def _kind(cure: CallCure) -> str:
     return "+".join(cure.settings) if cure.kind is CureKind.SETTING else cure.kind.value
+
+
+def _values(cure: CallCure) -> Iterator[str]:
+    """What a cure changes, in the words of the fix that makes the same change; nothing for a setting that is on."""
+    for value in cure.settings.values() if cure.kind is CureKind.SETTING else (cure.value,):
+        names = map(str, value if isinstance(value, list) else [value])
+        yield from (name.rpartition(".")[2] for name in names if name not in {"", "True"})
+    yield from (subject for part in cure.changes for subject in part.subjects)

@@ -211,6 +211,7 @@ class Context:
             remedies=remedies,
             tier=self.report.tier,
             target=self.report.target.name or "__main__",
+            target_path=self.report.target.path,
             inputs=inputs_line(self.report.inputs, call),
             torch=self.report.versions.torch or "unknown",
             link=catalogue.link(code),

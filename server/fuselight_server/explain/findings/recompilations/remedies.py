@@ -125,7 +125,7 @@ def remedies_of(
     for item in (shown, *(other for other in nearest(recompilation) if other not in (shown, *explained))):
         cause = item.cause
         if cause in causes:
-            out += _cured_alone(context, recompilation, item, shown)
+            out += (_named(item, remedy) for remedy in _cured_alone(context, recompilation, item, shown))
             continue
         if len(causes) == _MOST_CAUSES or not set(_ROOTS).isdisjoint(causes):
             continue
@@ -136,9 +136,14 @@ def remedies_of(
         if item is shown:
             out += _with_other_guards(recompilation, item, remedies)
         elif remedies and remedies[0].state is not RemedyState.REFUSED:
-            named = item.source and item.source not in remedies[0].text
-            out.append(replace(remedies[0], about=quoted(item.source)) if named else remedies[0])
+            out.append(_named(item, remedies[0]))
     return tuple(dict.fromkeys(out))
+
+
+def _named(failure: GuardFailure, remedy: FindingRemedy) -> FindingRemedy:
+    """A remedy for another value than that of the finding, which it names."""
+    is_named = re.search(rf"(?<![\w.]){re.escape(failure.source)}(?!\w)", remedy.text)
+    return remedy if is_named else replace(remedy, about=quoted(failure.source))
 
 
 def _with_other_guards(

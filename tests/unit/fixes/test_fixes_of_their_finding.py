@@ -1,0 +1,148 @@
+"""What is known of a fix belongs to one finding: to its target, its file, its column and the value that changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fuselight.shared.report import CallCure, CureKind, CureTrial, Tier
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.base.remedies import FindingRemedy, RemedyState
+from fuselight_server.commands.fix import FixedFiles
+from fuselight_server.commands.known_fixes import keep_verified
+from fuselight_server.editor.session.fix_attempts import FixAttempts
+from fuselight_server.editor.session.fix_offers import FixOffer, LineFixes
+from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
+from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
+from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
+from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
+from fuselight_server.fixes.verification.remedy_list import of_candidate, of_refusal, with_fixes
+
+FINDING = Finding(
+    *("GB0124", Severity.WARNING, "item", "Why.", Span("/w/net.py", 7, 8), Tier.CAPTURE, "step", "", ""),
+    target_path="/w/train.py",
+)
+OTHERS = {
+    "another target": replace(FINDING, target="loss"),
+    "another file": replace(FINDING, target_path="/w/eval.py"),
+    "another column": replace(FINDING, span=Span("/w/net.py", 7, 20)),
+    "another value": replace(FINDING, subject="number lr"),
+}
+WHERE = Remedy("where", "Use torch.where", FixClass.EXACT, {"/w/net.py": "new"})
+
+
+def offer(name: str, finding: Finding) -> FixOffer:
+    missing: Any = None
+    return FixOffer(name, missing, missing, finding, WHERE, {})
+
+
+def passed(finding: Finding) -> Attempt:
+    attempt = Attempt(finding, finding.span.line, WHERE, FixStatus.PASSED, "same results")
+    report: Any = object()
+    return replace(attempt, report=report)
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_the_editor_shows_a_verdict_for_its_finding_alone(other: Finding) -> None:
+    nothing: Any = None
+    attempts = FixAttempts(nothing)
+    mine, others = offer("mine", FINDING), offer("others", other)
+    attempts.keep(mine, passed(FINDING))
+    refusal = of_refusal(RefusedRewrite("cond", "Use torch.cond", "`x` is written"))
+    refused: Any = SimpleNamespace(finding=other, entry=refusal)
+    here = LineFixes((mine, others), (refused,))
+    shown = {item: attempts.with_fixes(item, here).remedies for item in (FINDING, other)}
+    assert [(entry.kind, entry.state) for entry in shown[FINDING]] == [("where", RemedyState.VERIFIED)]
+    assert [(entry.kind, entry.state) for entry in shown[other]] == [
+        ("where", RemedyState.NOT_TRIED),
+        ("cond", RemedyState.REFUSED),
+    ]
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_fix_lists_a_verdict_for_its_finding_alone(other: Finding) -> None:
+    files = FixedFiles(FixOptions(), "", writes=False)
+    files._findings = dict.fromkeys((FINDING, other))
+    files.fixer.attempts.append(passed(replace(FINDING, title="item", message="In other words.")))
+    assert [len(finding.remedies) for finding in files.listed_findings()] == [1, 0]
+
+
+def test_a_program_and_its_part_have_one_finding() -> None:
+    files = FixedFiles(FixOptions(), "", writes=False)
+    part = replace(FINDING, target="Net.forward", target_path="/w/net.py")
+    files._owners[part.target_path, part.target] = {(FINDING.target_path, FINDING.target)}
+    files._findings = dict.fromkeys((FINDING, part))
+    files.fixer.attempts.append(passed(part))
+    ((entry,),) = [finding.remedies for finding in files.listed_findings()]
+    assert entry.state is RemedyState.VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "then"),
+    [
+        ("y = a.to(b) + f(b.item())", 16, 14),  # `a.item()` was rewritten before it
+        ("y = g(a) + f(b.to(a))", 4, 4),  # what follows was rewritten
+    ],
+)
+def test_a_fix_of_the_line_before_moves_the_column(line: str, column: int, then: int) -> None:
+    before = "y = g(a) + f(b.item())" if then == column else "y = a.i() + f(b.item())"
+    text = f"import torch\n{before}\n"
+    fixer = Fixer(read=lambda _path: text, obstacle=lambda _remedy: "", readings={}, folder="")
+    fixer.texts.changed["/w/net.py"] = f"import torch\nimport math\n{line}\n"
+    read = fixer.as_read(replace(FINDING, span=Span("/w/net.py", 3, column)))
+    assert read.span == Span("/w/net.py", 2, then)
+
+
+def entry_of(cure: CallCure) -> FindingRemedy:
+    """What a trial of a cure says that cures."""
+    (entry,) = tried_remedies([TriedAdvice("Change it", cure)], {cure: CureTrial(cure, 3, 1)})
+    return entry
+
+
+def cure(kind: CureKind, *subjects: str, value: str = "") -> CallCure:
+    return CallCure(kind, "/w/net.py", 1, subjects, value)
+
+
+LOGGED = '{"reorderable_logging_functions": ["%s"]}'
+
+
+@pytest.mark.parametrize(
+    ("change", "values", "mine", "other"),
+    [
+        ("tensor_argument", ("lr",), cure(CureKind.TENSOR, "lr"), cure(CureKind.TENSOR, "decay")),
+        ("mark_dynamic", ("x.size(0)",), cure(CureKind.MARK, "x.size(0)"), cure(CureKind.MARK, "y.size(0)")),
+        (
+            *("reorderable_logging_functions", ("print",)),
+            *(cure(CureKind.SETTING, value=LOGGED % name) for name in ("print", "warnings.warn")),
+        ),
+        (
+            *("a_switch", ()),
+            *(cure(CureKind.SETTING, value=value) for value in ('{"a_switch": true}', '{"a_switch": false}')),
+        ),
+        ("dynamic", (), *(cure(CureKind.DYNAMIC, value=value) for value in ("True", "None"))),
+    ],
+)
+def test_two_changes_of_a_kind_are_two_remedies(
+    change: str, values: tuple[str, ...], mine: CallCure, other: CallCure
+) -> None:
+    fix = of_candidate(Remedy(change, "Write it", FixClass.EXACT, {"/w/net.py": "new"}, values=values))
+    known = replace(FINDING, remedies=(entry_of(other), entry_of(mine)))
+    listed = with_fixes(known, (fix,)).remedies
+    assert [(entry.cure, entry.is_fix) for entry in listed] == [(mine, True), (other, False)]
+    refusal = of_refusal(RefusedRewrite(change, "Write it", "`x` is written", ("another",)))
+    entries = with_fixes(FINDING, (fix, refusal)).remedies
+    assert [entry.state for entry in entries] == [RemedyState.NOT_TRIED, RemedyState.REFUSED]
+
+
+def test_verdicts_of_two_columns_are_kept_apart() -> None:
+    kept: dict[tuple[str, ...], str] = {}
+    answers: Any = SimpleNamespace(
+        remember=lambda _path, text, _files, *question: kept.update({question: text})
+    )
+    entry = of_candidate(WHERE)
+    for finding in (FINDING, *OTHERS.values()):
+        keep_verified(answers, f"capture of {finding.target_path} {finding.target}", finding, (entry,))
+    assert len(kept) == 1 + len(OTHERS)

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import importlib
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ from fuselight.shared.foreign_files import open_to_append
 LOCK_SECONDS = 10.0
 """Longest wait for a process that writes; writing takes milliseconds."""
 
-_fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
-_msvcrt: Any = importlib.import_module("msvcrt") if os.name == "nt" else None
+_fcntl: Any = importlib.import_module("fcntl") if sys.platform != "win32" else None
+_msvcrt: Any = importlib.import_module("msvcrt") if sys.platform == "win32" else None
 
 
 @contextlib.contextmanager
@@ -36,7 +37,7 @@ def locked_folder(folder: str) -> Iterator[None]:
 def tried_lock(folder: str) -> Iterator[bool]:
     """As `locked_folder`, for work that takes minutes: it waits for nobody, and gives whether the folder is free."""
     with _opened_lock(folder) as handle:
-        yield handle is None or _try_lock(handle)
+        yield handle is None or try_lock(handle)
 
 
 @contextlib.contextmanager
@@ -65,14 +66,14 @@ def _open_lock(folder: str) -> int:
 def _wait_for_lock(handle: int) -> None:
     """Lock a file or folder, or go on without it: after `LOCK_SECONDS`, or where locks do not work."""
     end = time.monotonic() + LOCK_SECONDS
-    while not _try_lock(handle):
+    while not try_lock(handle):
         if time.monotonic() > end:
             return
         time.sleep(0.01)
 
 
-def _try_lock(handle: int) -> bool:
-    """Lock a file or folder unless another process has it; true as well where locks do not work."""
+def try_lock(handle: int) -> bool:
+    """Lock a file or folder until it is closed, unless another process has it; true where locks do not work."""
     try:
         if _fcntl is not None:
             _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)

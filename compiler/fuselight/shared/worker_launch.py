@@ -76,6 +76,6 @@ def platform_problem(platform: str) -> Failure | None:
     return Failure(
         Culprit.ENVIRONMENT,
         "platform",
-        "runs need Linux or macOS; on Windows itself there are static features alone",
+        "runs need Linux or macOS; on Windows, Fuselight reads source and opens the logs of jobs",
         "open the folder in WSL: VS Code's extension for it starts Fuselight there",
     )

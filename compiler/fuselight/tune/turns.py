@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from typing import IO, Any
 
 from fuselight.shared.foreign_files import make_private_folder, open_to_append
 
-fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
+fcntl: Any = importlib.import_module("fcntl") if sys.platform != "win32" else None
 
 PATIENCE = 120.0
 """Seconds to wait for another search to finish its timing."""

@@ -297,7 +297,7 @@ def _end_as(code: int) -> int:
     """End as the program did: with its code, or of its signal."""
     sys.stdout.flush()
     sys.stderr.flush()
-    if code < 0 and os.name == "posix":
+    if code < 0 and sys.platform != "win32":
         with contextlib.suppress(OSError):  # SIGKILL and SIGSTOP have no handler to reset
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
-from fuselight.shared.worker_launch import missing_torch, start_failure
+from fuselight.shared.worker_launch import missing_torch, platform_problem, start_failure
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.settings import Interpreter
 
@@ -48,6 +48,9 @@ def choose(named: str | None, project: Path, environ: Mapping[str, str]) -> Inte
     found_first = first(project, environ, active_first=True)
     if found_first is not None:
         return found_first
+    problem = platform_problem(sys.platform)
+    if problem is not None:  # a Python would not help there
+        raise NoInterpreterError(f"{problem.message}: {problem.next_step}.")
     raise NoInterpreterError(
         "no Python was found (looked at VIRTUAL_ENV, CONDA_PREFIX, .venv, and python3 on PATH). "
         "Name a Python that has torch."
@@ -82,6 +85,9 @@ def expand(text: str, folder: Path, environ: Mapping[str, str]) -> str:
 
 def known_problem(executable: str, environ: Mapping[str, str]) -> Failure | None:
     """Why an interpreter can run nothing, where its files alone show that; None where only a start can tell."""
+    problem = platform_problem(sys.platform)
+    if problem is not None:
+        return problem
     if shutil.which(executable) is None and not Path(executable).exists():
         return start_failure(executable, OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
     environment = Path(executable).parent.parent

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import platform
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.folder_lock import try_lock
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import open_regular, open_to_append, read_regular, write_whole
 from fuselight_server.base.store import FOLDER, check_not_a_link, is_own
@@ -94,24 +94,24 @@ class ResultsFolder:
                 check_not_a_link(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = open_to_append(self.path / LOCK)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_lock(self._lock.fileno()):
+                raise self._taken()
             self._check_files()
             self._lock.truncate(0)
             self._lock.write(f"{os.getpid()} on {platform.node()}".encode())
             self._lock.flush()
-        except BlockingIOError:
-            holder = self._holder()
-            self.close()
-            raise ResultsError(
-                f"another sweep{holder} is writing to {self.path}: wait until it ends, or choose another folder "
-                "with --out"
-            ) from None
         except OSError as error:
             self.close()
             raise self._unwritable(error) from None
         except ResultsError:
             self.close()
             raise
+
+    def _taken(self) -> ResultsError:
+        return ResultsError(
+            f"another sweep{self._holder()} is writing to {self.path}: wait until it ends, or choose another folder "
+            "with --out"
+        )
 
     def _check_files(self) -> None:
         """Raise ResultsError where a file that is to be written is no sweep's."""

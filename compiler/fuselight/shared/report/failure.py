@@ -58,7 +58,7 @@ class Failure:
     kind: str
     """Stable word: `exception`, `import`, `fullgraph`, `backend`, `exit`, `signal`, `timeout`, `memory`,
     `inputs`, `internal`,
-    `no_torch`, `old_torch`, `descriptors`, `damaged_answer`, `machine`."""
+    `no_torch`, `old_torch`, `platform`, `descriptors`, `damaged_answer`, `machine`."""
     message: str
     """One line."""
     next_step: str = ""

@@ -9,13 +9,14 @@ import contextlib
 import errno
 import importlib
 import os
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
 from fuselight.shared.protocol import Target
 from fuselight.shared.report import Culprit, Failure, Location
 
-_resource: Any = importlib.import_module("resource") if os.name == "posix" else None
+_resource: Any = importlib.import_module("resource") if sys.platform != "win32" else None
 _NAMES = ("RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_AS", "RLIMIT_DATA")
 _WORDS = {
     errno.EMFILE: ("RLIMIT_NOFILE", "opened as many files as its limit allows"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -20,7 +20,7 @@ def shown_link(link: str) -> str:
 
 def _path_of(part: str) -> str:
     """The path that a URI of a file names, as `url2pathname` gives it."""
-    if os.name != "nt":
+    if sys.platform != "win32":
         return unquote(part)
     from urllib.request import url2pathname  # noqa: PLC0415 - with all of `http` and `email`: 20 ms
 

@@ -8,11 +8,13 @@ each search, that began, moved on, ended, is of another text now or has its line
 from __future__ import annotations
 
 import collections
+import sys
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from fuselight.shared.report import Tier
+from fuselight.shared.worker_launch import platform_problem
 from fuselight_server.base.formatting import format_count, format_place
 from fuselight_server.editor.handlers.protocol import MEASURED_CHANGED, TUNED_CHANGED
 from fuselight_server.editor.results.kernels import KernelResult
@@ -86,6 +88,8 @@ def _words(  # noqa: PLR0911 - one return a state
             "no interpreter",
             "No Python interpreter was found: select one that has torch.",
         )
+    if folder.problem and platform_problem(sys.platform) is not None:
+        return "idle", "no runs", folder.problem
     if folder.problem:
         return "noInterpreter", "no torch", folder.problem
     if folder.consent == "never":

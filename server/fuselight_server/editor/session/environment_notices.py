@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 SELECT_INTERPRETER = "fuselight.selectInterpreter"
 """The client's command by which the user chooses another."""
 
-_NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter"})
-"""Kinds of failure of the interpreter itself."""
+_NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter", "platform"})
+"""Kinds of failure of the interpreter itself, and of the system."""
 
 _SETTING = "`fuselight.interpreter`"
 
@@ -102,6 +102,10 @@ class EnvironmentNotices:
     def _show_broken(self, folder: Folder, broken: Failure) -> None:
         """Say which interpreter can run nothing, who chose it, and what to do."""
         folder.problem = broken.message
+        step = f"{broken.next_step[:1].upper()}{broken.next_step[1:]}."
+        if broken.kind == "platform":  # another interpreter would not help
+            self._ui.say(f"{broken.message[:1].upper()}{broken.message[1:]}. {step}", error=False)
+            return
         # A client that can offer another interpreter says it with the offer.
         if SELECT_INTERPRETER in self._state.client.commands:
             return
@@ -110,8 +114,7 @@ class EnvironmentNotices:
         source = f"; this interpreter comes from {why}" if why else ""
         if _SETTING not in why:
             source += f", and {_SETTING} sets another" if source else f"; {_SETTING} sets another interpreter"
-        step = broken.next_step
-        self._ui.say(f"{broken.message}{source}. {step[:1].upper()}{step[1:]}.", error=True)
+        self._ui.say(f"{broken.message}{source}. {step}", error=True)
 
     def _show_untested(self, torch: str) -> None:
         """Say once that the tests do not run on this torch."""

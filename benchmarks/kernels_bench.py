@@ -35,7 +35,8 @@ from fuselight.shared.report import (
 from fuselight_server.base.store import Store
 from fuselight_server.editor.presenters.lens import line_lenses
 from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
-from fuselight_server.editor.session.state import Document, State
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.kernel_cache import KernelCache
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.kernels.shares import fold

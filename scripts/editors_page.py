@@ -22,7 +22,7 @@ from tests.support.recorded_clients import RecordedClient, recorded_clients  # n
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight_server.editor.session.client_features import ClientFeatures
+    from fuselight_server.editor.messages.client_features import ClientFeatures
 
 PAGE = ROOT / "docs" / "editors.md"
 BEGIN, END = "<!-- table: written by scripts/editors_page.py -->", "<!-- end of table -->"

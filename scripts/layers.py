@@ -342,7 +342,7 @@ ROOMS = (
     ),
     _room(
         f"{_S}.editor.messages",
-        "the data of the messages that Fuselight adds to LSP",
+        "the data of the messages that Fuselight adds to LSP, and what a client can do",
         "",
         "attrs",
     ),
@@ -353,19 +353,19 @@ ROOMS = (
     ),
     _room(
         f"{_S}.editor.results",
-        "results that move with edits, and whether they are current",
-        "fuselight.shared base source execution explain jobs commands",
+        "results that move with edits, whether they are current, and the snapshot of a document that features read",
+        "fuselight.shared base source execution explain jobs commands editor.messages",
     ),
     _room(
         f"{_S}.editor.session",
-        "the mutable state: when to run, consent, live runs",
+        "the mutable state, its documents, runs, results, fixes and predictions: when to run, consent, live runs",
         "fuselight.shared base source execution explain fixes jobs commands agents editor.messages editor.results "
         "editor.rules",
     ),
     _room(
         f"{_S}.editor.presenters",
         "data → LSP types and trees",
-        "fuselight.shared base source execution explain jobs commands editor.messages editor.results editor.session",
+        "fuselight.shared base source execution explain jobs commands editor.messages editor.results",
         "lsprotocol pygls",
     ),
     _room(
@@ -502,6 +502,12 @@ EXTENSION_ROOMS = (
     _room(f"{_W}.tune", "sections and charts of a search", "src.messages page measured"),
     _room(f"{_W}.job", "sections, tables and charts of a job", "src.messages page measured", "echarts"),
 )
+
+
+MAX_IN_ROOM = {f"{_S}.editor.session": (100, 10)}
+"""Of rooms whose files could again all know each other: arrows between the files, and the longest chain of them."""
+MAX_PARTS = 8
+"""Arguments of a constructor in these rooms: one that needs more takes a part that has them."""
 
 
 def room_of(module: str, rooms: tuple[Room, ...] = ROOMS) -> Room | None:

@@ -13,7 +13,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from layers import EXTENSION_ROOMS, PACKAGES, PAGE, PARTS, ROOMS, Room, covers, room_of, with_table
+from layers import (
+    EXTENSION_ROOMS,
+    MAX_IN_ROOM,
+    MAX_PARTS,
+    PACKAGES,
+    PAGE,
+    PARTS,
+    ROOMS,
+    Room,
+    covers,
+    room_of,
+    with_table,
+)
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted([*ROOT.glob("compiler/**/*.py"), *ROOT.glob("server/**/*.py")])
@@ -113,6 +125,49 @@ def _in_or_above_circles(arrows: dict[str, set[str]]) -> list[str]:
 
 def test_no_room_imports_itself_through_others() -> None:
     assert _in_or_above_circles(_arrows()) == []
+
+
+def _files_of(room: str) -> dict[str, set[str]]:
+    """The files of a room, each with the others of it that it imports, for types alone too."""
+    return {
+        module: {other for _, other in _imports(path, module) if covers((room,), other)} - {module, room}
+        for module, path in MODULES.items()
+        if covers((room,), module)
+    }
+
+
+def _floors(files: dict[str, set[str]]) -> int:
+    """How many files the longest chain of imports has."""
+
+    @functools.cache
+    def floor(module: str) -> int:
+        return 1 + max(map(floor, files[module]), default=0)
+
+    return max(map(floor, files))
+
+
+def test_the_files_of_a_room_are_few_and_ordered() -> None:
+    for room, (max_arrows, max_floors) in MAX_IN_ROOM.items():
+        files = _files_of(room)
+        arrows = sum(map(len, files.values()))
+        assert 0 < arrows <= max_arrows, f"{room}: {arrows} arrows between {len(files)} files"
+        assert _floors(files) <= max_floors, f"{room}: {_floors(files)} floors"
+
+
+def test_a_chain_of_files_is_counted() -> None:
+    assert _floors({"a": {"b", "c"}, "b": {"c"}, "c": set(), "d": set()}) == len("abc")
+
+
+def test_constructors_of_these_rooms_take_few_parts() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} takes {count}"
+        for module, path in MODULES.items()
+        if covers(tuple(MAX_IN_ROOM), module)
+        for node in _nodes(path)
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+        if (count := len(node.args.args) + len(node.args.kwonlyargs) - 1) > MAX_PARTS
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 EXTENSION = ROOT / "extension"

@@ -16,8 +16,9 @@ from fuselight_server.editor.handlers import bench
 from fuselight_server.editor.messages.answers import StartAnswer
 from fuselight_server.editor.messages.params import MeasuredParams
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.analysis import Analysis
-from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.execution.runs.keys import Key, WorkerKey
 from fuselight_server.source.document import SourceDocument
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row

@@ -35,12 +35,11 @@ from fuselight_server.editor.handlers import fix_actions
 from fuselight_server.editor.handlers.code_action import code_action
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import capture_result_of
-from fuselight_server.editor.session.change_notices import ChangeNotices
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.session.deliveries import ChangeNotices
 from fuselight_server.editor.session.fix_session import FixSession
-from fuselight_server.editor.session.fix_targets import PreparedRun
-from fuselight_server.editor.session.intake import ResultIntake
-from fuselight_server.editor.session.run_edits import RunEdits
-from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.state import Folder, State
+from fuselight_server.editor.session.verifications import PreparedRun
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import RunOptions, named_runs
 from fuselight_server.explain.findings import findings
@@ -157,8 +156,7 @@ class FixWorld:
         self.asked_to_run = asyncio.Event()
         self.allowed = True
         ChangeNotices(self.state, self.ui)
-        intake = ResultIntake(self.state, RunEdits(self.state))
-        self.session = FixSession(self.state, intake, prepare=self._prepare)
+        self.session = FixSession(self.state, prepare=self._prepare)
         self.edits: list[types.WorkspaceEdit] = []
         self.runs = SimpleNamespace(in_flight={}, queue=SimpleNamespace(waiting={}))
         self.asked: list[Key] = []

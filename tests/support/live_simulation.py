@@ -33,7 +33,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.settings import Settings
 from fuselight_server.editor.handlers.diagnostics import findings_of
-from fuselight_server.editor.session import live_rules
+from fuselight_server.editor.session import live
 from tests.support.reports import VERSIONS, broken, with_a_fixed_size
 from tests.support.simulation import Program, SimulatedWorker, Workspace
 
@@ -214,7 +214,7 @@ class LiveWorkspace(Workspace):
         super().__init__(folder, settings)
         self.worker: LiveSimulatedWorker = LiveSimulatedWorker()
         self.clock = ManualClock()
-        live_rules._REST = 0.0  # real time does not pass here
+        live._REST = 0.0  # real time does not pass here
         loop: Any = asyncio.get_running_loop()
         loop.call_later = self.clock.call_later
 

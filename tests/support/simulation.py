@@ -30,8 +30,9 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.settings import Interpreter, Settings
 from fuselight_server.editor.handlers.diagnostics import findings_of
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.analysis import Analysis
-from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.editor.session.ui import Question
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.source.document import SourceDocument
@@ -233,7 +234,7 @@ class Workspace:
         document = self.state.at(self.path(name))
         assert document is not None
         Path(document.path).write_text(document.source.text)
-        self.analysis.documents.saved(document.path, automatic=automatic)
+        self.analysis.saves.saved(document.path, automatic=automatic)
 
     def delete(self, name: str) -> None:
         document = self.state.at(self.path(name))
@@ -254,7 +255,7 @@ class Workspace:
             self.state.open(Document(new.as_uri(), str(new), 1, source, runnable=True))
         self.analysis.documents.gone(str(old))
         if document is not None:
-            self.analysis.documents.saved(str(new), automatic=True)
+            self.analysis.saves.saved(str(new), automatic=True)
         else:
             self.analysis.documents.changed_on_disk(str(new))
 

@@ -30,10 +30,11 @@ from fuselight_server.base.store import Store
 from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.results.target_result import TargetResult
 from fuselight_server.editor.session import state
 from fuselight_server.editor.session.analysis import Analysis
-from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.editor.session.ui import Question
 from fuselight_server.execution.runs.keys import Key, WorkerKey
 from fuselight_server.explain.findings.common import catalogue
@@ -384,7 +385,7 @@ class _RunSession:
         self.state.open(Document(f"file://{path}", path, 1, SourceDocument(path, TEXT), runnable=True))
 
     async def run_and_cancel(self, path: str) -> None:
-        self.analysis.documents.saved(path, automatic=False)
+        self.analysis.saves.saved(path, automatic=False)
         await asyncio.sleep(0)
         await self.workers[-1].started.wait()
         self.workers[-1].started.clear()
@@ -419,7 +420,7 @@ async def test_texts_of_runs_are_kept_only_for_open_files() -> None:
         session.open(path)
         await session.run_and_cancel(path)
         session.state.close(f"file://{path}")
-    assert len(session.analysis.throttle._began) <= 1
+    assert len(session.analysis.requests.throttle._began) <= 1
     await session.analysis.close()
 
 

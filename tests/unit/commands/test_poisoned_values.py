@@ -15,7 +15,7 @@ from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.report import GapKind, Report
 from fuselight_server.base.store import read_report
 from fuselight_server.editor.results.captures import read_capture
-from fuselight_server.editor.session.report_reading import line_reader
+from fuselight_server.editor.results.report_reading import line_reader
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.benchmarks.exports import as_csv, as_json
 from fuselight_server.explain.benchmarks.history import run_of

@@ -16,8 +16,9 @@ from fuselight_server.editor.handlers import bench
 from fuselight_server.editor.handlers.code_lens import TargetLenses
 from fuselight_server.editor.handlers.status import TimedRunNotifications
 from fuselight_server.editor.presenters.lens import benchmark_summary
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.results.target_result import ENDED_EARLY
-from fuselight_server.editor.session.state import Document, Folder
+from fuselight_server.editor.session.state import Folder
 from fuselight_server.execution.runs.keys import Key, WorkerKey
 from fuselight_server.execution.runs.queue import Job
 from fuselight_server.explain.benchmarks.planning import history_of
@@ -92,7 +93,7 @@ async def test_only_one_folder_is_benchmarked_at_a_time(session: BenchmarkSessio
 
 @pytest.mark.asyncio
 async def test_a_queued_benchmark_can_be_canceled(session: BenchmarkSession) -> None:
-    async with session.analysis.benches.turn:
+    async with session.analysis.workers.benchmark_turn:
         session.command(target="f")
         while session.key not in session.analysis.runs.in_flight:
             session.ui.moved.clear()

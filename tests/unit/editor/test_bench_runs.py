@@ -32,7 +32,7 @@ async def test_a_save_during_a_benchmark_shows_findings_and_is_noted(
 ) -> None:
     assert session.command(target="f")["started"]
     await session.began()
-    session.analysis.documents.saved(session.path, automatic=False)
+    session.analysis.saves.saved(session.path, automatic=False)
     while not session.state.results:
         session.ui.drawn.clear()
         await asyncio.wait_for(session.ui.drawn.wait(), 10)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fuselight_server.editor import app
+from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.presenters import client_commands
 from fuselight_server.editor.presenters.client_commands import NO_ACTION, command_for, lenses_for
 from fuselight_server.editor.presenters.lens import (
@@ -21,7 +22,6 @@ from fuselight_server.editor.presenters.lens import (
     TUNE,
     lens,
 )
-from fuselight_server.editor.session.client_features import ClientFeatures
 
 OF_CLIENT = (DETAILS, SHOW_KERNEL, SHOW_BENCHMARK, SHOW_TUNING, SHOW_JOB, ASK_BENCHMARK, ASK_TUNE)
 PLACE: Any = {"start": {"line": 3, "character": 0}, "end": {"line": 3, "character": 1}}

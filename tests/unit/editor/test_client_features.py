@@ -11,7 +11,7 @@ from lsprotocol.converters import get_converter
 from fuselight_server.editor.handlers.client_features import client_features
 from fuselight_server.editor.handlers.configuration import initial_settings
 from fuselight_server.editor.handlers.protocol import NOTIFICATIONS, REPORT_CHANGED, STATUS
-from fuselight_server.editor.session.client_features import ClientFeatures
+from fuselight_server.editor.messages.client_features import ClientFeatures
 
 
 def features(

@@ -13,10 +13,9 @@ from fuselight_server.editor.handlers.code_action import code_action
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, SERVER_PAGE
 from fuselight_server.editor.results.captures import capture_result_of
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.fix_session import FixSession
-from fuselight_server.editor.session.intake import ResultIntake
-from fuselight_server.editor.session.run_edits import RunEdits
-from fuselight_server.editor.session.state import Document, State
+from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.source.document import SourceDocument
 from tests.support.reports import FILE, report
@@ -51,7 +50,7 @@ def opened(text: str = TEXT) -> State:
 
 async def actions(state: State, line: int) -> list[types.CodeAction]:
     view = convert.Client("utf-8", state.read_line, convert.uri)
-    fixes = FixSession(state, ResultIntake(state, RunEdits(state)), prepare=lambda _key, _automatic: None)
+    fixes = FixSession(state, prepare=lambda _key, _automatic: None)
     analysis = SimpleNamespace(fixes=fixes)
     server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri, analysis=analysis)
     at = types.Position(line, 0)

@@ -47,10 +47,7 @@ from fuselight_server.editor.results.benchmarks import measured_result_of
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.kernels import kernel_result_of
 from fuselight_server.editor.results.predictions import Prediction
-from fuselight_server.editor.results.target_result import STILL_RUNNING, TargetResult
-from fuselight_server.editor.results.tunings import tuning_result_of
-from fuselight_server.editor.session.live_edits import STARTING, TOO_LARGE
-from fuselight_server.editor.session.run_ends import (
+from fuselight_server.editor.results.run_ends import (
     CANCELED,
     INTERPRETER_CHANGED,
     LOST,
@@ -58,7 +55,11 @@ from fuselight_server.editor.session.run_ends import (
     POSTPONED,
     RunEnd,
 )
-from fuselight_server.editor.session.state import Document, State
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.results.target_result import STILL_RUNNING, TargetResult
+from fuselight_server.editor.results.tunings import tuning_result_of
+from fuselight_server.editor.session.live_edits import STARTING, TOO_LARGE
+from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings
 from fuselight_server.source.code_changes import DeferredChange
@@ -140,7 +141,7 @@ async def answered(state: State, running: Iterable[Key] = (), **known: Any) -> A
     async def program_line(_document: Document) -> None:
         """No program: the file has targets."""
 
-    analysis = SimpleNamespace(program_lines=SimpleNamespace(of=program_line))
+    analysis = SimpleNamespace(saves=SimpleNamespace(program_lines=SimpleNamespace(of=program_line)))
     server: Any = SimpleNamespace(state=state, view=view, snapshot=lambda _uri: shown, analysis=analysis)
     params: Any = SimpleNamespace(text_document=SimpleNamespace(uri=URI))
     answer = await code_lens(server, params)

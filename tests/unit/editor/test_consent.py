@@ -11,9 +11,10 @@ import pytest
 from fuselight.shared.protocol import Answer, MeasurePlan, RunRequest
 from fuselight.shared.report import Tier
 from fuselight_server.base.settings import Interpreter, LimitSettings, Settings
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.analysis import Analysis
 from fuselight_server.editor.session.consent import program_question
-from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.editor.session.ui import Question
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.source.document import SourceDocument
@@ -94,7 +95,7 @@ class ConsentSession:
             await self.ui.moved.wait()
 
     async def save(self) -> None:
-        self.analysis.documents.saved(PATH, automatic=False)
+        self.analysis.saves.saved(PATH, automatic=False)
         await self.settle()
 
     async def run(self, target: str | None = "model") -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from fuselight_server.editor.handlers.disk_polling import DiskChange, changes, stamps_of, watched_paths
 from fuselight_server.editor.results.captures import capture_result_of
-from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.source.document import SourceDocument
 from tests.support.reports import report

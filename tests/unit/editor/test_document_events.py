@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fuselight_server.editor.session.background import BackgroundTasks, log_failures
+from fuselight_server.base.background import BackgroundTasks, log_failures
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.document_events import DocumentEvents
-from fuselight_server.editor.session.state import Document
+from fuselight_server.editor.session.run_requests import SaveRuns
+from fuselight_server.editor.session.state import Folder
+from fuselight_server.execution.runs.keys import Key
 from fuselight_server.source.document import SourceDocument
 
 PATH = "/w/m.py"
@@ -38,22 +42,26 @@ class Events:
             "file:///w/m.py", PATH, 1, SourceDocument(PATH, "x = 1\ny = 2\n"), runnable=True
         )
         part: Any = functools.partial(Recorder, self)
-        self.documents = DocumentEvents(
-            part("state", at=self.document),
-            part("runs"),
-            on_disk=part("on_disk", has_followed=follows_disk),
+        session: Any = SimpleNamespace(
+            state=part("state", at=self.document, folder_of=Folder("/w", None)),
+            runs=SimpleNamespace(in_flight=()),
             edits=part("edits"),
+            early=part("early", keep=is_early),
+            tasks=part("tasks"),
+        )
+        session.state.captures = {}
+        requests = part("requests")
+        requests.permissions = SimpleNamespace(targets=part("targets", compiled=(Key(PATH, "f"),)))
+        requests.throttle = part("throttle")
+        self.saves = SaveRuns(session, requests)
+        self.saves.on_disk = part("on_disk", has_followed=follows_disk)
+        self.documents = DocumentEvents(
+            session,
+            environments=part("environments"),
             stored=part("stored"),
             fixes=part("fixes"),
             live=part("live"),
-            targets=part("targets"),
-            program_lines=part("program_lines"),
-            requests=part("requests"),
-            saves=part("saves"),
-            unrunnable=part("unrunnable"),
-            environments=part("environments"),
-            early=part("early", keep=is_early),
-            tasks=part("tasks"),
+            saves=self.saves,
         )
 
     def edit(self, *edits: tuple[tuple[int, int], tuple[int, int], str]) -> None:
@@ -98,17 +106,19 @@ def test_an_edit_that_follows_the_disk_is_a_save_after_everything_else() -> None
     events = Events(follows_disk=True)
     events.edit(EDIT)
     after = events.order[events.order.index("on_disk.has_followed") :]
-    assert [text for text in after if not text.startswith("state.")][-2:] == [
+    assert [text for text in after if not text.startswith("state.")][-4:] == [
         "targets.drop_lost",
-        "saves.saved",
+        "targets.compiled",
+        "throttle.began",
+        "requests.request",
     ]
 
 
 def test_a_save_before_the_settings_are_known_runs_nothing() -> None:
     events = Events(is_early=True)
-    events.documents.saved(PATH, automatic=False)
+    events.saves.saved(PATH, automatic=False)
     assert "on_disk.note" in events.order, "the editor has written the file"
-    assert "saves.saved" not in events.order
+    assert "requests.request" not in events.order
 
 
 def test_an_opened_document_is_compared_before_stored_results_are_shown() -> None:
@@ -116,7 +126,7 @@ def test_an_opened_document_is_compared_before_stored_results_are_shown() -> Non
     events.documents.opened(events.document)
     assert events.order[:3] == ["state.open", "on_disk.note", "edits.opened"]
     assert events.order[3:] == [
-        "stored.show_for", "tasks.start", "early.keep", "environments.look", "tasks.start"
+        "stored.show_for", "tasks.start", "early.keep", "environments.look"
     ]  # fmt: skip
     events.document.runnable = False
     events.calls.clear()
@@ -148,11 +158,11 @@ async def test_a_background_task_that_fails_is_logged_with_its_traceback() -> No
 def test_a_save_that_does_not_parse_waits_until_the_text_does() -> None:
     events = Events()
     events.edit(BROKEN)
-    events.documents.saved(PATH, automatic=True)
+    events.saves.saved(PATH, automatic=True)
     assert not events.document.waits, "the editor saved what is half-typed"
-    events.documents.saved(PATH, automatic=False)
+    events.saves.saved(PATH, automatic=False)
     assert events.document.waits
-    assert "saves.saved" not in events.order
+    assert "requests.request" not in events.order
     assert events.order[-1] == "state.mark_results"
     events.edit(SECOND)
     assert events.document.waits, "it still does not parse"

@@ -9,10 +9,11 @@ import pytest
 from fuselight.shared.protocol import Answer, Refused
 from fuselight.shared.report import Culprit, Failure
 from fuselight_server.base.settings import Interpreter
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.analysis import Analysis
-from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.editor.session.ui import Question
-from fuselight_server.editor.session.verification_tasks import InterruptedVerificationError
+from fuselight_server.editor.session.verifications import InterruptedVerificationError
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.source.document import SourceDocument
 from tests.support.fix_world import TEXT

@@ -32,9 +32,10 @@ from fuselight_server.editor.handlers.finding_hover import explanations, shown_f
 from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.handlers.status import verifying
 from fuselight_server.editor.messages.params import ReportTreeParams
-from fuselight_server.editor.session import verified_results
-from fuselight_server.editor.session.state import Document, Folder
-from fuselight_server.editor.session.verification_tasks import InterruptedVerificationError
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.session import fix_session, state
+from fuselight_server.editor.session.state import Folder
+from fuselight_server.editor.session.verifications import InterruptedVerificationError
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import priority
 from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
@@ -628,7 +629,7 @@ async def test_what_is_known_of_fixes_is_bounded(world: FixWorld) -> None:
         assert await world.verified() == [VERIFIED]
     session = world.session
     assert (len(offers._offers), len(attempts._attempts), len(offers._findings)) == (2, 2, 1)
-    assert len(session._results) <= verified_results.MOST_RESULTS
+    assert len(session._results) <= fix_session.MOST_RESULTS
     assert session._targets._folder is not None
     kept = await asyncio.to_thread(os.listdir, session._targets._folder)
     assert len(kept) == 1, "the results of older texts are deleted"
@@ -667,7 +668,7 @@ async def test_a_keystroke_reads_no_file(world: FixWorld, monkeypatch: pytest.Mo
         read.append(path)
         return frozenset()
 
-    monkeypatch.setattr(verified_results, "keys_on_disk", keys_on_disk)
+    monkeypatch.setattr(state, "keys_on_disk", keys_on_disk)
     (_, fixed) = world.session._results._results
     files = fixed.report.files
     files.update({"/closed.py": "key", world.path: files.pop(world.path)})  # the edited one is the last

@@ -14,7 +14,8 @@ from fuselight_server.editor.handlers.finding_hover import explanations, shown_f
 from fuselight_server.editor.handlers.hover import targets
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import capture_result_of
-from fuselight_server.editor.session.state import Document, State
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings
 from fuselight_server.source.document import SourceDocument

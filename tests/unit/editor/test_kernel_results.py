@@ -32,7 +32,8 @@ from fuselight_server.editor.results.kernels import (
     differences,
     kernel_result_of,
 )
-from fuselight_server.editor.session.state import Document, State
+from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import Thresholds
 from fuselight_server.source.document import SourceDocument, read_source

@@ -40,8 +40,9 @@ from fuselight.shared.report import (
 from fuselight_server.base.settings import Interpreter, parse_settings
 from fuselight_server.base.store import Store
 from fuselight_server.editor.presenters.lens import kernel_summary
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.analysis import Analysis
-from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.execution.runs.kernel_cache import forget, run_cached
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.source.document import SourceDocument
@@ -130,7 +131,7 @@ class KernelSession:
 @pytest.mark.asyncio
 async def test_a_save_generates_kernels_after_the_capture_if_set() -> None:
     session = KernelSession({"kernels": {"when": "onSave"}, "device": "h200"})
-    session.analysis.documents.saved(PATH, automatic=False)
+    session.analysis.saves.saved(PATH, automatic=False)
     await session.settle()
     assert session.tiers() == [Tier.CAPTURE, Tier.KERNELS]
     device = _device_of(session.worker.asked[1])
@@ -144,7 +145,7 @@ async def test_kernels_on_demand_do_not_replace_the_next_automatic_run() -> None
     session = KernelSession({})
     session.analysis.requests.command(PATH, "f", Tier.KERNELS)
     await session.settle()
-    session.analysis.documents.saved(PATH, automatic=True)
+    session.analysis.saves.saved(PATH, automatic=True)
     await session.settle()
     assert session.tiers() == [Tier.KERNELS, Tier.CAPTURE]
     assert _device_of(session.worker.asked[0]) is None, "auto: the worker looks for a GPU"

@@ -10,7 +10,7 @@ import pytest
 
 from fuselight_server.editor.handlers import server as server_module
 from fuselight_server.editor.handlers.server import Server, register_command
-from fuselight_server.editor.session.client_features import ClientFeatures
+from fuselight_server.editor.messages.client_features import ClientFeatures
 
 NAME = "fuselight.server.test"
 

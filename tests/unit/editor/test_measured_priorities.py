@@ -9,7 +9,7 @@ import pytest
 
 from fuselight.shared.report import Frame, LaunchKind, Location, Recorded, Report, TargetRef
 from fuselight_server.editor.results.captures import CaptureResult, read_capture
-from fuselight_server.editor.session.report_reading import line_reader
+from fuselight_server.editor.results.report_reading import line_reader
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import Thresholds
 from tests.support.benchmark_session import TEXT, BenchmarkSession, benchmark_report, measured

@@ -40,9 +40,9 @@ from fuselight_server.editor.presenters.lens import (
 from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.editor.results.snapshot import Document, Snapshot
 from fuselight_server.editor.results.target_result import CANCELED, STILL_RUNNING
-from fuselight_server.editor.session import state
-from fuselight_server.editor.session.state import Document, State
+from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings_of_measured
 from fuselight_server.source.document import SourceDocument, read_source
@@ -97,7 +97,7 @@ def edit(kept: State, start: tuple[int, int], end: tuple[int, int], text: str) -
     kept.edit(FILE, document.source.edit(start, end, text))
 
 
-def snapshot(kept: State) -> state.Snapshot:
+def snapshot(kept: State) -> Snapshot:
     snapshot = kept.snapshot(URI, {})
     assert snapshot is not None
     return snapshot

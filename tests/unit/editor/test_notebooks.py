@@ -9,8 +9,8 @@ import pytest
 
 from fuselight_server.base.finding import Span
 from fuselight_server.editor.handlers.notebook_messages import CellMessages, in_cells
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.notebooks import Notebook, OpenCell, OpenNotebooks
-from fuselight_server.editor.session.state import Document
 from fuselight_server.source.document import SourceDocument
 from fuselight_server.source.text_changes import moved
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.editor.session.program_reports import PROGRAM
+from fuselight_server.editor.results.captures import PROGRAM
 from tests.support.simulation import Seen, Workspace
 
 OPERATIONS = int(os.environ.get("FUSELIGHT_OPERATIONS", "600"))

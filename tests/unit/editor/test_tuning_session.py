@@ -24,7 +24,7 @@ from fuselight_server.editor.handlers.status import TimedRunNotifications, descr
 from fuselight_server.editor.messages.answers import MessageRange, StartAnswer
 from fuselight_server.editor.messages.params import TunedParams
 from fuselight_server.editor.session.stored_results import StoredResults
-from fuselight_server.editor.session.tunings import tune_plan_of
+from fuselight_server.editor.session.timed_results import tune_plan_of
 from tests.support.benchmark_session import TEXT, BenchmarkSession
 from tests.support.tuned import search, undecided
 
@@ -289,7 +289,7 @@ async def test_verified_fixes_go_with_the_search(session: Session) -> None:
     plan = tune_plan_of(TuneSettings(), session.path)
     tunings = session.analysis.tunings
     assert await tunings.with_fixes(session.key, plan, fixes) is plan, "nothing is known of the target"
-    session.analysis.documents.saved(session.path, automatic=False)
+    session.analysis.saves.saved(session.path, automatic=False)
     await session.settle()
     captured = session.state.captures[session.key.as_capture]
     assert await tunings.with_fixes(session.key, plan, fixes) is plan, "it has no break"

@@ -18,11 +18,11 @@ from fuselight.shared.report import FusedOperator, GeneratedGraph, Kernel, Kerne
 from fuselight_server.editor.handlers import views
 from fuselight_server.editor.handlers.report_tree import target_node
 from fuselight_server.editor.messages.answers import ReportNode
+from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.report_page import report_page
 from fuselight_server.editor.results.captures import capture_result_of
 from fuselight_server.editor.results.kernels import kernel_result_of
-from fuselight_server.editor.session.client_features import ClientFeatures
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.benchmarks import exports
 from fuselight_server.explain.findings import findings

@@ -28,7 +28,7 @@ from fuselight_server.editor.handlers.timed_requests import (
 )
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.target_result import STILL_RUNNING
-from fuselight_server.editor.session.benchmarks import is_stale, plan_of
+from fuselight_server.editor.session.timed_results import is_stale, plan_of
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.benchmarks import exports
 from fuselight_server.explain.benchmarks.history import read_run, remove_run, runs_of_gone

@@ -12,8 +12,8 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from fuselight_server.editor.handlers.protocol import NOTIFICATIONS, PREFIX
+from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.presenters.lens import SHOW_KERNEL
-from fuselight_server.editor.session.client_features import ClientFeatures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,7 +25,7 @@ from fuselight_server.editor.handlers.fix_actions import (
 from fuselight_server.editor.handlers.inputs import input_actions
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, command_for
-from fuselight_server.editor.session.lost_compiles import is_on
+from fuselight_server.editor.session.fix_offers import is_on
 from fuselight_server.source.document import read_source
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.session.state import Document
+    from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.source.edits import TextEdit
 
 _CALLS = 3

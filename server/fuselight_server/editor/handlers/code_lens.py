@@ -49,9 +49,9 @@ from fuselight_server.editor.presenters.lens import (
 )
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.changes import first_of
+from fuselight_server.editor.results.run_ends import NOUNS
 from fuselight_server.editor.results.target_result import CANCELED, STILL_RUNNING
 from fuselight_server.editor.session.live_edits import STARTING
-from fuselight_server.editor.session.run_ends import NOUNS
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.benchmarks.words import failed
 from fuselight_server.explain.findings.common.counts import Counts, counts
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.answers import MessagePosition, MessageRange
     from fuselight_server.editor.presenters.lens import Lens
     from fuselight_server.editor.results.predictions import Prediction
-    from fuselight_server.editor.session.state import Snapshot
+    from fuselight_server.editor.results.snapshot import Snapshot
     from fuselight_server.execution.runs.queue import Running
     from fuselight_server.source.reading import StaticTarget
 
@@ -152,7 +152,7 @@ async def _add_lenses(server: Server, uri: str, add: Callable[[list[Lens]], None
             if document.version != version:
                 return _Lenses.OUTDATED
     has_run = "" in known
-    main = _line_of_program(snapshot) if has_run else await server.analysis.program_lines.of(document)
+    main = _line_of_program(snapshot) if has_run else await server.analysis.saves.program_lines.of(document)
     if document.version != version:
         return _Lenses.OUTDATED
     if main is not None:

@@ -21,7 +21,7 @@ from fuselight_server.editor.handlers.server import installed
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import SHOW_FIRST
 from fuselight_server.editor.presenters.markdown import code_block, code_span
-from fuselight_server.editor.session.program_reports import PROGRAM
+from fuselight_server.editor.results.captures import PROGRAM
 from fuselight_server.editor.session.target_device import offered
 from fuselight_server.execution.runs.kernel_cache import forget
 from fuselight_server.execution.runs.keys import Key

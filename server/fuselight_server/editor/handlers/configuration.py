@@ -14,7 +14,7 @@ from lsprotocol import types
 from fuselight_server.base.settings import parse_settings
 from fuselight_server.base.store import Store
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.session.run_ends import INTERPRETER_CHANGED
+from fuselight_server.editor.results.run_ends import INTERPRETER_CHANGED
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.editor.session.target_device import choose
 

@@ -16,9 +16,9 @@ from fuselight_server.commands.findings import SourceHints, compose_findings
 from fuselight_server.editor.handlers import job_lines, test_lines
 from fuselight_server.editor.handlers.listed_findings import ListedFinding, each_once
 from fuselight_server.editor.handlers.untraced import untraced
+from fuselight_server.editor.results.captures import PROGRAM
 from fuselight_server.editor.results.newest_run import NewestRun, Standing
 from fuselight_server.editor.results.predictions import PredictedStatus, gone_after_edit
-from fuselight_server.editor.session.program_reports import PROGRAM
 from fuselight_server.explain.findings import expand, nothing_ran
 from fuselight_server.explain.findings.common.catalogue import Origin
 

@@ -87,7 +87,7 @@ def renamed(server: Server, params: types.RenameFilesParams) -> None:
             server.spawn(_move_benchmarks(server, old, new), "moving benchmarks")
         for document in list(server.state.documents.values()):
             if within(document.path, new):
-                server.analysis.documents.saved(document.path, automatic=True)
+                server.analysis.saves.saved(document.path, automatic=True)
 
 
 async def _move_benchmarks(server: Server, old: str, new: str) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.editor.handlers.listed_findings import ListedFinding
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.session.state import Document
+    from fuselight_server.editor.results.snapshot import Document
 
 _MOST_FIXES = 2
 """Fixes of a finding that are named before they are verified."""

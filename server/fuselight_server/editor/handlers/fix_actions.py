@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from fuselight_server.base.settings import FixSettings
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.answers import FixPreview, PreviewedFile
+    from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.editor.session.fix_offers import FixOffer, LineFixes
-    from fuselight_server.editor.session.state import Document
     from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.attempts import Attempt
 

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.benchmarks import MeasuredRow
     from fuselight_server.editor.results.kernels import KernelRow
     from fuselight_server.editor.results.predictions import Prediction
+    from fuselight_server.editor.results.snapshot import Snapshot
     from fuselight_server.editor.results.target_result import TargetResult
-    from fuselight_server.editor.session.state import Snapshot
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Fact, TracedValue
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.captures import CapturedFile
-    from fuselight_server.editor.session.state import Document
+    from fuselight_server.editor.results.snapshot import Document
 
 _LONGEST = 48
 """Characters of a hint; its tooltip has the rest."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fuselight_server.editor.session.state import Document
+    from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.source.edits import TextEdit
     from fuselight_server.source.reading import StaticTarget
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.session.state import Document
+    from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.source.edits import TextEdit
     from fuselight_server.source.reading import StaticTarget
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.presenters.lens import Lens
-    from fuselight_server.editor.session.state import Snapshot
+    from fuselight_server.editor.results.snapshot import Snapshot
 
 OF_JOB_SOURCE = "of the job's source: "
 """Before a finding whose line here is known to differ from the line that ran."""

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.answers import ConfirmRun, FileChanged, FolderStatus
-    from fuselight_server.editor.session.state import Document, Folder
+    from fuselight_server.editor.results.snapshot import Document
+    from fuselight_server.editor.session.state import Folder
     from fuselight_server.editor.session.ui import Question
     from fuselight_server.execution.runs.keys import Key
 

@@ -32,7 +32,7 @@ from fuselight_server.editor.presenters.prediction_nodes import prediction_nodes
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker, identified
 from fuselight_server.editor.results.captures import capture_result_of
 from fuselight_server.editor.results.kernels import KernelResult
-from fuselight_server.editor.session.run_ends import NOUNS
+from fuselight_server.editor.results.run_ends import NOUNS
 from fuselight_server.explain.benchmarks.words import failed
 from fuselight_server.explain.findings.common.context import Context, Thresholds
 from fuselight_server.explain.findings.failures import short_end

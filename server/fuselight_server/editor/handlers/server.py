@@ -23,10 +23,10 @@ from pygls.lsp.server import LanguageServer
 from fuselight.shared.report import is_user_file
 from fuselight.shared.report.visible import visible
 from fuselight.shared.version import version
+from fuselight_server.base.background import BackgroundTasks, trace_of
 from fuselight_server.editor.handlers.notebook_messages import CellMessages
 from fuselight_server.editor.handlers.protocol import Protocol as WireProtocol
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.session.background import BackgroundTasks, trace_of
 from fuselight_server.editor.session.notebooks import OpenNotebooks
 from fuselight_server.editor.session.state import State
 from fuselight_server.editor.session.ui import Ui
@@ -34,8 +34,9 @@ from fuselight_server.editor.session.ui import Ui
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
+    from fuselight_server.editor.results.snapshot import Snapshot
     from fuselight_server.editor.session.analysis import Analysis
-    from fuselight_server.editor.session.state import Folder, Snapshot
+    from fuselight_server.editor.session.state import Folder
     from fuselight_server.execution.runs.keys import Key
 
 logger = logging.getLogger(__name__)

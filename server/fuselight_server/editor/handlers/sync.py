@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.notebooks import Notebook, OpenCell
-from fuselight_server.editor.session.state import Document
 from fuselight_server.source.document import SourceDocument
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def saved(server: Server, params: types.DidSaveTextDocumentParams) -> None
         server.automatic_saves.discard(params.text_document.uri)
         if not document.source.is_read:
             await document.source.read()
-        server.analysis.documents.saved(document.path, automatic=automatic)
+        server.analysis.saves.saved(document.path, automatic=automatic)
 
 
 def closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
@@ -168,7 +168,7 @@ def notebook_saved(server: Server, params: types.DidSaveNotebookDocumentParams) 
     """Answer `notebookDocument/didSave`."""
     notebook = server.notebooks.get(params.notebook_document.uri)
     if notebook is not None:
-        server.analysis.documents.saved(notebook.document.path, automatic=False)
+        server.analysis.saves.saved(notebook.document.path, automatic=False)
 
 
 def notebook_closed(server: Server, params: types.DidCloseNotebookDocumentParams) -> None:

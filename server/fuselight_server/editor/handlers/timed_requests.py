@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.answers import StartAnswer
     from fuselight_server.editor.results.benchmarks import MeasuredResult
+    from fuselight_server.editor.results.run_ends import RunEnd
     from fuselight_server.editor.results.tunings import TuningResult
-    from fuselight_server.editor.session.run_ends import RunEnd
     from fuselight_server.source.reading import Reading
 
     Start = Callable[[Server, dict[str, Any], Reading, str], StartAnswer]

@@ -21,7 +21,7 @@ from fuselight_server.editor.handlers.timed_requests import (
     started,
 )
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.session.tunings import tune_plan_of
+from fuselight_server.editor.session.timed_results import tune_plan_of
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.searches.decisions import WrittenDecision, holding_file
 from fuselight_server.explain.searches.page import Surroundings, no_search, page

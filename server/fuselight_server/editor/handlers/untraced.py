@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.captures import CapturedFile
-    from fuselight_server.editor.session.state import Document
+    from fuselight_server.editor.results.snapshot import Document
 
 LISTED = 200
 """Ranges of faded lines in a file."""

@@ -23,8 +23,8 @@ from fuselight_server.editor.presenters.lens import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fuselight_server.editor.messages.client_features import ClientFeatures
     from fuselight_server.editor.presenters.lens import Lens
-    from fuselight_server.editor.session.client_features import ClientFeatures
 
 OF_SERVER = "fuselight.server."
 """Begins the commands that the server answers."""

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.answers import MessagePosition, MessageRange
     from fuselight_server.editor.results.benchmarks import MeasuredResult, MeasuredRow
     from fuselight_server.editor.results.kernels import KernelResult, KernelRow
+    from fuselight_server.editor.results.snapshot import Snapshot
     from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.editor.results.tunings import TuningResult
-    from fuselight_server.editor.session.state import Snapshot
 
 
 Lens = dict[str, Any]

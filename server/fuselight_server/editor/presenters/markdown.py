@@ -16,7 +16,7 @@ from lsprotocol import types
 from fuselight.shared.report.visible import visible
 
 if TYPE_CHECKING:
-    from fuselight_server.editor.session.client_features import ClientFeatures
+    from fuselight_server.editor.messages.client_features import ClientFeatures
 
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _ACTIVE = re.compile(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Fact
     from fuselight_server.editor.results.captures import CapturedFile, CaptureResult
-    from fuselight_server.editor.session.state import Document
+    from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.explain.findings.common.fact_words import SeenValue
     from fuselight_server.explain.findings.conditions import OneSided
 

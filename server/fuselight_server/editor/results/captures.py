@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from fuselight_server.source.text_changes import Change
 
 
+PROGRAM = "fuselight run"
+"""Name of the target that stands for the last `fuselight run` of a folder."""
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 
 

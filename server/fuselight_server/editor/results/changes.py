@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_estimate, format_line_ranges
-from fuselight_server.editor.results.kernels import differences
+from fuselight_server.editor.results.captures import CaptureResult
+from fuselight_server.editor.results.kernels import KernelResult, differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.results.kernels import KernelResult
+    from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.source.positions import TrackedFinding
 
 _NOUNS = {
@@ -26,6 +26,15 @@ _NOUNS = {
     "FL201": "recompilation",
     **dict.fromkeys(("FL301", "FL302"), "specialization"),
 }
+
+
+def compare(before: TargetResult | None, after: TargetResult) -> None:
+    """Note on a result what differs from the one before, where the two can be compared."""
+    if isinstance(before, CaptureResult) and isinstance(after, CaptureResult):
+        after.compare(capture_changes(before, after))
+    elif isinstance(before, KernelResult) and isinstance(after, KernelResult) and after.has_data:
+        after.headline, changes = kernel_changes(before, after)
+        after.compare(changes)
 
 
 def capture_changes(before: CaptureResult, after: CaptureResult) -> tuple[str, ...]:

@@ -1,29 +1,61 @@
-"""Questions to the user before code runs: one about a folder, and one about each program with a `__main__` block.
+"""Which runs the user has agreed to, and the questions to the user before code runs: the one place that decides it.
 
-Invariant: a program runs only after the question about that program, which says that it may write files. A request
-that the user starts always puts its question, even while an earlier one waits, because an editor may have hidden that.
+There is a question about each folder, and one about each program with a `__main__` block.
+
+Invariants:
+
+* User code runs only in a trusted workspace, where the user has agreed to it. A program runs only after the question
+  about that program, which says that it may write files.
+* A request that the user starts always puts its question, even while an earlier one waits, because an editor may have
+  hidden that. The request goes on with the answer.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import itertools
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from fuselight.shared.protocol import RunRequest
 from fuselight_server.base.consent_store import first_call_of
 from fuselight_server.base.formatting import format_first
-from fuselight_server.editor.session.run_ends import NOT_ALLOWED, POSTPONED
+from fuselight_server.editor.results.run_ends import NOT_ALLOWED, POSTPONED
 from fuselight_server.editor.session.ui import Question
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.source.notebooks.run_steps import notebook_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from fuselight_server.editor.messages.answers import ConsentChoice
-    from fuselight_server.editor.session.notebook_steps import NotebookSteps
-    from fuselight_server.editor.session.run_ends import RunEnd
+    from fuselight_server.editor.results.run_ends import RunEnd
+    from fuselight_server.editor.session.session import Session
     from fuselight_server.editor.session.state import Folder, State
+    from fuselight_server.editor.session.target_runs import TargetRuns
     from fuselight_server.editor.session.ui import Ui
-    from fuselight_server.execution.runs.keys import Key
+    from fuselight_server.source.notebooks.run_steps import NotebookSteps
+
+
+@dataclasses.dataclass(frozen=True)
+class Trigger:
+    """What asked for a run."""
+
+    cause: str
+    """For the log: `saved`, `command`, ..."""
+    automatic: bool = False
+    """Whether a save asked for it: the program then writes no file of the workspace."""
+    explicit: bool = False
+    """Whether the user asked for this run: a question about it must be seen."""
+    supersede: bool = False
+    """Whether it takes the place of a run in flight; else it runs after that."""
+
+
+ASKED = Trigger("command", explicit=True, supersede=True)
+"""The user, by a command or a button."""
 
 RUN: Final = "run"
 """Code of the folder may run; a program may run on each save."""
@@ -32,6 +64,8 @@ ON_REQUEST: Final = "command"
 NEVER: Final = "never"
 LATER: Final = "later"
 """Not before the user asks for a run."""
+
+UNTRUSTED = "Fuselight runs no code in a workspace that is not trusted."
 
 _NAMED = 5
 """Targets that a question names."""
@@ -215,3 +249,104 @@ def program_question(
         program=path,
         explicit=explicit,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class AskedRuns:
+    """Runs of targets of one file that something asks for."""
+
+    folder: Folder
+    keys: tuple[Key, ...]
+    trigger: Trigger
+    executable: str
+    """The interpreter, which a question names."""
+
+
+class RunPermissions:
+    """Decides by the answers of the user, and makes requests that stay within them."""
+
+    def __init__(self, session: Session, targets: TargetRuns) -> None:
+        self._session, self._state = session, session.state
+        self.consent = Consent(session.state, session.ui)
+        self.targets = targets
+        self._identities = itertools.count(1)
+
+    def permitted(self, asked: AskedRuns, again: Callable[[tuple[Key, ...]], None]) -> list[Key]:
+        """Return the runs that the user has agreed to; ask about those that the user has not been asked about.
+
+        `again` is called with these once the user has answered.
+        """
+        by_program: dict[str | None, list[Key]] = {}
+        for key in asked.keys:
+            by_program.setdefault(self.targets.program_of(key), []).append(key)
+        permitted: set[Key] = set()
+        for program, keys in by_program.items():
+            part = dataclasses.replace(asked, keys=tuple(keys))
+            answer = self._answer(part, program)
+            if answer:
+                permitted.update(part.keys)
+            elif answer is None:
+                question = self.consent.wait(
+                    self._question(part, program), part.keys, functools.partial(again, part.keys)
+                )
+                if question is not None:
+                    self._session.tasks.start(question, "asking about a run")
+            elif program is not None:
+                self._state.log(f"no run of the program in {program}: {asked.trigger.cause}")
+        return [key for key in asked.keys if key in permitted]
+
+    def _question(self, asked: AskedRuns, program: str | None) -> Question:
+        explicit = asked.trigger.explicit
+        if program is not None:
+            return program_question(asked.folder, asked.keys, asked.executable, program, explicit=explicit)
+        document = self._state.at(asked.keys[0].path)
+        module, names = document.module if document is not None else None, [key.name for key in asked.keys]
+        steps = None
+        if document is not None and module is not None and module.cells:
+            steps = notebook_steps(module, document.reading(), names)
+        return folder_question(asked.folder, asked.keys, asked.executable, explicit=explicit, notebook=steps)
+
+    def _answer(self, asked: AskedRuns, program: str | None) -> bool | None:
+        """What the user has answered; None where the user has not been asked. All targets are of one file."""
+        if program is not None:
+            is_part = program != asked.keys[0].path
+            return self.consent.for_program(program, automatic=asked.trigger.automatic, is_part=is_part)
+        return None if asked.folder.consent == "unknown" else asked.folder.consent == RUN
+
+    def permits_now(self, key: Key, *, automatic: bool) -> bool:
+        """Whether a target may run without a question."""
+        program = self.targets.program_of(key) if self._state.trusted else None
+        if program is not None:
+            is_part = program != key.path
+            return bool(self.consent.for_program(program, automatic=automatic, is_part=is_part))
+        return self._state.trusted and self._state.folder_of(key.path).consent == RUN
+
+    def permits_live(self, key: Key) -> bool:
+        """Whether a save would run a target now, without a question."""
+        return self._state.folder_of(key.path).settings.run == "save" and self.permits_now(
+            key, automatic=True
+        )
+
+    def without_programs(self, request: RunRequest, *, automatic: bool) -> RunRequest:
+        """The same run without the programs that may not run: the worker must not fall back to them either."""
+        inputs = request.inputs
+        if not self.consent.for_program(request.target.path, automatic=automatic):
+            inputs = dataclasses.replace(inputs, main_line=None)
+        if not self.consent.for_program(inputs.program, automatic=automatic, is_part=True):
+            inputs = dataclasses.replace(inputs, program="")
+        return dataclasses.replace(request, inputs=inputs)
+
+    def request_now(self, key: Key, folder: Folder, generation: int, *, automatic: bool) -> RunRequest | None:
+        """The run of a target as the editor has its files; None where its file no longer has it."""
+        planned = self.targets.of(key, folder, with_buffers=True) if self._state.trusted else None
+        if planned is None:
+            return None
+        run, options = planned
+        request = run.request(next(self._identities), generation, options)
+        return self.without_programs(dataclasses.replace(request, automatic=automatic), automatic=automatic)
+
+    def live_request(self, key: Key, text: str, request: RunRequest | None) -> RunRequest | None:
+        """Return the request of a live run, from that of the last run, else from the text that ran."""
+        if request is None:
+            request = self.targets.request_of_text(key, text)
+        return self.without_programs(request, automatic=True) if request is not None else None

@@ -1,40 +1,91 @@
-"""Fixes that the findings of the last runs have, for exact texts. Nothing is verified here, and nothing runs.
+"""Fixes that the findings of the last runs and of open jobs have, for exact texts. Nothing is verified or runs here.
 
-Invariant: a fix is offered only while the files have the texts that it was made for.
+Invariant: a fix is offered only while the files have the texts that it was made for. A finding of a job whose line was
+edited since its job was opened has none.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.files import disk_text
-from fuselight_server.editor.session.lost_compiles import is_on, lost_in_jobs, rewrites_of
-from fuselight_server.editor.session.program_reports import PROGRAM
-from fuselight_server.editor.session.recent import Recent
-from fuselight_server.editor.session.verified_results import current_text, has_its_texts
-from fuselight_server.fixes.rewrites.families import RefusedRewrite
+from fuselight_server.base.recent import Recent
+from fuselight_server.commands.cache_fixes import CODE, cache_rewrites, lost_in_job
+from fuselight_server.editor.results.captures import PROGRAM
+from fuselight_server.fixes.rewrites.families import RefusedRewrite, Rewrites
 from fuselight_server.fixes.verification.fixer import Fixer
 from fuselight_server.fixes.verification.remedy_list import of_refusal
+from fuselight_server.source.line_map import LineMap
 from fuselight_server.source.notebooks.edits import obstacle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.shared.report import Report
+    from fuselight.shared.report import Location, Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.commands.cache_fixes import LostCompile
     from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
-    from fuselight_server.fixes.rewrites.families import Remedy, Rewrites
+    from fuselight_server.fixes.rewrites.families import Remedy
+    from fuselight_server.fixes.verification.attempts import Attempt
     from fuselight_server.source.reading import Reading
+
+
+def is_on(finding: Finding, path: str, first: int, last: int) -> bool:
+    """Whether a finding is on one of the lines `first` to `last` of a file."""
+    span = finding.span
+    return span.path == path and span.line <= last and first <= (span.end_line or span.line)
+
+
+def lost_in_jobs(state: State, path: str, first: int, last: int) -> list[LostCompile]:
+    """What open jobs compiled again for a cause on some lines of a file."""
+    lost: list[LostCompile] = []
+    for job in state.jobs.values():
+        of_code = (item.tracked for item in job.on(path) if item.tracked.finding.code == CODE)
+        now = (tracked.now() for tracked in of_code if not tracked.edited)
+        here = [finding for finding in now if is_on(finding, path, first, last)]
+        if here:
+            lost += lost_in_job(job.opened, here, _JobLines(state, job).now)
+    return lost
+
+
+def rewrites_of(lost: LostCompile, result: CaptureResult, fixer: Fixer) -> Rewrites:
+    """The rewrites for a lost compile that the target of a result has, too."""
+    candidates = tuple(cache_rewrites(lost, result.key.path, result.report, fixer.texts.text))
+    return Rewrites(
+        tuple(candidate for candidate in candidates if not isinstance(candidate, RefusedRewrite)),
+        tuple(candidate for candidate in candidates if isinstance(candidate, RefusedRewrite)),
+    )
+
+
+@dataclass
+class _JobLines:
+    """Where the lines of a job are in the texts of now."""
+
+    state: State
+    job: JobResult
+    maps: dict[str, LineMap] = field(default_factory=dict)
+    """By local path."""
+
+    def now(self, logged: Location) -> Location:
+        """A location of the job: in the local file, if it is here."""
+        location = self.job.opened.files.location(logged)
+        if location.path not in self.maps:
+            before = "\n".join(self.job.lines_as_read(location.path))
+            after = self.state.text(location.path)
+            self.maps[location.path] = LineMap.between(before, before if after is None else after)
+        return dataclasses.replace(location, line=self.maps[location.path].places(location.line)[0])
+
 
 _NOT_OPEN = "the notebook is not open"
 _MOST_OFFERS = 100
@@ -115,6 +166,17 @@ class LineFixes:
         return tuple(offers.values())
 
 
+@dataclass(frozen=True, eq=False)
+class VerifiedFixes:
+    """The exact fixes of a file that passed one on top of the other, perhaps none: the new text of each file."""
+
+    attempts: tuple[Attempt, ...]
+    before: dict[str, str]
+    after: dict[str, str]
+    ran: tuple[CaptureResult, ...]
+    """What the last runs found of the text before."""
+
+
 class FixOffers:
     """Makes offers."""
 
@@ -161,13 +223,13 @@ class FixOffers:
         """Return an offer that was made, if the files have its texts still."""
         offer = self._offers.get(identity)
         is_current = (
-            offer is not None and self.is_current(offer.before) and has_its_texts(self._state, offer.result)
+            offer is not None and self.is_current(offer.before) and self._state.has_texts_of(offer.result)
         )
         return offer if is_current else None
 
     def is_current(self, texts: dict[str, str]) -> bool:
         """Whether each file has this text now."""
-        return all(current_text(self._state, path) == text for path, text in texts.items())
+        return all(self._state.text(path) == text for path, text in texts.items())
 
     def current_results(self, path: str) -> list[CaptureResult]:
         """The results whose findings have fixes: those of targets that run a file as it is now."""

@@ -2,26 +2,30 @@
 
 Invariant: user code runs only where the user has agreed to runs of the folder, in the worker's child, one verification
 at a time. Everything known of a fix belongs to exact texts: a fix is offered and applied only while the files have the
-texts that it was made for, and a result is shown only while each of its files has the text that ran.
+texts that it was made for, and a result is shown only while each of its files has the text that ran, after apply, undo
+and redo.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight_server.commands.forecast import try_changes
-from fuselight_server.editor.session.file_fixes import FileFixes
+from fuselight_server.editor.results.captures import read_capture
+from fuselight_server.editor.results.report_reading import line_reader, thresholds_of
+from fuselight_server.editor.results.target_result import keys_of
 from fuselight_server.editor.session.fix_attempts import FixAttempts
 from fuselight_server.editor.session.fix_offers import FixOffers
-from fuselight_server.editor.session.fix_targets import FixTargets, has_parts
-from fuselight_server.editor.session.verification_tasks import (
+from fuselight_server.editor.session.fix_targets import FileFixes, FixTargets, has_parts
+from fuselight_server.editor.session.verifications import (
     InterruptedVerificationError,
     VerificationTasks,
     result_of,
 )
-from fuselight_server.editor.session.verified_results import VerifiedResults, has_its_texts
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.cure_trials import TrialBudget, try_cures, wanted_cures
 
@@ -32,15 +36,64 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.session.file_fixes import VerifiedFixes
-    from fuselight_server.editor.session.fix_offers import FixOffer
-    from fuselight_server.editor.session.fix_targets import Prepare, SessionTarget
-    from fuselight_server.editor.session.intake import ResultIntake
+    from fuselight_server.editor.session.fix_offers import FixOffer, VerifiedFixes
+    from fuselight_server.editor.session.fix_targets import SessionTarget
     from fuselight_server.editor.session.state import State
+    from fuselight_server.editor.session.verifications import Prepare
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
     from fuselight_server.fixes.verification.fixer import Fixer
     from fuselight_server.fixes.verification.forecast_trials import ChangeTrial
+
+MOST_RESULTS = 16
+"""Results that are kept."""
+
+
+class VerifiedResults:
+    """Keeps the last results of verifications."""
+
+    def __init__(self, state: State) -> None:
+        """Start without results."""
+        self._state = state
+        self._results: collections.deque[CaptureResult] = collections.deque(maxlen=MOST_RESULTS)
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._results)
+
+    async def keep(self, before: CaptureResult, report: Report, texts: dict[str, str]) -> None:
+        """Keep the result before a fix, and that of its verification: `texts` are the new ones."""
+        settings = self._state.folder_of(before.key.path).settings
+        after = await asyncio.to_thread(
+            read_capture, before.key, before.generation, report, thresholds_of(settings), line_reader(texts)
+        )
+        after.verified = True
+        for result in (before, after):
+            if all(capture_result is not result for capture_result in self._results):
+                self._results.append(result)
+
+    def edited(self, path: str) -> None:
+        """Show the results of the texts that the files have now.
+
+        Called at each keystroke: the other files of a result are read only if it ran the edited one's text.
+        """
+        kept = [capture_result for capture_result in self._results if path in capture_result.report.files]
+        text = self._state.text(path) if kept else None
+        now = keys_of(text) if text is not None else frozenset()
+        for result in kept:
+            if result.report.files[path] not in now:
+                continue
+            shown = self._state.captures.get(result.key)
+            is_replaced = shown is None or (shown is not result and shown.stale)
+            if is_replaced and self._state.has_texts_of(result):
+                for file in list(result.changed_files):
+                    result.mark_current(file)
+                result.generation = max(result.generation, shown.generation if shown is not None else 0)
+                if result.verified:
+                    self._state.accept_compared(result)
+                else:
+                    self._state.accept(result)
+
 
 _TRIAL_SECONDS = 60.0
 """Seconds that the trials of cures of one result may take in the background."""
@@ -57,21 +110,20 @@ class FixSession:
     def __init__(
         self,
         state: State,
-        intake: ResultIntake,
         *,
         prepare: Prepare,
         keep: Callable[[CaptureResult], Awaitable[None]] = _keep_nothing,
     ) -> None:
         """Start without offers. `keep` keeps a capture whose cures were tried."""
-        self._state, self._intake, self._keep = state, intake, keep
+        self._state, self._keep = state, keep
         self._completed: set[Key] = set()
         """Targets of which the result of an earlier session was looked at for trials that it lacks."""
         self.offers = FixOffers(state)
         self.attempts = FixAttempts(self.offers)
         self.tasks = VerificationTasks(state)
         self._targets = FixTargets(state, self.offers, self.tasks, prepare=prepare)
-        self._results = VerifiedResults(state, intake)
-        self._files = FileFixes(state, self.offers, self.tasks, self._targets, self._results)
+        self._results = VerifiedResults(state)
+        self._files = FileFixes(state, self.offers, self.tasks, self._targets, self._results.keep)
 
     def is_current(self, texts: dict[str, str]) -> bool:
         """Whether each file has this text now."""
@@ -231,7 +283,7 @@ class FixSession:
 
         async def run(request: RunRequest) -> Report:
             async with self.tasks.turn:
-                if not has_its_texts(self._state, result):
+                if not self._state.has_texts_of(result):
                     raise InterruptedVerificationError("the files have changed")
                 return await token.run(target.report(request))
 
@@ -243,15 +295,29 @@ class FixSession:
             read_line=self._state.read_line,
             show=target.show,
         )
-        self._intake.accept_trials(result, report)
+        self._show_trials(result, report)
         if result.report.trials == report.trials:
             await self._keep(result)
         return True
 
+    def _show_trials(self, result: CaptureResult, report: Report) -> None:
+        """Show the findings of a result again with the trials of its cures, unless its lines have moved since."""
+        if result.stale or self._state.captures.get(result.key) is not result:
+            return
+        result.report = replace(result.report, trials=report.trials, problems=report.problems)
+        vars(result).pop("priorities", None)
+        result.derive(thresholds_of(self._state.folder_of(result.key.path).settings), self._state.read_line)
+        self._state.mark_findings(result.paths())
+        for trial in report.trials:
+            outcome = trial.refused or f"{trial.before} to {trial.after} {trial.cure.goal.value}"
+            self._state.log(
+                f"{result.key.words}: tried {trial.cure.kind.value} {trial.cure.subjects}: {outcome}"
+            )
+
     async def _try_forecast(self, identity: str, result: CaptureResult, token: CancelToken) -> bool:
         async with self.tasks.turn:
             target, prepared = self._targets.target(result.key, identity)
-            if not has_its_texts(self._state, result):
+            if not self._state.has_texts_of(result):
                 raise InterruptedVerificationError("the files have changed")
             fixer = self._targets.fixer_for(result, prepared)
 

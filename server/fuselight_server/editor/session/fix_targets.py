@@ -1,4 +1,4 @@
-"""What fixes are verified for: the runs of a target, of the parts of a program, and of further targets of a file.
+"""What fixes are verified for: the runs of a target, of the parts of a program, of all targets of a file.
 
 Invariant: a program is fixed by its parts, as in the terminal: the runs that repeat its calls of each thing that it
 compiles. Every run was prepared after the user agreed to it.
@@ -10,21 +10,25 @@ import asyncio
 import contextlib
 import dataclasses
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.owned_folders import new_folder
+from fuselight.shared.owned_folders import new_folder, owned_folder
 from fuselight.shared.report import Rung
+from fuselight_server.base.recent import Recent
 from fuselight_server.commands import fix_parts
 from fuselight_server.commands.cache_fixes import verify_cache_fix
-from fuselight_server.editor.session.fix_offers import TextSnapshot, new_fixer
-from fuselight_server.editor.session.verification_tasks import InterruptedVerificationError
+from fuselight_server.commands.fix_parts import fix_part
+from fuselight_server.editor.session.fix_offers import MOST_KNOWN, TextSnapshot, VerifiedFixes, new_fixer
+from fuselight_server.editor.session.verifications import InterruptedVerificationError, result_of
+from fuselight_server.fixes.rewrites.families import FixClass
+from fuselight_server.fixes.verification.fixer import FixOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Iterable, Sequence
 
-    from fuselight.shared.protocol import Progress, RunRequest
+    from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
@@ -32,31 +36,13 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers
     from fuselight_server.editor.session.state import State
-    from fuselight_server.editor.session.verification_tasks import VerificationTasks
+    from fuselight_server.editor.session.verifications import Execute, Prepare, PreparedRun, VerificationTasks
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.fixes.verification.attempts import Attempt
     from fuselight_server.fixes.verification.fixer import Fixer
 
 _MOST_OTHERS = 4
 """Further targets of a changed file that a fix is verified for."""
-
-
-Execute = Callable[["RunRequest", Callable[["Progress"], None]], Awaitable["Report"]]
-"""Runs a request outside the queue. Raises InterruptedVerificationError; canceling it cancels the run."""
-
-
-@dataclass(frozen=True)
-class PreparedRun:
-    """A run that the user has agreed to."""
-
-    request: RunRequest
-    execute: Execute
-    worker: str
-    """What identifies the worker: its interpreter and environment."""
-
-
-Prepare = Callable[["Key", bool], "PreparedRun | None"]
-"""Prepares the run of a target, automatic or because the user asked for it; None where it must not run."""
 
 
 @dataclass(frozen=True)
@@ -214,3 +200,87 @@ def _part_with(
             ):
                 return part, report, finding
     return None
+
+
+_EXACT = FixOptions(classes=frozenset({FixClass.EXACT}))
+
+
+class FileFixes:
+    """Verifies and keeps the exact fixes of whole files."""
+
+    def __init__(
+        self,
+        state: State,
+        offers: FixOffers,
+        tasks: VerificationTasks,
+        targets: FixTargets,
+        keep: Callable[[CaptureResult, Report, dict[str, str]], Awaitable[None]],
+    ) -> None:
+        """Start with none. `keep` keeps the report of a fixed text, with the result before it."""
+        self._state, self._offers, self._tasks = state, offers, tasks
+        self._targets, self._keep = targets, keep
+        self._known: Recent[str, VerifiedFixes] = Recent(MOST_KNOWN)
+        """By path."""
+
+    async def verify(
+        self, path: str, seconds: float | None = None, *, automatic: bool = False
+    ) -> VerifiedFixes | None:
+        """Verify all exact fixes of a file's targets, one on top of the other.
+
+        Returns None if that takes longer, was canceled, or the user has not agreed to runs.
+        """
+        known = self._known.get(path)
+        if (
+            known is not None
+            and self._offers.is_current(known.before)
+            and all(self._state.has_texts_of(result) for result in known.ran)
+        ):
+            return known
+        active = self._tasks.start(
+            f"all {path}", "all exact fixes", path, lambda token: self._verify(path, token)
+        )
+        active.is_automatic &= automatic
+        verified: VerifiedFixes | None = await result_of(active.task, seconds)
+        return verified
+
+    async def _verify(self, path: str, token: CancelToken) -> VerifiedFixes:
+        async with self._tasks.turn:
+            results = [
+                current_result
+                for current_result in self._offers.current_results(path)
+                if current_result.key.path == path
+            ]
+            others = self._targets.others(results, (path,))
+            snapshot = TextSnapshot.of(self._state, (*results, *others))
+            with owned_folder("fix") as folder:
+                fixer = new_fixer(snapshot, folder)
+                await self._fix(f"all {path}", fixer, results, others, token)
+        after = dict(fixer.texts.changed)
+        before = {file: snapshot.read(file) or "" for file in (path, *after)}
+        passed = tuple(attempt for attempt in fixer.attempts if attempt.has_passed)
+        verified = VerifiedFixes(passed, before, after, tuple(results))
+        self._known.keep(path, verified)
+        return verified
+
+    async def _fix(
+        self,
+        identity: str,
+        fixer: Fixer,
+        results: Sequence[CaptureResult],
+        others: Sequence[CaptureResult],
+        token: CancelToken,
+    ) -> None:
+        """Try the exact fixes of some targets, each for all of them and for the others."""
+        targets = [self._targets.target(result.key, identity)[0] for result in results]
+        parts = [
+            (result, part)
+            for result, target in zip(results, targets, strict=True)
+            for part in await parts_of(result, target, token)
+        ]
+        for _, part in parts:
+            fixer.add(*part)
+        self._targets.add(others, fixer)
+        for result, (target, first) in parts:
+            last = await fix_part(fixer, target, token, first, _EXACT)
+            if fixer.texts.changed and not has_parts(result):
+                await self._keep(result, last, fixer.texts.changed)

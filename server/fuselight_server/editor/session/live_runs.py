@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fuselight.shared.protocol import Answer, LiveReady, LiveRequest, Progress, Refused, Retrace
+from fuselight_server.base.background import BackgroundTasks, log_failures
 from fuselight_server.base.files import disk_text
 from fuselight_server.editor.results.target_result import keys_of
-from fuselight_server.editor.session.background import BackgroundTasks, log_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

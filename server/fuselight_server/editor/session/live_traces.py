@@ -10,7 +10,8 @@ import time
 from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import RETRACE_REASONS, Refused
-from fuselight_server.editor.session.background import BackgroundTasks, log_failures
+from fuselight_server.base.background import BackgroundTasks, log_failures
+from fuselight_server.editor.results.report_reading import thresholds_of
 from fuselight_server.editor.session.live_edits import (
     STARTING,
     EditedTarget,
@@ -24,7 +25,6 @@ from fuselight_server.editor.session.live_edits import (
     without_problems,
 )
 from fuselight_server.editor.session.live_runs import MOST_LIVE_RUNS
-from fuselight_server.editor.session.report_reading import thresholds_of
 from fuselight_server.source.code_changes import CodeChanges, DeferredChange, code_changes
 from fuselight_server.source.code_parts import UnreadableError
 
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.results.snapshot import Document
+    from fuselight_server.editor.session.live_edits import EditedFiles, ShownPredictions
     from fuselight_server.editor.session.live_runs import LiveRunHandle, LiveRuns, RanTexts
-    from fuselight_server.editor.session.shown_predictions import EditedFiles, ShownPredictions
-    from fuselight_server.editor.session.state import Document, State
+    from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
 
 _RETRACE_SECONDS = 5.0

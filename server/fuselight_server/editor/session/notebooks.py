@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import Cell
 from fuselight.shared.notebooks.module_text import module_text
-from fuselight_server.editor.session.state import Document
+from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.source.document import SourceDocument
 from fuselight_server.source.notebooks.module import NotebookModule, module_of
 

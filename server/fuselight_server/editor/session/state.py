@@ -1,4 +1,4 @@
-"""The server's state: one mutable `State` on the event loop, and the frozen `Snapshot` that features read.
+"""The server's state: one mutable `State` on the event loop; features read a frozen `Snapshot` of it.
 
 Invariant: only the event loop's thread touches `State`, and every method that changes it records the files that look
 different: `take_changes` returns them once. LSP types stay outside: capabilities arrive as plain values.
@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.files import disk_lines, disk_text, within
 from fuselight_server.base.settings import Settings
-from fuselight_server.editor.results.benchmarks import MeasuredResult
-from fuselight_server.editor.results.captures import CaptureResult, limit_facts
+from fuselight_server.editor.messages.client_features import ClientFeatures
+from fuselight_server.editor.results.captures import limit_facts
+from fuselight_server.editor.results.changes import compare
 from fuselight_server.editor.results.failed_tests import FailedTests
 from fuselight_server.editor.results.jobs import OpenJobs
-from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.run_ends import RunEnds
+from fuselight_server.editor.results.snapshot import ResultsByTier, Snapshot
 from fuselight_server.editor.results.target_result import (
     Results,
     compare_with_disk,
     keys_of,
+    keys_on_disk,
     mark_current,
 )
-from fuselight_server.editor.results.tunings import TuningResult
-from fuselight_server.editor.session.client_features import ClientFeatures
-from fuselight_server.editor.session.run_ends import RunEnds
 from fuselight_server.source.document import SourceDocument
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from fuselight_server.commands.compile_tests import FailedCompileTest
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.results.predictions import Prediction
+    from fuselight_server.editor.results.run_ends import RunEnd
+    from fuselight_server.editor.results.snapshot import Document
     from fuselight_server.editor.results.target_result import TargetResult
-    from fuselight_server.editor.session.run_ends import RunEnd
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Running
-    from fuselight_server.source.notebooks.module import NotebookModule
     from fuselight_server.source.reading import Reading
     from fuselight_server.source.text_changes import Change
 
@@ -51,33 +51,6 @@ LOG_LINES = 500
 
 INPUT_PROGRAMS = 200
 """Targets whose chosen programs are kept."""
-
-
-@dataclass
-class Document:
-    """One open document."""
-
-    uri: str
-    path: str
-    """Absolute path for a file; the URI itself where a run has no file to import."""
-    version: int
-    source: SourceDocument
-    runnable: bool
-    """Whether it is a file on disk; an untitled buffer or notebook is none."""
-    module: NotebookModule | None = None
-    """For a notebook: its cells, whose lines are those of the source."""
-    waits: bool = False
-    """Whether a save ran nothing, because the text did not parse, and it has not parsed since."""
-
-    def reading(self) -> Reading:
-        """Read the source as it is now."""
-        return self.source.reading()
-
-    def line(self, number: int) -> str | None:
-        """Text of the 1-based line without its end; None beyond the last one."""
-        if not 0 < number <= self.source.line_count:
-            return None
-        return self.source.line_bytes(number).decode("utf-8", "surrogatepass")
 
 
 @dataclass
@@ -93,66 +66,6 @@ class Folder:
     """Why no run can work here, as a missing torch."""
     torch: str | None = None
     """Version of torch that the worker said hello with."""
-
-
-class ResultsByTier:
-    """What has results, each tier's by itself."""
-
-    results: Results
-
-    @property
-    def captures(self) -> dict[Key, CaptureResult]:
-        """Results of tier capture."""
-        return self.results.of(CaptureResult)
-
-    @property
-    def kernels(self) -> dict[Key, KernelResult]:
-        """Results of tier kernels."""
-        return self.results.of(KernelResult)
-
-    @property
-    def measured(self) -> dict[Key, MeasuredResult]:
-        """Benchmarks."""
-        return self.results.of(MeasuredResult)
-
-    @property
-    def tunings(self) -> dict[Key, TuningResult]:
-        """Searches for the fastest configuration."""
-        return self.results.of(TuningResult)
-
-
-@dataclass(frozen=True)
-class Snapshot(ResultsByTier):
-    """One document and everything that features may say about it."""
-
-    document: Document
-    reading: Reading
-    settings: Settings
-    results: Results
-    """Results of every tier that say something about this file."""
-    running: Mapping[Key, Running]
-    client: ClientFeatures
-    can_run: bool
-    """Whether a run may be offered: the file is on disk and the workspace is trusted."""
-    waiting: frozenset[Key] = frozenset()
-    """Runs of this file's targets that wait for other runs."""
-    asked: frozenset[Key] = frozenset()
-    """Runs of this file's targets that wait for an answer of the user."""
-    run_ends: RunEnds = field(default_factory=RunEnds)
-    """Why the newest runs of this file's targets have no result."""
-    predictions: tuple[Prediction, ...] = ()
-    """What edits of any file are predicted to change for this file's targets."""
-    predicted: Mapping[str, Reading] = field(default_factory=dict)
-    """The open files that these predictions concern, by path: their comments ignore findings."""
-    jobs: tuple[JobResult, ...] = ()
-    """The open jobs that compiled something of this file."""
-    first_fixes: Mapping[Key, str] = field(default_factory=dict)
-    """The verified fix of the line to fix first, by target: `Use torch.where: verified`."""
-
-    @property
-    def path(self) -> str:
-        """The document's path."""
-        return self.document.path
 
 
 class State(ResultsByTier):
@@ -235,6 +148,19 @@ class State(ResultsByTier):
         """Return the open document of a path."""
         return self._by_path.get(path)
 
+    def text(self, path: str) -> str | None:
+        """Return the text of a file as the editor has it, else as it is on the disk; None if it cannot be read."""
+        document = self.at(path)
+        return document.source.text if document is not None else disk_text(path)
+
+    def has_texts_of(self, result: TargetResult) -> bool:
+        """Whether each file of a result has the text that ran. Reads the files that are not open."""
+        for path, key in result.report.files.items():
+            document = self.at(path)
+            if key not in (keys_on_disk(path) if document is None else keys_of(document.source.text)):
+                return False
+        return result.key.path in result.report.files
+
     def unsaved_changes(self, path: str) -> list[Change]:
         """Return what the editor has changed of the text on disk; nothing where either has no text."""
         document, text = self.at(path), disk_text(path)
@@ -275,6 +201,14 @@ class State(ResultsByTier):
         self._drop_predictions({result.key})
         self.mark_results(self.results.accept(result))
         limit_facts(self.captures.values())
+
+    def accept_compared(self, result: TargetResult) -> None:
+        """Replace the older result of the target, and say what differs from the last complete one."""
+        older = self.results.get(result.key)
+        compare(older.last_complete if older is not None else None, result)
+        for text in result.changes:
+            self.log(f"{result.key.words}: {text}")
+        self.accept(result)
 
     def discard_partial(self, key: Key, generation: int) -> None:
         """Discard what a canceled run has shown."""

@@ -1,24 +1,26 @@
-"""Results of earlier sessions: captures, benchmarks and searches of unchanged sources, without a run.
+"""What the folders `.fuselight` have: results of earlier sessions, of the last `fuselight run`, and failed tests.
 
-Invariant: each store is read once a session, in a trusted workspace only, since a store that came with the folder can
-claim anything. A result of this session is never replaced.
+Invariant: read in a trusted workspace only, since a store that came with the folder can claim anything about any file.
+A result of this session is never replaced by one of an earlier session.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
 from fuselight_server.base.files import within
 from fuselight_server.base.store import Store
+from fuselight_server.commands.compile_tests import read_failed
 from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
-from fuselight_server.editor.results.captures import read_capture
+from fuselight_server.editor.results.captures import PROGRAM, read_capture
+from fuselight_server.editor.results.report_reading import line_reader, modified, thresholds_of
 from fuselight_server.editor.results.target_result import keys_on_disk
 from fuselight_server.editor.results.tunings import TuningResult, tuning_result_of
-from fuselight_server.editor.session.report_reading import line_reader, modified, thresholds_of
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.stored_reports import (
     UNREADABLE,
@@ -30,7 +32,7 @@ from fuselight_server.explain.benchmarks.history import History, owners
 from fuselight_server.explain.searches.last_search import kept_searches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from fuselight.shared.report import Report
     from fuselight_server.editor.results.captures import CaptureResult
@@ -131,3 +133,62 @@ def _searches(store: Store) -> Iterator[TargetResult]:
 def _is_unchanged(report: Report) -> bool:
     files = report.files.items()
     return bool(files) and all(key in keys_on_disk(path) for path, key in files)
+
+
+class ProgramReports:
+    """Reads and shows these reports."""
+
+    def __init__(self, state: State, *, generation: Callable[[], int]) -> None:
+        """`generation` returns the generation that a run requested now would have."""
+        self._state = state
+        self._generation = generation
+        self._reading: dict[Key, object] = {}
+        """The latest reading of each folder's last `fuselight run`: an older one is dropped."""
+
+    async def load(self, store: Store) -> None:
+        """Show what the last `fuselight run` that wrote to `store` found.
+
+        Only in a trusted workspace: a report that came with the folder can claim anything about any file.
+        """
+        if not self._state.trusted:
+            return
+        key = Key(str(store.report_path), PROGRAM)
+        folder = self._state.folder_of(key.path)
+        mine = self._reading[key] = object()
+        report = await asyncio.to_thread(store.read_report)
+        if self._reading[key] is not mine:
+            return
+        if report is None:
+            self._state.drop_file(key.path)
+            return
+        thresholds = thresholds_of(folder.settings)
+        result = await asyncio.to_thread(
+            read_capture, key, self._generation(), report, thresholds, line_reader({})
+        )
+        if self._reading[key] is not mine:
+            return
+        written = store.report_path.stat().st_mtime if store.report_path.exists() else time.time()
+        for live in result.own:
+            if modified(live.finding.span.path) > written:
+                live.place.edited = result.stale = True
+                result.mark_changed(live.finding.span.path)
+        self._state.accept(result)
+
+
+class FailedTestReader:
+    """Reads and shows them."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._reading: dict[str, object] = {}
+        """The latest reading of each store: an older one is dropped."""
+
+    async def load(self, store: Store) -> None:
+        """Show the failed tests of a store in place of those that it had before."""
+        if not self._state.trusted:
+            return
+        folder = str(store.folder)
+        mine = self._reading[folder] = object()
+        tests = await asyncio.to_thread(read_failed, store)
+        if self._reading[folder] is mine:
+            self._state.accept_failed_tests(folder, tests)

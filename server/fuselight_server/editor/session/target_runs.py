@@ -1,31 +1,80 @@
-"""Which targets the files have now, and the run of each: read from the text, without a worker and without consent."""
+"""Which targets the files have now, and the run of each with the options of its folder.
+
+Read from the text, without a worker and without consent.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.files import disk_text
-from fuselight_server.editor.session.program_reports import PROGRAM
+from fuselight.shared.protocol import AssembleRequest, GenerateRequest, Limits
+from fuselight.shared.report import Tier
+from fuselight_server.base.files import disk_text, within
+from fuselight_server.base.store import recorded_calls
+from fuselight_server.editor.results.captures import PROGRAM
+from fuselight_server.editor.session.target_device import choose
 from fuselight_server.execution.runs.keys import Key
-from fuselight_server.execution.runs.planning import MAIN, default_runs, named_runs
+from fuselight_server.execution.runs.planning import MAIN, RunOptions, default_runs, named_runs, sizes
 from fuselight_server.execution.runs.programs import Programs
 from fuselight_server.source.document import read_source
 
 if TYPE_CHECKING:
     from fuselight.shared.protocol import RunRequest
-    from fuselight_server.editor.session.run_options import RunContext
-    from fuselight_server.editor.session.state import Document, Folder, State
-    from fuselight_server.execution.runs.planning import PlannedRun, RunOptions
+    from fuselight.shared.report import Report
+    from fuselight_server.editor.results.snapshot import Document
+    from fuselight_server.editor.session.state import Folder, State
+    from fuselight_server.execution.runs.planning import PlannedRun
     from fuselight_server.source.reading import Reading
 
 
 class TargetRuns:
-    """Plans the runs of targets."""
+    """Plans the runs of targets, and makes their options and requests."""
 
-    def __init__(self, state: State, context: RunContext) -> None:
+    def __init__(self, state: State) -> None:
         self._state = state
-        self._context = context
+
+    def options_for(
+        self, path: str, folder: Folder | None = None, *, with_buffers: bool = False
+    ) -> RunOptions:
+        """Return the options that every run of a file has in a folder, in its own by default."""
+        folder = folder or self._state.folder_of(path)
+        settings = folder.settings
+        others = tuple(
+            other_folder.path
+            for other_folder in self._state.folders.values()
+            if other_folder.uri and other_folder is not folder
+        )
+        roots = (folder.path, *others)
+        return RunOptions(
+            roots=roots,
+            limits=Limits(seconds=settings.limits.seconds, memory_mb=settings.limits.memory_mb),
+            default_sizes=sizes(settings.inputs.default_sizes),
+            dynamo_config=settings.dynamo.config,
+            environment=settings.environment,
+            overlays=self._state.overlays(roots, path) if with_buffers else {},
+            recorded=recorded_calls(_last_program_report(self._state, path), path),
+            programs=self._state.programs_of(path),
+        )
+
+    def request_for(self, key: Key, request: RunRequest) -> RunRequest | None:
+        """Turn the request of a target into that of the run of `key`; None where its kernel is gone."""
+        if key.tier is not Tier.KERNELS:
+            return request
+        if not key.kernel:
+            device = choose(self._state.folder_of(key.path).settings).device
+            return request.of_kind(GenerateRequest, device=device)
+        result = self._state.kernels.get(key.of_target)
+        report = result.shown.report if result is not None else None
+        if report is None or key.kernel not in report.texts:
+            return None
+        return request.of_kind(
+            AssembleRequest,
+            device=report.target_device,
+            sources=(report.texts[key.kernel],),
+            disassemble=key.disassemble,
+        )
 
     def reading(self, path: str) -> Reading | None:
         """Read a file as the editor has it, else as it is on disk; None where it cannot be read."""
@@ -40,7 +89,7 @@ class TargetRuns:
         reading = self.reading(path)
         if reading is None:
             return ()
-        options = self._context.options_for(path)
+        options = self.options_for(path)
         return tuple(Key(path, run.target.name) for run in default_runs(reading, options))
 
     def compiled_or_program(self, path: str) -> tuple[Key, ...]:
@@ -48,7 +97,7 @@ class TargetRuns:
         compiled, reading = self.compiled(path), self.reading(path)
         if compiled or reading is None:
             return compiled
-        options = self._context.options_for(path)
+        options = self.options_for(path)
         return (Key(path, ""),) if self._program_run(reading, options) is not None else ()
 
     def of(
@@ -58,7 +107,7 @@ class TargetRuns:
         reading = self.reading(key.path)
         if reading is None:
             return None
-        options = self._context.options_for(key.path, folder, with_buffers=with_buffers)
+        options = self.options_for(key.path, folder, with_buffers=with_buffers)
         runs = named_runs(reading, [key.name or MAIN], options)
         run = runs[0] if runs else None
         if run is None and not key.name:
@@ -67,7 +116,7 @@ class TargetRuns:
 
     def request_of_text(self, key: Key, text: str) -> RunRequest | None:
         """The run of a target of this text of its file; None where the text does not have it."""
-        options = self._context.options_for(key.path)
+        options = self.options_for(key.path)
         runs = named_runs(read_source(key.path, text), [key.name or MAIN], options)
         return runs[0].request(0, 0, options) if runs else None
 
@@ -101,9 +150,8 @@ class ProgramLines:
     save of any file.
     """
 
-    def __init__(self, targets: TargetRuns, context: RunContext) -> None:
+    def __init__(self, targets: TargetRuns) -> None:
         self._targets = targets
-        self._context = context
         self._lines: dict[str, tuple[int | None, int | None]] = {}
         """The version of the text that was looked at, None for all until a save, and the line."""
 
@@ -115,7 +163,7 @@ class ProgramLines:
         if known is None or known[0] != version:
             line = None
             if not self._targets.compiled(path):
-                roots = self._context.options_for(path).roots
+                roots = self._targets.options_for(path).roots
                 programs = Programs({path: document.source.text}, frozenset())
                 run = await asyncio.to_thread(programs.run_of, reading, roots)
                 line = run.target.line if run is not None else None
@@ -129,3 +177,13 @@ class ProgramLines:
             self._lines.clear()
         else:
             self._lines.pop(path, None)
+
+
+def _last_program_report(state: State, path: str) -> Report | None:
+    """Return the report of the last `fuselight run` for a file, from the nearest store at or above it."""
+    stores = {
+        os.path.dirname(os.path.dirname(key.path)): result.report  # noqa: PTH120 - paths stay text
+        for key, result in state.captures.items()
+        if key.name == PROGRAM
+    }
+    return stores.get(max((root for root in stores if within(path, root)), key=len, default=""))

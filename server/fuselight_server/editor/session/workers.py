@@ -1,7 +1,7 @@
 """The workers of a session: started by the first run that needs one, and ended when they are replaced.
 
 Invariant: a folder has at most one worker for runs and one for benchmarks, but for a worker that still has runs: it
-ends once another is started and nothing waits for it.
+ends once another is started and nothing waits for it. One benchmark runs at a time.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING
 
+from fuselight.shared.protocol import Progress
 from fuselight_server.base.formatting import format_count
-from fuselight_server.editor.session.benchmarks import run_serialized
 from fuselight_server.editor.session.live_runs import LiveWorker
 from fuselight_server.execution.runs.kernel_cache import run_cached
 from fuselight_server.execution.runs.keys import WorkerKey
 from fuselight_server.explain.findings.failures import failure_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
-    from fuselight.shared.protocol import RunRequest
+    from fuselight.shared.protocol import Answer, Refused, RunRequest
     from fuselight.shared.report import Failure, Report
     from fuselight_server.base.settings import Interpreter, Settings
-    from fuselight_server.editor.session.background import BackgroundTasks
-    from fuselight_server.editor.session.state import Folder, State
+    from fuselight_server.editor.session.session import Session
+    from fuselight_server.editor.session.state import Folder
     from fuselight_server.execution.runs.queue import OwnedWorker, Run
 
 
@@ -44,26 +44,18 @@ class Workers:
 
     def __init__(
         self,
-        state: State,
+        session: Session,
         *,
         make_worker: Callable[[WorkerKey, Settings, Callable[[str], None]], OwnedWorker],
         find_interpreter: Callable[[Folder], Interpreter | None],
-        busy: Callable[[], Collection[WorkerKey]],
-        benchmark_turn: asyncio.Lock,
-        tasks: BackgroundTasks,
     ) -> None:
-        """Start with no worker.
-
-        `busy` returns the workers that run something or have a run waiting. `benchmark_turn` is held by the benchmark
-        in flight.
-        """
-        self._state = state
+        """Start with no worker."""
+        self._session, self._state = session, session.state
         self._make_worker = make_worker
         self.find_interpreter = find_interpreter
         """Finds an interpreter for a folder whose settings name none."""
-        self._busy = busy
-        self._benchmark_turn = benchmark_turn
-        self._tasks = tasks
+        self.benchmark_turn = asyncio.Lock()
+        """Held by the benchmark in flight."""
         self.started: dict[WorkerKey, OwnedWorker] = {}
         """The workers that have been started and not ended."""
 
@@ -78,7 +70,7 @@ class Workers:
     def run(self, key: WorkerKey) -> Run:
         """Return how to run a request in a worker, which is started if needed; benchmarks run one at a time."""
         run = functools.partial(run_cached, self._start(key), self._state.log)
-        return functools.partial(run_serialized, run, self._benchmark_turn) if key.for_benchmarks else run
+        return functools.partial(_run_serialized, run, self.benchmark_turn) if key.for_benchmarks else run
 
     def live(self, folder: Folder) -> LiveWorker | None:
         """Return the worker of a folder for live runs; None where no run can work."""
@@ -119,7 +111,21 @@ class Workers:
 
     def _end_idle(self, successor: WorkerKey) -> None:
         """End the workers that `successor` replaces, as another interpreter was found; not those with runs."""
-        busy = self._busy()
+        busy = {job.worker_key for job in self._session.runs.queue.jobs()}
         for key in [key for key in self.started if key not in busy]:
             if (key.folder, key.for_benchmarks) == (successor.folder, successor.for_benchmarks):
-                self._tasks.start(self.started.pop(key).close(), "ending a worker")
+                self._session.tasks.start(self.started.pop(key).close(), "ending a worker")
+
+
+async def _run_serialized(
+    run: Run,
+    turn: asyncio.Lock,
+    request: RunRequest,
+    on_progress: Callable[[Progress], None],
+    on_partial: Callable[[Report], None],
+) -> Answer | Refused:
+    """Run while no other benchmark does, of whichever folder or interpreter: they would disturb each other."""
+    if turn.locked():
+        on_progress(Progress(request.id, "measure", "waiting for another benchmark"))
+    async with turn:
+        return await run(request, on_progress, on_partial)

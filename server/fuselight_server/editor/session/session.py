@@ -1,4 +1,4 @@
-"""Edits made while runs are in flight.
+"""What all parts of a session work with: the state, the user, the queue of runs, edits, and tasks in the background.
 
 Invariant: edits made during a run are applied to its result before the result is shown.
 """
@@ -6,17 +6,21 @@ Invariant: edits made during a run are applied to its result before the result i
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import within
 from fuselight_server.editor.results.target_result import compare_with_disk, keys_of, mark_current
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
+    from fuselight_server.base.background import BackgroundTasks
     from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.editor.session.state import State
+    from fuselight_server.editor.session.ui import Ui
     from fuselight_server.execution.runs.keys import Key
+    from fuselight_server.execution.runs.queue import Runs
     from fuselight_server.source.text_changes import Change
 
 
@@ -84,3 +88,45 @@ class RunEdits:
             if document is not None:
                 mark_current([result], path, functools.partial(keys_of, document.source.text))
         return True
+
+
+class PendingUntilConfigured:
+    """What is asked for before the settings are known."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Callable[[], object]] | None = []
+
+    @property
+    def over(self) -> bool:
+        """Whether they are known."""
+        return self._waiting is None
+
+    def keep(self, request: Callable[[], object]) -> bool:
+        """Keep `request` until they are; False, and nothing is kept, where they are already."""
+        if self._waiting is None:
+            return False
+        self._waiting.append(request)
+        return True
+
+    def end(self) -> None:
+        """Go on with what was asked for."""
+        waiting, self._waiting = self._waiting or [], None
+        for request in waiting:
+            request()
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """What the parts of a session share. Each part gets it whole, and besides it only the parts that it calls."""
+
+    state: State
+    ui: Ui
+    runs: Runs
+    tasks: BackgroundTasks
+    edits: RunEdits
+    early: PendingUntilConfigured
+    """What is asked for before the client's settings are known."""
+
+    def active(self) -> list[Key]:
+        """The runs that wait or are in flight."""
+        return [*self.runs.queue.waiting, *self.runs.queue.running]

@@ -1,4 +1,4 @@
-"""What is known of a folder's interpreter: kept for the status of the folder, and shown where the user can act.
+"""The interpreters of folders: what runs say of them, what the user reads of it, what runs again with another one.
 
 Invariant: each message about one interpreter or one version of torch is shown once, and again after each run that the
 user asked for and that the interpreter cannot run.
@@ -12,18 +12,19 @@ import shlex
 from typing import TYPE_CHECKING
 
 from fuselight.shared.version import untested_torch
-from fuselight_server.editor.session.consent import NEVER
+from fuselight_server.base.files import within
+from fuselight_server.editor.session.consent import ASKED, NEVER, Trigger
 from fuselight_server.execution.interpreters import known_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fuselight.shared.report import Failure, Report
-    from fuselight_server.base.settings import Interpreter
-    from fuselight_server.editor.session.background import BackgroundTasks
-    from fuselight_server.editor.session.state import Document, Folder, State
-    from fuselight_server.editor.session.ui import Ui
+    from fuselight_server.editor.results.snapshot import Document
+    from fuselight_server.editor.session.run_requests import RunRequests
+    from fuselight_server.editor.session.session import Session
+    from fuselight_server.editor.session.state import Folder
+    from fuselight_server.editor.session.workers import Workers
     from fuselight_server.execution.runs.keys import Key
+    from fuselight_server.execution.runs.queue import Job
 
 SELECT_INTERPRETER = "fuselight.selectInterpreter"
 """The client's command by which the user chooses another."""
@@ -41,30 +42,25 @@ def _has_targets(document: Document) -> bool:
     )
 
 
-class EnvironmentNotices:
-    """Tells the user about the interpreters of folders."""
+class Environments:
+    """Reports interpreters that cannot run anything, and runs their targets again once they are other ones."""
 
-    def __init__(
-        self,
-        state: State,
-        ui: Ui,
-        *,
-        interpreter: Callable[[Folder], Interpreter | None],
-        tasks: BackgroundTasks,
-        run_again: Callable[[Key], None],
-    ) -> None:
-        """Start with nothing shown. `run_again` runs a target because the user asked for it."""
-        self._state = state
-        self._ui = ui
-        self._interpreter = interpreter
-        self._tasks, self._run_again = tasks, run_again
+    def __init__(self, session: Session, requests: RunRequests, workers: Workers) -> None:
+        """Start with nothing shown."""
+        self._session, self._state, self._ui = session, session.state, session.ui
+        self._requests, self._interpreter = requests, workers.interpreter
+        self._unrunnable: set[Key] = set()
+        """Targets that the interpreter of their folder could not run."""
         self._told_of_triton: set[str] = set()
         """Interpreters for which a message about missing Triton was already shown."""
         self._untested_shown: set[str] = set()
         """Versions of torch for which the message that no test runs on them was already shown."""
 
-    async def look(self, document: Document) -> None:
+    def look(self, document: Document) -> None:
         """Report an interpreter that can run nothing, if its files show that, before a file's first run."""
+        self._session.tasks.start(self._look(document), "looking at the interpreter")
+
+    async def _look(self, document: Document) -> None:
         await document.source.read()
         folder = self._state.folder_of(document.path)
         interpreter = self._interpreter(folder) if self._state.trusted and folder.consent != NEVER else None
@@ -81,14 +77,22 @@ class EnvironmentNotices:
             self._show_broken(folder, broken)
             self._ui.runs_changed()
 
-    def note(self, folder: Folder, key: Key, report: Report, *, explicit: bool = False) -> bool:
-        """Keep what a run of `key` says of its interpreter; returns whether runs can work with that at all.
+    def note(self, job: Job, report: Report) -> None:
+        """Take in what a run says of its interpreter; where no run can work, the rest of the queue need not try."""
+        if self._can_run(job, report):
+            self._unrunnable.discard(job.key)
+            return
+        queue = self._session.runs.queue
+        same = [key for key, waiting in queue.waiting.items() if waiting.worker_key == job.worker_key]
+        queue.drop(same)
+        self._unrunnable.update({job.key, *same})
 
-        `explicit`: whether the user asked for this run.
-        """
+    def _can_run(self, job: Job, report: Report) -> bool:
+        """Keep what a run says of its interpreter; returns whether runs can work with that at all."""
+        folder, is_asked = self._state.folder_of(job.key.path), job.cause == ASKED.cause
         broken = next((failure for failure in report.failures if failure.kind in _NO_RUN_CAN_WORK), None)
         if broken is not None:
-            if explicit or folder.problem != broken.message:
+            if is_asked or folder.problem != broken.message:
                 self._show_broken(folder, broken)
             return False
         folder.problem = None
@@ -96,7 +100,9 @@ class EnvironmentNotices:
         self._show_untested(folder.torch or "")
         device = report.target_device
         if report.generated and report.versions.triton is None and device and device.backend == "cuda":
-            self._tasks.start(self._offer_triton(key, report.versions.executable), "offering Triton")
+            self._session.tasks.start(
+                self._offer_triton(job.key, report.versions.executable), "offering Triton"
+            )
         return True
 
     def _show_broken(self, folder: Folder, broken: Failure) -> None:
@@ -136,4 +142,27 @@ class EnvironmentNotices:
         )
         if await self._ui.offer(text, ("Retry",)) == "Retry":
             self._told_of_triton.discard(executable)  # the next report shows whether Triton is installed
-            self._run_again(key)
+            self._requests.request((key,), ASKED)
+
+    def forget(self, path: str) -> None:
+        """Forget the targets of a file or a folder that is gone."""
+        self._unrunnable = {key for key in self._unrunnable if not within(key.path, path)}
+
+    def run_again(self, folder: str | None) -> None:
+        """Drop the failures of an interpreter that could run nothing, and run their targets again.
+
+        They stay known until one of their runs works: a further change may cancel these runs.
+        """
+        state, targets = self._state, self._requests.permissions.targets
+        keys = [key for key in self._unrunnable if folder in {None, state.folder_of(key.path).path}]
+        self._unrunnable.difference_update(key for key in keys if key.is_timed or key.kernel)
+        by_path: dict[str, list[Key]] = {}
+        for key in keys:
+            result = state.results.get(key)
+            state.drop([key])
+            if result is not None and result.last_complete is not None:
+                state.accept(result.last_complete)
+            if not key.is_timed and not key.kernel and targets.reading(key.path) is not None:
+                by_path.setdefault(key.path, []).append(key)
+        for again in by_path.values():
+            self._requests.request(tuple(again), Trigger("the interpreter was changed", automatic=True))

@@ -1,23 +1,37 @@
-"""Verifications in progress: one at a time runs, the others wait for their turn.
+"""Verifications of fixes: their runs beside the queue, in the worker of the folder, and those in progress.
 
-Invariant: a verification that somebody waits for is never automatic, and waits for no automatic one.
+Invariants:
+
+* A run starts no sooner than the user has agreed to runs of the target.
+* One verification runs at a time, the others wait. One that somebody waits for is never automatic, and waits for no
+  automatic one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.protocol import Answer
+from fuselight.shared.report import Culprit
+from fuselight_server.base.background import BackgroundTasks, trace_of
 from fuselight_server.base.cancellation import CancelToken
-from fuselight_server.editor.session.background import BackgroundTasks, trace_of
+from fuselight_server.editor.session.consent import RUN, UNTRUSTED, AskedRuns, Trigger
+from fuselight_server.editor.session.workers import worker_key
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from fuselight.shared.protocol import Progress, RunRequest
+    from fuselight.shared.report import Report
+    from fuselight_server.editor.session.consent import RunPermissions
+    from fuselight_server.editor.session.session import Session
     from fuselight_server.editor.session.state import State
+    from fuselight_server.editor.session.workers import Workers
+    from fuselight_server.execution.runs.keys import Key, WorkerKey
 
 
 class InterruptedVerificationError(Exception):
@@ -125,3 +139,72 @@ async def result_of(task: asyncio.Task[Any], seconds: float | None) -> Any:
     if not task.done() or task.cancelled() or isinstance(task.exception(), InterruptedVerificationError):
         return None
     return task.result()
+
+
+Execute = Callable[["RunRequest", Callable[["Progress"], None]], Awaitable["Report"]]
+"""Runs a request outside the queue. Raises InterruptedVerificationError; canceling it cancels the run."""
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run that the user has agreed to."""
+
+    request: RunRequest
+    execute: Execute
+    worker: str
+    """What identifies the worker: its interpreter and environment."""
+
+
+Prepare = Callable[["Key", bool], "PreparedRun | None"]
+"""Prepares the run of a target, automatic or because the user asked for it; None where it must not run."""
+
+
+class VerificationRuns:
+    """Prepares them, and asks the user about them."""
+
+    def __init__(self, session: Session, permissions: RunPermissions, workers: Workers) -> None:
+        self._session, self._state, self._ui = session, session.state, session.ui
+        self._permissions, self._workers = permissions, workers
+
+    def prepare(self, key: Key, automatic: bool) -> PreparedRun | None:  # noqa: FBT001 - a callback
+        """Prepare the run of a target; None where it must not run or no run can work."""
+        folder = self._state.folder_of(key.path)
+        interpreter = self._workers.interpreter(folder)
+        if folder.consent != RUN or interpreter is None:
+            return None
+        if not self._permissions.permits_now(key, automatic=automatic):
+            return None
+        request = self._permissions.request_now(key, folder, self._session.runs.generation, automatic=True)
+        worker = worker_key(folder, interpreter)
+        return (
+            PreparedRun(request, functools.partial(self._execute, worker), repr(worker)) if request else None
+        )
+
+    def agrees(self, key: Key, go_on: Callable[[], None]) -> bool:
+        """Whether runs of a target that the user asks for are allowed; where that is unknown, the user is asked.
+
+        `go_on` is called when the user has agreed. Where no run is possible, a message says why.
+        """
+        folder = self._state.folder_of(key.path)
+        interpreter = self._workers.interpreter(folder)
+        if not self._state.trusted:
+            self._ui.say(UNTRUSTED, error=False)
+            return False
+        if interpreter is None:
+            self._ui.say("A fix is verified by running it, but no Python interpreter was found.", error=False)
+            return False
+        self._permissions.consent.reopen(folder, key.path)
+        asked = AskedRuns(folder, (key,), Trigger("a fix was chosen", explicit=True), interpreter.executable)
+        return bool(self._permissions.permitted(asked, lambda _answered: go_on()))
+
+    async def _execute(
+        self, worker: WorkerKey, request: RunRequest, on_progress: Callable[[Progress], None]
+    ) -> Report:
+        """Run a request beside the queue. Raises InterruptedVerificationError."""
+        outcome = await self._workers.run(worker)(request, on_progress, lambda _report: None)
+        if isinstance(outcome, Answer):
+            return outcome.report
+        failure = outcome.failure
+        if failure is None or failure.culprit in {Culprit.ENVIRONMENT, Culprit.FUSELIGHT}:
+            raise InterruptedVerificationError(failure.message if failure is not None else outcome.reason)
+        return self._workers.failure_report(worker, request, failure)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight.shared.notebooks.run_selection import LeftOut
-    from fuselight_server.editor.session.state import Document
     from fuselight_server.source.notebooks.module import NotebookModule
+    from fuselight_server.source.reading import Reading
 
 _NAMED = 4
 """Statements that a question names."""
@@ -31,13 +31,10 @@ class NotebookSteps:
     """A sentence with a blank before it; empty where all of these cells run."""
 
 
-def notebook_steps(document: Document, names: Iterable[str]) -> NotebookSteps | None:
-    """Say what runs for the targets `names` of a notebook; None for a file."""
-    module = document.module
-    if module is None or not module.cells:
-        return None
+def notebook_steps(module: NotebookModule, reading: Reading, names: Iterable[str]) -> NotebookSteps:
+    """Say what runs for the targets `names` of a notebook."""
     wanted = set(names)
-    lines = [target.def_line for target in document.reading().targets if target.name in wanted]
+    lines = [target.def_line for target in reading.targets if target.name in wanted]
     last = max(lines, default=module.cells[-1].first_line)
     place = module.place(last)
     number = place.cell.number if place is not None else module.cells[-1].number

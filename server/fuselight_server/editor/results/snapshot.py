@@ -1,0 +1,119 @@
+"""A document with all that is known of it at one moment: what lenses, hovers, menus and reports read.
+
+Invariant: a `Snapshot` is made in one step of the event loop and is not changed, so that two features that read the
+same one cannot disagree. Capabilities of the client arrive as plain values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.settings import Settings
+from fuselight_server.editor.messages.client_features import ClientFeatures
+from fuselight_server.editor.results.benchmarks import MeasuredResult
+from fuselight_server.editor.results.captures import CaptureResult
+from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.run_ends import RunEnds
+from fuselight_server.editor.results.target_result import (
+    Results,
+)
+from fuselight_server.editor.results.tunings import TuningResult
+from fuselight_server.source.document import SourceDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fuselight_server.editor.results.jobs import JobResult
+    from fuselight_server.editor.results.predictions import Prediction
+    from fuselight_server.execution.runs.keys import Key
+    from fuselight_server.execution.runs.queue import Running
+    from fuselight_server.source.notebooks.module import NotebookModule
+    from fuselight_server.source.reading import Reading
+
+
+@dataclass
+class Document:
+    """One open document."""
+
+    uri: str
+    path: str
+    """Absolute path for a file; the URI itself where a run has no file to import."""
+    version: int
+    source: SourceDocument
+    runnable: bool
+    """Whether it is a file on disk; an untitled buffer or notebook is none."""
+    module: NotebookModule | None = None
+    """For a notebook: its cells, whose lines are those of the source."""
+    waits: bool = False
+    """Whether a save ran nothing, because the text did not parse, and it has not parsed since."""
+
+    def reading(self) -> Reading:
+        """Read the source as it is now."""
+        return self.source.reading()
+
+    def line(self, number: int) -> str | None:
+        """Text of the 1-based line without its end; None beyond the last one."""
+        if not 0 < number <= self.source.line_count:
+            return None
+        return self.source.line_bytes(number).decode("utf-8", "surrogatepass")
+
+
+class ResultsByTier:
+    """What has results, each tier's by itself."""
+
+    results: Results
+
+    @property
+    def captures(self) -> dict[Key, CaptureResult]:
+        """Results of tier capture."""
+        return self.results.of(CaptureResult)
+
+    @property
+    def kernels(self) -> dict[Key, KernelResult]:
+        """Results of tier kernels."""
+        return self.results.of(KernelResult)
+
+    @property
+    def measured(self) -> dict[Key, MeasuredResult]:
+        """Benchmarks."""
+        return self.results.of(MeasuredResult)
+
+    @property
+    def tunings(self) -> dict[Key, TuningResult]:
+        """Searches for the fastest configuration."""
+        return self.results.of(TuningResult)
+
+
+@dataclass(frozen=True)
+class Snapshot(ResultsByTier):
+    """One document and everything that features may say about it."""
+
+    document: Document
+    reading: Reading
+    settings: Settings
+    results: Results
+    """Results of every tier that say something about this file."""
+    running: Mapping[Key, Running]
+    client: ClientFeatures
+    can_run: bool
+    """Whether a run may be offered: the file is on disk and the workspace is trusted."""
+    waiting: frozenset[Key] = frozenset()
+    """Runs of this file's targets that wait for other runs."""
+    asked: frozenset[Key] = frozenset()
+    """Runs of this file's targets that wait for an answer of the user."""
+    run_ends: RunEnds = field(default_factory=RunEnds)
+    """Why the newest runs of this file's targets have no result."""
+    predictions: tuple[Prediction, ...] = ()
+    """What edits of any file are predicted to change for this file's targets."""
+    predicted: Mapping[str, Reading] = field(default_factory=dict)
+    """The open files that these predictions concern, by path: their comments ignore findings."""
+    jobs: tuple[JobResult, ...] = ()
+    """The open jobs that compiled something of this file."""
+    first_fixes: Mapping[Key, str] = field(default_factory=dict)
+    """The verified fix of the line to fix first, by target: `Use torch.where: verified`."""
+
+    @property
+    def path(self) -> str:
+        """The document's path."""
+        return self.document.path

@@ -16,6 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 sys.path.insert(0, str(Path(__file__).parent))  # the build loads this file by its path
 
 from packaged_pages import WHEEL, write_pages
+from rendered_pages import render_pages
 
 PAGES = ("bench", "tune", "graphs", "job")
 STYLES = ("bench.css", "graphs.css", "standalone.css")
@@ -41,6 +42,7 @@ class PageParts(BuildHookInterface[Any]):
         if version == "standard":
             self.pages = Path(tempfile.mkdtemp())
             names = write_pages(Path(self.root), self.pages, WHEEL)
+            names += render_pages(self.pages, names)
             pages = {str(self.pages / name): f"fuselight_server/{name}" for name in names}
             build_data["force_include"].update({**pages, **included(Path(self.root))})
 

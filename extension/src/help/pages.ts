@@ -11,14 +11,14 @@ import { doctorRequest } from "../messages/protocol";
 import type { Lifecycle } from "../server/lifecycle";
 import { textOf, warn } from "../workbench/say";
 
-const pageOfOurs = /\/(FL\d{3}\.md)$/;
+const pageOfOurs = /\/(FL\d{3})\.(?:md|html)$/;
 
 /** Opens the page at `address`: one of ours from the extension's own folder, torch's on the web. */
 export async function openPage(extension: vscode.Uri, address: string): Promise<void> {
   const { scheme, path } = vscode.Uri.parse(address);
   const name = pageOfOurs.exec(path)?.[1];
   if (scheme === "file" && name !== undefined) {
-    await showRendered(vscode.Uri.joinPath(extension, "docs", "findings", name));
+    await showRendered(vscode.Uri.joinPath(extension, "docs", "findings", `${name}.md`));
   } else if (scheme === "https") {
     await vscode.env.openExternal(vscode.Uri.parse(address));
   }

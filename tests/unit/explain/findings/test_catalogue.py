@@ -49,6 +49,13 @@ def test_a_code_links_to_its_page() -> None:
     assert catalogue.link("XX1") is None
 
 
+def test_the_link_of_a_wheel_opens_in_a_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "FL201.md").touch()
+    (tmp_path / "FL201.html").touch()
+    monkeypatch.setattr(catalogue, "page_path", lambda code: tmp_path / f"{code}.md")
+    assert catalogue.link.__wrapped__("FL201") == (tmp_path / "FL201.html").as_uri()
+
+
 def test_a_graph_break_is_a_warning() -> None:
     assert catalogue.severity("GB0170") is Severity.WARNING
 
@@ -90,11 +97,12 @@ def test_the_wheel_contains_the_pages(tmp_path: Path) -> None:
     linked = {path for page, text in pages.items() for path in linked_files(page, text)}  # within the archive
     assert linked
     assert linked <= names, "each link opens"
+    assert {f"{page.removesuffix('.md')}.html" for page in pages} <= names, "for a browser"
 
 
 def test_the_source_archive_has_what_its_wheel_takes() -> None:
     """A wheel that is built from the archive, as installers without a wheel do, finds each page."""
     settings = (PAGES.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     archive = settings.partition("[tool.hatch.build.targets.sdist]")[2].partition("\n[")[0]
-    for path in (*WHEEL, "scripts/page_parts.py", "scripts/packaged_pages.py"):
+    for path in (*WHEEL, "scripts/page_parts.py", "scripts/packaged_pages.py", "scripts/rendered_pages.py"):
         assert f'"/{path.removesuffix("/*.md")}"' in archive

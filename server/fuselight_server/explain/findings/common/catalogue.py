@@ -155,4 +155,7 @@ def link(code: str) -> str | None:
     if match:
         return f"{_GB_SITE}/gb{match.group(1)}.html"
     path = page_path(code)
-    return path.as_uri() if path else None
+    if path is None:
+        return None
+    rendered = path.with_suffix(".html")  # a wheel has it; an editor renders the text itself
+    return (rendered if rendered.is_file() else path).as_uri()

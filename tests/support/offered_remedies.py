@@ -23,7 +23,8 @@ from fuselight.shared.report import (
     Versions,
 )
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy, refusals, remedies
+from fuselight_server.fixes.rewrites import families
+from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,14 +139,14 @@ def offered(
     finding, report = finding_at(
         text, mark, code, subject=subject, breaks=breaks, call=call, is_traced=is_traced, trains=trains
     )
-    return remedies(finding, report, {"m.py": text}.get)
+    return families.rewrites(finding, report, {"m.py": text}.get).remedies
 
 
 def refused(body: str, mark: str, code: str = "GB0170") -> list[RefusedRewrite]:
     """The rewrites that are refused, with their reasons, for a finding in a function's body."""
     text = HEAD + textwrap.indent(body, "    ")
     finding, report = finding_at(text, textwrap.indent(mark, "    ").lstrip(), code)
-    return list(refusals(finding, report, {"m.py": text}.get))
+    return list(families.rewrites(finding, report, {"m.py": text}.get).refused)
 
 
 def rewrites(body: str, mark: str, code: str = "GB0170") -> list[tuple[str, str]]:

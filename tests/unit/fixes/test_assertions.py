@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.fixes.rewrites.families import refusals
+from fuselight_server.fixes.rewrites.families import rewrites
 from tests.support.offered_remedies import finding_at, offered
 
 _CODE = "\n\n\ndef f(x):\n    if x.sum() > 9:\n        raise {}\n    return x * 2\n"
@@ -67,7 +67,9 @@ def test_an_exception_that_does_more_is_refused(case: str) -> None:
     text = f"{_LOG}{definition}{_CODE.format(raised)}"
     assert "assert_async" not in [remedy.kind for remedy in offered(text, "x.sum() > 9")]
     finding, report = finding_at(text, "x.sum() > 9")
-    reasons = {refusal.kind: refusal.reason for refusal in refusals(finding, report, {"m.py": text}.get)}
+    reasons = {
+        refusal.kind: refusal.reason for refusal in rewrites(finding, report, {"m.py": text}.get).refused
+    }
     assert raised.partition("(")[0] in reasons["assert_async"] or "describe" in reasons["assert_async"]
 
 
@@ -75,4 +77,4 @@ def test_a_message_that_calls_a_function_is_refused() -> None:
     text = "import torch\n\n\ndef f(x):\n    assert x.sum() > 9, report(x)\n    return x\n"
     finding, report = finding_at(text, "x.sum() > 9")
     assert "assert_async" not in [remedy.kind for remedy in offered(text, "x.sum() > 9")]
-    assert "`report(x)`" in next(iter(refusals(finding, report, {"m.py": text}.get))).reason
+    assert "`report(x)`" in next(iter(rewrites(finding, report, {"m.py": text}.get).refused)).reason

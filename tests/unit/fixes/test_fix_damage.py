@@ -22,7 +22,7 @@ from fuselight.shared.report import (
     Versions,
 )
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.fixes.rewrites.families import remedies
+from fuselight_server.fixes.rewrites.families import rewrites
 from tests.support.offered_remedies import traced
 
 ROOT = Path(__file__).parents[3]
@@ -157,7 +157,9 @@ def test_no_file_is_damaged() -> None:
         for node, first, last, start, stop in sorted(
             sample, key=lambda entry: entry[1]
         ):  # a chunk stays parsed for a while
-            for remedy in remedies(*finding_at(node, text, chance.choice(CODES)), {"m.py": text}.get):
+            for remedy in rewrites(
+                *finding_at(node, text, chance.choice(CODES)), {"m.py": text}.get
+            ).remedies:
                 is_whole = remedy.kind == "custom_op" or "random numbers" in remedy.changes
                 is_split = remedy.kind in {"hoist", "check"} or "measure" in remedy.changes
                 changed = (start, stop) if is_whole else (first, last)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.fixes.rewrites.families import refusals
+from fuselight_server.fixes.rewrites.families import rewrites
 from fuselight_server.fixes.rewrites.helpers import operator_space
 from tests.support.offered_remedies import finding_at, offered
 
@@ -36,7 +36,7 @@ def test_a_helper_that_fails_for_gradients_stays() -> None:
     program = text(HELPER.replace("x.detach().numpy()", "x.numpy()"))
     finding, report = finding_at(program, "helper(y)", "GB0098")
     assert offered(program, "helper(y)", "GB0098") == ()
-    (refusal,) = refusals(finding, report, {"m.py": program}.get)
+    (refusal,) = rewrites(finding, report, {"m.py": program}.get).refused
     assert refusal.reason == "`helper` fails where `x` requires a gradient, and an operator would not"
 
 

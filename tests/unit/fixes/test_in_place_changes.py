@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.fixes.rewrites.families import refusals
+from fuselight_server.fixes.rewrites import families
 from tests.support.offered_remedies import CONFIGURATION, finding_at, offered, refused, rewrites
 
 BRANCH = "if x.sum() > 0:\n    x = x * 2\n"
@@ -157,7 +157,7 @@ def test_called_functions_methods_modules_and_callers_are_followed(
     kinds = [remedy.kind for remedy in offered(text, TEST) if remedy.kind not in CONFIGURATION]
     assert kinds == ([] if is_refused else ["where"])
     finding, report = finding_at(text, TEST)
-    reasons = [refusal.reason for refusal in refusals(finding, report, {"m.py": text}.get)]
+    reasons = [refusal.reason for refusal in families.rewrites(finding, report, {"m.py": text}.get).refused]
     assert any("in place on line" in reason for reason in reasons) is is_refused
 
 

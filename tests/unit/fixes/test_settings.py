@@ -9,7 +9,7 @@ import pytest
 
 from fuselight.shared.report import Break, Environment, Location, Report, TargetRef, Tier, Versions
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.fixes.rewrites.families import FixClass, refusals, remedies, rewrites
+from fuselight_server.fixes.rewrites.families import FixClass, rewrites
 from tests.support.offered_remedies import finding_at
 
 HEAD = '"""Doc."""\nfrom __future__ import annotations\n\nimport torch  # why\nimport logging\n\n# about f\n'
@@ -36,7 +36,7 @@ def finding(text: str, mark: str, code: str, *, title: str = "title", subject: s
 
 
 def test_a_switch_follows_the_imports() -> None:
-    (remedy,) = remedies(finding(ITEM, "x.max().item()", "GB0124"), report(), {"m.py": ITEM}.get)
+    (remedy,) = rewrites(finding(ITEM, "x.max().item()", "GB0124"), report(), {"m.py": ITEM}.get).remedies
     assert (remedy.kind, remedy.fix_class) == ("capture_scalar_outputs", FixClass.EXACT)
     assert remedy.is_setting
     assert remedy.texts == {
@@ -50,9 +50,9 @@ def test_a_switch_follows_the_imports() -> None:
 def test_the_switch_goes_into_the_file_of_the_target() -> None:
     other = dataclasses.replace(report(), target=TargetRef("main.py", "f", 1, "function"))
     main = "from m import f\r\nprint(f)\r\n"
-    (remedy,) = remedies(
+    (remedy,) = rewrites(
         finding(ITEM, "x.max().item()", "GB0124"), other, {"m.py": ITEM, "main.py": main}.get
-    )
+    ).remedies
     assert remedy.texts == {
         "main.py": "from m import f\r\nimport torch\r\n"
         "torch._dynamo.config.capture_scalar_outputs = True\r\nprint(f)\r\n"
@@ -68,14 +68,16 @@ def test_the_switch_goes_into_the_file_of_the_target() -> None:
     ],
 )
 def test_no_switch_that_the_run_had(text: str, of_run: Report) -> None:
-    assert remedies(finding(text, "x.max().item()", "GB0124"), of_run, {"m.py": text}.get) == ()
+    assert rewrites(finding(text, "x.max().item()", "GB0124"), of_run, {"m.py": text}.get).remedies == ()
 
 
 def test_a_logger_is_ignored_after_it_was_made() -> None:
     text = (
         f"{HEAD}logger = logging.getLogger(__name__)\n\n\ndef f(x):\n    logger.warning('a')\n    return x\n"
     )
-    actual_remedies = remedies(finding(text, "logger.warning('a')", "GB0291"), report(), {"m.py": text}.get)
+    actual_remedies = rewrites(
+        finding(text, "logger.warning('a')", "GB0291"), report(), {"m.py": text}.get
+    ).remedies
     assert [remedy.kind for remedy in actual_remedies] == ["ignore_logging_functions", "is_compiling"]
     assert actual_remedies[0].texts["m.py"] == text.replace(
         "(__name__)\n",
@@ -110,7 +112,7 @@ def test_sizes_that_vary_are_compiled_dynamically(body: str) -> None:
     sizes = finding(
         text, "def f", "FL201", title="recompiled: x.size(0) was 4, now 7", subject="dimension x.size(0)"
     )
-    actual_remedies = remedies(sizes, report(text), {"m.py": text}.get)
+    actual_remedies = rewrites(sizes, report(text), {"m.py": text}.get).remedies
     expected = [f"import torch\n\n\n{COMPILED[body]}"] if body in COMPILED else []
     assert [remedy.texts["m.py"] for remedy in actual_remedies] == expected
 
@@ -120,21 +122,21 @@ def test_an_integer_of_a_module_is_not_guarded_by_value() -> None:
     counter = finding(
         text, "def f", "FL201", title="recompiled: self.c was 1, now 2", subject="number self.c"
     )
-    (remedy,) = remedies(counter, report(text), {"m.py": text}.get)
+    (remedy,) = rewrites(counter, report(text), {"m.py": text}.get).remedies
     assert remedy.kind == "allow_unspec_int_on_nn_module"
     fraction = dataclasses.replace(counter, title="recompiled: self.c was 0.5, now 2")
-    assert remedies(fraction, report(text), {"m.py": text}.get) == ()
+    assert rewrites(fraction, report(text), {"m.py": text}.get).remedies == ()
 
 
 def test_a_declared_encoding_is_not_applied_to_the_text() -> None:
     text = "# -*- coding: no-such-encoding -*-\nimport torch\n\n\n"
     text += "@torch.compile\ndef f(x):\n    return x.max().item()\n"
-    (switch,) = remedies(finding(text, "x.max().item()", "GB0124"), report(text), {"m.py": text}.get)
+    (switch,) = rewrites(finding(text, "x.max().item()", "GB0124"), report(text), {"m.py": text}.get).remedies
     assert switch.texts["m.py"].startswith(
         "# -*- coding: no-such-encoding -*-\nimport torch\ntorch._dynamo.config."
     )
     sizes = finding(text, "def f", "FL201", subject="dimension x.size(0)")
-    (dynamic,) = remedies(sizes, report(text), {"m.py": text}.get)
+    (dynamic,) = rewrites(sizes, report(text), {"m.py": text}.get).remedies
     assert dynamic.texts["m.py"] == text.replace("@torch.compile", "@torch.compile(dynamic=True)")
 
 
@@ -192,9 +194,9 @@ def test_a_number_by_whose_order_python_chooses_is_not_traced(body: str) -> None
     mark = next(name for name in TAKEN if name in body)
     text = HEAD_OF_CHOICES + textwrap.indent(body, "    ")
     finding, traced = finding_at(text, mark, "GB0124")
-    kinds = [remedy.kind for remedy in remedies(finding, traced, {"m.py": text}.get)]
+    kinds = [remedy.kind for remedy in rewrites(finding, traced, {"m.py": text}.get).remedies]
     assert ("capture_scalar_outputs" in kinds) is CHOICES[body]
-    reasons = [refusal.reason for refusal in refusals(finding, traced, {"m.py": text}.get)]
+    reasons = [refusal.reason for refusal in rewrites(finding, traced, {"m.py": text}.get).refused]
     assert any("and compiled code does not" in reason for reason in reasons) is not CHOICES[body]
 
 

@@ -24,7 +24,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.explain.findings.recompilations.recompilations import subject_of
-from fuselight_server.fixes.rewrites.families import remedies
+from fuselight_server.fixes.rewrites.families import rewrites
 from tests.support.offered_remedies import traced
 
 pytestmark = pytest.mark.torch
@@ -77,7 +77,7 @@ def fixed_class(name: str, first: str, step: str) -> Any:
     )
     (text,) = (
         remedy.texts["m.py"]
-        for remedy in remedies(finding, report, {"m.py": text}.get)
+        for remedy in rewrites(finding, report, {"m.py": text}.get).remedies
         if remedy.kind == "buffer"
     )
     names: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Rewrites that may remove the cause of a finding, as whole new texts of files.
 
-Invariant: `remedies` is a function of the finding, the report and the texts that it may read, and of the workspace's
+Invariant: `rewrites` is a function of the finding, the report and the texts that it may read, and of the workspace's
 other files where an import would go. Each text that it
 gives parses and differs from the old one in the edited statement only, plus lines that a remedy inserts. Where a
 statement does not fit a rewrite for certain, there is no remedy.
@@ -52,8 +52,6 @@ __all__ = [
     "Remedy",
     "Rewrites",
     "has_remedies",
-    "refusals",
-    "remedies",
     "rewrites",
 ]
 
@@ -90,22 +88,10 @@ class Rewrites:
     """Those that are not the same for every call, each once."""
 
 
-def remedies(finding: Finding, report: Report, read: Callable[[str], str | None]) -> tuple[Remedy, ...]:
-    """Candidates for one finding, the best first, not verified. `read` gives the text of a file as the run had it."""
-    return rewrites(finding, report, read).remedies
-
-
-def refusals(
-    finding: Finding, report: Report, read: Callable[[str], str | None]
-) -> tuple[RefusedRewrite, ...]:
-    """Rewrites for one finding that are not offered, each with the reason: they are not the same for every call."""
-    return rewrites(finding, report, read).refused
-
-
 def rewrites(
     finding: Finding, report: Report, read: Callable[[str], str | None], others: Sequence[Report] = ()
 ) -> Rewrites:
-    """The remedies and the refusals of one finding, for a caller that needs both.
+    """What may be written for one finding. `read` gives the text of a file as the run had it.
 
     `others`: the reports of other targets, for which a setting holds, too.
     """

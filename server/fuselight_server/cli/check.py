@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.options import add_command_options, at_least
@@ -19,10 +20,14 @@ from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.cli.world_options import add_world_options, link_option, world_option
 from fuselight_server.commands.check import TRIES, analyze, fix_command
-from fuselight_server.commands.notebook_cells import check_in_cells
+from fuselight_server.commands.known_fixes import FindingFixes, list_fixes
+from fuselight_server.commands.notebook_cells import cell_names, check_in_cells
 from fuselight_server.explain.findings import Thresholds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.changed_lines import ChangedLines
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.warm import WarmOutcome
@@ -192,36 +197,17 @@ def _named_size(pair: str) -> tuple[str, int]:
 
 def _print(outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutcome | None) -> None:
     terminal = standard_output(options.color)
-    named = tuple(options.target or ()), tuple(options.arguments)
-    command = fix_command(outcome, *named) if options.format in _FACT_FORMATS else ""
-    if options.format in _FACT_FORMATS:
-        outcome = check_in_cells(outcome)
     if options.format == "text":
-        from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415 - one format is printed
-
-        if options.facts:
-            from fuselight_server.cli.formats.facts import print_facts  # noqa: PLC0415 - only if asked for
-
-            print_facts(outcome, terminal)
-        print_findings(outcome, terminal)
-        if _has_worlds(outcome):
-            from fuselight_server.cli.formats.world import print_worlds  # noqa: PLC0415 - only with ranks
-
-            print_worlds(outcome, terminal, link_option(options))
-        if starts is not None:
-            from fuselight_server.cli.formats.jobs_caches import print_warm  # noqa: PLC0415 - only with --warm
-
-            print_warm(starts, terminal)
-        if command:
-            terminal.print(f"Try `{command}`: it compiles and compares each known fix before you apply it.")
-        report_problems(outcome, "analyze")
+        _print_text(outcome, options, starts, terminal)
         return
     from fuselight_server.cli.formats import annotations  # noqa: PLC0415 - one format is printed
 
+    list_fixes(outcome)
     formats = {"sarif": annotations.as_sarif, "github": annotations.as_github}
     if options.format == "json":
         from fuselight_server.cli.formats.json import as_data  # noqa: PLC0415 - the same
 
+        command, outcome = _fix_command(outcome, options), check_in_cells(outcome)
         link = link_option(options) if _has_worlds(outcome) else None
         data = as_data(outcome, with_facts=options.facts, fix_command=command, link=link)
         if starts is not None:
@@ -233,6 +219,44 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutco
         text = formats[options.format](outcome)
     if text:
         terminal.write_data(text + "\n")
+
+
+def _print_text(
+    outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutcome | None, terminal: Terminal
+) -> None:
+    """Print each finding when its fixes are known: the first one does not wait for those of the others."""
+    from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415 - one format is printed
+
+    known, names, listed = FindingFixes(outcome), cell_names(outcome), list[Finding]()
+    unnamed, outcome = outcome, check_in_cells(outcome)
+
+    def in_turn() -> Iterator[Finding]:
+        for finding in unnamed.findings:
+            listed.append(known.listed(finding))
+            yield names.finding(listed[-1])
+
+    if options.facts:
+        from fuselight_server.cli.formats.facts import print_facts  # noqa: PLC0415 - only if asked for
+
+        print_facts(outcome, terminal)
+    print_findings(outcome, terminal, in_turn())
+    unnamed.findings = listed
+    command = _fix_command(unnamed, options)
+    if _has_worlds(outcome):
+        from fuselight_server.cli.formats.world import print_worlds  # noqa: PLC0415 - only with ranks
+
+        print_worlds(outcome, terminal, link_option(options))
+    if starts is not None:
+        from fuselight_server.cli.formats.jobs_caches import print_warm  # noqa: PLC0415 - only with --warm
+
+        print_warm(starts, terminal)
+    if command:
+        terminal.print(f"Try `{command}`: it compiles and compares each known fix before you apply it.")
+    report_problems(outcome, "analyze")
+
+
+def _fix_command(outcome: CheckOutcome, options: argparse.Namespace) -> str:
+    return fix_command(outcome, tuple(options.target or ()), tuple(options.arguments))
 
 
 def _prepare_sarif(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The findings of files: one worker for all of their targets, and which fix of a finding is known.
+"""The findings of files: one worker for all of their targets.
 
 Invariant: the same reading, plan, worker and findings as the language server.
 """
@@ -14,7 +14,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.remedies import RemedyState
 from fuselight_server.commands.findings import SourceHints, compose_findings
-from fuselight_server.commands.known_fixes import list_fixes, reports_of
+from fuselight_server.commands.known_fixes import reports_of
 from fuselight_server.commands.measured_lines import measured_eager_times
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import report_each
@@ -93,7 +93,6 @@ async def analyze(
     )
     shared_findings(outcome, thresholds)
     token.check()
-    list_fixes(outcome)
     return outcome
 
 

@@ -26,22 +26,13 @@ if TYPE_CHECKING:
     from fuselight_server.execution.runs.kept_answers import KeptAnswers
 
 _MOST = 200
-"""Findings of which the fixes are looked up: each takes some milliseconds."""
+"""Findings of one outcome of which the fixes are looked up: each takes some milliseconds."""
 
 
 def list_fixes(outcome: CheckOutcome) -> None:
-    """Add their fixes to the lists of remedies of the findings, those of the lines to fix first before others."""
+    """Add their fixes to the lists of remedies of the findings, for a face that shows all of them at once."""
     known = FindingFixes(outcome)
-    ranks = {
-        (priority.cost.path, priority.cost.line): rank for rank, priority in enumerate(outcome.priorities)
-    }
-    order = sorted(
-        (number for number, finding in enumerate(outcome.findings) if has_remedies(finding.code)),
-        key=lambda number: ranks.get(_line(outcome.findings[number]), len(ranks)),
-    )
-    for number in order[:_MOST]:
-        finding = outcome.findings[number]
-        outcome.findings[number] = with_fixes(finding, known.of(finding))
+    outcome.findings = [known.listed(finding) for finding in outcome.findings]
 
 
 def reports_of(finding: Finding, outcome: CheckOutcome) -> list[Report]:
@@ -62,26 +53,40 @@ def keep_verified(answers: KeptAnswers, key: str, finding: Finding, fixes: Itera
 
 
 class FindingFixes:
-    """The fixes of each finding, computed or from an earlier check of the same capture."""
+    """The fixes of each finding, computed or from an earlier check of the same capture when they are shown."""
 
     def __init__(self, outcome: CheckOutcome) -> None:
+        """`outcome`: with the findings that are shown; of more than `_MOST`, the lines to fix first count."""
         self._outcome = outcome
+        ranks = {
+            (priority.cost.path, priority.cost.line): rank for rank, priority in enumerate(outcome.priorities)
+        }
+        order = sorted(
+            filter(lambda finding: has_remedies(finding.code), outcome.findings),
+            key=lambda finding: ranks.get((finding.span.path, finding.span.line), len(ranks)),
+        )
+        self._looked_up = set(order[:_MOST])
         self._texts: dict[str, str | None] = {}
         self._used: set[str] = set()
 
-    def of(self, finding: Finding) -> tuple[FindingRemedy, ...]:
+    def listed(self, finding: Finding) -> Finding:
+        """A finding with its fixes in its list of remedies."""
+        return with_fixes(finding, self._of(finding)) if finding in self._looked_up else finding
+
+    def _of(self, finding: Finding) -> tuple[FindingRemedy, ...]:
         """The fixes that a finding may have, the best first, by the first of its reports that has any."""
         of_reports = (self._of_report(finding, report) for report in reports_of(finding, self._outcome))
         return next((fixes for fixes in of_reports if fixes), ())
 
     def _of_report(self, finding: Finding, report: Report) -> tuple[FindingRemedy, ...]:
         answers, capture = self._outcome.answers, self._outcome.capture_key(report)
-        if answers is None or not capture:
+        others = sorted(map(self._outcome.capture_key, self._outcome.reports))
+        if answers is None or not all(others):
             return self._computed(finding, report)
         path = report.target.path
         # A trial that came later changes no fix.
         asked = dataclasses.replace(finding, remedies=(), message="")
-        question = ("fixes", capture, json.dumps(encode(asked), sort_keys=True))
+        question = ("fixes", capture, *others, json.dumps(encode(asked), sort_keys=True))
         fixes = _read(answers.recall(path, *question))
         if fixes is None:
             fixes = self._computed(finding, report)
@@ -94,7 +99,7 @@ class FindingFixes:
         from fuselight_server.fixes.rewrites.families import rewrites  # noqa: PLC0415 - LibCST takes as long as all else in a check
 
         self._used.clear()
-        known = rewrites(finding, report, self._read)
+        known = rewrites(finding, report, self._read, self._outcome.reports)
         return (*map(of_candidate, known.remedies), *map(of_refusal, known.refused))
 
     def _read(self, path: str) -> str | None:
@@ -123,7 +128,3 @@ def _read(text: str | None) -> tuple[FindingRemedy, ...] | None:
 
 def _verified(key: str, finding: Finding) -> tuple[str, ...]:
     return ("verified", key, *map(str, finding.place))
-
-
-def _line(finding: Finding) -> tuple[str, int]:
-    return finding.span.path, finding.span.line

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import io
 import sys
 from pathlib import Path
 
@@ -13,12 +15,18 @@ from fuselight.shared.report import TargetRef
 from fuselight.shared.version import untested_torch
 from fuselight.shared.worker_launch import launch_path
 from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.base.finding import Finding
+from fuselight_server.base.remedies import RemedyState
+from fuselight_server.base.terminal import Color, Terminal
+from fuselight_server.cli import check
 from fuselight_server.commands.check import analyze, fix_command
 from fuselight_server.commands.known_fixes import list_fixes, reports_of
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.execution.interpreters import NoInterpreterError
 from fuselight_server.explain.findings import findings
+from fuselight_server.fixes.rewrites import families
+from fuselight_server.fixes.rewrites.families import Rewrites
 from tests.support.command import run_cli
 from tests.support.reports import at, broken, report
 
@@ -165,3 +173,62 @@ def test_a_finding_is_of_the_program_that_ran_its_file(tmp_path: Path) -> None:
     )
     (finding,) = findings(second)
     assert reports_of(finding, CheckOutcome(findings=[finding], reports=[first, second])) == [second]
+
+
+def test_a_finding_is_printed_before_the_fixes_of_the_next_are_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "model.py")
+    (tmp_path / "model.py").write_text(BROKEN)
+    lines = (6, 8)
+    broke = tuple(broken(at(line, path=path, function="f"), gb="GB0059") for line in lines)
+    given = report(target=TargetRef(path, "f", 5, "function"), breaks=broke)
+    outcome, out = CheckOutcome(findings=list(findings(given)), reports=[given]), io.StringIO()
+    printed: list[tuple[int, int]] = []
+
+    def look_up(finding: Finding, *_given: object) -> Rewrites:
+        printed.append((finding.span.line, out.getvalue().count("warning[GB0059]")))
+        return Rewrites()
+
+    monkeypatch.setattr(families, "rewrites", look_up)
+    monkeypatch.setattr(check, "standard_output", lambda color: Terminal(out, color=color))
+    options = argparse.Namespace(
+        color=Color.NEVER, format="text", facts=False, link="", target=None, arguments=()
+    )
+    check._print(outcome, options, None)
+    assert printed == [(6, 0), (8, 1)]
+
+
+def test_a_check_and_a_fix_refuse_a_setting_by_the_breaks_of_all_targets(tmp_path: Path) -> None:
+    path = str(tmp_path / "model.py")
+    (tmp_path / "model.py").write_text(CHOOSING)
+    breaks = {"f": at(6, path=path, function="f"), "g": at(10, path=path, function="g")}
+    reports = [
+        report(
+            target=TargetRef(path, name, 5, "function"),
+            files={path: ""},
+            breaks=(broken(line, gb="GB0124"),),
+        )
+        for name, line in breaks.items()
+    ]
+    outcome = CheckOutcome(findings=[*findings(reports[0])], reports=reports)
+    list_fixes(outcome)
+    states = {fix.kind: fix.state for fix in outcome.findings[0].remedies}
+    assert states["capture_scalar_outputs"] is RemedyState.REFUSED
+    alone = CheckOutcome(findings=[*findings(reports[0])], reports=reports[:1])
+    list_fixes(alone)
+    assert {fix.kind: fix.state for fix in alone.findings[0].remedies} != states
+
+
+CHOOSING = """\
+import torch
+
+
+@torch.compile
+def f(x):
+    return x * x.sum().item()
+
+@torch.compile
+def g(x, y):
+    return x * max(x.max().item(), y.max().item())
+"""

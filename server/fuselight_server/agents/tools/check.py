@@ -28,7 +28,8 @@ from fuselight_server.base.finding import Severity, rank
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.check import analyze
 from fuselight_server.commands.finding_rows import finding_data, finding_lines, problem_texts
-from fuselight_server.commands.notebook_cells import check_in_cells
+from fuselight_server.commands.known_fixes import FindingFixes
+from fuselight_server.commands.notebook_cells import cell_names, check_in_cells
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.static_targets import list_targets
 from fuselight_server.explain.findings.priority import advice
@@ -77,10 +78,11 @@ async def _check(session: AgentSession, arguments: dict[str, Any], caller: Calle
         notices: list[str] = []
         options = session.options(paths, arguments["targets"], notices=notices)
         outcome = await analyze(options, show, token, uses_kept=arguments["uses_earlier_checks"])
+        session.note_runs(outcome.reports)
+        answer = _checked(outcome, arguments, notices)
         if outcome.answers is not None:
             outcome.answers.save()
-        session.note_runs(outcome.reports)
-        return _checked(check_in_cells(outcome), arguments, notices)
+        return answer
 
     return await session.works.do("check", work, arguments["wait_seconds"], caller)
 
@@ -88,7 +90,8 @@ async def _check(session: AgentSession, arguments: dict[str, Any], caller: Calle
 def _checked(outcome: CheckOutcome, arguments: dict[str, Any], notices: list[str]) -> ToolAnswer:
     findings = sorted(outcome.findings, key=rank)
     part = part_of(findings, arguments["offset"], arguments["limit"])
-    rows = [finding_data(finding, outcome.sources) for finding in part.items]
+    known, names, outcome = FindingFixes(outcome), cell_names(outcome), check_in_cells(outcome)
+    rows = [finding_data(names.finding(known.listed(finding)), outcome.sources) for finding in part.items]
     targets = [target_data(report, outcome) for report in outcome.reports]
     first = advice(outcome.priorities)
     problems = [*problem_texts(outcome.problems), *_unfinished(outcome)]

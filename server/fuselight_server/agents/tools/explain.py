@@ -16,6 +16,7 @@ from fuselight_server.base.formatting import format_lines
 from fuselight_server.commands.check import analyze
 from fuselight_server.commands.codes import code_page
 from fuselight_server.commands.finding_rows import finding_data, problem_texts
+from fuselight_server.commands.known_fixes import list_fixes
 from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.notebook_lines import cell_of, path_of_cell
 from fuselight_server.commands.sources import shown_path
@@ -52,6 +53,7 @@ async def _explain(session: AgentSession, arguments: dict[str, Any], caller: Cal
         notices: list[str] = []
         options = session.options([path], arguments["targets"], notices=notices)
         outcome = await analyze(options, show, token, uses_kept=True)
+        list_fixes(outcome)
         if outcome.answers is not None:
             outcome.answers.save()
         session.note_runs(outcome.reports)

@@ -49,10 +49,12 @@ _SHORTEST_TIME = 0.05
 """Seconds below which no time is shown."""
 
 
-def print_findings(outcome: CheckOutcome, terminal: Terminal) -> None:
-    """Print every finding with its source, then the summary."""
+def print_findings(
+    outcome: CheckOutcome, terminal: Terminal, findings: Iterable[Finding] | None = None
+) -> None:
+    """Print every finding with its source, then the summary. `findings`: those of the outcome, as they get ready."""
     print_first(outcome, terminal)
-    print_blocks(outcome.findings, outcome.sources, terminal)
+    print_blocks(outcome.findings if findings is None else findings, outcome.sources, terminal)
     for line in _summary(outcome):
         terminal.print(line)
 

@@ -186,8 +186,10 @@ class FixOffers:
         self._offers: Recent[str, FixOffer] = Recent(_MOST_OFFERS)
         self._findings: Recent[Key, tuple[Report, tuple[Finding, ...]]] = Recent(MOST_KNOWN)
         """Those of the reports that were asked about last."""
-        self._fixes: Recent[Key, tuple[Report, tuple[tuple[Finding, LineFixes], ...]]] = Recent(MOST_KNOWN)
-        """The fixes of these."""
+        self._fixes: Recent[Key, tuple[list[Report], tuple[tuple[Finding, LineFixes], ...]]] = Recent(
+            MOST_KNOWN
+        )
+        """The fixes of these, and the reports that they are by."""
 
     async def on_lines(self, path: str, first: int, last: int) -> LineFixes:
         """Return the fixes of the findings on the lines `first` to `last` of a file, and those that are not offered.
@@ -252,17 +254,24 @@ class FixOffers:
 
     async def of_findings(self, result: CaptureResult) -> tuple[tuple[Finding, LineFixes], ...]:
         """Return the findings of a target, each with its fixes."""
-        report, fixes = self._fixes.get(result.key, (None, ()))
-        if report is not result.report:
+        reports, fixes = self._fixes.get(result.key, ([], ()))
+        current = self._reports_with(result)
+        if list(map(id, reports)) != list(map(id, current)):
             findings = (await self._findings_of(result))[:_MOST_SEARCHED]
             fixes = tuple([(finding, await self._fixes_of(result, finding)) for finding in findings])
-        self._fixes.keep(result.key, (result.report, fixes))
+        self._fixes.keep(result.key, (current, fixes))
         return fixes
+
+    def _reports_with(self, result: CaptureResult) -> list[Report]:
+        """The report of a result, and those of other targets that run the file of its target."""
+        others = (other for other in self.current_results(result.key.path) if other is not result)
+        return [result.report, *(other.report for other in others)]
 
     async def _fixes_of(self, result: CaptureResult, finding: Finding) -> LineFixes:
         fixer = new_fixer(TextSnapshot.of(self._state, (result,)))
+        others = self._reports_with(result)
         fixes = await asyncio.to_thread(
-            lambda: _fixes_for(fixer, result, finding, fixer.rewrites(finding, result.report))
+            lambda: _fixes_for(fixer, result, finding, fixer.rewrites(finding, result.report, others))
         )
         return self._in_cells(fixes)
 

@@ -93,8 +93,12 @@ def rewrites(
 ) -> Rewrites:
     """What may be written for one finding. `read` gives the text of a file as the run had it.
 
-    `others`: the reports of other targets, for which a setting holds, too.
+    `others`: the reports of further targets; a setting holds for those that run the file of the report's target.
     """
+    path = report.target.path
+    others = tuple(
+        other for other in others if other is not report and path in {other.target.path, *other.files}
+    )
     candidates = tuple(
         supported(candidate, report, read) if isinstance(candidate, Remedy) else candidate
         for candidate in _candidates(finding, report, read, others)

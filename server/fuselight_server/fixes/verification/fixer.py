@@ -28,7 +28,7 @@ from fuselight_server.source.document import read_source
 from fuselight_server.source.line_map import LineMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding, SourceLine
@@ -113,10 +113,10 @@ class Fixer:
         """The remedies of a finding, the best first, not verified."""
         return self.rewrites(finding, report).remedies
 
-    def rewrites(self, finding: Finding, report: Report) -> Rewrites:
-        """The remedies of a finding, and the rewrites that are not offered."""
-        others = [known for _, known in self._runs if known is not report]
-        return rewrites(finding, report, self.texts.text, others)
+    def rewrites(self, finding: Finding, report: Report, others: Iterable[Report] = ()) -> Rewrites:
+        """The remedies of a finding, and the rewrites that are not offered; `others`: further targets that ran."""
+        known = (*(known for _, known in self._runs), *others)
+        return rewrites(finding, report, self.texts.text, known)
 
     def findings(self, report: Report) -> tuple[Finding, ...]:
         """The findings of a report of the texts so far, without those that a comment silences."""

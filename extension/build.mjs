@@ -1,4 +1,4 @@
-// Bundles the extension, and the pages of graphs, of a benchmark, of a search and of a job, one file each: `node extension/build.mjs [--release]`.
+// Bundles the extension, and the pages of graphs, of a benchmark, of a search and of a job, a script and a style sheet each: `node extension/build.mjs [--release]`.
 // LICENSES.txt next to them has the licenses of the bundled packages.
 import fs from "node:fs";
 import path from "node:path";
@@ -31,17 +31,15 @@ const made = await Promise.all([
   build({
     ...common,
     ...page,
-    entryPoints: ["extension/webview/graphs/main.ts"],
-    outfile: "extension/dist/graphs.js",
+    entryPoints: entriesOf("graphs", "graphs"),
+    outdir: "extension/dist",
     banner: bannerOf("node_modules/@dagrejs/dagre"),
   }),
   build({
     ...common,
     ...page,
     // Together: the charts that all three draw with are read once.
-    entryPoints: Object.fromEntries(
-      ["bench", "tune", "job"].map((name) => [name, `extension/webview/${name}/main.ts`]),
-    ),
+    entryPoints: ["bench", "tune", "job"].flatMap((name) => entriesOf(name, "measured")),
     outdir: "extension/dist",
     banner: bannerOf("node_modules/echarts"),
   }),
@@ -51,6 +49,14 @@ const bundled = made
   .flatMap(({ metafile }) => Object.keys(metafile.inputs))
   .flatMap((file) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0] ?? []);
 fs.writeFileSync("extension/dist/LICENSES.txt", licensesOf(bundled));
+
+/** The script and the style sheet of a page, under its name. */
+function entriesOf(name, styles) {
+  return [`${name}/main.ts`, `${styles}/page.css`].map((file) => ({
+    in: `extension/webview/${file}`,
+    out: name,
+  }));
+}
 
 /** A page that is a file of its own has its script without LICENSES.txt. */
 function bannerOf(folder) {

@@ -97,10 +97,8 @@ RENAMED_IN = {
 WRITTEN_FIELDS = {
     ("compiler/fuselight/doctor/check.py", "found"),
     ("compiler/fuselight/measure/profile/recording.py", "made"),
-    ("server/fuselight_server/explain/benchmarks/page_types.py", "found"),
+    ("server/fuselight_server/explain/pages/page_data.py", "found"),
     ("server/fuselight_server/explain/graphs/page_types.py", "found"),
-    ("server/fuselight_server/explain/searches/page_types.py", "found"),
-    ("server/fuselight_server/editor/presenters/job_page_types.py", "found"),
     ("server/fuselight_server/editor/messages/answers.py", "found"),
     ("benchmarks/tuned_table.py", "made"),
 }

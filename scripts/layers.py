@@ -205,16 +205,21 @@ ROOMS = (
     ),
     _room(f"{_S}.execution.runs", "run keys, planning, queue, kept results", "fuselight.shared base source"),
     _room(f"{_S}.explain", "Report → words, pages and pictures"),
+    _room(
+        f"{_S}.explain.pages",
+        "pages as HTML files: document, tables, one script, colors that the extension's pages import",
+        "fuselight.shared",
+    ),
     _room(f"{_S}.explain.kernels", "cost of each line", "fuselight.shared base"),
     _room(
         f"{_S}.explain.benchmarks",
         "measured time of each line, verdict, page, history",
-        "fuselight.shared base explain.kernels",
+        "fuselight.shared base explain.kernels explain.pages",
     ),
     _room(
         f"{_S}.explain.searches",
         "plan, page and decision of a search",
-        "fuselight.shared fuselight.tune base explain.benchmarks",
+        "fuselight.shared fuselight.tune base explain.benchmarks explain.pages",
     ),
     _room(
         f"{_S}.explain.ranks",

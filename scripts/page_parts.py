@@ -19,8 +19,7 @@ from packaged_pages import WHEEL, write_pages
 from rendered_pages import render_pages
 
 PAGES = ("bench", "tune", "graphs", "job")
-STYLES = ("bench.css", "graphs.css", "standalone.css")
-PARTS = (*(f"dist/{page}.js" for page in PAGES), *(f"media/{style}" for style in STYLES))
+PARTS = tuple(f"dist/{page}.{ending}" for page in PAGES for ending in ("js", "css"))
 
 
 def included(root: Path) -> dict[str, str]:

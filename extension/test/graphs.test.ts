@@ -264,7 +264,7 @@ describe("The target of a picture", () => {
 
 describe("The style sheet", () => {
   const root = new URL("../../", import.meta.url);
-  const sheet = readFileSync(new URL("extension/media/graphs.css", root), "utf8");
+  const sheet = readFileSync(new URL("extension/webview/graphs/page.css", root), "utf8");
   const server = readFileSync(new URL("server/fuselight_server/explain/graphs/picture.py", root), "utf8");
   const kinds = [
     ...(/class ArrowKind[\s\S]*?\n\n\n/.exec(server)?.[0] ?? "").matchAll(/^ {4}[A-Z_]+ = "(.+)"$/gm),

@@ -99,11 +99,13 @@ def test_the_sampler_can_be_run(extension: Path) -> None:
 def test_the_package_has_the_pages_and_the_licenses_of_bundled_packages(extension: Path) -> None:
     for name in (
         "dist/graphs.js",
-        "media/graphs.css",
+        "dist/graphs.css",
         "dist/bench.js",
         "dist/tune.js",
         "dist/job.js",
-        "media/bench.css",
+        "dist/bench.css",
+        "dist/tune.css",
+        "dist/job.css",
     ):
         assert (extension / "extension" / name).is_file(), name
     licenses = (extension / "extension" / "dist" / "LICENSES.txt").read_text(encoding="utf-8")

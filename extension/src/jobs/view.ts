@@ -33,7 +33,6 @@ export function createJobView(context: vscode.ExtensionContext, lifecycle: Lifec
   const host = createWebviewHost<JobShown, JobPage>(context.extensionUri, {
     viewType: "fuselight.job",
     asset: "job",
-    style: "bench",
     preserveFocus: true,
     titleOf: jobTitleOf,
     restore: jobShownIn,

@@ -232,17 +232,18 @@ export interface VerdictLine {
 
 /** The page of a benchmark. */
 export interface MeasuredPage {
-  /** The id of the shown run in `history`; null if it is not there. */
-  readonly run: string | null;
+  /** Whether there is something to show. */
   readonly found: boolean;
   readonly running: boolean;
   /** Whether the code has changed since. */
   readonly stale: boolean;
+  readonly title: string;
+  /** Without results: what to do. While results are being made: the progress. */
+  readonly message: string;
+  /** The id of the shown run in `history`; null if it is not there. */
+  readonly run: string | null;
   /** Whether results are missing: the benchmark is still running, or it ended early. */
   readonly partial: boolean;
-  readonly title: string;
-  /** Without results: what to do. While the benchmark runs: its progress. */
-  readonly message: string;
   readonly target: string;
   /** The file as the page shows it. */
   readonly path: string;
@@ -351,14 +352,15 @@ export interface DecisionDetails {
 
 /** The page of a search. */
 export interface TunedPage {
+  /** Whether there is something to show. */
   readonly found: boolean;
   readonly running: boolean;
   /** Whether the code has changed since. */
   readonly stale: boolean;
-  readonly partial: boolean;
   readonly title: string;
-  /** Without a search: what to do. While it runs: its progress. */
+  /** Without results: what to do. While results are being made: the progress. */
   readonly message: string;
+  readonly partial: boolean;
   readonly target: string;
   /** The file as the page shows it. */
   readonly path: string;
@@ -477,6 +479,8 @@ export interface JobFindingRow {
   readonly severity: string;
   readonly code: string;
   readonly title: string;
+  /** Its explanation, cost and what to do. */
+  readonly details: string;
   readonly at: JobPlace;
   /** Why the line here may not be the line that ran; else empty. */
   readonly state: string;
@@ -658,15 +662,17 @@ export interface JobChoice {
 
 /** All that the page of a job shows. */
 export interface JobPage {
+  /** Whether there is something to show. */
+  readonly found: boolean;
+  readonly running: boolean;
+  /** Whether the code has changed since. */
+  readonly stale: boolean;
+  readonly title: string;
+  /** Without results: what to do. While results are being made: the progress. */
+  readonly message: string;
   readonly job: string;
   /** URI of the log or folder that it was opened from. */
   readonly source: string;
-  readonly found: boolean;
-  /** Whether its logs are still being read. */
-  readonly running: boolean;
-  readonly stale: boolean;
-  readonly message: string;
-  readonly title: string;
   readonly when: string;
   readonly statements: readonly string[];
   readonly facts: readonly MachineFact[];

@@ -22,7 +22,6 @@ export function createTuneView(extension: vscode.Uri, lifecycle: Lifecycle) {
   const host = createWebviewHost<BenchTarget, TunedPage>(extension, {
     viewType: "fuselight.tuning",
     asset: "tune",
-    style: "bench",
     preserveFocus: true,
     titleOf: tuningTitleOf,
     restore: benchTargetIn,

@@ -30,10 +30,8 @@ export interface Page<Shown extends Subject, Content> {
 
 export interface PageKind<Shown extends Subject, Content> {
   readonly viewType: string;
-  /** Names of the script in `dist/` and of the style sheet in `media/`, without their endings. */
+  /** Name of the script and of the style sheet in `dist/`, without their endings. */
   readonly asset: string;
-  /** The name of the style sheet if it is another one. */
-  readonly style?: string;
   readonly preserveFocus: boolean;
   titleOf(shown: Shown): string;
   /** What a page showed before a reload; null for a state that is not one of ours. */
@@ -54,8 +52,8 @@ export function createWebviewHost<Shown extends Subject, Content>(
   kind: PageKind<Shown, Content>,
 ) {
   const pages = new Set<Page<Shown, Content>>();
-  const roots = ["dist", "media"].map((name) => vscode.Uri.joinPath(extension, "extension", name));
-  const options: vscode.WebviewOptions = { enableScripts: true, localResourceRoots: roots };
+  const root = vscode.Uri.joinPath(extension, "extension", "dist");
+  const options: vscode.WebviewOptions = { enableScripts: true, localResourceRoots: [root] };
 
   function adopt(panel: vscode.WebviewPanel, shown: Shown): void {
     const page: Page<Shown, Content> = { panel, shown, content: null, draw: coalesce(() => draw(page)) };
@@ -96,7 +94,7 @@ export function createWebviewHost<Shown extends Subject, Content>(
       source: webview.cspSource,
       nonce: randomBytes(16).toString("base64url"),
       script: at("dist", `${kind.asset}.js`),
-      style: at("media", `${kind.style ?? kind.asset}.css`),
+      style: at("dist", `${kind.asset}.css`),
     });
   }
 

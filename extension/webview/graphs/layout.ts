@@ -77,7 +77,7 @@ export const labels: Readonly<Record<ArrowKind, string>> = {
   "because of": "because of",
 };
 
-/** The class of an arrow's line, which graphs.css styles. */
+/** The class of an arrow's line, which page.css styles. */
 export const classOf = (kind: ArrowKind): string => kind.replaceAll(" ", "-");
 
 export function layOut(

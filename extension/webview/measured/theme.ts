@@ -1,7 +1,7 @@
 /**
  * Colors and fonts of the charts, which are drawn on a canvas and therefore cannot use the style sheet.
  *
- * Invariant: everything comes from the current values of the variables of bench.css; `onThemeChange` reports changes.
+ * Invariant: everything comes from the current values of the variables of `tokens.css`; `onThemeChange` reports changes.
  */
 
 export type Theme = Readonly<ReturnType<typeof readTheme>>;

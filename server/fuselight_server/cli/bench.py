@@ -24,7 +24,7 @@ from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.bench import measure
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.explain.benchmarks.exports import NotBuiltError, page_parts
+from fuselight_server.explain.pages.document import NotBuiltError, page_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def execute(options: argparse.Namespace) -> int:
     names = asked_configurations(options)
     try:
         if options.format == "html":
-            page_parts()
+            page_parts("bench")
         outcome, benchmarks = complete(options, measure, plan=plan, compare=names, against=options.against)
         _print(outcome, benchmarks, options)
     except NotBuiltError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.base.terminal import standard_output
+from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.options import add_color_option, at_least
 from fuselight_server.cli.progress import complete_work
 from fuselight_server.explain.findings import Thresholds
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.opened_job import OpenedJob
 
 FORMATS = ("text", "json", "sarif", "github", "html")
-COMPARISON_FORMATS = ("text", "json")
+COMPARISON_FORMATS = ("text", "json", "html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +77,8 @@ def execute(options: argparse.Namespace) -> int:
         thresholds=Thresholds(guard_count=options.guard_count),
     )
     terminal = standard_output(options.color)
+    if options.format == "html":
+        _require_page()
     if options.against:
         return _compare(request, tuple(options.against), options.format, terminal)
     if options.format == "text":
@@ -85,6 +87,8 @@ def execute(options: argparse.Namespace) -> int:
     from fuselight_server.commands.opened_job import outcome_of  # noqa: PLC0415 - not for --help
 
     terminal.write_data(f"{_formatted(jobs, options.format)}\n")
+    if options.format == "html" and len(jobs) > 1:
+        print_error("HTML shows the first job only; name the logs of another one")
     return outcome_of(jobs).exit_code
 
 
@@ -109,7 +113,7 @@ def _compare(request: OpenRequest, base: tuple[Path, ...], name: str, terminal: 
 
     if name not in COMPARISON_FORMATS:
         raise CommandError(
-            f"a comparison has no format `{name}`. Use `--format text` or `--format json` with `--against`."
+            f"a comparison has no format `{name}`. Use `--format text`, `json` or `html` with `--against`."
         )
     if request.is_followed:
         raise CommandError("a job that is followed cannot be compared. Leave out `--follow` or `--against`.")
@@ -120,6 +124,8 @@ def _compare(request: OpenRequest, base: tuple[Path, ...], name: str, terminal: 
     )
     if name == "json":
         terminal.write_data(f"{comparison_as_json(compared)}\n")
+    elif name == "html":
+        terminal.write_data(f"{_page(compared.job, compared.base)}\n")
     else:
         print_comparison(compared, terminal)
     return compared.exit_code
@@ -153,10 +159,32 @@ def _formatted(jobs: tuple[OpenedJob, ...], name: str) -> str:
 
         return jobs_as_json(jobs)
     if name == "html":
-        from fuselight_server.cli.formats.jobs_page import jobs_as_page  # noqa: PLC0415 - the same
-
-        return jobs_as_page(jobs)
+        return _page(jobs[0], None)
     from fuselight_server.cli.formats import annotations  # noqa: PLC0415 - the same
 
     outcome = outcome_of(jobs)
     return annotations.as_sarif(outcome) if name == "sarif" else annotations.as_github(outcome)
+
+
+def _require_page() -> None:
+    """Raise CommandError if the page's script is not built, before logs are read."""
+    from fuselight_server.explain.pages.document import NotBuiltError, page_parts  # noqa: PLC0415 - one format is printed
+
+    try:
+        page_parts("job")
+    except NotBuiltError as error:
+        raise CommandError(str(error)) from None
+
+
+def _page(opened: OpenedJob, earlier: OpenedJob | None) -> str:
+    """The page of a job, as the editor shows it, and what changed since the earlier job."""
+    from fuselight_server.commands.sources import shown_path  # noqa: PLC0415 - one format is printed
+    from fuselight_server.editor.presenters.job_page import page_of  # noqa: PLC0415 - the same
+    from fuselight_server.editor.results.jobs import job_result_of  # noqa: PLC0415 - the same
+    from fuselight_server.explain.pages.document import standalone_page  # noqa: PLC0415 - the same
+
+    job = job_result_of(0, "", opened)
+    base = job_result_of(1, "", earlier) if earlier is not None else None
+    others = (base,) if base is not None else ()
+    page = page_of(job, base, others, shown_path)
+    return standalone_page(page, f"Job: {page.title}", "job")

@@ -26,7 +26,7 @@ from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.tune import check_output, find_fastest
-from fuselight_server.explain.benchmarks.exports import NotBuiltError, page_parts
+from fuselight_server.explain.pages.document import NotBuiltError, page_parts
 from fuselight_server.explain.searches.planning import candidates
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from fuselight_server.cli.formats.findings import print_blocks, totals
 from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.commands.recording import recording_outcome
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.explain.benchmarks.html_parts import html_text
 from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.explain.pages.parts import html_text
 from fuselight_server.kernel.cell_names import named_cells, with_cell_names
 
 if TYPE_CHECKING:

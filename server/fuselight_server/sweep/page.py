@@ -1,13 +1,11 @@
 """The page of a sweep: one HTML file that needs no network, with search and sort.
 
-Invariant: the script and the style of this package are all that its content policy allows, and no text of a row becomes
-markup. Each chart has a table with the same data.
+Invariant: no text of a row becomes markup, and each chart has a table with the same data.
 """
 
 from __future__ import annotations
 
 import itertools
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import (
@@ -21,8 +19,8 @@ from fuselight_server.base.formatting import (
     format_spread,
     format_time,
 )
-from fuselight_server.explain.benchmarks.exports import html_document
-from fuselight_server.explain.benchmarks.html_parts import (
+from fuselight_server.explain.pages.document import static_page
+from fuselight_server.explain.pages.parts import (
     ROWS,
     TableCell,
     TableLine,
@@ -63,8 +61,6 @@ def as_page(
     against: str = "",
 ) -> str:
     """The page of the rows, and of what changed since the sweep `against`."""
-    folder = resources.files("fuselight_server.sweep")
-    script, style = ((folder / name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
     summary = summarize(rows)
     sections = [
         _comparison(comparison, against) if comparison is not None else "",
@@ -74,12 +70,12 @@ def as_page(
         _causes("Failures by cause", summary.failures, "failure", "Nothing failed."),
         _rows(rows),
     ]
-    body = f"<header>{_header(rows, about, summary)}</header>\n<main>{''.join(sections)}</main>"
-    return html_document(f"Sweep: {about.suite}", style, body, script)
-
-
-def _header(rows: Sequence[SweepRow], about: SweepAbout, summary: SweepSummary) -> str:
     counted = ", ".join(f"{count:,} {name}" for name, count in summary.statuses.items())
+    headline = f"{format_count(len(rows), 'row')}: {counted}"
+    return static_page(f"Sweep: {about.suite}", headline, _facts(rows, about, summary), sections)
+
+
+def _facts(rows: Sequence[SweepRow], about: SweepAbout, summary: SweepSummary) -> list[str]:
     facts = [
         format_moment(about.started),
         about.engine,
@@ -87,18 +83,14 @@ def _header(rows: Sequence[SweepRow], about: SweepAbout, summary: SweepSummary) 
         *dict.fromkeys(row.machine for row in rows if row.machine),
         f"Fuselight {about.fuselight}" if about.fuselight else "",
     ]
-    parts = [
-        f"<h1>Sweep: {html_text(about.suite)}</h1>",
-        f'<p class="headline">{html_text(format_count(len(rows), "row"))}: {html_text(counted)}</p>',
-        f"<p>{html_text(' · '.join(fact for fact in facts if fact))}</p>",
-    ]
+    parts = [f"<p>{html_text(' · '.join(fact for fact in facts if fact))}</p>"]
     if about.command:
         parts.append(f"<p>{html_text(about.command)}</p>")
     if len(summary.torches) > 1:
         counts = [f"torch {name} in {format_count(count, 'row')}" for name, count in summary.torches.items()]
         text = f"Machines have different releases of torch ({format_list(counts)}): compare their rows with care."
         parts.append(f'<p class="doubt">{html_text(text)}</p>')
-    return "".join(parts)
+    return parts
 
 
 def _speedups(summary: SweepSummary) -> str:

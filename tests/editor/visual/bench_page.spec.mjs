@@ -55,7 +55,7 @@ const test = base.extend({
       globalThis.acquireVsCodeApi = () => host;
     });
     await page.goto("about:blank");
-    await page.addStyleTag({ path: path.join(root, "extension/media/bench.css") });
+    await page.addStyleTag({ path: path.join(root, "extension/dist/bench.css") });
     await page.addScriptTag({ path: path.join(root, "extension/dist/bench.js") });
     const of = { uri: "file:///w/net.py", target: "Net", run: null, with: null };
     await use((data) =>

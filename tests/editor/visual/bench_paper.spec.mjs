@@ -10,7 +10,7 @@ const table = `<div class="scroll"><table><tbody>${row.repeat(100)}</tbody></tab
 test("a scrolled table is printed completely", async ({ page }) => {
   await page.setViewportSize({ width: 700, height: 500 });
   await page.setContent(`<header>Head</header><main><section>${table.repeat(3)}</section></main>`);
-  await page.addStyleTag({ path: path.join(root, "extension/media/bench.css") });
+  await page.addStyleTag({ path: path.join(root, "extension/dist/bench.css") });
   const hidden = () =>
     page.evaluate(() =>
       [...document.querySelectorAll("main, .scroll")].map(

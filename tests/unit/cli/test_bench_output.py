@@ -28,8 +28,8 @@ from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import TargetRun
-from fuselight_server.explain.benchmarks import exports
-from fuselight_server.explain.benchmarks.exports import NotBuiltError
+from fuselight_server.explain.pages.document import NotBuiltError
+from tests.support.built_pages import use_built_pages
 from tests.support.command import Result, run_cli
 from tests.support.measured import benchmark, gap, profile, ran, row
 from tests.support.reports import report
@@ -47,12 +47,7 @@ class BenchCommand:
         self.problems: list[Problem] = []
         monkeypatch.chdir(folder)
         monkeypatch.setattr(bench, "measure", self._measure)
-        monkeypatch.setattr(
-            exports, "extension_folder", lambda: folder
-        )  # this ring runs before the page is built
-        for name in ("dist/bench.js", "media/bench.css"):
-            (folder / name).parent.mkdir()
-            (folder / name).touch()
+        use_built_pages(monkeypatch, folder)
         (folder / "model.py").write_text("import torch\n")
 
     async def _measure(
@@ -128,7 +123,7 @@ def test_ctrl_c_says_where_completed_benchmarks_are(
 def test_a_missing_page_bundle_is_reported_before_measuring(
     command: BenchCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def not_built() -> None:
+    def not_built(_script: str) -> None:
         raise NotBuiltError("the page's script is not built")
 
     monkeypatch.setattr(bench, "page_parts", not_built)

@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 
+from fuselight_server.explain.pages import document
+from tests.support.built_pages import carried, use_built_pages
 from tests.support.command import Result, run_cli
 from tests.support.job_logs import SOURCE, log_of, project, written
 from tests.support.trace_logs import artifact, compiled
 
 SECRETS = {"AWS_SECRET_ACCESS_KEY": "hunter2", "HF_TOKEN": "hunter3", "TORCH_LOGS": "+dynamo"}
+
+
+@pytest.fixture(autouse=True)
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script of the page, which this ring does not build."""
+    use_built_pages(monkeypatch, tmp_path / "extension")
 
 
 @pytest.fixture
@@ -75,24 +83,40 @@ def test_the_page_needs_no_network_and_takes_no_text_for_markup(job: Path) -> No
     page = opened(job, "--format", "html").stdout
     assert page.startswith("<!DOCTYPE html>")
     assert "default-src 'none'" in page
-    assert "graph break: `print` cannot be traced" in page
-    assert "net.py:7" in page
     assert "<b>" not in page
+    finding = next(row for row in carried(page)["findings"] if row["code"] == "GB0059")
+    assert finding["title"] == "graph break: `print` cannot be traced"
+    assert finding["at"]["shown"] == "net.py:7"
+    assert "Cost: " in finding["details"]
+
+
+def test_the_page_shows_what_changed_since_an_earlier_job(job: Path, tmp_path: Path) -> None:
+    earlier = written(tmp_path / "earlier", {"a": compiled()})
+    page = carried(opened(job, "--against", str(earlier), "--format", "html").stdout)
+    assert page["comparison"]["name"] == "earlier"
+    assert "new finding" in {row["kind"] for row in page["comparison"]["changes"] if row["is_regression"]}
+    assert carried(opened(job, "--format", "html").stdout)["comparison"] is None
+
+
+def test_the_page_is_refused_before_logs_are_read_if_its_script_is_not_built(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, "extension_folder", lambda: tmp_path / "absent")
+    result = opened(job, "--format", "html")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "build it with `npm ci && npm run build`" in result.stderr
 
 
 def test_the_page_lists_the_lookups_in_caches_with_their_causes(tmp_path: Path) -> None:
     recordings = Path(__file__).parents[2] / "recordings"
     (tmp_path / "logs").mkdir()
     for number, name in enumerate(("base", "pass_without_uuid")):
-        log = recordings / "caches" / "torch-2.13" / f"{name}.log.gz"
-        shutil.copy(log, tmp_path / "logs" / f"dedicated_log_torch_trace_{number}.log.gz")
-    page = opened(tmp_path / "logs", "--format", "html").stdout
-    _, _, table = (
-        part.partition("<h2>")[0] for part in page.split("<h2>Caches of ")
-    )  # two starts, one after the other
-    assert table.count("The custom pass on the post grad graph has no `uuid()`.") == 2
-    assert table.count(">bypass<") == 2
-    assert "One row for each lookup; seconds are estimates" in table
+        log = tmp_path / "logs" / f"dedicated_log_torch_trace_{number}.log.gz"
+        shutil.copy(recordings / "caches" / "torch-2.13" / f"{name}.log.gz", log)
+    done = opened(tmp_path / "logs", "--format", "html")
+    assert "HTML shows the first job only" in done.stderr, "two starts, one after the other"
+    rows = carried(opened(log, "--format", "html").stdout)["caches"]["rows"]
+    assert "the custom pass on the post grad graph has no `uuid()`" in rows[0]["causes"]
 
 
 def test_files_that_are_not_here_keep_their_findings_in_every_format(

@@ -37,9 +37,10 @@ from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.tune import print_searches
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.tune import TargetSearch
-from fuselight_server.explain.benchmarks import exports
+from fuselight_server.explain.pages import document
 from fuselight_server.explain.searches.decisions import WrittenDecision
 from fuselight_server.fixes.rewrites.families import FixClass
+from tests.support.built_pages import use_built_pages
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, patch_remedies, replaced, report_of_text
 from tests.support.measured import row
@@ -203,14 +204,12 @@ def test_html_is_the_page_by_itself(
     model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     parts = tmp_path_factory.mktemp("parts")
-    monkeypatch.setattr(exports, "extension_folder", lambda: parts)
+    monkeypatch.setattr(document, "extension_folder", lambda: parts)
     worker = AnsweringWorker(answer(model))
     done = tune(monkeypatch, worker, "--format", "html")
     assert (done.exit_code, worker.requests) == (2, []), "before a search of minutes"
     assert "build it with `npm ci && npm run build`" in done.stderr
-    for name, text in (("dist/tune.js", "draw()"), ("media/bench.css", "body {}")):
-        (parts / name).parent.mkdir()
-        (parts / name).write_text(text)
+    use_built_pages(monkeypatch, parts)
     done = tune(monkeypatch, worker, "--format", "html")
     assert done.exit_code == 0
     assert "<title>Tuning: Net</title>" in done.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +23,10 @@ from fuselight_server.editor.presenters.report_page import report_page
 from fuselight_server.editor.results.captures import capture_result_of
 from fuselight_server.editor.results.kernels import kernel_result_of
 from fuselight_server.execution.runs.keys import Key
-from fuselight_server.explain.benchmarks import exports
 from fuselight_server.explain.findings import findings
+from fuselight_server.explain.pages import document
 from tests.support.benchmark_session import LINE, BenchmarkSession, benchmark_report, measured
+from tests.support.built_pages import carried, use_built_pages
 from tests.support.reports import FILE, at, broken, report
 
 
@@ -71,24 +71,10 @@ class Editor(BenchmarkSession):
 @pytest.fixture
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Editor:
     """A client, and parts of pages as a build makes them."""
-    parts = tmp_path / "extension"
-    for name in ("dist/bench.js", "dist/tune.js", "dist/graphs.js", "dist/job.js"):
-        (parts / name).parent.mkdir(parents=True, exist_ok=True)
-        (parts / name).write_text(f"/* {name} */")
-    (parts / "media").mkdir()
-    for name in ("bench.css", "graphs.css", "standalone.css"):
-        (parts / "media" / name).write_text(f"/* {name} */")
-    monkeypatch.setattr(exports, "extension_folder", lambda: parts)
+    use_built_pages(monkeypatch, tmp_path / "extension")
     project = tmp_path / "project"
     project.mkdir()
     return Editor(project)
-
-
-def carried(page: str) -> Any:
-    """The data of a page."""
-    match = re.search(r'<script type="application/json" id="page">(.*?)</script>', page)
-    assert match is not None
-    return json.loads(match[1])
 
 
 def is_closed(page: str) -> bool:
@@ -120,7 +106,7 @@ async def test_the_page_of_a_benchmark_is_a_file_that_is_shown_in_a_browser(edit
     assert "/.fuselight/views/benchmark-m.py-f-" in shown.uri
     page = editor.page()
     assert is_closed(page)
-    assert "/* dist/bench.js */" in page
+    assert "/* bench.js */" in page
     assert [row["name"] for row in carried(page)["configurations"]] == ["eager", "default"]
     await editor.command(BENCHMARK, line=LINE - 1)
     assert editor.shown[1].uri == shown.uri, "the target that holds the line; its page is replaced"
@@ -235,7 +221,7 @@ async def test_where_nothing_is_shown_the_user_reads_where_it_is(
 async def test_pages_that_were_not_built_are_named(
     editor: Editor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(exports, "extension_folder", lambda: tmp_path / "nowhere")
+    monkeypatch.setattr(document, "extension_folder", lambda: tmp_path / "nowhere")
     editor.state.accept(capture_result_of(Key(editor.path, "f"), 1, report(), ()))
     await editor.command(GRAPHS, target="f")
     (message,) = editor.messages
@@ -263,7 +249,7 @@ async def test_graphs_have_their_own_style(editor: Editor) -> None:
     page = editor.page()
     assert is_closed(page)
     assert carried(page)["title"] == "f"
-    assert page.index("/* standalone.css */") < page.index("/* graphs.css */")
+    assert "<style>/* graphs.css */</style>" in page
 
 
 @pytest.mark.asyncio

@@ -18,9 +18,10 @@ from fuselight_server.editor.handlers import graphs
 from fuselight_server.editor.handlers.protocol import without_links, written
 from fuselight_server.editor.messages.params import GraphsParams
 from fuselight_server.editor.presenters.markdown import code_block, code_span, plain
-from fuselight_server.explain.benchmarks.exports import standalone_page
+from fuselight_server.explain.pages.document import standalone_page
 from fuselight_server.sweep.page import as_page
 from fuselight_server.sweep.rows import RowStatus, SweepAbout, SweepJob, SweepRow
+from tests.support.built_pages import PAGES, use_built_pages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,14 +60,9 @@ def test_every_way_to_the_editor_shows_escapes() -> None:
 
 
 def test_every_page_shows_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "dist").mkdir()
-    (tmp_path / "media").mkdir()
-    for name in ("dist/bench.js", "dist/tune.js", "media/bench.css"):
-        (tmp_path / name).touch()
-    for script in ("bench", "tune"):
-        page = standalone_page(
-            {"title": ACTS, "lines": [[[[{"text": f"<{ACTS}\n"}]]]]}, ACTS, script, tmp_path
-        )
+    use_built_pages(monkeypatch, tmp_path / "extension")
+    for script in PAGES:
+        page = standalone_page({"title": ACTS, "lines": [[[[{"text": f"<{ACTS}\n"}]]]]}, ACTS, script)
         (data,) = re.findall(r'id="page">(.*?)</script>', page)
         assert json.loads(data) == {"title": SHOWN, "lines": [[[[{"text": f"<{SHOWN}\n"}]]]]}
         assert f"<title>{SHOWN}</title>" in page

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fuselight.shared.worker_launch import launch_path
 from fuselight_server.execution.runs.kept_answers import rule_folders
-from fuselight_server.explain.benchmarks.exports import extension_folder
+from fuselight_server.explain.pages.document import extension_folder
 
 
 def test_the_entry_of_every_process_exists() -> None:

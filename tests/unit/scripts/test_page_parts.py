@@ -7,9 +7,7 @@ from pathlib import Path
 import page_parts
 import pytest
 
-from fuselight_server.explain.benchmarks import exports
-
-ROOT = Path(__file__).parents[3]
+from fuselight_server.explain.pages import document
 
 
 def built(root: Path) -> Path:
@@ -23,9 +21,9 @@ def built(root: Path) -> Path:
 def test_a_wheel_carries_what_each_page_is_made_of(tmp_path: Path) -> None:
     folder = built(tmp_path)
     for page in page_parts.PAGES:
-        script, style = exports.page_parts(page, folder)
+        script, style = document.page_parts(page, folder)
         assert script == f"/* dist/{page}.js */"
-        assert style.startswith("/* media/")
+        assert style == f"/* dist/{page}.css */"
     targets = page_parts.included(tmp_path)
     assert {str(folder / part) for part in page_parts.PARTS} == set(targets)
     assert set(targets.values()) == {f"fuselight_server/extension/{part}" for part in page_parts.PARTS}
@@ -35,9 +33,5 @@ def test_a_checkout_without_a_build_makes_a_wheel_without_pages(tmp_path: Path) 
     folder = built(tmp_path)
     (folder / "dist" / "tune.js").unlink()
     assert page_parts.included(tmp_path) == {}
-    with pytest.raises(exports.NotBuiltError, match="is not built"):
-        exports.page_parts("tune", folder)
-
-
-def test_the_styles_are_in_the_checkout() -> None:
-    assert all((ROOT / "extension" / "media" / style).is_file() for style in page_parts.STYLES)
+    with pytest.raises(document.NotBuiltError, match="is not built"):
+        document.page_parts("tune", folder)

@@ -7,7 +7,7 @@ import io
 import re
 from html.parser import HTMLParser
 
-from fuselight_server.explain.benchmarks.exports import policy_hash
+from fuselight_server.explain.pages.document import policy_hash
 from fuselight_server.sweep.comparison import compare_sweeps
 from fuselight_server.sweep.exports import COLUMNS, rows_as_csv
 from fuselight_server.sweep.page import as_page

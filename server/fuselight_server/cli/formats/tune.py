@@ -15,7 +15,8 @@ from fuselight_server.base.formatting import format_ratio, format_spread, format
 from fuselight_server.cli.formats.text_parts import print_machine, print_measured_heading, print_notes
 from fuselight_server.commands.notebook_cells import cell_names
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.explain.benchmarks import exports, words
+from fuselight_server.explain.benchmarks import words
+from fuselight_server.explain.pages.document import standalone_page
 from fuselight_server.explain.searches.page import Surroundings, page
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def as_html(_outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> str:
     for search in searches:
         tuned_page = _page_of(search)
         if tuned_page.found:
-            return exports.standalone_page(tuned_page, f"Tuning: {tuned_page.title}", "tune")
+            return standalone_page(tuned_page, f"Tuning: {tuned_page.title}", "tune")
     return ""
 
 

@@ -6,7 +6,6 @@ Invariant: the look, search and sort are those of the page of a sweep; no text o
 from __future__ import annotations
 
 from collections import Counter
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from fuselight_server.cli.formats.finding_parts import severity_word
@@ -19,8 +18,8 @@ from fuselight_server.cli.formats.upgrade import (
     target_name,
 )
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.explain.benchmarks.exports import html_document
-from fuselight_server.explain.benchmarks.html_parts import (
+from fuselight_server.explain.pages.document import static_page
+from fuselight_server.explain.pages.parts import (
     ROWS,
     TableCell,
     TableLine,
@@ -41,21 +40,11 @@ if TYPE_CHECKING:
     from fuselight_server.commands.upgrade import UpgradeOutcome
     from fuselight_server.upgrades.model import TargetComparison
 
-_STYLE = """
-details { margin: 4px 0; }
-pre { margin: 4px 0 8px 18px; white-space: pre-wrap; overflow-wrap: anywhere; }
-"""
-
 
 def upgrade_as_page(outcome: UpgradeOutcome) -> str:
     """The page of a comparison."""
-    folder = resources.files("fuselight_server.sweep")
-    script, style = ((folder / name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
-    title = heading(outcome)
-    head = f'<h1>{html_text(title)}</h1><p class="headline">{html_text(summary(outcome))}</p>'
     sections = [_differences(outcome), _details(outcome), _targets(outcome), _notes(outcome)]
-    body = f"<header>{head}</header>\n<main>{''.join(sections)}</main>"
-    return html_document(title, style + _STYLE, body, script)
+    return static_page(heading(outcome), summary(outcome), (), sections)
 
 
 def _differences(outcome: UpgradeOutcome) -> str:

@@ -43,6 +43,7 @@ from fuselight_server.explain.benchmarks.page import (
     places_of,
 )
 from fuselight_server.explain.benchmarks.planning import history_of
+from fuselight_server.explain.pages.document import NotBuiltError
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Report
@@ -131,7 +132,7 @@ async def export(server: Server, params: MeasuredExportParams) -> Exported:
     page = replace(page, running=False, history=(), message="")
     try:
         text = await asyncio.to_thread(_exported, page, run, params.format)
-    except exports.NotBuiltError as error:
+    except NotBuiltError as error:
         raise JsonRpcException(f"No HTML: {error}.", code=-32803) from None
     return {"text": text, "name": exports.file_name(page, params.format)}
 

@@ -42,8 +42,8 @@ from fuselight_server.editor.presenters import client_commands, convert
 from fuselight_server.editor.presenters.job_page import closed_page
 from fuselight_server.editor.presenters.report_page import report_page
 from fuselight_server.execution.runs.planning import MAIN
-from fuselight_server.explain.benchmarks.exports import NotBuiltError, standalone_page
 from fuselight_server.explain.kernels.documents import SOURCE
+from fuselight_server.explain.pages.document import NotBuiltError, standalone_page
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

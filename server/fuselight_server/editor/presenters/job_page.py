@@ -206,6 +206,7 @@ def _finding_row(finding: Finding, opened: OpenedJob, view: JobView) -> JobFindi
         severity=finding.severity.name.lower(),
         code=finding.code,
         title=finding.title,
+        details=finding.message,
         at=view.line(finding.span.path, finding.span.line),
         state=_STATES[opened.state_of(finding)],
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuselight_server.explain.benchmarks.page_types import MachineFact, PagePlace, StepRow
+from fuselight_server.explain.pages.page_data import PageHead
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class JobFindingRow:
     severity: str
     code: str
     title: str
+    details: str
+    """Its explanation, cost and what to do."""
     at: JobPlace
     state: str
     """Why the line here may not be the line that ran; else empty."""
@@ -243,18 +246,12 @@ class JobChoice:
 
 
 @dataclass(frozen=True)
-class JobPage:
+class JobPage(PageHead):
     """All that the page of a job shows."""
 
     job: str
     source: str
     """URI of the log or folder that it was opened from."""
-    found: bool
-    running: bool
-    """Whether its logs are still being read."""
-    stale: bool
-    message: str
-    title: str
     when: str
     statements: tuple[str, ...]
     facts: tuple[MachineFact, ...]

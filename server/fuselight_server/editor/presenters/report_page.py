@@ -1,6 +1,6 @@
 """The report of a target as one HTML file, from the nodes of its tree, for editors without such a view.
 
-Invariant: no text becomes markup, and the page loads nothing and runs nothing.
+Invariant: no text becomes markup, and the page loads nothing.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_place
 from fuselight_server.editor.presenters import convert
-from fuselight_server.explain.benchmarks.exports import html_document
-from fuselight_server.explain.benchmarks.html_parts import html_text
+from fuselight_server.explain.pages.document import static_page
+from fuselight_server.explain.pages.parts import html_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,22 +19,11 @@ if TYPE_CHECKING:
 
 _OPEN_DEPTH = 2
 """Levels of the tree that are open at first."""
-_STYLE = """
-:root { color-scheme: light dark; }
-body { margin: 0 auto; max-width: 110ch; padding: 16px; font: 14px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.3em; margin: 0 0 12px; }
-details, .leaf { margin: 2px 0 2px 18px; }
-summary { cursor: pointer; }
-.muted, .place { opacity: 0.7; margin-left: 8px; }
-.place { font-family: ui-monospace, monospace; font-size: 0.9em; }
-.more { white-space: pre-wrap; overflow-wrap: anywhere; margin: 2px 0 6px 18px; opacity: 0.85; font-size: 0.95em; }
-"""
 
 
 def report_page(title: str, nodes: Sequence[ReportNode]) -> str:
     """Return the page of some targets' nodes."""
-    body = "".join(_node(node, 0) for node in nodes)
-    return html_document(f"Report: {title}", _STYLE, f"<h1>{html_text(title)}</h1><main>{body}</main>", "")
+    return static_page(f"Report: {title}", "", (), (f"<section>{_node(node, 0)}</section>" for node in nodes))
 
 
 def _node(node: ReportNode, depth: int) -> str:
@@ -42,7 +31,7 @@ def _node(node: ReportNode, depth: int) -> str:
     label, description = node["label"], node["description"]
     head = f"<span>{html_text(label)}</span>"
     head += f'<span class="muted">{html_text(description)}</span>' if description else ""
-    head += f'<span class="place">{html_text(_place(node))}</span>' if node["uri"] else ""
+    head += f"<code>{html_text(_place(node))}</code>" if node["uri"] else ""
     tooltip = node["tooltip"] if node["tooltip"] not in {label, description} else ""
     more = f'<div class="more">{html_text(tooltip)}</div>' if tooltip and not node["children"] else ""
     if not node["children"]:

@@ -1,15 +1,11 @@
-"""A benchmark as a file: JSON with all of it, CSV (`tables`), HTML that draws itself without a network.
+"""A benchmark as a file: JSON with all of it, CSV (`COLUMNS`), its page.
 
-Invariant: the HTML is the page's own script and style between a policy that allows nothing else, and the page as data;
-no text of the report becomes markup. JSON can be given to `fuselight bench --against`.
+Invariant: JSON can be given to `fuselight bench --against`; no cell of CSV is a formula.
 """
 
 from __future__ import annotations
 
-import base64
 import csv
-import hashlib
-import html
 import io
 import itertools
 import json
@@ -20,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import read_regular
-from fuselight.shared.report.visible import visible, visible_json
 from fuselight_server.explain.benchmarks.history import BenchmarkRun
 from fuselight_server.explain.benchmarks.page_types import AccuracyCell
+from fuselight_server.explain.pages.document import standalone_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,15 +38,6 @@ SCHEMA = 1
 FORMATS = ("json", "csv", "html")
 _MOST_BYTES = 2**28
 """Of an export: a benchmark of thousands of kernels is a tenth of it."""
-BUILD = "npm ci && npm run build"
-BENCH = "bench"
-"""Name of the script of a benchmark's page."""
-_STYLES = {"graphs": ("standalone.css", "graphs.css")}
-"""Style sheets of a script, where they are not those of `BENCH`."""
-
-
-class NotBuiltError(Exception):
-    """The page's script or style is not there."""
 
 
 def as_json(page: MeasuredPage, run: BenchmarkRun | None) -> str:
@@ -107,79 +94,9 @@ def _alike(text: str, other: str) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], ends))
 
 
-def extension_folder() -> Path:
-    """Return where the page's parts lie: in a wheel in the package, else two folders above, as in a checkout."""
-    package = Path(__file__).resolve().parents[2]
-    packed = package / "extension"
-    return packed if packed.is_dir() else package.parents[1] / "extension"
-
-
-def page_parts(script: str = BENCH, folder: Path | None = None) -> tuple[str, str]:
-    """Return a page's script, by its name, and style. Raises NotBuiltError where they were not built."""
-    parts = folder or extension_folder()
-    code = parts / "dist" / f"{script}.js"
-    try:
-        styles = [parts / "media" / name for name in _STYLES.get(script, ("bench.css",))]
-        return code.read_text(encoding="utf-8"), "\n".join(style.read_text("utf-8") for style in styles)
-    except OSError as error:
-        raise NotBuiltError(
-            f"the page's script is not built ({error.filename} cannot be read): "
-            f"build it with `{BUILD}` in a checkout, or export from the editor"
-        ) from None
-
-
-def as_html(page: MeasuredPage, folder: Path | None = None) -> str:
+def as_html(page: MeasuredPage) -> str:
     """Return the page of a benchmark as one file. Raises NotBuiltError where its script was not built."""
-    return standalone_page(page, f"Benchmark: {page.title}", BENCH, folder)
-
-
-def standalone_page(page: object, title: str, script_name: str, folder: Path | None = None) -> str:
-    """Return a page as one file, drawn by the script of this name. Raises NotBuiltError where that was not built."""
-    script, style = page_parts(script_name, folder)
-    data = f'<script type="application/json" id="page">{_as_data(page)}</script>'
-    return html_document(title, style, data, script, images="data:")
-
-
-_HTML = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-{body}
-<script>{script}</script>
-</body>
-</html>
-"""
-
-
-def html_document(title: str, style: str, body: str, script: str, *, images: str = "") -> str:
-    """Return one file that needs no network: a policy that allows this style and script alone, and `images`."""
-    script = re.sub(r"(?i)</(script)", r"<\\/\1", script).replace("<!--", "<\\!--")  # the same in its strings
-    style = re.sub(r"(?i)</(style)", r"<\\/\1", style)
-    policy = f"default-src 'none'; script-src '{policy_hash(script)}'; style-src '{policy_hash(style)}'"
-    return _HTML.format(
-        policy=f"{policy}; img-src {images}" if images else policy,
-        title=html.escape(visible(title)),
-        style=style,
-        body=body,
-        script=script,
-    )
-
-
-def policy_hash(text: str) -> str:
-    """Return how a content policy names a script or a style that it allows."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _as_data(page: object) -> str:
-    """JSON that no parser of HTML takes for a tag, and no engine for the end of a line."""
-    text = visible_json(json.dumps(encode(page)))  # ASCII: U+2028 is escaped already
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return standalone_page(page, f"Benchmark: {page.title}", "bench")
 
 
 def file_name(page: MeasuredPage, ending: str) -> str:

@@ -18,7 +18,6 @@ from fuselight_server.base.formatting import (
     format_time,
     format_time_range,
 )
-from fuselight_server.base.page_data import finite
 from fuselight_server.explain.benchmarks import words
 from fuselight_server.explain.benchmarks.page_types import (
     AccuracyCell,
@@ -56,6 +55,7 @@ from fuselight_server.explain.benchmarks.timing_stats import (
 )
 from fuselight_server.explain.benchmarks.verdict import verdict
 from fuselight_server.explain.kernels.shares import place_of
+from fuselight_server.explain.pages.page_data import finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuselight.shared.report import Clock, TensorError
+from fuselight_server.explain.pages.page_data import PageHead
 
 
 @dataclass(frozen=True)
@@ -236,20 +237,13 @@ class VerdictLine:
 
 
 @dataclass(frozen=True)
-class MeasuredPage:
+class MeasuredPage(PageHead):
     """The page of a benchmark."""
 
     run: str | None
     """The id of the shown run in `history`; None if it is not there."""
-    found: bool
-    running: bool
-    stale: bool
-    """Whether the code has changed since."""
     partial: bool
     """Whether results are missing: the benchmark is still running, or it ended early."""
-    title: str
-    message: str
-    """Without results: what to do. While the benchmark runs: its progress."""
     target: str
     path: str
     """The file as the page shows it."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from fuselight.shared.configurations import EAGER, MODES
 from fuselight.shared.report import Skip, TuneOutcome
 from fuselight.shared.tuned_code import compile_code, replay_code
-from fuselight_server.base.page_data import finite
 from fuselight_server.explain.benchmarks import words as measured_words
 from fuselight_server.explain.benchmarks.page import accuracy_words
 from fuselight_server.explain.benchmarks.page import machine as machine_facts
 from fuselight_server.explain.benchmarks.timing_stats import clock_of, spread_of, timing_of, varies
+from fuselight_server.explain.pages.page_data import finite
 from fuselight_server.explain.searches import words
 from fuselight_server.explain.searches.measurements import (
     DEFAULT,

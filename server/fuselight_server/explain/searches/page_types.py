@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from fuselight.shared.report import TuneOutcome
 from fuselight_server.explain.benchmarks.page_types import MachineFact
+from fuselight_server.explain.pages.page_data import PageHead
 
 
 @dataclass(frozen=True)
@@ -111,17 +112,10 @@ class DecisionDetails:
 
 
 @dataclass(frozen=True)
-class TunedPage:
+class TunedPage(PageHead):
     """The page of a search."""
 
-    found: bool
-    running: bool
-    stale: bool
-    """Whether the code has changed since."""
     partial: bool
-    title: str
-    message: str
-    """Without a search: what to do. While it runs: its progress."""
     target: str
     path: str
     """The file as the page shows it."""

@@ -28,7 +28,6 @@ from fuselight_server.base.finding import SourceLine
 from fuselight_server.explain.benchmarks.causes import Cause, causes
 from fuselight_server.explain.benchmarks.exports import (
     COLUMNS,
-    NotBuiltError,
     as_csv,
     as_html,
     as_json,
@@ -46,6 +45,8 @@ from fuselight_server.explain.benchmarks.page_types import (
     ProfileDetails,
     RunComparison,
 )
+from fuselight_server.explain.pages import document
+from fuselight_server.explain.pages.document import NotBuiltError
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, ROOT, at, report
 
@@ -287,17 +288,18 @@ def test_csv_cells_are_not_formulas(start: str) -> None:
 
 
 @pytest.fixture
-def built(tmp_path: Path) -> Path:
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "dist").mkdir()
-    (tmp_path / "media").mkdir()
     (tmp_path / "dist/bench.js").write_text('const tag = "</script><!--"; draw(tag);')
-    (tmp_path / "media/bench.css").write_text("body { color: red }")
+    (tmp_path / "dist/bench.css").write_text("body { color: red }")
+    monkeypatch.setattr(document, "extension_folder", lambda: tmp_path)
     return tmp_path
 
 
-def test_the_html_allows_its_own_script_and_style_and_nothing_else(built: Path) -> None:
+@pytest.mark.usefixtures("built")
+def test_the_html_allows_its_own_script_and_style_and_nothing_else() -> None:
     shown = replace(full(), title="<b>&\u2028</script>")
-    html = as_html(shown, built)
+    html = as_html(shown)
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
     (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
@@ -316,9 +318,10 @@ def test_the_html_allows_its_own_script_and_style_and_nothing_else(built: Path) 
     assert "http" not in html.replace("http-equiv", "")
 
 
-def test_html_without_a_built_page_says_how_to_build_it(tmp_path: Path) -> None:
+def test_html_without_a_built_page_says_how_to_build_it(built: Path) -> None:
+    (built / "dist/bench.css").unlink()
     with pytest.raises(NotBuiltError, match="npm run build"):
-        as_html(full(), tmp_path)
+        as_html(full())
 
 
 def test_json_can_be_compared_with_again() -> None:

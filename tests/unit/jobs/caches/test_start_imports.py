@@ -17,7 +17,6 @@ from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.jobs import FindingStream, jobs_as_json, print_jobs
 from fuselight_server.cli.formats.jobs_caches import print_start
-from fuselight_server.cli.formats.jobs_page import jobs_as_page
 from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.editor.presenters.job_page import page_of
@@ -131,9 +130,6 @@ def test_every_face_of_an_open_job_shows_them(opened: OpenedJob) -> None:
     (start,) = json.loads(jobs_as_json((opened,)))["jobs"][0]["starts"]
     assert start["is_import_known"]
     assert ["torch"] in [line["modules"] for line in start["lines"]]
-    page = jobs_as_page((opened,))
-    assert "<h2>Start of logs, " in page
-    assert "imports nets and 1 module more" in page
     shown = page_of(job_result_of(0, "file:///logs", opened), None, (), lambda path: Path(path).name).start
     assert shown is not None
     first = shown.lines[0]

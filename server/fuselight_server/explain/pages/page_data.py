@@ -13,6 +13,20 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+@dataclasses.dataclass(frozen=True)
+class PageHead:
+    """What the head of a page of measurements shows."""
+
+    found: bool
+    """Whether there is something to show."""
+    running: bool
+    stale: bool
+    """Whether the code has changed since."""
+    title: str
+    message: str
+    """Without results: what to do. While results are being made: the progress."""
+
+
 def finite(value: T) -> T:
     """Return a page in which no number is infinite or not a number, as JSON has none: None is unknown."""
     finite_value: Any = _finite(value)

@@ -1,6 +1,6 @@
 """Parts of pages that are one HTML file: tables with search and sort, sections.
 
-Invariant: no text becomes markup. The script `page.js` of `sweep/` searches and sorts the table `rows`.
+Invariant: no text becomes markup. `page.js` searches and sorts the table `rows`.
 """
 
 from __future__ import annotations

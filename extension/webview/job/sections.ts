@@ -18,7 +18,8 @@ import type {
 import { createChart } from "../measured/chart";
 import { flameChart } from "../measured/flame_chart";
 import { details, list, type Section, section, text } from "../measured/section";
-import { type Cell, type Column, type Open, placeCell, sentence, small, table } from "../measured/table";
+import * as tables from "../measured/table";
+import { type Cell, type Column, type Open, placeCell, sentence, small } from "../measured/table";
 import * as words from "../measured/words";
 import { element } from "../page/dom";
 import { estimate, leftOut, lookups, ranksOf, savedAgain, seconds } from "./shown";
@@ -31,6 +32,13 @@ function at(where: JobPlace | null, open: Open): Cell {
     return words.unknown;
   }
   return where.place === null ? element("code", {}, where.shown) : placeCell(where.place, open);
+}
+
+/** A table of the page: each has lines of source next to sentences. */
+function table<T>(caption: string, columns: readonly Column<T>[], rows: readonly T[]): HTMLElement {
+  const shown = tables.table(caption, columns, rows);
+  shown.classList.add("short-lines");
+  return shown;
 }
 
 function note(more: number, noun: string): readonly HTMLElement[] {
@@ -47,18 +55,12 @@ export function comparisonSection({ comparison }: JobPage, open: Open): Section 
     "Differences, regressions first",
     [
       { title: "Difference", cell: changeCell },
-      {
-        title: "Before",
-        isNumber: true,
-        isKnown: ({ before }) => before !== "",
-        cell: ({ before }) => before,
-      },
-      { title: "Now", isNumber: true, isKnown: ({ after }) => after !== "", cell: ({ after }) => after },
+      { title: "Before", isKnown: ({ before }) => before !== "", cell: ({ before }) => before },
+      { title: "Now", isKnown: ({ after }) => after !== "", cell: ({ after }) => after },
       { title: "Line", cell: (row) => at(row.at, open) },
     ],
     changes,
   );
-  shown.classList.add("lines-last");
   return section(`Compared with ${name}`, [
     list(statements),
     ...(changes.length === 0 ? [] : [shown]),
@@ -82,13 +84,17 @@ export function findingsSection({ findings, more_findings, running }: JobPage, o
     "Findings, the worst first",
     [
       { title: "Code", cell: ({ code, severity }) => [code, small(severity)] },
-      { title: "Finding", cell: ({ title }) => element("div", { class: "wide" }, title) },
+      { title: "Finding", cell: findingCell },
       { title: "Line", cell: (row) => [at(row.at, open), small(row.state)].flat() },
     ],
     findings,
   );
-  shown.classList.add("lines-last");
   return section("Findings", [shown, ...note(more_findings, "finding")]);
+}
+
+function findingCell({ code, title, details: message, at: where }: JobFindingRow): Cell {
+  const more = details(`${code} ${where.shown} ${title}`, "Details", element("pre", {}, message));
+  return [element("div", { class: "wide" }, title), ...(message === "" ? [] : [more])];
 }
 
 export function differencesSection(page: JobPage, open: Open): Section | null {
@@ -288,7 +294,7 @@ function lostTable(rows: readonly JobCacheRow[], open: Open): HTMLElement {
       {
         title: "Cause",
         cell: ({ causes, cures }) => [
-          ...causes.map((cause) => element("div", {}, cause)),
+          ...causes.map((cause) => element("div", { class: "wide" }, cause)),
           ...cures.map((cure) => sentence(cure)),
         ],
       },
@@ -322,7 +328,8 @@ export function startSection({ start }: JobPage, open: Open): Section | null {
       },
       {
         title: "Stages",
-        cell: (row) => row.stages.map(({ stage, seconds: spent }) => `${stage} ${seconds(spent)}`).join(", "),
+        cell: (row) =>
+          sentence(row.stages.map(({ stage, seconds: spent }) => `${stage} ${seconds(spent)}`).join(", ")),
       },
       {
         title: "A second start saves",

@@ -62,11 +62,17 @@ export function placeCell(place: PagePlace | null, open: Open): Node | string {
   const name = words.placeOf(place);
   const code = element("code", { title: place.text }, place.text);
   if (open === null || place.uri === "") {
-    return element("span", { class: "place" }, name, " ", code);
+    return element("span", { class: "place" }, ...breakable(name), " ", code);
   }
   const link = button(name, `Go to ${name}`, () => open(place));
+  link.replaceChildren(...breakable(name));
   link.classList.add("link");
   return element("span", { class: "place" }, link, " ", code);
+}
+
+/** A path that wraps after its folders, where the style allows it to wrap. */
+function breakable(path: string): readonly (Node | string)[] {
+  return path.split("/").flatMap((part, index) => (index === 0 ? [part] : ["/", element("wbr"), part]));
 }
 
 /** A second line of a cell, never wrapped in a column of numbers. */

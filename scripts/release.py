@@ -115,8 +115,21 @@ class Release:
         }
 
     def page(self, name: str, text: str) -> str:
-        """A page with links that open outside of the repository."""
-        return with_addresses(name, text, *self.addresses())
+        """A page with links that open outside of the repository, and with its own name in examples."""
+        return self.named(with_addresses(name, text, *self.addresses()))
+
+    def named(self, text: str) -> str:
+        """Examples of workflows that name this repository and this version, where a checkout's name none."""
+        for example, name in (
+            (
+                "uses: OWNER/fuselight@main # where you have this repository",
+                f"uses: {self.name}@v{self.version}",
+            ),
+            ("https://github.com/OWNER/fuselight # where you have this repository", self.repository),
+            ("rev: main # or a commit", f"rev: v{self.version}"),
+        ):
+            text = text.replace(example, name)
+        return text
 
     def server(self, description: str) -> dict[str, Any]:
         """The entry for the registry of MCP servers."""

@@ -44,6 +44,14 @@ def test_each_page_is_listed_once(tmp_path: Path) -> None:
     assert sorted(listed) == sorted([*documentation.pages_of(ROOT), "docs/findings/index.md"])
 
 
+def test_examples_of_workflows_name_the_release(tmp_path: Path) -> None:
+    documentation.stage_pages(ROOT, tmp_path, Release.of("https://github.com/someone/lights", "1.2.3"))
+    text = (tmp_path / "docs" / "ci.md").read_text(encoding="utf-8")
+    assert "      - uses: someone/lights@v1.2.3\n" in text
+    assert "  - repo: https://github.com/someone/lights\n    rev: v1.2.3\n" in text
+    assert "OWNER" not in text
+
+
 def test_what_is_no_page_is_an_address_of_the_release(tmp_path: Path) -> None:
     documentation.stage_pages(ROOT, tmp_path, RELEASES[1])
     text = (tmp_path / "README.md").read_text(encoding="utf-8")

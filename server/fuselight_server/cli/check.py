@@ -122,15 +122,14 @@ def execute(options: argparse.Namespace) -> int:
         outcome, starts = _analyzed(options)
     else:
         from fuselight_server.commands import baseline  # noqa: PLC0415 - only with a baseline
-        from fuselight_server.commands.trace_conditions import conditions_of  # noqa: PLC0415 - the same
+        from fuselight_server.commands.trace_conditions import changes_of_targets  # noqa: PLC0415 - the same
 
         known = baseline.read(options.baseline) if options.baseline is not None else None
         if options.write_baseline is not None:
             baseline.check_writable(options.write_baseline)
         outcome, starts = _analyzed(options)
         if options.write_baseline is not None:
-            conditions = conditions_of(outcome.reports)
-            baseline.write(options.write_baseline, outcome.findings, outcome.sources, conditions)
+            baseline.write(options.write_baseline, outcome.findings, outcome.sources, outcome.reports)
             count = format_count(len(outcome.findings), "finding")
             print_error(f"accepted {count} in {options.write_baseline}")
             report_problems(outcome, "analyze")
@@ -139,7 +138,8 @@ def execute(options: argparse.Namespace) -> int:
             new = baseline.new_findings(options.baseline, outcome.findings, outcome.sources, known)
             outcome.known = len(outcome.findings) - len(new)
             outcome.findings = new
-            outcome.since_baseline = conditions_of(outcome.reports).changes_since(known.conditions)
+            now = baseline.conditions_by_target(outcome.reports, options.baseline)
+            outcome.since_baseline = changes_of_targets(now, known.conditions)
     if changed is not None:
         outcome.show_only(changed)
     _print(outcome, options, starts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,12 @@ from fuselight.shared.foreign_data import NestingError, parse_json
 from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.fingerprints import fingerprint_of
-from fuselight_server.commands.trace_conditions import UNKNOWN, TraceConditions
+from fuselight_server.commands.trace_conditions import TraceConditions, conditions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.sources import SourceFiles
 
@@ -32,16 +33,31 @@ _SCHEMA = 3
 
 @dataclass(frozen=True)
 class Baseline:
-    """Accepted findings: how often each fingerprint is accepted, and the conditions of the run that had them."""
+    """Accepted findings: how often each fingerprint is accepted, and the conditions of the runs that had them."""
 
     counts: Counter[str]
-    conditions: TraceConditions = UNKNOWN
+    conditions: dict[str, TraceConditions] = field(default_factory=dict)
+    """By target, as `net.py::Net`: each may have settings of its own."""
+
+
+def conditions_by_target(reports: Iterable[Report], path: Path) -> dict[str, TraceConditions]:
+    """The conditions of targets, as a baseline at `path` names them."""
+    return {
+        f"{_relative(report.target.path, path.absolute().parent)}::{report.target.name}": conditions_of(
+            report
+        )
+        for report in reports
+    }
+
+
+def _relative(path: str, folder: Path) -> str:
+    return Path(os.path.relpath(path, folder)).as_posix()
 
 
 def fingerprint(finding: Finding, sources: SourceFiles, folder: Path) -> str:
     """What identifies a finding: 32 hex digits. Paths are taken relative to the baseline's `folder`."""
     line = sources.line(finding.span.path, finding.span.line) or ""
-    path = Path(os.path.relpath(finding.span.path, folder)).as_posix()
+    path = _relative(finding.span.path, folder)
     return fingerprint_of(path, finding.code, finding.target, line, finding.subject or finding.title)
 
 
@@ -49,14 +65,15 @@ def write(
     path: Path,
     findings: Iterable[Finding],
     sources: SourceFiles,
-    conditions: TraceConditions = UNKNOWN,
+    reports: Iterable[Report] = (),
 ) -> None:
-    """Accept all of `findings`, which a run under `conditions` had. Raises OSError."""
+    """Accept all of `findings`, which the runs of `reports` had. Raises OSError."""
     folder = path.absolute().parent
     counts = Counter(
         fingerprint(place, sources, folder) for finding in findings for place in (finding, *finding.also_at)
     )
-    data = {"schema": _SCHEMA, **encode(conditions), "findings": dict(sorted(counts.items()))}
+    conditions = encode(conditions_by_target(reports, path))
+    data = {"schema": _SCHEMA, "conditions": conditions, "findings": dict(sorted(counts.items()))}
     write_whole(os.path.realpath(path), f"{json.dumps(data, indent=2)}\n".encode(), mode=0o644)
 
 
@@ -107,8 +124,7 @@ def read(path: Path) -> Baseline:
         raise CommandError(
             f"{path} is not a baseline that this version can read. Write it again with --write-baseline {path}."
         )
-    conditions = {name: data[name] for name in ("torch", "settings") if name in data}
     try:
-        return Baseline(Counter(counts), decode(TraceConditions, conditions))
+        return Baseline(Counter(counts), decode(dict[str, TraceConditions], data.get("conditions", {})))
     except DecodeError:
         return Baseline(Counter(counts))

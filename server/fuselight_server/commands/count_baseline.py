@@ -78,7 +78,7 @@ def entry_of(check: CompileCheck, folder: Path) -> CountEntry:
     """The entry for a check, in a baseline in `folder`."""
     keys = Counter(_fingerprint(finding, check, folder) for finding in check.findings)
     counts = check.counts
-    conditions = conditions_of([check.report])
+    conditions = conditions_of(check.report)
     return CountEntry(
         counts.graphs,
         counts.breaks,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.formatting import format_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
     from fuselight.shared.report import Report
 
@@ -56,17 +56,18 @@ class TraceConditions:
         return []
 
 
-UNKNOWN = TraceConditions()
+def conditions_of(report: Report) -> TraceConditions:
+    """The conditions of the run of one target."""
+    torch = ".".join((report.versions.torch or "").split(".")[:2])
+    return TraceConditions(torch, report.environment.config)
 
 
-def conditions_of(reports: Iterable[Report]) -> TraceConditions:
-    """The conditions of a run. Settings of several targets are put together."""
-    torch = ""
-    settings: dict[str, str] = {}
-    for report in reports:
-        torch = ".".join((report.versions.torch or "").split(".")[:2]) or torch
-        settings |= report.environment.config
-    return TraceConditions(torch, settings)
+def changes_of_targets(
+    now: Mapping[str, TraceConditions], earlier: Mapping[str, TraceConditions]
+) -> tuple[str, ...]:
+    """How the conditions of targets, by name, differ from those of earlier runs of the same targets, each once."""
+    both = (name for name in now if name in earlier)
+    return tuple(dict.fromkeys(text for name in both for text in now[name].changes_since(earlier[name])))
 
 
 def _full(name: str) -> str:

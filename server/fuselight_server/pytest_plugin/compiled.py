@@ -264,7 +264,7 @@ class CompileResult:
     def condition_notes(self) -> list[str]:
         """What its numbers depend on besides the code: a release or a setting that changed since the baseline."""
         known = self.known_entry()
-        return conditions_of([self.report]).notes(None if known is None else known.conditions)
+        return conditions_of(self.report).notes(None if known is None else known.conditions)
 
     def findings_text(self) -> str:
         """The findings as `fuselight check` prints them."""

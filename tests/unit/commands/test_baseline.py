@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from fuselight.shared.report import Environment, TargetRef
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.finding import Finding
 from fuselight_server.commands.baseline import Baseline, new_findings, read, write
 from fuselight_server.commands.sources import SourceFiles
-from fuselight_server.commands.trace_conditions import UNKNOWN, TraceConditions
+from fuselight_server.commands.trace_conditions import TraceConditions, conditions_of
 from fuselight_server.explain.findings import findings, fold
 from tests.support.recompilations import again, failed
 from tests.support.reports import FILE, LIBRARY, at, broken, report
@@ -103,14 +104,24 @@ def test_a_baseline_that_cannot_be_used_says_what_to_do(tmp_path: Path, text: st
         new_findings(path, [], SOURCES)
 
 
-def test_a_baseline_knows_the_conditions_of_its_run(tmp_path: Path) -> None:
-    conditions = TraceConditions("2.14", {"nested_graph_breaks": "True"})
-    write(tmp_path / "baseline.json", [], SOURCES, conditions)
-    assert read(tmp_path / "baseline.json").conditions == conditions
+def test_a_baseline_knows_the_conditions_of_each_target(tmp_path: Path) -> None:
+    of_target = {"Net": {"nested_graph_breaks": "True"}, "loss": {}}
+    reports = [
+        report(
+            target=TargetRef(str(tmp_path / "net.py"), name, 1, "function"),
+            environment=Environment({}, config),
+        )
+        for name, config in of_target.items()
+    ]
+    write(tmp_path / "baseline.json", [], SOURCES, reports)
+    assert read(tmp_path / "baseline.json").conditions == {
+        f"net.py::{name}": TraceConditions(conditions_of(reports[0]).torch, config)
+        for name, config in of_target.items()
+    }
 
 
-@pytest.mark.parametrize("more", ["", ', "torch": 2.14', ', "settings": {"a": 1}'])
+@pytest.mark.parametrize("more", ["", ', "conditions": 2.14', ', "conditions": {"a": {"torch": 1}}'])
 def test_a_baseline_without_conditions_that_can_be_read_is_a_baseline(tmp_path: Path, more: str) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(f'{{"schema": 3, "findings": {{"a": 1}}{more}}}')
-    assert read(path) == Baseline(Counter({"a": 1}), UNKNOWN)
+    assert read(path) == Baseline(Counter({"a": 1}))

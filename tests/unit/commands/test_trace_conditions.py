@@ -7,17 +7,35 @@ from dataclasses import replace
 import pytest
 
 from fuselight.shared.report import Environment, Versions
-from fuselight_server.commands.trace_conditions import UNKNOWN, TraceConditions, conditions_of
+from fuselight_server.commands.trace_conditions import TraceConditions, changes_of_targets, conditions_of
 from tests.support.reports import report
 
 NESTED = {"nested_graph_breaks": "True"}
 
 
-def test_conditions_are_those_of_the_reports() -> None:
+def test_conditions_are_those_of_a_report() -> None:
     versions = Versions("3.11.7", "2.15.0+cu132", None, "1", "Linux", "python")
-    first = replace(report(), versions=versions, environment=Environment({}, {"a": "1"}))
-    second = replace(report(), versions=versions, environment=Environment({}, NESTED))
-    assert conditions_of([first, second]) == TraceConditions("2.15", {"a": "1", **NESTED})
+    given = replace(report(), versions=versions, environment=Environment({}, NESTED))
+    assert conditions_of(given) == TraceConditions("2.15", NESTED)
+
+
+@pytest.mark.parametrize(
+    ("now", "changes"),
+    [
+        ({"a": NESTED, "b": {}}, []),
+        ({"b": {}}, []),
+        ({"b": {}, "new": {}}, []),
+        ({"a": {}, "b": {}}, ["`torch._dynamo.config.nested_graph_breaks` was True, now its default"]),
+        (
+            {"a": {"other": "1", **NESTED}, "b": {"other": "1"}},
+            ["`torch._dynamo.config.other` was its default, now 1"],
+        ),
+    ],
+)
+def test_a_target_is_compared_with_itself(now: dict[str, dict[str, str]], changes: list[str]) -> None:
+    earlier = {"a": TraceConditions("2.15", NESTED), "b": TraceConditions("2.15", {})}
+    known = {name: TraceConditions("2.15", settings) for name, settings in now.items()}
+    assert list(changes_of_targets(known, earlier)) == changes
 
 
 @pytest.mark.parametrize(
@@ -44,7 +62,7 @@ def test_conditions_are_those_of_the_reports() -> None:
             ),
         ),
         (TraceConditions("2.13", None), TraceConditions("2.13", NESTED), ()),
-        (UNKNOWN, TraceConditions("2.15", NESTED), ()),
+        (TraceConditions(), TraceConditions("2.15", NESTED), ()),
     ],
 )
 def test_only_recorded_conditions_can_have_changed(

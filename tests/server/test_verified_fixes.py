@@ -265,7 +265,7 @@ def test_what_a_job_compiled_again_has_a_fix_that_two_starts_here_decide(
     assert "data" not in offered, "nothing starts twice before it is chosen"
     at = {"textDocument": {"uri": uri}, "position": {"line": line, "character": 8}}
     hover = client.request("textDocument/hover", at)["contents"]["value"]
-    assert "Fix, not verified yet" in hover
+    assert "Fix, not tried yet" in hover
 
     since = client.mark()
     client.ask("workspace/executeCommand", offered["command"])

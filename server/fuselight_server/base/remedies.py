@@ -72,7 +72,7 @@ class FindingRemedy:
             text = f"{text} (verified: {', '.join(filter(None, (self.counts, self.why)))})"
         elif self.state is RemedyState.NOT_TRIED:
             why = f", as {self.why}" if self.why == NO_CALL else " yet"
-            text = f"Not {'verified' if self.is_fix else 'tried'}{why}: {_lowered(text)}"
+            text = f"Not tried{why}: {_lowered(text)}"
         if self.cost and (self.is_fix or self.state is not RemedyState.NOT_TRIED):
             text = f"{text}. {self.cost}"
         if self.unwritten:

@@ -120,7 +120,7 @@ async def test_a_refused_fix_stays_in_the_menu_with_its_reason_and_its_advice_is
     world.state.client = dataclasses.replace(world.state.client, disabled_actions=True)
     world.verification = differing(Aspect.OUTPUT)
     before = await hover_of(world)
-    assert before.startswith("**Fix, not verified yet:** Use where. Quick Fix verifies it.")
+    assert before.startswith("**Fix, not tried yet:** Use where. Quick Fix verifies it.")
     assert "What to do:" in before
     assert world.requests == [], "a hover verifies nothing"
     assert await world.verified() == ["Use where"]

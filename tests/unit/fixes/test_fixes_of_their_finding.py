@@ -146,3 +146,17 @@ def test_verdicts_of_two_columns_are_kept_apart() -> None:
     for finding in (FINDING, *OTHERS.values()):
         keep_verified(answers, f"capture of {finding.target_path} {finding.target}", finding, (entry,))
     assert len(kept) == 1 + len(OTHERS)
+
+
+def test_a_change_that_trials_name_for_two_values_is_listed_once() -> None:
+    entry = replace(entry_of(cure(CureKind.DYNAMIC, value="True")), state=RemedyState.NOT_TRIED)
+    known = replace(FINDING, remedies=(entry, replace(entry, about="`y`")))
+    fix = of_candidate(Remedy("dynamic", "Write it", FixClass.EXACT, {"/w/net.py": "new"}))
+    assert [remedy.text for remedy in with_fixes(known, (fix,)).remedies] == ["Write it"]
+
+
+@pytest.mark.parametrize("is_fix", [True, False])
+def test_every_change_that_was_not_tried_has_the_same_words(*, is_fix: bool) -> None:
+    entry = FindingRemedy("Set it", RemedyState.NOT_TRIED, is_fix=is_fix)
+    assert entry.words() == "Not tried yet: set it"
+    assert entry.as_data()["state"] == "not tried"

@@ -176,7 +176,7 @@ def _fixes(finding: Finding) -> list[str]:
     parts, untried = [], [remedy for remedy in finding.remedies if _is_untried_fix(remedy)]
     if untried:
         named = " *or* ".join(plain(remedy.text) for remedy in untried[:_MOST_FIXES])
-        parts.append(f"**Fix, not verified yet:** {named}. Quick Fix verifies it.")
+        parts.append(f"**Fix, not tried yet:** {named}. Quick Fix verifies it.")
     return [*parts, *(plain(sentence(text)) for text in refusals(finding.remedies)[:_MOST_REFUSED])]
 
 

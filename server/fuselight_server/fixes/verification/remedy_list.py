@@ -74,10 +74,9 @@ def with_fixes(finding: Finding, fixes: Iterable[FindingRemedy]) -> Finding:
     fixes = tuple(fix for fix in fixes if fix.is_fix or (fix.kind, fix.values) not in changes)
     joined: list[FindingRemedy] = []
     for fix in sorted(fixes, key=lambda fix: fix.state is RemedyState.REFUSED):
-        same = next((remedy for remedy in remedies if _is_same_change(remedy, fix)), None)
-        if same is not None:
-            remedies.remove(same)
-        joined.append(fix if same is None else _join(same, fix))
+        same = [remedy for remedy in remedies if _is_same_change(remedy, fix)]
+        remedies = [remedy for remedy in remedies if remedy not in same]
+        joined.append(_join(same[0], fix) if same else fix)
     listed = in_order((*joined, *_left(finding, remedies, joined)))
     return _with_remedies(finding, listed)
 

@@ -136,7 +136,8 @@ def remedies_of(
         if item is shown:
             out += _with_other_guards(recompilation, item, remedies)
         elif remedies and remedies[0].state is not RemedyState.REFUSED:
-            out.append(_named(item, remedies[0]))
+            is_known = any(known.cure == remedies[0].cure for known in out if known.cure is not None)
+            out += () if is_known else (_named(item, remedies[0]),)
     return tuple(dict.fromkeys(out))
 
 

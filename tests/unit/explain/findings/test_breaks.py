@@ -390,7 +390,7 @@ def test_no_finding_has_the_name_that_torch_gives_to_the_rest_of_a_function() ->
             "`optree._C.flatten` is not traced by torch.compile",
         ),
         (
-            "GB0009",
+            "GB0008",
             (
                 "Attempted to inline a function that was previously determined to be marked as intentionally "
                 "skipped."

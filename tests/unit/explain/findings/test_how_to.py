@@ -61,13 +61,9 @@ BREAKS = {
         ("    torch.manual_seed(0)", "torch.manual_seed(0)", "GB0007"),
         "# in the code that calls `step`, before the call:\ntorch.manual_seed(0)",
     ),
-    "requires_grad": (
-        ("    h.requires_grad = True", "h.requires_grad = True", "GB0206"),
-        "# in the code that calls `step`, before the call:\nh = h.detach().requires_grad_()",
-    ),
     "a copy of a tensor": (
         ("y = copy.deepcopy(self.w)", "copy.deepcopy(self.w)", "GB4198"),
-        "self.w.clone()",
+        "self.w.detach().clone()",
     ),
     "an opaque function": (
         ("    y = tools.sort_rows(x)", "tools.sort_rows(x)", "GB0098"),

@@ -27,8 +27,6 @@ AUTOGRAD = "trace_autograd_ops"
 SETTINGS = {
     "GB0033": (SCALARS,),
     "GB0036": (SHAPES,),
-    "GB0037": (SHAPES,),
-    "GB0038": (SCALARS,),
     "GB0109": (SCALARS,),
     "GB0123": (AUTOGRAD,),
     "GB0124": (SCALARS,),

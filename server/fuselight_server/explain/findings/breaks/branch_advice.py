@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Location
     from fuselight_server.explain.findings.common.context import Context
 
-BRANCH_IDS = frozenset({"GB0035", "GB0170"})
+BRANCH_IDS = frozenset({"GB0170"})
 _RANDOM_INPUT = "random_value_"
 """How torch names a number of Python's `random` that it made an input of the graph."""
 _LONGEST_CONDITION = 60

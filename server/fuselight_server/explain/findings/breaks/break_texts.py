@@ -16,7 +16,6 @@ _TITLES = {
     "GB0003": "a generator function is compiled",
     "GB0007": "this function is not traced by torch.compile",
     "GB0008": "this function is not traced by torch.compile",
-    "GB0009": "this function is not traced by torch.compile",
     "GB0011": "a variable is read before it is set",
     "GB0014": "RNN, GRU and LSTM modules are not traced",
     "GB0015": "sparse tensors are not supported",
@@ -25,11 +24,9 @@ _TITLES = {
     "GB0025": "requested by torch._dynamo.graph_break()",
     "GB0030": "requested by a comptime call",
     "GB0033": "this operator returns a Python number that depends on the tensor's data",
-    "GB0034": "an assert depends on the tensor's data",
-    "GB0035": "a branch depends on data",
+    "GB0034": "an assert fails while torch traces it",
     "GB0036": "the shape of the result depends on the tensor's data",
     "GB0037": "the shape of the result depends on the tensor's data",
-    "GB0038": "a tensor is used as a slice bound",
     "GB0040": "a function that is captured whole returns its input, or a view of it",
     "GB0041": "a function that is captured whole changes its input in place",
     "GB0045": "`is_inference()` cannot be traced",
@@ -47,7 +44,6 @@ _TITLES = {
     "GB0069": "this import fails while tracing",
     "GB0070": "a list is indexed with a tensor that has more than one element",
     "GB0072": "a view of an input is modified in place",
-    "GB0075": "a class is defined in the compiled region",
     "GB0082": "this kind of statement cannot be traced",
     "GB0083": "backward hooks on a module are not traced",
     "GB0086": "this code needs a value known only at run time",
@@ -55,7 +51,6 @@ _TITLES = {
     "GB0088": "an exception is raised here while tracing",
     "GB0090": "this operator cannot run without data",
     "GB0092": "this object cannot be carried across a graph break",
-    "GB0096": "this attribute cannot be set in a compiled region",
     "GB0098": "calls a function marked torch.compiler.disable",
     "GB0099": "calls a function marked torch.compiler.disable",
     "GB0100": "the handle of a tensor hook is stored in a global variable",
@@ -182,7 +177,6 @@ _NAMED = {
         "`{}` is not traced by torch.compile",
     ),
     "GB0008": (_NAME, "`{}` is not traced by torch.compile"),
-    "GB0009": (_NAME, "`{}` is not traced by torch.compile"),
     "GB0033": (rf"Operator {_NAME}", "`{}` returns a Python number that depends on the tensor's data"),
     "GB0036": (rf"Operator {_NAME}", "the shape of the result of `{}` depends on the tensor's data"),
     "GB0059": (rf"builtin operator {_NAME}", "`{}` cannot be traced"),
@@ -206,9 +200,9 @@ _NAMED = {
 }
 """By id: a pattern in torch's explanation, and the title with what it found."""
 
-_NAMED_BY_CONTEXT = frozenset({"GB0007", "GB0008", "GB0009"})
+_NAMED_BY_CONTEXT = frozenset({"GB0007", "GB0008"})
 _QUALNAME = re.compile(r"qualname: ([^\s,]{1,80}),")
-_UNTRACED = frozenset({"GB0007", "GB0008", "GB0009", "GB0147", "GB9193"})
+_UNTRACED = frozenset({"GB0007", "GB0008", "GB0147", "GB9193"})
 _CLOCKS = re.compile(r"(?:time|datetime)\.(?!sleep|strftime|strptime|gmtime|localtime)")
 _BY_NAME = {
     ("GB0033", "aten._local_scalar_dense.default"): "a tensor is converted to Python numbers",
@@ -279,16 +273,16 @@ _DISABLED = (
     "Remove torch.compiler.disable if the function can be traced; otherwise call it before or after the compiled "
     "code"
 )
-_MODULE_LEVEL = "Define the class at module level: it is then created once, and torch traces only its use"
 _NOT_IN_REGION = (
     "Remove the call if torch can trace the function. Otherwise disable the function where it is defined, and call it "
     "before or after the compiled code"
 )
-_BYTES = f"Create the bytes {_OUTSIDE}, from Python numbers"
-_SHAPE_OF_DATA = f"Assign `.data` {_OUTSIDE}"
+_BYTES = (
+    f"Create the bytes {_OUTSIDE}, and pass them in as a tensor: torch.tensor(list(data), dtype=torch.uint8)"
+)
 _LISTED = f"Make a list of it {_OUTSIDE}, and pass in the list"
 _RECURRENT = f"Call the recurrent module {_OUTSIDE}, and compile what comes before and after it"
-_NEW_TENSOR = "Create a new tensor of the shape you need instead of changing this one"
+_NEW_TENSOR = "Create a new tensor of the shape you need, and copy what it keeps of this one"
 
 _WHOLE = "Change it before or after the call of the operator, not in the function that the operator gets"
 
@@ -296,17 +290,11 @@ _STEPS: dict[str, str] = {
     "GB0014": _RECURRENT,
     "GB0007": _OR_IN_TORCH,
     "GB0008": _OR_IN_TORCH,
-    "GB0009": _OR_IN_TORCH,
     "GB0033": _NUMBER,
-    "GB0034": f"Check it {_OUTSIDE}, or remove the assert",
-    "GB0035": SELECT,
     "GB0036": _MASK,
     "GB0037": _MASK,
-    "GB0038": "Slice with a Python int, or select with an index tensor (torch.index_select, torch.gather)",
-    "GB0056": f"Change the tensor in place instead (`x.copy_(y)` under torch.no_grad()), or do it {_OUTSIDE}",
     "GB0059": f"Move this call {_OUTSIDE}, or remove it",
     "GB0066": f"Move the line that breaks the graph, or the whole `with` block, {_OUTSIDE}",
-    "GB0075": _MODULE_LEVEL,
     "GB0090": "Declare the shape and dtype that the operator returns, with @torch.library.register_fake",
     "GB0098": _DISABLED,
     "GB0099": _DISABLED,
@@ -319,10 +307,13 @@ _STEPS: dict[str, str] = {
     "GB0126": _NEW_TENSOR,
     "GB0127": _NEW_TENSOR,
     "GB0128": _NEW_TENSOR,
-    "GB0142": f"Enter the context manager {_OUTSIDE}, around the call",
+    "GB0142": (
+        f"Enter the context manager {_OUTSIDE}, around the call. A TorchDispatchMode, such as FlopCounterMode, keeps "
+        "torch from compiling there"
+    ),
     "GB0147": _OR_IN_TORCH,
     "GB0170": SELECT,
-    "GB0179": "Copy the object before the call; .clone() copies a tensor",
+    "GB0179": f"Copy the object {_OUTSIDE}, and pass in the copy",
     "GB0206": f"Set requires_grad {_OUTSIDE}",
     "GB0225": f"Create the tensor {_OUTSIDE} and pass it in",
     "GB0003": "Compile the function that uses the generator, or return a list",
@@ -338,16 +329,14 @@ _STEPS: dict[str, str] = {
     "GB0291": f"Log {_OUTSIDE}",
     "GB0294": "Use the equivalent torch function instead of NumPy's",
     "GB0569": f"Print or format the tensor {_OUTSIDE}",
-    "GB4197": f"Call share_memory_() {_OUTSIDE}",
-    "GB4198": "Use .clone(), which can be traced",
-    "GB8977": _MODULE_LEVEL,
+    "GB4198": "Use .detach().clone(), which can be traced",
+    "GB8977": "Define the class at module level: it is then created once, and torch traces only its use",
     "GB0067": _WHOLE,
     "GB4413": _WHOLE,
     "GB0246": "Pass num_classes, which fixes the shape of the result",
     "GB7000": "Move the line out of the loop: a graph break inside a loop sends the whole function to eager mode",
     "GB0376": _NOT_IN_REGION,
     "GB0377": _NOT_IN_REGION,
-    "GB0467": f"Set the attribute {_OUTSIDE}",
     "GB2736": "Test with torch.is_tensor(x), or for a class without a check of its own",
     "GB3069": "Define the operator at module level",
     "GB3837": _BYTES,
@@ -359,18 +348,15 @@ _STEPS: dict[str, str] = {
     ),
     "GB5821": f"Register the hook {_OUTSIDE}, on a parameter or an input",
     "GB6066": "Call get() with a constant, such as None, and test for it: `value = variable.get(None)`",
-    "GB6602": _SHAPE_OF_DATA,
-    "GB9182": _SHAPE_OF_DATA,
     "GB6815": f"Set and reset the variable {_OUTSIDE}, around the call",
     "GB7151": _LISTED,
-    "GB9118": f"Test the address {_OUTSIDE}",
     "GB9193": _CLOCK,
 }
 
 
 _COUNTED = (
-    "Count into a tensor of fixed size: torch.nn.functional.one_hot(index, n).sum(0), or torch.zeros(n, "
-    "dtype=torch.long).scatter_add_(0, index, torch.ones_like(index))"
+    "Count into a tensor of fixed size: weights.new_zeros(n).scatter_add_(0, index.long(), weights), where `weights` "
+    "is torch.ones_like(index, dtype=torch.long) if there are none"
 )
 _DISTINCT = (
     f"Call it {_OUTSIDE} and pass in its result, or sort (torch.sort), which keeps the shape: how many distinct values "

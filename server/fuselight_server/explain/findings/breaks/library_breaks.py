@@ -103,25 +103,15 @@ _VALIDATION = (
     "Create the distribution with validate_args=False, which removes the check of the arguments",
     "Or create it outside the compiled code",
 )
-_CALLS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    (
-        "torch/nn/init.py",
-        "trunc_normal",
-        (
-            "Draw the values outside the compiled function and pass them in",
-            "Or draw them with an operator that has no branch: normal_(), then clamp_()",
-        ),
+_CALLS = {
+    "torch/nn/init.py": ("Draw the values outside the compiled function and pass them in",),
+    "torch/distributions/": _VALIDATION,
+    "torch/nn/utils/clip_grad.py": (
+        "Pass error_if_nonfinite=False, and check the norm that it returns after the call",
     ),
-    ("torch/nn/init.py", "", ("Initialize the tensor outside the compiled function",)),
-    ("torch/distributions/", "", _VALIDATION),
-    (
-        "torch/nn/utils/clip_grad.py",
-        "",
-        ("Pass error_if_nonfinite=False, and check the norm that it returns after the call",),
-    ),
-    ("torch/amp/grad_scaler.py", "", ("Call scaler.step() and scaler.update() outside the compiled code",)),
-)
-"""By the file of the branch and a part of the function's name: what to call instead."""
+    "torch/amp/grad_scaler.py": ("Call scaler.step() and scaler.update() outside the compiled code",),
+}
+"""By the file of the branch: what to call instead."""
 
 
 def library_break(graph_break: Break, broke: Location, *, has_graphs: bool = True) -> LibraryBreak | None:
@@ -151,8 +141,7 @@ def outside_hints(gb_id: str | None, broke: Location, torchs: tuple[str, ...] = 
 def instead_of_branch(broke: Location) -> tuple[str, ...]:
     """What to call in the place of a library's function that branches on data."""
     path = _posix(broke.path)
-    hints = (hints for folder, name, hints in _CALLS if folder in path and name in (broke.function or ""))
-    return next(hints, _outside(broke))
+    return next((hints for folder, hints in _CALLS.items() if folder in path), _outside(broke))
 
 
 def is_without_file(path: str) -> bool:

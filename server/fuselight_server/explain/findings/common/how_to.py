@@ -46,7 +46,7 @@ class _Example:
 _HOISTED = "# in the code that calls `{f}`, before the call:\n"
 _AROUND = "# in the code that calls `{f}`, around the call:\n"
 _SINCE = "torch 2.13 traces `{call}` of objects that hold no tensors: with this torch ({torch}) it breaks the graph"
-_OPAQUE = frozenset({"GB0007", "GB0008", "GB0009", "GB0059", "GB0098", "GB0099", "GB0177"})
+_OPAQUE = frozenset({"GB0007", "GB0008", "GB0059", "GB0098", "GB0099", "GB0177"})
 _DISABLED = frozenset({"GB0098", "GB0099"})
 _BREAKS = (
     _Example(
@@ -75,28 +75,16 @@ _BREAKS = (
         _HOISTED + "{call}",
     ),
     _Example(
-        r"(?P<name>[\w.]+)\.requires_grad\s*=\s*True",
-        "Make the tensor a leaf in the code that calls the compiled one, and pass it in",
-        _HOISTED + "{name} = {name}.detach().requires_grad_()",
-        frozenset({"GB0206"}),
-    ),
-    _Example(
-        r"(?P<name>[\w.]+)\.requires_grad_\(\)",
-        "Make the tensor a leaf in the code that calls the compiled one, and pass it in",
-        _HOISTED + "{name} = {name}.detach().requires_grad_()",
-        frozenset({"GB0125", "GB8985"}),
-    ),
-    _Example(
         r"(?:copy\.)?deepcopy\((?P<name>[\w.]+)\)",
-        "Copy a tensor with `clone()`, and a module before it is compiled",
-        "{name}.clone()",
+        "Copy a tensor with `clone()`",
+        "{name}.detach().clone()",
         frozenset({"GB4198"}),
     ),
     _Example(
         r"class (?P<name>\w+).*",
         "Define the class outside the function, where it is made once",
         "{s}  # at the top level of the file\n    ...",
-        frozenset({"GB0075", "GB8977"}),
+        frozenset({"GB8977"}),
     ),
     _Example(
         r"id\((?P<name>[\w.]+)\)",
@@ -105,14 +93,9 @@ _BREAKS = (
         frozenset({"GB0191"}),
     ),
     _Example(
-        r"(?P<name>[\w.]+)\.resize_\((?P<rest>[^\n]*)\)",
-        "Create a tensor of the new size instead of changing this one",
-        "{name} = {name}.new_empty({rest})",
-        frozenset({"GB0126"}),
-    ),
-    _Example(
         r"(?:[^=\n]*=\s*|return\s+)(?P<name>(?!torch\.)[A-Za-z_][\w.]*)\((?P<rest>[^()\n]+)\)",
-        "Make the function an operator of its own, with a rule for the shape of its result",
+        "Make the function an operator of its own, with a rule for the shape of its result; gradients through it "
+        "also need `register_autograd`",
         '@torch.library.custom_op("mine::{last}", mutates_args=())\n'
         "def {last}_op(x: torch.Tensor) -> torch.Tensor:\n    return {name}(x)\n\n\n"
         "@{last}_op.register_fake\ndef _(x):\n    return torch.empty_like(x)  # if its shape is that of x",

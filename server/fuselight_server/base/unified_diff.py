@@ -1,4 +1,4 @@
-"""Unified diffs, applied to texts in memory.
+"""One unified diff, applied to texts in memory; text before its first file is ignored, so it may be that of a commit.
 
 Invariant: a diff is applied as a whole or not at all. A hunk counts by its lines, as those who write diffs by hand
 miscount: it fits where its context and removed lines stand, and a hunk that fits several places is refused unless its
@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_data import parse_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 _HUNK = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@.*| .*)?$")
 _IGNORED = ("diff ", "index ", "new file mode", "old mode", "new mode", "similarity ", "Index: ", "=====")
-_COMMIT = re.compile(r"(?P<mail>From [0-9a-f]{7,64} )|commit [0-9a-f]{7,64}\b")
+_REFUSED = ("rename ", "copy ", "deleted file", "Binary files", "GIT binary")
+_COMMIT = re.compile(r"^(?:From|commit) [0-9a-f]{7,64}\b", re.MULTILINE)
 """The first line of a commit, in a mail of `git format-patch` or in `git log -p`."""
+_SIGNATURE = re.compile(r"\n-- ?\n\d[\w.]*(?: .*)?\s*\Z")
+"""What `git format-patch` writes after the last hunk: a mark, and git's version."""
 _NO_END = "\\ No newline at end of file"
 _ABSENT = "/dev/null"
-_SIGNATURE = re.compile(r"-- ?")
-_VERSION = re.compile(r"\d[\w.]*( .*)?")
-"""What `git format-patch` writes after the last hunk of a mail: a mark, and git's version on the next line."""
 _BYTE_ORDER_MARK = "\ufeff"
 """What the first line of a file may start with, and a diff of its bytes has, too."""
 _SHOWN = 60
@@ -63,10 +63,6 @@ class FileDiff:
 
     path: str
     is_new: bool
-    commit: int = 0
-    """Number of its commit in the diff."""
-    is_logged: bool = False
-    """Whether the diff is a log, which has the newest commit first."""
     hunks: list[DiffHunk] = field(default_factory=list)
 
 
@@ -74,33 +70,15 @@ def apply_diff(diff: str, read: Callable[[str], str | None]) -> dict[str, str]:
     """The new text of each file that a diff changes, by the path in the diff. Raises DiffError.
 
     `read` gives the text of a file, None if there is no such file; it is also asked for paths without `a/` and `b/`.
-    Commits are applied in their order; a log has the newest first, unless it was reversed.
     """
-    files = parse_diff(diff)
-    is_backwards = files[0].is_logged and files[-1].commit != files[0].commit
-    try:
-        return _applied_in_order(files, read, is_backwards=is_backwards)
-    except DiffError:
-        if not is_backwards:
-            raise
-        with contextlib.suppress(DiffError):
-            return _applied_in_order(parse_diff(diff), read)
-        raise
-
-
-def _applied_in_order(
-    files: Sequence[FileDiff], read: Callable[[str], str | None], *, is_backwards: bool = False
-) -> dict[str, str]:
-    commits = [list(group) for _, group in itertools.groupby(files, key=lambda file: file.commit)]
     texts: dict[str, str] = {}
-    for file in itertools.chain(*(reversed(commits) if is_backwards else commits)):
-        path = _known_path(file, lambda path: texts[path] if path in texts else read(path))
-        file.path = path
-        old = texts[path] if path in texts else read(path)
+    for file in parse_diff(diff):
+        path = file.path = _known_path(file, read)
+        old = texts.get(path, read(path))
         if old is None and not file.is_new:
-            raise MissingFileError(f"the diff changes `{file.path}`, which cannot be read")
+            raise MissingFileError(f"the diff changes `{path}`, which cannot be read")
         if old and file.is_new:
-            raise DiffError(f"the diff creates `{file.path}`, which exists")
+            raise DiffError(f"the diff creates `{path}`, which exists")
         texts[path] = _applied(file, old or "")
     return texts
 
@@ -114,81 +92,47 @@ def parse_diff(diff: str) -> list[FileDiff]:
     """The files of a diff, in the order of the diff. Raises DiffError."""
     if not diff.strip():
         raise DiffError("the diff is empty")
-    reader = _DiffReader(re.split(r"\r\n|\n", diff.rstrip("\r\n")))
-    reader.read()
-    changed = [file for file in reader.files if file.hunks]
+    if len(_COMMIT.findall(diff)) > 1:
+        raise DiffError(
+            "the diff has several commits: give one diff of them all, as `git diff BASE` writes it"
+        )
+    lines = re.split(r"\r\n|\n", _SIGNATURE.sub("", diff).rstrip("\r\n"))
+    files: list[FileDiff] = []
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        if _starts_file(lines, number):
+            files.append(_file(line, lines[number + 1]))
+            number += 2
+        elif line.startswith("@@"):
+            if not files:
+                raise DiffError(
+                    f"line {number + 1}: the diff has a hunk before any `--- PATH` and `+++ PATH`"
+                )
+            hunk, number = _hunk(lines, number)
+            files[-1].hunks.append(hunk)
+        else:
+            _check_head(lines, number, is_text=not files)
+            number += 1
+    changed = [file for file in files if file.hunks]
     if not changed:
         raise DiffError("the diff has no hunk: it needs `--- PATH`, `+++ PATH` and `@@ ... @@` lines")
     return changed
 
 
-@dataclass
-class _DiffReader:
-    """Reads a diff from its first line to its last one."""
-
-    lines: list[str]
-    files: list[FileDiff] = field(default_factory=list)
-    is_head: bool = True
-    """Whether prose may stand here: before the first file, and in the head of a commit."""
-    commit: int = 0
-    is_logged: bool = False
-
-    def read(self) -> None:
-        """Read all lines. Raises DiffError."""
-        number = 0
-        while number < len(self.lines):
-            number = self._next(number)
-
-    def _next(self, number: int) -> int:
-        """Read what starts on a line; the number of the line after it."""
-        line = self.lines[number]
-        if _starts_file(self.lines, number):
-            file = _file(line, self.lines[number + 1])
-            file.commit, file.is_logged = self.commit, self.is_logged
-            self.files.append(file)
-            self.is_head = False
-            return number + 2
-        if line.startswith("@@"):
-            if self.is_head:
-                raise DiffError(
-                    f"line {number + 1}: the diff has a hunk before any `--- PATH` and `+++ PATH`"
-                )
-            hunk, number = _hunk(self.lines, number)
-            self.files[-1].hunks.append(hunk)
-            return number
-        commit = _COMMIT.match(line)
-        if commit is not None:
-            self.commit += 1
-            self.is_logged = commit["mail"] is None
-        if commit is not None or _ends_mail(self.lines, number):
-            self.is_head = True
-        elif line.startswith(("rename ", "copy ", "deleted file", "Binary files", "GIT binary")) and (
-            not self.is_head or _follows_git_head(self.lines, number)
-        ):
-            raise DiffError(f"`{line[:_SHOWN]}`: only diffs that change or create text files are supported")
-        elif line.strip() and not line.startswith(_IGNORED) and not self.is_head:
-            raise DiffError(f"line {number + 1} of the diff is in no hunk: `{line[:_SHOWN]}`")
-        return number + 1
-
-
-def _follows_git_head(lines: list[str], number: int) -> bool:
-    """Whether a line of the head of a file, and not one of a message."""
-    return any(line.startswith("diff --git ") for line in lines[max(number - 4, 0) : number]) or number == 0
+def _check_head(lines: list[str], number: int, *, is_text: bool) -> None:
+    """Refuse a line outside of hunks that says more than this module does; before the first file it may be prose."""
+    line = lines[number]
+    is_of_git = any(above.startswith("diff --git ") for above in lines[max(number - 4, 0) : number])
+    if line.startswith(_REFUSED) and (is_of_git or not is_text or number == 0):
+        raise DiffError(f"`{line[:_SHOWN]}`: only diffs that change or create text files are supported")
+    if line.strip() and not line.startswith(_IGNORED) and not is_text:
+        raise DiffError(f"line {number + 1} of the diff is in no hunk: `{line[:_SHOWN]}`")
 
 
 def _starts_file(lines: list[str], number: int) -> bool:
     following = lines[number + 1] if number + 1 < len(lines) else ""
     return lines[number].startswith("--- ") and following.startswith("+++ ")
-
-
-def _ends_mail(lines: list[str], number: int) -> bool:
-    """Whether the mark is here that `git format-patch` writes after the last hunk."""
-    return (
-        _SIGNATURE.fullmatch(lines[number]) is not None
-        and number + 1 < len(lines)
-        and _VERSION.fullmatch(lines[number + 1]) is not None
-        and not "".join(lines[number + 2 : number + 3]).strip()
-    )
 
 
 def _ends_hunk(lines: list[str], number: int) -> bool:
@@ -197,12 +141,8 @@ def _ends_hunk(lines: list[str], number: int) -> bool:
     A removed line `-- x` before an added line `++ y` looks as the head of a file, but a hunk follows that.
     """
     after = lines[number + 2] if number + 2 < len(lines) else "@@"
-    return (
-        lines[number].startswith(("@@", "diff ", "Index: "))
-        or _COMMIT.match(lines[number]) is not None
-        or (_starts_file(lines, number) and after.startswith("@@"))
-        or _ends_mail(lines, number)
-    )
+    is_head = lines[number].startswith(("@@", "diff ", "Index: "))
+    return is_head or (_starts_file(lines, number) and after.startswith("@@"))
 
 
 def _file(old: str, new: str) -> FileDiff:
@@ -224,36 +164,30 @@ def _unquoted(path: str) -> str:
 
 def _hunk(lines: list[str], number: int) -> tuple[DiffHunk, int]:
     """The hunk whose head is line `number`, and the number of the line after it. Raises DiffError."""
-    match = _HUNK.match(lines[number])
-    if match is None:
+    head = _HUNK.match(lines[number])
+    if head is None:
         raise DiffError(f"line {number + 1} of the diff is no head of a hunk: `{lines[number][:_SHOWN]}`")
-    hunk = DiffHunk(int(match[1]) if match[1] else None)
-    if match[1] and match[2] == "0":
-        hunk.line = int(match[1]) + 1  # what only inserts names the line before
-    end = _counted_end(lines, number + 1, (int(match[2] or 1), int(match[3] or 1))) if match[1] else None
-    number += 1
-    while number < len(lines) and (not _ends_hunk(lines, number) if end is None else number < end):
-        _take(hunk, lines, number)
-        number += 1
-    return hunk, number
+    hunk = DiffHunk(
+        int(head[1]) + (head[2] == "0") if head[1] else None
+    )  # what only inserts names the line before
+    end = _counted_end(lines, number + 1, int(head[2] or 1), int(head[3] or 1)) if head[1] else None
+    if end is None:
+        end = next((at for at in range(number + 1, len(lines)) if _ends_hunk(lines, at)), len(lines))
+    for at in range(number + 1, end):
+        _take(hunk, lines, at)
+    return hunk, end
 
 
-def _counted_end(lines: list[str], number: int, left: tuple[int, int]) -> int | None:
+def _counted_end(lines: list[str], number: int, old: int, new: int) -> int | None:
     """The line after a hunk whose head counts its lines; None if it miscounts, as what people write often does."""
-    old, new = left
-    while (old > 0 or new > 0) and number < len(lines):
-        mark = lines[number][:1]
-        if mark not in {"", " ", "+", "-", "\\"}:
-            return None
-        old -= mark in {"", " ", "-"}
-        new -= mark in {"", " ", "+"}
+    while (old > 0 or new > 0) and number < len(lines) and lines[number][:1] in {"", " ", "+", "-", "\\"}:
+        old -= lines[number][:1] in {"", " ", "-"}
+        new -= lines[number][:1] in {"", " ", "+"}
         number += 1
-    if old or new:
-        return None
     while number < len(lines) and lines[number].startswith(_NO_END[:10]):
         number += 1
     following = next((at for at in range(number, len(lines)) if lines[at].strip()), None)
-    return number if following is None or _ends_hunk(lines, following) else None
+    return number if old == new == 0 and (following is None or _ends_hunk(lines, following)) else None
 
 
 def _take(hunk: DiffHunk, lines: list[str], number: int) -> None:
@@ -277,36 +211,31 @@ def _take(hunk: DiffHunk, lines: list[str], number: int) -> None:
 def _applied(file: FileDiff, old: str) -> str:
     """The new text of a file. Raises DiffError."""
     ends = re.findall(r"\r\n|\n", old)
-    end = max(set(ends), key=ends.count) if ends else "\n"
-    lines = re.split(r"(?<=\n)", old)
-    if lines and lines[-1] == "":
-        lines.pop()
+    end = max(set(ends), key=ends.count, default="\n")
+    lines = re.findall(r"[^\n]*\n|[^\n]+", old)
     bare = [line.rstrip("\r\n").removeprefix(_BYTE_ORDER_MARK) for line in lines]
     result: list[str] = []
     at = 0
     for number, hunk in enumerate(file.hunks, 1):
         start = _place(hunk, bare, at, f"hunk {number} of `{file.path}`")
-        result += lines[at:start]
-        kept = dict(zip(range(len(hunk.old)), lines[start : start + len(hunk.old)], strict=True))
-        result += _new_lines(hunk, kept, end)
-        at = start + len(hunk.old)
+        at, first = start + len(hunk.old), at
+        result += [*lines[first:start], *_new_lines(hunk, lines[start:at], end)]
     result += lines[at:]
-    text = "".join(line if line.endswith("\n") else line + end for line in result[:-1])
-    text += "".join(result[-1:])
+    text = "".join(line if line.endswith("\n") else line + end for line in result[:-1]) + "".join(result[-1:])
     last = file.hunks[-1]
-    if at == len(lines) and last.ends_without_newline:
-        return text.rstrip("\r\n") if last.new else text
+    if at == len(lines) and last.ends_without_newline and last.new:
+        return text.rstrip("\r\n")
     if at == len(lines) and last.adds_last_newline and text and not text.endswith("\n"):
         return text + end
     return text
 
 
-def _new_lines(hunk: DiffHunk, kept: dict[int, str], end: str) -> list[str]:
+def _new_lines(hunk: DiffHunk, replaced: list[str], end: str) -> list[str]:
     """The lines that replace those of a hunk; lines of its context keep their ends."""
-    by_text: dict[str, list[str]] = {}
-    for index, line in enumerate(hunk.old):
-        by_text.setdefault(line, []).append(kept[index])
-    return [by_text[line].pop(0) if by_text.get(line) else line + end for line in hunk.new]
+    kept: dict[str, list[str]] = {}
+    for text, line in zip(hunk.old, replaced, strict=True):
+        kept.setdefault(text, []).append(line)
+    return [kept[text].pop(0) if kept.get(text) else text + end for text in hunk.new]
 
 
 def _place(hunk: DiffHunk, lines: list[str], start: int, name: str) -> int:
@@ -353,9 +282,5 @@ def _mismatch(hunk: DiffHunk, lines: list[str], wanted: int | None) -> str:
 
 def _fitting(hunk: DiffHunk, lines: list[str], start: int) -> int:
     """How many lines of a hunk fit from a line on."""
-    count = 0
-    for old, line in zip(hunk.old, lines[start:], strict=False):
-        if old != line:
-            break
-        count += 1
-    return count
+    pairs = zip(hunk.old, lines[start:], strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

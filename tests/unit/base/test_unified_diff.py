@@ -33,7 +33,7 @@ def applied(diff: str, old: str | None = OLD, path: str = "m.py") -> str:
         f"Here is the patch:\n\n{HEAD}@@\n def f(x):\n-    print(x)\n",
         "--- m.py\t2026-01-01\n+++ m.py\t2026-01-01\n@@\n def f(x):\n-    print(x)\n",
         f"{HEAD}@@\n def f(x):\n-    print(x)\n".replace("\n", "\r\n"),
-        f"From 12\nSubject: Less\n---\n m.py | 1 -\n\n{HEAD}@@\n def f(x):\n-    print(x)\n-- \n2.43.0 (A)\n\n",
+        f"From 1234567\nSubject: Less\n---\n m.py | 1 -\n\n{HEAD}@@\n def f(x):\n-    print(x)\n-- \n2.43.0 (A)\n\n",
     ],
 )
 def test_a_hunk_fits_where_its_lines_stand(diff: str) -> None:
@@ -96,7 +96,7 @@ def test_changed_lines_may_look_like_the_head_of_a_file() -> None:
     assert applied(signature, "x\n- \n") == "x\n"
 
 
-def test_commits_are_applied_in_their_order(tmp_path: Path) -> None:
+def test_what_git_writes_of_one_commit_is_read_and_several_commits_are_refused(tmp_path: Path) -> None:
     def git(*arguments: str) -> str:
         settings = ["user.name=A", "user.email=a@b.c", "commit.gpgsign=false", "core.autocrlf=false"]
         command = ["git", *(part for setting in settings for part in ("-c", setting)), *arguments]
@@ -111,25 +111,25 @@ def test_commits_are_applied_in_their_order(tmp_path: Path) -> None:
     git("init", "-q")
     first = {"m": OLD, "n": "".join(f"line {number}\n" for number in range(20))}
     commit("Start", **first)
-    commit("Say less\n\n@ is no hunk\nrename nothing", m=OLD.replace("print(x)", "show(x)", 1))
-    commit("Add a file", m=OLD.replace("print(x)", "-- x", 1), café="x = 1\n")
     last = {
         "m": OLD.replace("print(x)", "++ x", 1),
         "n": first["n"].replace("line 9", "-- 9"),
         "café": "x = 2\n",
     }
-    commit("Change it", **last)
+    commit("Change it\n\n@ is no hunk\nrename nothing", **last)
     expected = {f"{name}.py": text for name, text in last.items()}
     read = {f"{name}.py": text for name, text in first.items()}.get
-    since = "HEAD~3"
-    assert apply_diff(git("format-patch", "--stdout", since), read) == expected
-    assert apply_diff(git("log", "-p", f"{since}.."), read) == expected
-    assert apply_diff(git("log", "-p", "--reverse", f"{since}.."), read) == expected
-    assert apply_diff(git("diff", since), read) == expected
-    before_last = {"m.py": OLD.replace("print(x)", "-- x", 1), "n.py": first["n"], "café.py": "x = 1\n"}
-    assert apply_diff(git("show"), before_last.get) == expected
-    with pytest.raises(DiffError, match="does not fit"):
-        apply_diff(git("log", "-p", f"{since}.."), {"m.py": "", "n.py": first["n"]}.get)
+    for diff in (
+        git("diff", "HEAD~1"),
+        git("show"),
+        git("format-patch", "--stdout", "-1"),
+        git("log", "-p", "-1"),
+    ):
+        assert apply_diff(diff, read) == expected
+    commit("Again", m=OLD)
+    for several in (git("log", "-p", "-2"), git("format-patch", "--stdout", "-2")):
+        with pytest.raises(DiffError, match="several commits: give one diff of them all, as `git diff BASE`"):
+            apply_diff(several, read)
 
 
 def test_a_folder_may_be_called_a() -> None:

@@ -1,6 +1,6 @@
 """What a benchmark costs beyond what it measures, and whether its numbers are those of plain Python, on the CPU.
 
-The same promises on a GPU: benchmarks/gpu/measured.py.
+The same promises on a GPU: benchmarks/studies/measured.py.
 """
 
 from __future__ import annotations

@@ -100,7 +100,6 @@ WRITTEN_FIELDS = {
     ("server/fuselight_server/explain/pages/page_data.py", "found"),
     ("server/fuselight_server/explain/graphs/page_types.py", "found"),
     ("server/fuselight_server/editor/messages/answers.py", "found"),
-    ("benchmarks/tuned_table.py", "made"),
 }
 """Fields whose names stand in messages or in files that are kept: these stay as they are."""
 
@@ -108,7 +107,7 @@ PAGES = re.compile(r"^(?:README|CONTRIBUTING)\.md$|^docs/.*\.md$|^package\.json$
 TYPESCRIPT = re.compile(r"^extension/(?:src|webview)/.*\.ts$")
 PYTHON = re.compile(r"^(?:compiler|server|tests|benchmarks|scripts)/.*\.py$")
 SAMPLES = re.compile(
-    r"^tests/cases/|^tests/editor/host/workspace|^tests/recordings/(?:subject|jobs|editor/train)\.py$|^benchmarks/fix_truth/programs/"
+    r"^tests/cases/|^tests/editor/host/workspace|^tests/recordings/(?:subject|jobs|editor/train)\.py$|^benchmarks/(?:fix_truth/programs|studies)/"
 )
 """Programs as users write them."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -17,8 +17,14 @@ from node_tools import ROOT, Unavailable
 from rings import CORES, pytest_ring
 
 _TYPED = ("compiler/", "server/", "scripts/", "benchmarks/", "tests/")
-_PROGRAMS = ("tests/cases/", "benchmarks/fix_truth/programs/", "tests/editor/host/", "tests/recordings/")
-"""Programs as users write them: mypy does not check them."""
+_PROGRAMS = (
+    "tests/cases/",
+    "benchmarks/fix_truth/programs/",
+    "benchmarks/studies/",
+    "tests/editor/host/",
+    "tests/recordings/",
+)
+"""Programs as users write them, and studies: mypy does not check them."""
 
 
 def main() -> int:

@@ -66,7 +66,7 @@ def test_a_vague_or_misspelled_name_is_rejected_with_a_proposal(name: str, path:
         ("one_sided", "scripts/lint.py"),
         ("is_found", "scripts/lint.py"),
         ("library", "scripts/lint.py"),
-        ("lane", "benchmarks/tuning_on_gpus.py"),
+        ("lane", "benchmarks/check_overhead.py"),
         ("Hearing", "scripts/lint.py"),
         ("found", "compiler/fuselight/doctor/check.py"),
     ],

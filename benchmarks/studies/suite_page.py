@@ -1,4 +1,4 @@
-"""docs/results/suite.md, from the results of `benchmarks/suite.py` and of sweeps.
+"""docs/results/suite.md, from the results of `benchmarks/studies/suite.py` and of sweeps.
 
 Invariant: a number that nobody measured is a dash. Rows of a sweep are taken by group and name, as JSON: `job`, and
 what its rows say of it.
@@ -81,7 +81,7 @@ _INTRODUCTION = """\
 
 Each of the 163 models of the suite `pytorch-163` ([suites.md](../suites.md)) in its tiny size: what Fuselight reports
 of one call, and whether torch's own record of the same run agrees. This page is made by
-[benchmarks/suite.py](../../benchmarks/suite.py)."""
+[benchmarks/studies/suite.py](../../benchmarks/studies/suite.py)."""
 
 
 def _about(rows: Sequence[Row], abouts: Sequence[Row]) -> str:
@@ -108,10 +108,10 @@ def _about(rows: Sequence[Row], abouts: Sequence[Row]) -> str:
 
 
 _COMMANDS = """\
-$ python benchmarks/suite.py run --results docs/results/suite.jsonl
-$ python benchmarks/suite.py run --results docs/results/suite.jsonl --do kernels
-$ python benchmarks/suite.py run --results docs/results/suite.jsonl --do tune --size real --budget 40   # on a GPU
-$ python benchmarks/suite.py page --results docs/results/suite.jsonl --page docs/results/suite.md
+$ python benchmarks/studies/suite.py run --results docs/results/suite.jsonl
+$ python benchmarks/studies/suite.py run --results docs/results/suite.jsonl --do kernels
+$ python benchmarks/studies/suite.py run --results docs/results/suite.jsonl --do tune --size real --budget 40   # on a GPU
+$ python benchmarks/studies/suite.py page --results docs/results/suite.jsonl --page docs/results/suite.md
 """
 
 

@@ -1,6 +1,6 @@
 """Holds the benchmark's numbers to independent readings, on a machine with a GPU.
 
-    PYTHONPATH=compiler:server python -m benchmarks.gpu.measured [--models bert,gpt2] [--seed] [--out FOLDER]
+    PYTHONPATH=compiler:server python -m benchmarks.studies.measured [--models bert,gpt2] [--seed] [--out FOLDER]
 
 Each model is measured as `fuselight bench` measures it, by a worker of this interpreter, and then by processes that
 know nothing of Fuselight (`measured_apart`): three, for what one process reads differs by percents from what the next
@@ -9,7 +9,7 @@ with other models adds to it, and `--only-page` writes the page of what is there
 with the large ResNet-50 (`--seed`) take some twenty minutes together; where one command may not take so long, give it
 some models at a time. Needs torch, with Triton on a GPU, and the models' libraries.
 
-    ... -m benchmarks.gpu.measured --device cpu --models tiny --seed --seed-model tiny --seconds 0.3
+    ... -m benchmarks.studies.measured --device cpu --models tiny --seed --seed-model tiny --seconds 0.3
 
 shows on a machine without a GPU that it works. Invariant: one thing is measured at a time. The benchmark begins with
 empty caches, and the other process runs what it compiled.
@@ -32,7 +32,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu import measured_table
+from benchmarks.studies import measured_table
 from fuselight.shared.codec import decode, encode
 from fuselight.shared.protocol import (
     Answer,
@@ -111,7 +111,7 @@ def _asked() -> argparse.Namespace:
 
 
 def _twelve() -> list[str]:
-    from benchmarks.gpu.measured_models import TWELVE  # noqa: PLC0415 - imports torch, which only the others need
+    from benchmarks.studies.measured_models import TWELVE  # noqa: PLC0415 - imports torch, which only the others need
 
     return list(TWELVE)
 
@@ -157,7 +157,7 @@ def _measured(
 
 
 def _source(model: str, asked: argparse.Namespace) -> str:
-    from benchmarks.gpu.measured_models import source  # noqa: PLC0415 - imports torch
+    from benchmarks.studies.measured_models import source  # noqa: PLC0415 - imports torch
 
     return source(model, asked.dtype, asked.rows)
 
@@ -245,7 +245,7 @@ def _apart(model: str, asked: argparse.Namespace, kept: Path) -> tuple[dict[str,
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
         command = [
-            sys.executable, "-m", "benchmarks.gpu.measured_apart", model, str(out), "--device", asked.device,
+            sys.executable, "-m", "benchmarks.studies.measured_apart", model, str(out), "--device", asked.device,
             "--mode", asked.mode, "--dtype", asked.dtype, "--rows", str(asked.rows),
         ]  # fmt: skip
         caches = {
@@ -277,12 +277,12 @@ def _provenance(asked: argparse.Namespace) -> dict[str, str]:
     return {
         "device": device,
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}, Triton {triton}",
-        "inputs": f"{asked.dtype}, rows as benchmarks/gpu/measured_models.py has it; inference"
+        "inputs": f"{asked.dtype}, rows as benchmarks/studies/measured_models.py has it; inference"
         if not asked.rows
         else f"{asked.dtype}, {asked.rows} times the rows of benchmarks/gpu/models.py; inference",
         "cache": "L2 cleared before each timed call, here and there" if asked.device != "cpu" else "as it is",
         "command": " ".join(
-            [*_variables(), "python -m benchmarks.gpu.measured", *map(shlex.quote, _arguments())]
+            [*_variables(), "python -m benchmarks.studies.measured", *map(shlex.quote, _arguments())]
         ),
     }
 

@@ -1,8 +1,8 @@
 """Run every row of a built-in suite through Fuselight, and compare with torch's own record of the same run.
 
-    python benchmarks/suite.py run --results FILE [--do capture|open|kernels|tune] [--suite pytorch-163] [--size tiny]
+    python benchmarks/studies/suite.py run --results FILE [--do capture|open|kernels|tune] [--suite pytorch-163] [--size tiny]
                                    [--train] [--device h100-sxm] [--python PATH] [--models bert,resnet] [--part 1/4]
-    python benchmarks/suite.py page --results FILE [--sweep FILE]... --page docs/results/suite.md
+    python benchmarks/studies/suite.py page --results FILE [--sweep FILE]... --page docs/results/suite.md
 
 `run` captures each row in Fuselight's worker while torch writes its own record in the same process; with `--do open` it
 compares the findings of the capture with those that `fuselight open` has of this record; with `--do
@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 for _part in (".", "compiler", "server"):
     sys.path.insert(0, str(ROOT / _part))
 
@@ -49,7 +49,7 @@ from benchmarks.accuracy import (  # noqa: E402 - the path is set above
     recorded,
     refusal_keys,
 )
-from benchmarks.suite_page import suite_page  # noqa: E402
+from benchmarks.studies.suite_page import suite_page  # noqa: E402
 from fuselight.shared.devices import find  # noqa: E402
 from fuselight.shared.protocol import CaptureRequest, GenerateRequest, Limits, TunePlan  # noqa: E402
 from fuselight.shared.report import Culprit, NotCompiledKind, Outcome, Report, Work  # noqa: E402
@@ -300,7 +300,7 @@ class SuiteRun:
             is_recorded = self.options.do in {"capture", "open"}
             recording = f"\n\n{RECORDING.format(folder=str(trace))}" if is_recorded else ""
             path.write_text(row.text + recording, encoding="utf-8")
-        folders = (str(ROOT / "benchmarks" / "cpu_torchvision"), os.environ.get("PYTHONPATH", ""))
+        folders = (str(ROOT / "benchmarks" / "studies" / "cpu_torchvision"), os.environ.get("PYTHONPATH", ""))
         os.environ.update(HF_HUB_OFFLINE="1", PYTHONPATH=os.pathsep.join(filter(None, folders)))
         options, device = self.options, find(self.options.device)
 

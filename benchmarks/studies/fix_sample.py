@@ -1,6 +1,6 @@
 """Which architectures of `transformers` have a graph break in their own file, to choose a sample without reading it.
 
-    python benchmarks/fix_sample.py [--first mpnet]
+    python benchmarks/studies/fix_sample.py [--first mpnet]
 
 Every model type in alphabetical order that `small_models` can make with at most 10 million parameters, that a call in
 training takes, and that `fix_coverage` does not name already. Prints how many lines of its own file break, no cause.
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402 - the path is set above

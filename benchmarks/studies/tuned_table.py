@@ -1,6 +1,6 @@
 """The table of searches over models: what each found, against `default` and against torch's own modes.
 
-Invariant: pure: of lines of `benchmarks.tune_models` to text. What was not measured is a dash, and counts for no mean.
+Invariant: pure: of lines of `benchmarks.studies.tune_models` to text. What was not measured is a dash, and counts for no mean.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.replay import LATER_FAILURES, REPLAY, SAME
+from benchmarks.studies.replay import LATER_FAILURES, REPLAY, SAME
 from fuselight.shared.codec import decode
 from fuselight.shared.configurations import EAGER, MODES
 from fuselight.shared.report import MeasuredConfiguration, Tuned
@@ -43,7 +43,7 @@ class TunedRow:
     """Duration of the first call by mode: its compile, with empty caches."""
     accuracy: str = ""
     replayed: Mapping[str, Any] = field(default_factory=dict)
-    """The row of benchmarks.replay, empty if there is none: plain programs, of which one replays the result. `us` then
+    """The row of benchmarks.studies.replay, empty if there is none: plain programs, of which one replays the result. `us` then
     has the times of these programs, in which nothing of the search is left."""
     alone: Mapping[str, Any] = field(default_factory=dict)
     """One compile with max-autotune and nothing beside it: microseconds of a call, seconds of its first call (`first`)

@@ -1,11 +1,11 @@
 """Runs searches for the fastest configuration over models, and writes the table of what they found.
 
-    PYTHONPATH=compiler python -m benchmarks.tune_models [--models building|held_out|all|NAME,...] [--budget 60]
+    PYTHONPATH=compiler python -m benchmarks.studies.tune_models [--models building|held_out|all|NAME,...] [--budget 60]
         [--modes] [--out FOLDER] [--minutes 9]
 
 One line of JSON a model goes to FOLDER/models.jsonl as it ends; a model with a decision there is not searched again,
 so that an interrupted run goes on where it was. FOLDER/fuselight-tuned.json has the results for a replay,
-FOLDER/tuning.md the table; `--only-page` writes the table again, with the rows of benchmarks.replay from `--replays
+FOLDER/tuning.md the table; `--only-page` writes the table again, with the rows of benchmarks.studies.replay from `--replays
 FILE`. Needs torch, Triton on a GPU, and the models' libraries; nothing of the server. With `--tiny --device cpu` it
 shows on a machine without a GPU that it works.
 Invariant: one search at a time; each of its processes has empty caches.
@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import tuned_table
+from benchmarks.studies import tuned_table
 from fuselight.shared import tuned_file, wire
 from fuselight.shared.codec import encode
 from fuselight.shared.configurations import MODES
@@ -48,7 +48,7 @@ from fuselight.shared.report import Numerics, Report
 from fuselight.shared.worker_launch import worker_command
 from fuselight.shared.worker_protocol import message_bytes
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 _PROVIDER = "example_inputs"
 _LINES, _RESULTS, _PAGE = "models.jsonl", "fuselight-tuned.json", "tuning.md"
 _SPARE_SECONDS = 240.0
@@ -107,7 +107,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("artifacts/tuning"))
     parser.add_argument("--sources", type=Path, help="where the files of the targets go; OUT/sources")
     parser.add_argument("--only-page", action="store_true", help="search nothing")
-    parser.add_argument("--replays", type=Path, help="output of benchmarks.replay, for the table")
+    parser.add_argument("--replays", type=Path, help="output of benchmarks.studies.replay, for the table")
     asked = parser.parse_args()
     asked.models = list(_names(asked.models))
     asked.modes = tuple(name for name in asked.modes.split(",") if name)
@@ -118,7 +118,7 @@ def _asked() -> argparse.Namespace:
 
 
 def _names(text: str) -> Iterator[str]:
-    from benchmarks.tuned_models import BUILDING, HELD_OUT, MAIN, MODELS  # noqa: PLC0415 - imports torch
+    from benchmarks.studies.tuned_models import BUILDING, HELD_OUT, MAIN, MODELS  # noqa: PLC0415 - imports torch
 
     groups = {"building": tuple(BUILDING), "held_out": tuple(HELD_OUT), "all": tuple(MODELS), "main": MAIN}
     for name in text.split(","):
@@ -160,7 +160,7 @@ def _page(asked: argparse.Namespace) -> str:
 
 def _model(name: str, worker: _Worker, asked: argparse.Namespace) -> dict[str, Any]:
     """Search for one model; stores its result for replay."""
-    from benchmarks.tuned_models import BUILDING, MODELS, source  # noqa: PLC0415 - imports torch
+    from benchmarks.studies.tuned_models import BUILDING, MODELS, source  # noqa: PLC0415 - imports torch
 
     model = MODELS[name]
     asked.sources.mkdir(parents=True, exist_ok=True)
@@ -314,7 +314,7 @@ def _provenance(asked: argparse.Namespace) -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "torch": str(torch.__version__),
         "python": sys.version.split()[0],
-        "command": f"python -m benchmarks.tune_models {shlex.join(_arguments())}".strip(),
+        "command": f"python -m benchmarks.studies.tune_models {shlex.join(_arguments())}".strip(),
     }
 
 

@@ -1,9 +1,9 @@
 """Replays tuned results in fresh processes, and compares them with torch.compile.
 
-    PYTHONPATH=compiler python -m benchmarks.replay FOLDER [--models NAME,...] [--modes] [--processes 3] [--out FILE]
+    PYTHONPATH=compiler python -m benchmarks.studies.replay FOLDER [--models NAME,...] [--modes] [--processes 3] [--out FILE]
         [--minutes 9] [--pin]
 
-FOLDER is that of benchmarks.tune_models: fuselight-tuned.json and sources/. For each model processes start with empty
+FOLDER is that of benchmarks.studies.tune_models: fuselight-tuned.json and sources/. For each model processes start with empty
 caches: torch.compile's default, torch.compile with the options of the result, the backend `fuselight`, and that backend
 with the saved cache artifacts, if there are any; with `--modes` also torch's other modes, and with `--more` the options
 of the result with others: `--more "coordinate_descent_tuning=True;max_autotune_gemm=True+longest=8"`. They compile side
@@ -42,7 +42,7 @@ from fuselight.shared.report import TunedResult
 from fuselight.tune.turns import Turns, shared_folder
 from fuselight.worker.processes import process
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DEFAULT, SAME, REPLAY, LOADED = "default", "same options", "replay", "replay with artifacts"
 ADDED = "+"
 """Begins the name of a program that adds options to those of the result."""
@@ -131,7 +131,9 @@ def results_of(folder: Path, machines: Collection[Sequence[str]]) -> tuple[Tuned
     """
     file = tuned_file.read(folder / tuned_file.NAME)
     if file is None:
-        raise SystemExit(f"there is no {tuned_file.NAME} in {folder}: run benchmarks.tune_models first")
+        raise SystemExit(
+            f"there is no {tuned_file.NAME} in {folder}: run benchmarks.studies.tune_models first"
+        )
     known = {tuple(machine) for machine in machines}
     here = [
         tuned_result
@@ -150,7 +152,7 @@ def results_of(folder: Path, machines: Collection[Sequence[str]]) -> tuple[Tuned
 
 def _machines_here() -> list[list[str]]:
     """What results have of this machine, from another process: this one starts no GPU."""
-    command = [sys.executable, "-m", "benchmarks.replayed_program", MACHINES]
+    command = [sys.executable, "-m", "benchmarks.studies.replayed_program", MACHINES]
     environment = {**os.environ, "PYTHONPATH": python_path()}
     asked = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
     return list(json.loads(asked.stdout.splitlines()[-1]))
@@ -404,7 +406,7 @@ class _Process:
             "PYTHONPATH": python_path(),
         }
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.replayed_program", str(folder), what],
+            [sys.executable, "-m", "benchmarks.studies.replayed_program", str(folder), what],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

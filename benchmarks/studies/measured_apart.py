@@ -1,6 +1,6 @@
 """Times and profiles the same calls without Fuselight, for comparison with the benchmark's numbers.
 
-    python -m benchmarks.gpu.measured_apart MODEL OUT [--device cuda] [--mode default] [--dtype bfloat16] [--rows 0]
+    python -m benchmarks.studies.measured_apart MODEL OUT [--device cuda] [--mode default] [--dtype bfloat16] [--rows 0]
 
 Invariant: nothing of Fuselight is imported. On a GPU the time is `triton.testing.do_bench`'s median, which clears the
 cache before each call, and kernels are read from the profiler's own events, by name.
@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.gpu.measured_models import build_model, on
+from benchmarks.studies.measured_models import build_model, on
 
 _CALLS = 20
 _WARM_MS, _TIMED_MS = 200, 1000

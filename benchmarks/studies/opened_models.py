@@ -1,6 +1,6 @@
 """Whether `fuselight open` has the findings of `fuselight check`, on models of `transformers`.
 
-    python benchmarks/opened_models.py --results FILE [--models bart,led] [--part 1/4]
+    python benchmarks/studies/opened_models.py --results FILE [--models bart,led] [--part 1/4]
 
 Each architecture's own file is copied into a project, as in `fix_coverage.py`, so that its lines are the user's. The
 worker captures a small instance while torch writes its trace in the same process; then the findings of both are
@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 for _part in (".", "compiler", "server"):
     sys.path.insert(0, str(ROOT / _part))
 

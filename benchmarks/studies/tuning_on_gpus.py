@@ -1,16 +1,16 @@
 """Searches and replays on a machine with one or more GPUs, each with its share of the cores, in a limited time.
 
-    PYTHONPATH=compiler python -m benchmarks.tuning_on_gpus search FOLDER --lane NAME:BUDGET,... [--lane ...]
+    PYTHONPATH=compiler python -m benchmarks.studies.tuning_on_gpus search FOLDER --lane NAME:BUDGET,... [--lane ...]
         [--seconds 560] [-- OPTION...]
-    PYTHONPATH=compiler python -m benchmarks.tuning_on_gpus replay FOLDER --lane NAME,... [--lane ...]
+    PYTHONPATH=compiler python -m benchmarks.studies.tuning_on_gpus replay FOLDER --lane NAME,... [--lane ...]
         [--seconds 540] [-- OPTION...]
-    PYTHONPATH=compiler:. python -m benchmarks.tuning_on_gpus merge PAGES FOLDER...
+    PYTHONPATH=compiler:. python -m benchmarks.studies.tuning_on_gpus merge PAGES FOLDER...
 
-The searches (benchmarks.tune_models) or replays (benchmarks.replay) of a lane run one after the other, the lanes side
+The searches (benchmarks.studies.tune_models) or replays (benchmarks.studies.replay) of a lane run one after the other, the lanes side
 by side: the first lane on the first GPU, the second on the second, and so on in turn. The lanes of one GPU share its
 cores, and give each other turns to time. FOLDER gets `lanes/` with the output of each, `models.jsonl`,
 `fuselight-tuned.json` and `replays.jsonl`; of a lane that is cut off after `--seconds`, what it has written by then.
-What comes after `--` goes to each command. `merge` adds folders, also those of benchmarks.tuning_goal, to the results
+What comes after `--` goes to each command. `merge` adds folders, also those of benchmarks.studies.tuning_goal, to the results
 in PAGES (`tuning.jsonl`, `fuselight-tuned.json`), the latest last.
 """
 
@@ -30,13 +30,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cores import allowed_cores
+from benchmarks.studies.cores import allowed_cores
 from fuselight.shared import tuned_file
 
 _ROWS, REPLAYS, ALONE, _PAGE_ROWS = "models.jsonl", "replays.jsonl", "alone.jsonl", "tuning.jsonl"
 _OF_ALONE = "device", "torch", "us", "first", "seconds", "late"
-"""What a row keeps of its model's compile with max-autotune and nothing beside it (benchmarks.tuning_goal)."""
-_SEARCHES = "benchmarks.tune_models"
+"""What a row keeps of its model's compile with max-autotune and nothing beside it (benchmarks.studies.tuning_goal)."""
+_SEARCHES = "benchmarks.studies.tune_models"
 _LEAST_SECONDS = 20.0
 """A command that has less time left is not started."""
 _GRACE = 10.0
@@ -119,7 +119,7 @@ def replays(
         "--minutes",
         f"{max(seconds - 100, seconds / 2) / 60:.2f}",
     )
-    return [("benchmarks.replay", str(folder), *arguments, *options)]
+    return [("benchmarks.studies.replay", str(folder), *arguments, *options)]
 
 
 def lanes_of(commands: Sequence[Sequence[tuple[str, ...]]]) -> list[Lane]:

@@ -1,16 +1,16 @@
 """Whether a search reaches its goals: no longer than one max-autotune compile, and faster than torch's modes.
 
-    PYTHONPATH=compiler:. python -m benchmarks.tuning_goal FOLDER [--models NAME,...] [--seconds 1700]
+    PYTHONPATH=compiler:. python -m benchmarks.studies.tuning_goal FOLDER [--models NAME,...] [--seconds 1700]
         [--autotune-limit 360] [--longest 150] [--replay-limit 200] [--tiny]
 
-First each model is compiled once with `max-autotune` (benchmarks.compile_spread), with empty caches that are kept; a
+First each model is compiled once with `max-autotune` (benchmarks.studies.compile_spread), with empty caches that are kept; a
 compile that is not ready after `--autotune-limit` is ended, and has taken longer than that. Then each is searched
-(benchmarks.tune_models) with a budget of at most 95% of the seconds that its compile took. At last the results are
-replayed in fresh processes (benchmarks.replay) next to `reduce-overhead` and that `max-autotune`, as many as there is
+(benchmarks.studies.tune_models) with a budget of at most 95% of the seconds that its compile took. At last the results are
+replayed in fresh processes (benchmarks.studies.replay) next to `reduce-overhead` and that `max-autotune`, as many as there is
 time for. A GPU and its share of the cores run one of these commands at a time: nothing else disturbs a compile, a
 search or a replay.
 FOLDER gets `alone.jsonl`, `models.jsonl`, `replays.jsonl` and `fuselight-tuned.json`, which
-`benchmarks.tuning_on_gpus merge` adds to the results.
+`benchmarks.studies.tuning_on_gpus merge` adds to the results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.tuning_on_gpus import ALONE, REPLAYS, Lane, collect, lanes_of, rows_of, run_lane, usable_gpus
+from benchmarks.studies.tuning_on_gpus import (
+    ALONE,
+    REPLAYS,
+    Lane,
+    collect,
+    lanes_of,
+    rows_of,
+    run_lane,
+    usable_gpus,
+)
 from fuselight.shared import tuned_file
 
 _BUDGET_PART = 0.95
@@ -109,7 +118,7 @@ def in_turn(models: Sequence[str], *steps: Callable[[str, Lane], None]) -> None:
 def autotune_command(name: str, folder: Path, limit: float, *, tiny: bool = False) -> tuple[str, ...]:
     """One compile with max-autotune."""
     return (
-        *("benchmarks.compile_spread", name, "--configuration", "max-autotune", "--times", "1"),
+        *("benchmarks.studies.compile_spread", name, "--configuration", "max-autotune", "--times", "1"),
         *("--seconds", f"{limit:.0f}", "--caches", str(folder / "caches"), "--out", str(_out(name, folder) / ALONE)),
         *(("--tiny",) if tiny else ()),
     )  # fmt: skip
@@ -125,7 +134,7 @@ def budget_for(name: str, folder: Path, longest: float) -> float:
 def search_command(name: str, folder: Path, budget: float, *, tiny: bool = False) -> tuple[str, ...]:
     """The search of a model."""
     return (
-        *("benchmarks.tune_models", "--models", name, "--budget", f"{budget:.0f}", "--fixed-modules"),
+        *("benchmarks.studies.tune_models", "--models", name, "--budget", f"{budget:.0f}", "--fixed-modules"),
         *("--seconds", "1", "--mode-limit", "150", "--jobs", "5", "--out", str(_out(name, folder))),
         *(("--tiny", "--device", "cpu") if tiny else ()),
     )  # fmt: skip
@@ -134,7 +143,7 @@ def search_command(name: str, folder: Path, budget: float, *, tiny: bool = False
 def replay_command(name: str, folder: Path, limit: float) -> tuple[str, ...]:
     """The replay of its result."""
     return (
-        *("benchmarks.replay", str(_out(name, folder)), "--models", name, "--modes", "reduce-overhead,max-autotune"),
+        *("benchmarks.studies.replay", str(_out(name, folder)), "--models", name, "--modes", "reduce-overhead,max-autotune"),
         *("--processes", "3", "--caches", str(folder / "caches"), "--limit", f"{limit:.0f}"),
         *("--out", str(_out(name, folder) / REPLAYS)),
     )  # fmt: skip
@@ -148,7 +157,7 @@ def _out(name: str, folder: Path) -> Path:
 
 
 def _all_models() -> list[str]:
-    from benchmarks.tuned_models import MODELS  # noqa: PLC0415 - imports torch
+    from benchmarks.studies.tuned_models import MODELS  # noqa: PLC0415 - imports torch
 
     return list(MODELS)
 

@@ -1,6 +1,6 @@
-"""The program of one process of `benchmarks.replay`: builds a model as a user would, compiles it in one way, times it.
+"""The program of one process of `benchmarks.studies.replay`: builds a model as a user would, compiles it in one way, times it.
 
-    python -m benchmarks.replayed_program FOLDER KIND:MODEL
+    python -m benchmarks.studies.replayed_program FOLDER KIND:MODEL
 
 It prints a line after its first call, one after its warm-up, one for each line `round` that it reads, and at last its
 answer as JSON. Invariant: it knows nothing of the search but the tuned file.
@@ -25,8 +25,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.cores import allowed_cores
-from benchmarks.replay import ADDED, DEFAULT, LOADED, PIN, ROUND, SAME, name_of, results_of
+from benchmarks.studies.cores import allowed_cores
+from benchmarks.studies.replay import ADDED, DEFAULT, LOADED, PIN, ROUND, SAME, name_of, results_of
 from fuselight.adapters.torch_api.choices.kernel_choices import counting_timings
 from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.measure import timing
@@ -102,7 +102,7 @@ def model_program(folder: Path, name: str, result: TunedResult) -> ModelProgram:
     """Import the source of a model, and put it on the device of the result."""
     path = folder / "sources" / f"{name}.py"
     if not path.exists():  # the search wrote its sources elsewhere
-        from benchmarks.tuned_models import source  # noqa: PLC0415 - needs the libraries of all models
+        from benchmarks.studies.tuned_models import source  # noqa: PLC0415 - needs the libraries of all models
 
         path.parent.mkdir(exist_ok=True)
         written = path.with_suffix(f".{os.getpid()}")

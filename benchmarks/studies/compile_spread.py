@@ -1,8 +1,8 @@
 """How much compiles of one model with the same options differ in speed, and by which kernels.
 
-    PYTHONPATH=compiler:. python -m benchmarks.compile_spread MODEL --configuration NAME [--configuration ...]
+    PYTHONPATH=compiler:. python -m benchmarks.studies.compile_spread MODEL --configuration NAME [--configuration ...]
         [--times 3] [--at-once 1] [--ahead] [--seconds 360] [--caches FOLDER] --out FILE
-    PYTHONPATH=compiler:. python -m benchmarks.compile_spread --table FILE
+    PYTHONPATH=compiler:. python -m benchmarks.studies.compile_spread --table FILE
 
 Each compile is a process with empty caches; `--at-once` of them compile side by side, and are then timed one after the
 other. With `--ahead` Inductor times kernels as a search does, with the host ahead of the GPU. FILE gets one line of
@@ -10,7 +10,7 @@ JSON for each compile: microseconds of a call (the lower quartile of its rounds)
 whole process until then, and each kernel with its launch configuration. The table says for each compile by how much its
 kernels are slower than the fastest that another compile made of the same source. A compile that is not ready after
 `--seconds` has a line with the seconds that its process had by then. `--caches` keeps the caches of one compile where
-benchmarks.replay looks for those of torch's autotuning modes. Invariant: a process times nothing before the others of
+benchmarks.studies.replay looks for those of torch's autotuning modes. Invariant: a process times nothing before the others of
 its group have compiled.
 """
 
@@ -34,9 +34,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.replay import DEFAULT, ROOT, end_tree, kept_folder, python_path
-from benchmarks.replayed_program import ModelProgram, model_program
-from benchmarks.tuned_models import source
+from benchmarks.studies.replay import DEFAULT, ROOT, end_tree, kept_folder, python_path
+from benchmarks.studies.replayed_program import ModelProgram, model_program
+from benchmarks.studies.tuned_models import source
 from fuselight.adapters.torch_api.choices.kernel_choices import (
     ALGORITHMS,
     PADDING,
@@ -68,7 +68,7 @@ _CONFIGURATION = ("XBLOCK", "YBLOCK", "R0_BLOCK", "num_warps", "num_stages")
 def main() -> int:
     """Compile, time and print; the exit code is 0 if each compile was timed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("model", nargs="?", help="a model of benchmarks.tuned_models")
+    parser.add_argument("model", nargs="?", help="a model of benchmarks.studies.tuned_models")
     parser.add_argument("--configuration", action="append", default=[])
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--at-once", type=int, default=1)
@@ -136,7 +136,7 @@ def _compiled(
                 "TRITON_CACHE_DIR": f"{caches}/triton",
             }
             since = time.monotonic()
-            command = [sys.executable, "-m", "benchmarks.compile_spread", model, "--one", name]
+            command = [sys.executable, "-m", "benchmarks.studies.compile_spread", model, "--one", name]
             process = subprocess.Popen(
                 [*command, "--since", str(since), *flags],
                 stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""How a sweep scales with its workers: `python -m benchmarks.sweep_scaling --engine ray --workers 1,2,4`.
+"""How a sweep scales with its workers: `python -m benchmarks.studies.sweep_scaling --engine ray --workers 1,2,4`.
 
 It writes a suite of models of equal size and sweeps it once for each number of workers, from an empty folder. Two
 rates are printed: of the whole command, with the starts of Ray and of the workers, and of the tasks alone, from the
@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 AIMS = {2: 1.8, 4: 3.4}
 MODEL = """\
 import torch

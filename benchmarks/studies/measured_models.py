@@ -76,7 +76,7 @@ def _large() -> ModelCall:
 def source(name: str, dtype: str, rows: int) -> str:
     """A file of a user's that makes this call: the function `call`, and its inputs."""
     return (
-        "from benchmarks.gpu.measured_models import made\n\n"
+        "from benchmarks.studies.measured_models import made\n\n"
         f"model, args, named = made({name!r}, {dtype!r}, {rows})\n\n\n"
         "def call(*args, **named):\n"
         "    return model(*args, **named)\n\n\n"

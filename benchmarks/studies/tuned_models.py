@@ -1,4 +1,4 @@
-"""The models of `benchmarks.tune_models`: one call each, of libraries' architectures with random weights.
+"""The models of `benchmarks.studies.tune_models`: one call each, of libraries' architectures with random weights.
 
 Invariant: a model is made on the CPU from one seed, and nothing is fetched. A model whose library is not installed
 raises ImportError. `HELD_OUT` was chosen before the first search and not looked at while the search was built.
@@ -245,7 +245,7 @@ def build_model(name: str, *, tiny: bool = False) -> ModelCall:
 def source(name: str, *, tiny: bool = False) -> str:
     """A file of a user's that makes this call: the function `call`, and its inputs."""
     return (
-        "from benchmarks.tuned_models import made\n\n"
+        "from benchmarks.studies.tuned_models import made\n\n"
         f"model, args, named = made({name!r}, tiny={tiny})\n\n\n"
         "def call(*args, **named):\n"
         "    return model(*args, **named)\n\n\n"

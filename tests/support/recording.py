@@ -50,10 +50,13 @@ class Recorded:
         return numbers[0]
 
 
-def record(folder: Path, source: str, *, aot_autograd: bool = False, **options: Any) -> Recorded:
+def record(
+    folder: Path, source: str, *, aot_autograd: bool = False, own_backend: bool = False, **options: Any
+) -> Recorded:
     """Run the snippet's `main()` under a Recorder and return the recording.
 
-    `aot_autograd`: AOTAutograd traces the graphs too, as in the run of a program.
+    `aot_autograd`: AOTAutograd traces the graphs too, as in the run of a program. `own_backend`: the backends compile
+    that the snippet asks for, as under `fuselight run`.
     """
     path = folder / f"snippet_{uuid.uuid4().hex[:8]}.py"
     text = PRELUDE + textwrap.dedent(source)
@@ -68,19 +71,21 @@ def record(folder: Path, source: str, *, aot_autograd: bool = False, **options: 
     printed = io.StringIO()
     roots = (str(folder),)
     try:
-        with contextlib.redirect_stdout(printed), _capture(aot_autograd) as calls:
+        with contextlib.redirect_stdout(printed), _capture(aot_autograd, own_backend) as calls:
             spec.loader.exec_module(module)
             with Recorder(roots=roots, **options) as recorder:
                 try:
                     module.main()
                 except Exception as error:  # noqa: BLE001 - the failure is what some snippets are about
-                    failure = failure_of(error, roots=roots)
+                    failure = failure_of(error, roots=roots, nodes=recorder.nodes)
     finally:
         del sys.modules[path.stem]
     return Recorded(recorder.parts(), failure, str(path), tuple(text.splitlines()), calls, printed.getvalue())
 
 
-def _capture(aot_autograd: bool) -> AbstractContextManager[CompileCalls]:  # noqa: FBT001 - private
+def _capture(aot_autograd: bool, own_backend: bool) -> AbstractContextManager[CompileCalls]:  # noqa: FBT001 - private
+    if own_backend:
+        return contextlib.nullcontext(CompileCalls())
     return capture_only(AotCapture(lambda: True)) if aot_autograd else capture_only()
 
 

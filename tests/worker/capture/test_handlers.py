@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,36 @@ INSIDE = {
         "try:\n    try:\n        return x @ x\n    except KeyError:\n        x\nexcept RuntimeError:\n    return x + 1",
         ("except RuntimeError", "RuntimeError", True),
     ),
+    "passed_on_as_another": (
+        (
+            "try:\n    try:\n        return x[5]\n    except IndexError as error:\n"
+            "        raise Missing from error\nexcept KeyError:\n    return x"
+        ),
+        ("except KeyError", "IndexError", False),
+    ),
+    "finally_returns": (
+        "try:\n    x = x.squeeze(7)\nfinally:\n    # whatever came\n\n    return x",
+        ("finally", "IndexError", True),
+    ),
+    "finally_ends_the_loop": (
+        (
+            "for _ in range(2):\n    try:\n        x = x @ x\n    except ValueError:\n        pass\n"
+            "    finally:\n        break\nreturn x"
+        ),
+        ("finally", "RuntimeError", True),
+    ),
+    "own_manager": (
+        "with Selective(x):\n    x = x.squeeze(7)\nreturn x + 1",
+        ("with Selective(x)", "IndexError", True),
+    ),
+    "variable_and_inner_manager": (
+        "quiet = Quiet()\nwith quiet, Selective(x):\n    x = x @ x\nreturn x + 1",
+        ("with quiet", "RuntimeError", True),
+    ),
+    "generator": (
+        "with ignoring():\n    x = x[5]\nreturn x + 1",
+        ("with ignoring()", "IndexError", True),
+    ),
 }
 NONE = {
     "other_type": "try:\n    return x @ x\nexcept KeyError:\n    return x",
@@ -65,12 +96,60 @@ NONE = {
     "function_defined_in_the_try": (
         "try:\n    def inner(y):\n        return y @ y\nexcept RuntimeError:\n    return x\nreturn inner(x)"
     ),
+    "passed_on_by_the_first_clause": (
+        "try:\n    return x[5]\nexcept IndexError as error:\n    raise error\nexcept Exception:\n    return x"
+    ),
+    "passed_on_as_another_type": ("try:\n    return x[5]\nexcept IndexError:\n    raise Missing from None"),
+    "manager_of_another_type": "with Selective(x):\n    x = x @ x\nreturn x",
+    "generator_that_only_cleans_up": "with passing():\n    x = x @ x\nreturn x",
+    "manager_that_decides_by_data": "with Undecided():\n    x = x @ x\nreturn x",
+    "finally_that_may_return": "try:\n    x = x @ x\nfinally:\n    if x.dim() > 5:\n        return x\nreturn x",
     "only_finally": "try:\n    return x @ x\nfinally:\n    x = x + 1",
 }
 PROGRAM = """
 import contextlib
 
 EXPECTED = (KeyError, IndexError)
+
+class Missing(KeyError):
+    pass
+
+class Quiet:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return True
+
+class Selective(Quiet):
+    def __init__(self, x):
+        self.x = x
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            return False
+        self.x = None
+        return issubclass(kind, (LookupError, TypeError))
+
+class Undecided(Quiet):
+    answers = [False]
+
+    def __exit__(self, kind, error, trace):
+        return self.answers[0]
+
+@contextlib.contextmanager
+def ignoring():
+    try:
+        yield
+    except IndexError:
+        pass
+
+@contextlib.contextmanager
+def passing():
+    try:
+        yield
+    finally:
+        pass
 
 def called(x):
     return torch.softmax(x, dim=2)
@@ -119,6 +198,38 @@ def test_eager_mode_was_tried_where_the_graph_ran(tmp_path: Path, aot_autograd: 
     assert shape.handler is not None
     assert (value.handler.is_tried, shape.handler.is_tried) == (True, False)
 
+
+@pytest.mark.parametrize("name", ["own_manager", "finally_returns", "converted", "positive"])
+def test_a_program_that_generates_code_fails_on_its_own_line(tmp_path: Path, name: str) -> None:
+    """Inductor's code names nodes of the captured graph; torch raises what AOTAutograd refuses as it is."""
+    body, text, line = OWN_BACKENDS[name]
+    failure = record(
+        tmp_path, _program(body).replace("torch.randn(2, 3)", "-torch.eye(3)"), own_backend=True
+    ).failure
+    assert failure is not None
+    assert failure.stack[-1].path.startswith(str(tmp_path))
+    assert linecache.getline(failure.stack[-1].path, failure.stack[-1].line).strip() == line
+    assert (failure.handler.text if failure.handler is not None else None) == text
+
+
+OWN_BACKENDS = {
+    "own_manager": (
+        "with Quiet():\n    x = x.t()\n    x = torch.linalg.cholesky(x)\nreturn x",
+        "with Quiet()",
+        "x = torch.linalg.cholesky(x)",
+    ),
+    "finally_returns": (
+        "try:\n    return x.softmax(5)\nfinally:\n    return x.t()",
+        "finally",
+        "return x.softmax(5)",
+    ),
+    "converted": (
+        "try:\n    return torch.linalg.inv(x - x)\nexcept RuntimeError:\n    raise Missing",
+        None,
+        "return torch.linalg.inv(x - x)",
+    ),
+    "positive": ("y = x.t()\nreturn torch.linalg.cholesky(y)", None, "return torch.linalg.cholesky(y)"),
+}
 
 OUTSIDE = """
 @torch.compile

@@ -226,7 +226,9 @@ class _Observation:
                 self.outputs.append(compiled(*call.args, **call.kwargs))
         except Exception as error:  # noqa: BLE001 - user code may raise anything
             self.error = error
-            self.failures.append(failure_of(error, roots=self.roots, call=index, phase="call"))
+            self.failures.append(
+                failure_of(error, roots=self.roots, call=index, phase="call", nodes=self.recorder.nodes)
+            )
         self.calls.append(Call(index, text, self.caller, time.perf_counter() - start))
         return self.error is None
 

@@ -6,7 +6,6 @@ per frame and cause, which names the user's function, never a resume function.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from types import CodeType
 from typing import Any
@@ -40,7 +39,7 @@ def read_break(
     stack = stacks.from_summaries(frames.user_stack() if carried is None else carried, raised, translator)
     cause = chain[0]
     if not stack:
-        stack = _failed_node(cause.explanation) or (stacks.def_location(code),)
+        stack = stacks.of_failed_node(cause.explanation) or (stacks.def_location(code),)
     return Break(
         compile_id=compile_id,
         ids=tuple(gb_id(link) for link in chain),
@@ -56,19 +55,6 @@ def read_break(
         call=call,
         rest_from=frames.checkpoint_line(translator) if reason.startswith(_NO_RESUME) else None,
     )
-
-
-def _failed_node(explanation: str) -> Stack:
-    """Where the operator stands on which a backend failed: torch quotes the traceback of its node."""
-    _, _, trace = explanation.partition(errors.QUOTED_TRACEBACK)
-    places = (
-        Location(stacks.absolute(match["path"]), int(match["line"]), function=match["function"])
-        for match in _TRACED_LINE.finditer(trace)
-    )
-    return tuple(place for place in places if stacks.is_shown(place.path))
-
-
-_TRACED_LINE = re.compile(r'File "(?P<path>[^"\n]+)", line (?P<line>\d+), in (?P<function>\w+)')
 
 
 def rest_skipped(graph_break: Break, code: CodeType, caller: Stack) -> NotCompiled:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import collections
 import errno
+import re
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -27,11 +28,19 @@ _DYNAMO_TEXT = 200_000
 
 
 def failure_of(
-    exc: BaseException, *, roots: tuple[str, ...], call: int | None = None, phase: str | None = None
+    exc: BaseException,
+    *,
+    roots: tuple[str, ...],
+    call: int | None = None,
+    phase: str | None = None,
+    nodes: stacks.NodeStacks | None = None,
 ) -> Failure:
-    """The Failure for an exception that ended a call, an import or the building of the target."""
+    """The Failure for an exception that ended a call, an import or the building of the target.
+
+    `nodes`: the graphs that were captured, if Inductor may have compiled them.
+    """
     try:
-        return _described(exc, roots, call, phase)
+        return replace(_described(exc, roots, nodes), call=call, phase=phase)
     except Exception:  # noqa: BLE001 - attributes of the exception are the user's code, which may raise anything
         name = type(exc).__name__
         return Failure(
@@ -47,12 +56,12 @@ def failure_of(
         )
 
 
-def _described(exc: BaseException, roots: tuple[str, ...], call: int | None, phase: str | None) -> Failure:
+def _described(exc: BaseException, roots: tuple[str, ...], nodes: stacks.NodeStacks | None) -> Failure:
     verdict = _judge(exc, roots)
-    above, compiled = stacks.from_traceback(exc), _traced(exc)
     handler = None
     if verdict.culprit is Culprit.USER and verdict.kind == "exception":
-        handler = handlers.handler_of(exc, above, compiled or stacks.in_graphs(exc))
+        compiled = _traced(exc) or stacks.in_graphs(exc, nodes)
+        handler = handlers.handler_of(exc, stacks.from_traceback(exc, nodes), compiled)
     cause = None
     if isinstance(exc, errors.exceptions.TorchDynamoException):
         cause = torch_texts.read_reasons(_dynamo_text(exc))[0]
@@ -62,15 +71,13 @@ def _described(exc: BaseException, roots: tuple[str, ...], call: int | None, pha
         message=_message(exc, cause),
         next_step=verdict.next_step,
         exception=type(exc).__name__,
-        stack=_stack(exc),
+        stack=_stack(exc, nodes),
         traceback=traceback_text(exc),
         handler=handler,
         explanation=cause.explanation if cause is not None else "",
         hints=cause.hints if cause is not None else (),
         context=cause.context if cause is not None else "",
         gb_id=eager_frames.gb_id(cause) if cause is not None else _limit_id(exc),
-        call=call,
-        phase=phase,
     )
 
 
@@ -205,6 +212,8 @@ def _judge_by_type(exc: BaseException) -> _Verdict | None:
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
             return verdict
+    if isinstance(exc, IndexError) and stacks.of_failed_node(safe_text(exc)):
+        return _OPERATOR  # torch raises this one as it is, wherever it comes from
     if errors.is_only_compiled(exc):
         return _GRAPH
     if errors.is_overwritten(exc):
@@ -325,17 +334,20 @@ def _dynamo_text(exc: BaseException) -> str:
     return handed_on.lstrip() if marker else text
 
 
-def _stack(exc: BaseException) -> Stack:
+def _stack(exc: BaseException, nodes: stacks.NodeStacks | None = None) -> Stack:
     """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
-    above = stacks.from_traceback(exc)
+    above = stacks.from_traceback(exc, nodes)
     if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
         return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
     return above + _traced(exc)
 
 
 def _traced(exc: BaseException) -> Stack:
-    """The frames that Dynamo had traced."""
-    traced = stacks.from_summaries(frames.real_stack(exc), exc)
+    """The frames that Dynamo had traced, up to the operator on which a backend failed."""
+    inner = getattr(exc, "inner_exception", None) or exc
+    traced = stacks.of_failed_node(safe_text(inner, _DYNAMO_TEXT)) or stacks.from_summaries(
+        frames.real_stack(exc), exc
+    )
     if not traced and isinstance(exc, errors.ConstraintViolation):
         traced = stacks.from_text(safe_text(exc))
     while traced and stacks.is_polyfill(
@@ -360,8 +372,12 @@ def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
         return f"{cause.title}: {inner}" if marker else cause.title
     if isinstance(exc, errors.ConstraintViolation):
         return _constraint(safe_text(exc))
-    first = first_line(exc)
+    first = _IN_KERNEL.sub("", first_line(exc))
     return f"{name}: {first}" if first else name
+
+
+_IN_KERNEL = re.compile(r"^kernel, \S+:\d+, ")
+"""How a generated kernel starts what it raises: the line of its source."""
 
 
 def _constraint(text: str) -> str:

@@ -1,8 +1,9 @@
-"""Finds the `except` that eager mode runs for an exception that left compiled code.
+"""Finds the handler that eager mode runs for an exception that left compiled code.
 
 Dynamo runs handlers of what Python raises while it traces. It does not run those of an operator's exception: the
-operator is in the graph, its handler is not. Invariant: a handler is reported only if its types are known to catch what
-eager mode raises.
+operator is in the graph, its handler is not. A handler is an `except`, a `finally` that returns, or a `with` whose
+context manager suppresses the exception. Invariant: a handler is reported only if it is known to end what eager mode
+raises; no code of the user's runs to find that out.
 """
 
 from __future__ import annotations
@@ -14,17 +15,22 @@ import linecache
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from fuselight.adapters.torch_api.dynamo import errors
 from fuselight.capture.dynamo import stacks
+from fuselight.shared import suppression
 from fuselight.shared.report import EagerHandler, Location, Stack
 from fuselight.shared.report.failure import safe_text
 
 _REFUSED = re.compile(r"got (\w+)\(['\"]")
 """How Dynamo quotes the exception of an operator that refused fake tensors."""
-_SUPPRESS = "suppress"
+_OUT_OF_BOUNDS = "index out of bounds"
+"""How a kernel refuses an index, in a RuntimeError."""
+_BY_RUNTIME_ERROR = ("gather", "scatter", "index_add")
+"""Operators that refuse an index in the same way in eager mode; others raise IndexError."""
+_BASES = ("Exception", "BaseException", "object")
 
 
 def handler_of(error: BaseException, above: Stack, compiled: Stack) -> EagerHandler | None:
@@ -39,82 +45,93 @@ def handler_of(error: BaseException, above: Stack, compiled: Stack) -> EagerHand
         or (is_of_dynamo and not isinstance(error, errors.exceptions.TorchRuntimeError))
     ):
         return None
-    eager = _eager_types(error, compiled[-1])
+    eager = first = _eager_types(error, compiled[-1])
     is_tried = any(
         stacks.is_graph(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)
     )
-    raised = tuple(kind.__name__ for kind in type(error).__mro__)
-    for place in reversed(compiled):
-        for line, text, types in _around(place):
-            if _catches(types, eager):
-                return EagerHandler(
-                    location=_at(place, line),
-                    text=text,
-                    exception=eager[0],
-                    is_compiled=True,
-                    catches_outside=_catches(types, raised),
-                    is_tried=is_tried,
-                )
-    for place in reversed(above):
-        for line, text, types in _around(place):
-            if _catches(types, raised):
-                return None
-            if _catches(types, eager):
-                return EagerHandler(
-                    location=_at(place, line),
-                    text=text,
-                    exception=eager[0],
-                    is_compiled=False,
-                    catches_outside=False,
-                    is_tried=is_tried,
-                )
+    raised: Types = tuple(kind.__name__ for kind in type(error).__mro__)
+    for place, is_compiled in (
+        *((place, True) for place in reversed(compiled)),
+        *((place, False) for place in reversed(above)),
+    ):
+        handler, after = _walk(place, eager)
+        outside, raised = (None, raised) if is_compiled else _walk(place, raised)
+        if outside is not None:
+            return None
+        if handler is not None:
+            line, text = handler
+            return EagerHandler(
+                location=Location(place.path, line, function=place.function),
+                text=text,
+                exception=first[0],
+                is_compiled=is_compiled,
+                # `try` alone, without what turns the exception into the one that it catches
+                catches_outside=is_compiled and after == first and _walk(place, raised)[0] == handler,
+                is_tried=is_tried,
+            )
+        eager = after
     return None
 
 
-def _at(place: Location, line: int) -> Location:
-    return Location(place.path, line, function=place.function)
+Types = tuple[str, ...]
+"""The names of an exception's type and of its bases."""
+_Handler = tuple[int, str]
+"""Line and text."""
 
 
-def _eager_types(error: Exception, line: Location) -> tuple[str, ...]:
+def _eager_types(error: Exception, line: Location) -> Types:
     """The names of what eager mode raises and of its bases."""
     kind: type[BaseException] = type(error)
-    if linecache.getline(line.path, line.line).lstrip().startswith("assert"):
-        kind = AssertionError  # in the graph it is an operator, which raises RuntimeError
-    elif isinstance(error, errors.exceptions.TorchDynamoException):
+    source = linecache.getline(line.path, line.line)
+    if source.lstrip().startswith("assert"):
+        return _names_of(AssertionError)  # in the graph it is an operator, which raises RuntimeError
+    if isinstance(error, errors.exceptions.TorchDynamoException):
         match = _REFUSED.search(safe_text(error))
         named = getattr(builtins, match[1], None) if match else None
         kind = named if isinstance(named, type) and issubclass(named, BaseException) else RuntimeError
-    names = tuple(base.__name__ for base in kind.__mro__)
+    elif kind is RuntimeError and _OUT_OF_BOUNDS in safe_text(error):
+        return _names_of(RuntimeError if any(name in source for name in _BY_RUNTIME_ERROR) else IndexError)
     # A fake may raise another type than the operator, which is RuntimeError for most of torch's operators.
-    return (
-        (*names, RuntimeError.__name__) if kind is not type(error) and kind is not AssertionError else names
-    )
+    return _names_of(kind) if kind is type(error) else (*_names_of(kind), RuntimeError.__name__)
 
 
-_Handler = tuple[int, str, "tuple[str, ...] | None"]
-"""Line, text, and the names of the exceptions that it catches: None for all of them."""
+def _names_of(kind: type) -> Types:
+    return tuple(base.__name__ for base in kind.__mro__)
 
 
-def _around(place: Location) -> Iterator[_Handler]:
-    """The handlers around a line in its own function, innermost first."""
+def _walk(place: Location, raised: Types) -> tuple[_Handler | None, Types]:
+    """The handler that ends an exception of a line in its own function, or what the exception is by then.
+
+    A handler that ends with a `raise` passes the same exception on, or another.
+    """
     tree = _tree(place.path)
-    if tree is None:
-        return
     blocks: list[ast.AST] = []
-    for node in _holders(tree, place.line):
+    for node in _holders(tree, place.line) if tree is not None else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             blocks.clear()
-        else:
-            blocks.append(node)
+        blocks.append(node)
     for node in reversed(blocks):
-        if isinstance(node, ast.Try) and _has_line(node.body, place.line):
-            yield from _clauses(node, place.path)
+        handler: _Handler | None = None
+        if isinstance(node, _TRIES):
+            if _has_line(node.body, place.line):
+                handler, raised = _of_clauses(node, place.path, raised)
+            if handler is None and not _has_line(node.finalbody, place.line) and _leaves(node.finalbody):
+                handler = _line_of_finally(node, place.path), "finally"
         elif isinstance(node, (ast.With, ast.AsyncWith)) and _has_line(node.body, place.line):
-            for item in node.items:
-                call = item.context_expr
-                if isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] == _SUPPRESS:
-                    types = tuple(name for part in call.args for name in _names(part, place.path))
-                    yield node.lineno, f"with {ast.unparse(call)}", types
+            handler = next(
+                (
+                    (node.lineno, f"with {ast.unparse(item.context_expr)}")
+                    for item in reversed(node.items)
+                    if _suppresses(item.context_expr, blocks[0], place, raised)
+                ),
+                None,
+            )
+        if handler is not None:
+            return handler, raised
+    return None, raised
+
+
+_TRIES: tuple[Any, ...] = tuple(filter(None, (ast.Try, getattr(ast, "TryStar", None))))
 
 
 def _holders(tree: ast.AST, line: int) -> Iterator[ast.AST]:
@@ -128,21 +145,68 @@ def _holders(tree: ast.AST, line: int) -> Iterator[ast.AST]:
             yield from _holders(child, line)
 
 
-def _has_line(body: list[ast.stmt], line: int) -> bool:
-    return body[0].lineno <= line <= (body[-1].end_lineno or body[-1].lineno)
+def _has_line(body: Sequence[ast.stmt], line: int) -> bool:
+    return bool(body) and body[0].lineno <= line <= (body[-1].end_lineno or body[-1].lineno)
 
 
-def _clauses(node: ast.Try, path: str) -> Iterator[_Handler]:
-    for handler in node.handlers:
-        last = handler.body[-1]
-        if isinstance(last, ast.Raise) and last.exc is None:
-            continue  # what it catches leaves it again
-        if handler.type is None:
-            yield handler.lineno, "except", None
-        else:
-            parts = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-            names = tuple(name for part in parts for name in _names(part, path))
-            yield handler.lineno, f"except {ast.unparse(handler.type)}", names
+def _of_clauses(node: Any, path: str, raised: Types) -> tuple[_Handler | None, Types]:
+    """What the first clause does that catches an exception: it ends it, or raises one."""
+    for clause in node.handlers:
+        parts = clause.type.elts if isinstance(clause.type, ast.Tuple) else [clause.type]
+        caught = {name for part in parts if part is not None for name in _names(part, path)}
+        if clause.type is not None and caught.isdisjoint(raised):
+            continue
+        last = clause.body[-1]
+        if not isinstance(last, ast.Raise):
+            text = "except" if clause.type is None else f"except {ast.unparse(clause.type)}"
+            return (clause.lineno, text), raised
+        if last.exc is None or (isinstance(last.exc, ast.Name) and last.exc.id == clause.name):
+            return None, raised
+        kind = last.exc.func if isinstance(last.exc, ast.Call) else last.exc
+        value = _value(ast.unparse(kind), path)
+        return None, _names_of(value) if isinstance(value, type) else _BASES
+    return None, raised
+
+
+def _leaves(body: Sequence[ast.stmt]) -> bool:
+    """Whether a `finally` leaves the block by a statement of its own, which ends every exception."""
+    return any(
+        isinstance(statement, (ast.Return, ast.Break, ast.Continue))
+        or (isinstance(statement, ast.With) and _leaves(statement.body))
+        for statement in body
+    )
+
+
+def _line_of_finally(node: Any, path: str) -> int:
+    """The line of `finally:`, which the parser does not keep: comments may follow it."""
+    first = node.finalbody[0].lineno
+    above = range(first, (node.handlers or node.body)[-1].lineno, -1)
+    lines = (line for line in above if linecache.getline(path, line).lstrip().startswith("finally"))
+    return next(lines, first)
+
+
+def _suppresses(manager: ast.expr, function: ast.AST, place: Location, raised: Types) -> bool:
+    """Whether a context manager ends an exception: contextlib's, or one of the user's whose code says so."""
+    if isinstance(manager, ast.Name):  # as `guard = Quiet()` in the same function
+        targets = (node for node in ast.walk(function) if isinstance(node, ast.Assign))
+        values = [
+            node.value
+            for node in targets
+            if any(isinstance(name, ast.Name) and name.id == manager.id for name in node.targets)
+        ]
+        if len(values) == 1 and isinstance(values[0], ast.Call):
+            return _suppresses(values[0], function, place, raised)
+    if not isinstance(manager, ast.Call):
+        return suppression.exit_suppresses(type(_value(ast.unparse(manager), place.path)), raised, _tree)
+    if ast.unparse(manager.func).split(".")[-1] == "suppress":
+        caught = {name for part in manager.args for name in _names(part, place.path)}
+        return not caught.isdisjoint(raised)
+    factory = _value(ast.unparse(manager.func), place.path)
+    if isinstance(factory, type):
+        return suppression.exit_suppresses(factory, raised, _tree)
+    generator: Any = getattr(factory, "__wrapped__", None)  # of contextlib.contextmanager
+    line = suppression.yield_line(generator, _tree)
+    return line is not None and _walk(Location(generator.__code__.co_filename, line), raised)[0] is not None
 
 
 def _names(node: ast.expr, path: str) -> Iterable[str]:
@@ -166,10 +230,6 @@ def _value(text: str, path: str) -> Any:
     for name in rest:
         value = getattr(value, name, None)
     return value
-
-
-def _catches(types: tuple[str, ...] | None, raised: Iterable[str]) -> bool:
-    return types is None or not set(types).isdisjoint(raised)
 
 
 def _tree(path: str) -> ast.Module | None:

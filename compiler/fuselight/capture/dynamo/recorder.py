@@ -244,6 +244,8 @@ class Recorder:
         self._texts: dict[str, str] = {}
         self._asked: dict[CodeType, CompiledFrame] = {}
         self._unseen = UnseenLog()
+        self.nodes = stacks.NodeStacks()
+        """Where the operators of all captured graphs stand."""
         self.modes: ModeLog | None = None
         """What the program sets, if the modes of compiles are recorded."""
         self._births: weakref.WeakKeyDictionary[Any, guards.Births] = weakref.WeakKeyDictionary()
@@ -427,6 +429,7 @@ class Recorder:
             return
         run = self._running[-1]
         run.graph = graphs.read_graph(module, self._texts)
+        self.nodes.add(run.code, module)
         self._unseen.compiled(
             run.callee.function,
             run.callee.location,

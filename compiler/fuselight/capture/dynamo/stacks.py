@@ -16,15 +16,17 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 import torch
 
 from fuselight import PACKAGE
-from fuselight.adapters.torch_api.dynamo import frames
+from fuselight.adapters.torch_api.dynamo import errors, frames
+from fuselight.adapters.torch_api.inductor import generated_code
 from fuselight.shared.report import Location, Stack, is_user_file
 
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
@@ -215,6 +217,15 @@ def of_node(node: torch.fx.Node | None) -> Stack:
     return from_text(trace) if isinstance(trace, str) else ()
 
 
+def of_failed_node(text: str) -> Stack:
+    """Where the operator stands on which a backend failed: torch quotes the traceback of its node, innermost first."""
+    _, _, quoted = text.partition(errors.QUOTED_TRACEBACK)
+    return tuple(place for place in from_text(quoted.partition(_NEXT_NODE)[0]) if is_shown(place.path))
+
+
+_NEXT_NODE = "\nWhile executing "
+
+
 def calling_frames(limit: int = 64) -> Stack:
     """The user's and third parties' frames above the caller, outermost first."""
     caller = sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack
@@ -251,33 +262,95 @@ def from_text(trace: str) -> Stack:
     return tuple(out)
 
 
-def from_traceback(error: BaseException) -> Stack:
-    """The frames of an exception's traceback, outermost first; user and third-party frames only."""
+def from_traceback(error: BaseException, nodes: NodeStacks | None = None) -> Stack:
+    """The frames of an exception's traceback, outermost first; user and third-party frames only.
+
+    `nodes`: the graphs that were captured, which lead from Inductor's code to the user's lines.
+    """
     out: list[Location] = []
-    entry = error.__traceback__
-    while entry is not None:
+    caller: CodeType | None = None
+    for entry in _entries(error):
         code = entry.tb_frame.f_code
-        if is_graph(code.co_filename):
-            inside = _graph_stack(entry.tb_frame, entry.tb_lineno)
+        inside = _inside(entry, caller, nodes)
+        if inside is not None:
             if inside and out and (out[-1].path, out[-1].function) == (inside[0].path, inside[0].function):
                 out.pop()  # the function that calls the graph, on a line that is none of the call's
             out += inside
         elif is_shown(code.co_filename):
             line, offset = entry.tb_lineno, entry.tb_lasti
-            if line == code.co_firstlineno and frames.is_generated(code):
-                line, offset = _next_of_user(code, offset) or (line, offset)
+            if frames.is_generated(code):
+                caller = code
+                if line == code.co_firstlineno:
+                    line, offset = _next_of_user(code, offset) or (def_location(code).line, -1)
             out.append(_location(code, line, offset))
-        entry = entry.tb_next
     return tuple(out)
 
 
-def in_graphs(error: BaseException) -> Stack:
+def in_graphs(error: BaseException, nodes: NodeStacks | None = None) -> Stack:
     """Of the frames of an exception's traceback, those in captured graphs: of compiled functions."""
     inside: tuple[Location, ...] = ()
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if is_graph(frame.f_code.co_filename):
-            inside += _graph_stack(frame, line)
+    caller: CodeType | None = None
+    for entry in _entries(error):
+        inside += _inside(entry, caller, nodes) or ()
+        caller = entry.tb_frame.f_code if frames.is_generated(entry.tb_frame.f_code) else caller
     return inside
+
+
+def _entries(error: BaseException) -> Iterator[TracebackType]:
+    entry = error.__traceback__
+    while entry is not None:
+        yield entry
+        entry = entry.tb_next
+
+
+def _inside(entry: TracebackType, caller: CodeType | None, nodes: NodeStacks | None) -> Stack | None:
+    """The user's lines for a frame of a captured graph, or of code that Inductor made of it; None for another."""
+    if is_graph(entry.tb_frame.f_code.co_filename):
+        return _graph_stack(entry.tb_frame, entry.tb_lineno)
+    launched = generated_code.launched(entry.tb_frame, entry.tb_lineno)
+    if launched is None:
+        return None
+    return () if nodes is None else nodes.find(caller, launched)
+
+
+@dataclass(frozen=True)
+class _PlacedNode:
+    checks: str
+    """What the name of a kernel contains that checks the values of this node; empty if none does."""
+    stack: Stack
+
+
+class NodeStacks:
+    """The user's lines of the nodes of captured graphs, by their names; a name with several lines leads to none."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[tuple[str, str, int], dict[str, _PlacedNode | None]] = {}
+
+    def add(self, code: CodeType, module: torch.fx.GraphModule) -> None:
+        """Take in the graph of a function, with those of its higher-order operators."""
+        known = self._graphs.setdefault(_key(code), {})
+        parts = (part for part in module.modules() if isinstance(part, torch.fx.GraphModule))
+        for node in itertools.chain.from_iterable(part.graph.nodes for part in parts):
+            if node.op in generated_code.CALLS:
+                operator = _PlacedNode(generated_code.check_of(node), of_node(node))
+                known[node.name] = operator if known.get(node.name, operator) == operator else None
+
+    def find(self, caller: CodeType | None, launched: generated_code.RunningLine) -> Stack:
+        """Where the operator of a launch stands, in the graphs of the function that calls it (None: in any)."""
+        graphs = [self._graphs.get(_key(caller), {})] if caller is not None else [*self._graphs.values()]
+        nodes = [(name, node) for graph in graphs for name, node in graph.items()]
+        last = launched.nodes[-1:]
+        matches = {
+            node
+            for name, node in nodes
+            if (name in last if last else node is not None and node.checks and node.checks in launched.kernel)
+        }
+        stacks = {node.stack[-1:]: node.stack for node in matches if node is not None}
+        return next(iter(stacks.values())) if len(stacks) == 1 and None not in matches else ()
+
+
+def _key(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_name, code.co_firstlineno
 
 
 def is_graph(path: str) -> bool:

@@ -34,7 +34,7 @@ class Culprit(str, enum.Enum):
 
 @dataclass(frozen=True)
 class EagerHandler:
-    """The `except` or `contextlib.suppress` that eager mode runs for an exception that left compiled code."""
+    """The `except`, `finally` or `with` that ends in eager mode an exception that left compiled code."""
 
     location: Location
     """Its line, and the function that it is in."""

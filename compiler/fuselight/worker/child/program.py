@@ -220,7 +220,7 @@ class _Session:
             return
         from fuselight.capture.dynamo import failure_of  # noqa: PLC0415 - torch, which has been imported by now
 
-        self._failures = (failure_of(error, roots=self._roots, phase="main"),)
+        self._failures = (failure_of(error, roots=self._roots, phase="main", nodes=self._recorder.nodes),)
 
     def _called(self, code: types.CodeType, f_locals: Mapping[str, object]) -> None:
         """Record the inputs of a call that is being compiled."""

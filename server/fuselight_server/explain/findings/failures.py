@@ -266,7 +266,8 @@ def _cures(context: Context, handler: EagerHandler) -> Iterator[str]:
     if not context.report.fullgraph and function:
         yield f"Or put torch.compiler.disable on `{plain(function)}`, which has the handler: eager mode runs it"
     if handler.catches_outside:
-        yield "Or move the `try` out of compiled code, around the compiled call"
+        block = "with" if handler.text.startswith("with ") else "try"
+        yield f"Or move the `{block}` out of compiled code, around the compiled call"
 
 
 def _next_step(context: Context, code: str, failure: Failure) -> str:

@@ -30,14 +30,19 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\benviron\._data\b"), "environ"),
     (re.compile(r"\.(size|stride)\(\)\[(\d+)\]"), r".\1(\2)"),
     (re.compile(r"\b__builtins_dict___\d+\[(['\"])(\w+)\1\]"), r"\2"),
-    (re.compile(r"\bdict\.(?:__getitem__|get)\((\w[\w.\[\]'\"]*), (.+?)\)"), r"\1[\2]"),
+    (re.compile(r"\blist\(dict\.keys\(([^()]*)\)\)"), r"list(\1)"),
+    (re.compile(r"\bdict\.(?:__getitem__|get)\((\w[\w.\[\]'\"]*), ((?:[^()]|\([^()]*\))+?)\)"), r"\1[\2]"),
     (re.compile(r"\b(?:list|tuple)\.__getitem__\((\w[\w.\[\]'\"]*), (\d+)\)"), r"\1[\2]"),
     (re.compile(r"\b___as_tensor\(([^()]*)\)\.item\(\)"), r"\1"),
-    (re.compile(r"\b___(?:from_numpy|as_tensor|dict_getitem)\(([^()]*)\)"), r"\1"),
-    (re.compile(r"\blist\(dict\.keys\(([^()]*)\)\)"), r"list(\1)"),
+    (re.compile(r"\b___(?:from_numpy|as_tensor|dict_getitem|normalize_\w+_iter)\(([^()]*)\)"), r"\1"),
+    (re.compile(r"\b___(?:odict|tuple_iterator)_getitem\((\w[\w.\[\]'\"]*), (.+?)\)"), r"\1[\2]"),
+    (re.compile(r"\b___tuple_iterator_len\(([^()]*)\)"), r"the number of items left in \1"),
+    (re.compile(r"\b___key_to_id\(([^()]*)\)"), r"the keys of \1"),
+    (re.compile(r"\b___(?:dataclass|namedtuple)_fields\(([^()]*)\)"), r"the fields of \1"),
     (re.compile(r"\.__code__$"), ""),
     (re.compile(r"\b___get_torch_function_mode_stack_at\((\d+)\)"), r"torch function mode \1"),
     (re.compile(r"\btype\(([^()]*)\)\.__mro__\[\d+\]\.__dict__\[(['\"])(\w+)\2\]"), r"type(\1).\3"),
+    (re.compile(r"\bdict\(type\(([^()]*)\)\.__dict__\)\[(['\"])(\w+)\2\]"), r"type(\1).\3"),
     (re.compile(r"\b__import_(\w+)"), "@import@"),
 )
 _CLOSURE = re.compile(r"\.__closure__\[(?P<index>\d+)\]\.cell_contents")
@@ -146,6 +151,19 @@ def source_after(text: str, start: int) -> int:
             break
         position += 1
     return position
+
+
+def without_internal_names(difference: str, source: str = "") -> str:
+    """What differs by a guard; another text for one that names what only torch knows, as `___check_metadata_1_c0`."""
+    if _METADATA.match(difference):
+        return f"the metadata that {source or 'a tensor'}.__tensor_flatten__() returns changed"
+    return (
+        f"what torch checks of {source or 'the call'} changed" if _INTERNAL.search(difference) else difference
+    )
+
+
+_METADATA = re.compile(r"___check_metadata_")
+_INTERNAL = re.compile(r"(?<!\w)(?:___\w|__\w+_\d{4,}|torch\._functorch\b)")
 
 
 def is_global_state(source: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight.shared.torch_texts import in_user_words, read_reasons
+from fuselight.shared.torch_texts import in_user_words, read_reasons, without_internal_names
 
 CHAIN = """\
 Failed to trace builtin operator
@@ -84,3 +84,45 @@ def test_a_guard_source_is_shown_as_user_code(source: str, words: str) -> None:
 @given(st.text())
 def test_any_source_is_answered(source: str) -> None:
     in_user_words(source)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "___check_metadata_140066788678912_c0/0 no longer holds",
+            "the metadata that w.__tensor_flatten__() returns changed",
+        ),
+        ("___check_opaque_guard_fn_140066788678912_c0/0 no longer holds", "what torch checks of w changed"),
+        ("__dtensor_spec_140066788678912 no longer holds", "what torch checks of w changed"),
+        ("___check_fake_script_type(L['w'], 1402) no longer holds", "what torch checks of w changed"),
+        (
+            "torch._functorch.aot_autograd.utils.top_saved_tensors_hooks ids == None",
+            "what torch checks of w changed",
+        ),
+        ("self.__private was 1, now 2", None),
+        ("type(a).__name__ was 'A', now 'B'", None),
+    ],
+)
+def test_no_name_that_only_torch_knows_is_shown(text: str, words: str | None) -> None:
+    assert without_internal_names(text, "w") == (text if words is None else words)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("___tuple_iterator_len(L['a'])", "the number of items left in a"),
+        ("___tuple_iterator_getitem(L['a'], 1)", "a[1]"),
+        ("___odict_getitem(L['a'], 'k')", "a['k']"),
+        ("___normalize_range_iter(L['a'])", "a"),
+        ("___normalize_count_iter(L['a'])", "a"),
+        ("___key_to_id(L['a'])", "the keys of a"),
+        ("___dataclass_fields(L['a'])", "the fields of a"),
+        ("___namedtuple_fields(L['a'])", "the fields of a"),
+        ("___from_numpy(L['a'])", "a"),
+        ("dict.__getitem__(L['a'], list(dict.keys(L['a']))[0])", "a[list(a)[0]]"),
+        ("dict(type(L['a']).__dict__)['value']", "type(a).value"),
+    ],
+)
+def test_functions_of_guards_are_in_words(source: str, words: str) -> None:
+    assert in_user_words(source) == words

@@ -27,6 +27,9 @@ CASES = (
     ("none", GuardCause.NONE, "return x + 1 if a is None else x + a", "f(ones(4))", "f(ones(4), ones(4))", "a was None, now a float32 tensor of shape [4]", "a is None"),
     ("bool", GuardCause.VALUE, "return x + 1 if a else x - 1", "f(ones(4), True)", "f(ones(4), False)", "a was True, now False", "if a"),
     ("list length", GuardCause.LENGTH, "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), [1, 2, 3])", "len(a) was 2, now 3", "sum(a)"),
+    ("metadata", GuardCause.OTHER, "return torch.mm(x, a)", "f(ones(3, 4), Scaled(ones(4, 5), 0))", "f(ones(3, 4), Scaled(ones(4, 5), 1))", "the metadata that a.__tensor_flatten__() returns was 0, now 1", "torch.mm"),
+    ("iterator", GuardCause.LENGTH, "return x + sum(a)", "f(ones(4), iter((1, 2)))", "f(ones(4), iter((1, 2, 3)))", "the number of items left in a was 2, now 3", "sum(a)"),
+    ("first key of a subclass", GuardCause.NUMBER, "return x + a['k']", "f(ones(4), Counter(k=1))", "f(ones(4), Counter(k=2))", "a[list(a)[0]] was 1, now 2", "a['k']"),
     ("type", GuardCause.TYPE, "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), (1, 2))", "the type of a was list, now tuple", "sum(a)"),
     ("key", GuardCause.KEYS, "return x + (1 if 'k' in a else 0)", "f(ones(4), {'k': 1})", "f(ones(4), {'j': 1})", "'k' was in a, now it is not", "in a"),
     ("first key", GuardCause.KEYS, "return x + sum(a.values())", "f(ones(4), {})", "f(ones(4), {'k': 1})", "len(a) was 0, now 1", "a.values()"),
@@ -63,8 +66,29 @@ def test_the_difference(
         f"""
         import enum
         import os
+        from collections import Counter
         from unittest import mock
         from torch import ones
+
+        class Scaled(torch.Tensor):
+            @staticmethod
+            def __new__(cls, data, constant):
+                strides = data.stride()
+                return torch.Tensor._make_wrapper_subclass(cls, data.size(), strides=strides, dtype=data.dtype)
+
+            def __init__(self, data, constant):
+                self.data_, self.constant = data, constant
+
+            def __tensor_flatten__(self):
+                return ["data_"], self.constant
+
+            @staticmethod
+            def __tensor_unflatten__(inner, constant, size, stride):
+                return Scaled(inner["data_"], constant)
+
+            @classmethod
+            def __torch_dispatch__(cls, func, types, args, kwargs=None):
+                return func(*(arg.data_ if isinstance(arg, Scaled) else arg for arg in args))
 
         def with_variables(f, value):
             with mock.patch.dict(os.environ, FUSELIGHT_A=value):

@@ -131,6 +131,22 @@ def full_kind(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
+def metadata_of(value: object) -> str | None:
+    """What a tensor's own class keeps besides its inner tensors, in words; None if it cannot be read."""
+    try:
+        return short(artifacts.subclass_metadata(value))
+    except Exception:  # noqa: BLE001 - the user's method
+        return None
+
+
+def metadata_changed(source: str, was: str | None, value: object) -> GuardFailure:
+    """What a tensor's own class keeps besides its inner tensors has changed."""
+    what, now = f"the metadata that {in_user_words(source)}.__tensor_flatten__() returns", metadata_of(value)
+    if was is None or now is None or was == now:
+        return _difference(f"{what} changed", was, now)
+    return changed(what, was, now, GuardCause.OTHER)
+
+
 def created_again(where: str, value: object) -> GuardFailure:
     """The class of a value was created again since the compile: it has the same name, and is another class."""
     text = f"the class {kind_name(value)} of {where} was created again"
@@ -410,7 +426,7 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
         cause = GuardCause.DIMENSION
     elif ".size()[" in ast.unparse(left):
         cause = GuardCause.RELATION
-    elif ast.unparse(left).startswith("len("):
+    elif ast.unparse(left).startswith(("len(", "___tuple_iterator_len(")):
         cause = _cause_of_length(left, evaluate)
     elif where == "utils_device.CURRENT_DEVICE":
         where, cause = "the default device", GuardCause.GLOBAL_STATE

@@ -67,6 +67,8 @@ class Births:
     """The object that the compiled function belongs to."""
     inference: set[str] = field(default_factory=set)
     """Sources of the tensors that were inference tensors."""
+    metadata: dict[str, str | None] = field(default_factory=dict)
+    """What `__tensor_flatten__` of a tensor's own class returned besides tensors, in words, by source."""
     dropped: Stack = ()
     """Where an object that the entry was compiled for was freed."""
 
@@ -99,6 +101,8 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
         _note_object(guard, births.objects, scope)
         if artifacts.is_inference(guard):
             births.inference.add(name)
+        if artifacts.is_subclass(guard) and name not in births.metadata:
+            births.metadata[name] = guard_differences.metadata_of(guard.obj_weakref())
         rows.append((kind, name, code, stack))
     kept = sorted(range(len(rows)), key=lambda i: (rows[i][0] in _MACHINERY, i))[:_KEPT]
     guards = tuple(_guard(*rows[i]) for i in sorted(kept))

@@ -304,7 +304,9 @@ def _leaf_failures(
                 source=reader.words(expression) if expression else "",
                 expression=expression,
                 code=part[:2000],
-                difference=_with_cause(reader.words(difference.difference), text),
+                difference=torch_texts.without_internal_names(
+                    _with_cause(reader.words(difference.difference), text), reader.words(expression)
+                ),
                 born=() if is_mode else born,
                 cause=difference.cause if specialized is not None else _cause(kind, difference.cause),
             )
@@ -314,6 +316,8 @@ def _differences(
     part: str, source: str, value: object, reader: _GuardReader, table: Births
 ) -> tuple[GuardFailure, ...]:
     """What differs by one expression of a guard, torch's first reason first."""
+    if part.startswith("___check_metadata_"):
+        return (guard_differences.metadata_changed(source, table.metadata.get(source), value),)
     if guard_differences.is_tensor_check(part):
         was_inference = source in table.inference
         return guard_differences.explain_tensor(part, value, was_inference=was_inference)
@@ -395,7 +399,8 @@ def _root_failure(manager: Any, f_locals: Mapping[str, object], text: str, table
     failure = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
     reads = (table.by_source.get(source, ()) for source in guard_differences.sources_of(part))
     born = table.by_code.get(part) or next(filter(None, reads), ())
-    return replace(failure, kind="ROOT", code=text[:2000], born=born)
+    words = torch_texts.without_internal_names(failure.difference)
+    return replace(failure, kind="ROOT", code=text[:2000], born=born, difference=words)
 
 
 def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:

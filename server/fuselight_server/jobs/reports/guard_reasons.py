@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, SizeChange
-from fuselight.shared.torch_texts import in_user_words
+from fuselight.shared.torch_texts import in_user_words, without_internal_names
 from fuselight_server.base.formatting import format_list
 from fuselight_server.jobs.trace_log.facts import function_and_resumption, read_printed_stack
 
@@ -184,7 +184,8 @@ def _failure(text: str, origins: GuardOrigins) -> GuardFailure:
         failure = replace(failure, difference=f"{failure.difference} ({_DUCK_SIZING})")
     if not born and failure.source:
         born = _born_of_symbol(failure, origins)
-    return replace(failure, code=code[:2000], born=born)
+    words = without_internal_names(failure.difference, failure.source)
+    return replace(failure, code=code[:2000], born=born, difference=words)
 
 
 def _of_type(code: str) -> GuardFailure | None:

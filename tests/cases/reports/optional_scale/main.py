@@ -34,7 +34,7 @@ class OptionalScaled(torch.Tensor):
 @torch.compile(backend="aot_eager")
 def project(x, weight):
     return torch.mm(x, weight).relu()
-    # warning: [FL201] "recompiled: ___check_metadata_"
+    # warning: [FL201] "recompiled: the metadata that weight.__tensor_flatten__() returns was 0, now 1"
     # warning: [FL201] "recompiled: weight._scale was a tensor, now None"
 
 

@@ -161,6 +161,17 @@ def is_inference(guard: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_inference()
 
 
+def subclass_metadata(value: Any) -> Any:
+    """What the class of a tensor returns besides its inner tensors, which torch compares. Runs the class's code."""
+    return value.__tensor_flatten__()[1]
+
+
+def is_subclass(guard: Any) -> bool:
+    """Whether a guard is on a tensor of a class that torch takes apart."""
+    value = guard.obj_weakref() if callable(guard.obj_weakref) else None
+    return isinstance(value, torch.Tensor) and hasattr(type(value), "__tensor_flatten__")
+
+
 def dispatch_keys(tensor: torch.Tensor) -> set[str]:
     """The names of a tensor's dispatch keys under the modes that are on, as its guard sees them."""
     keys = torch._C._dispatch_keys(tensor) | torch._C._dispatch_tls_local_include_set()

@@ -14,13 +14,13 @@ import sys
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from node_tools import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from bootstrap import Environment
     from node_tools import Node
@@ -48,6 +48,9 @@ _ERROR = re.compile(r"\w*(Error|Exception|Failed)\b|Test timeout")
 _LINE = 200
 """Characters of what a failed test said that the summary shows."""
 _COUNTED = (sys.executable, "-E", "-S", str(ROOT / "scripts" / "counted.py")) if hasattr(os, "wait4") else ()
+EXAMPLE = "examples/training_step.py"
+_CAPTURE = ("-m", "fuselight_server", "check", "--no-cache", "--tries", "0", EXAMPLE)
+"""A fixed piece of work, the capture of one example."""
 _NICENESS = 5
 """Added to a ring that shares the machine with the editor ring, whose deadlines are real ones."""
 
@@ -289,6 +292,13 @@ def script_ring(
     )
 
 
+def cost_of_example(environment: Environment) -> float:
+    """The processor time of the capture of an example on this machine; 0 if it cannot be measured."""
+    command = [str(environment.python), *_CAPTURE, "--python", str(environment.python)]
+    ended = _run(command, _variables(environment), log=Path(os.devnull))
+    return ended.cpu_seconds if ended.code in {0, 1} else 0.0  # 1: it has findings
+
+
 def _variables(environment: Environment) -> dict[str, str]:
     variables = environment.variables()
     # OpenMP threads that wait for work would keep a processor busy, which another process of the tests needs.
@@ -297,7 +307,9 @@ def _variables(environment: Environment) -> dict[str, str]:
 
 
 def _show(log: Path) -> None:
-    print(f"\n{log.read_text(encoding='utf-8', errors='replace')}", flush=True)
+    text = log.read_text(encoding="utf-8", errors="replace")
+    if text:
+        print(f"\n{text}", flush=True)
 
 
 def read_junit(ring: str, results: Path, *, ended: Ended, seconds: float) -> Outcome:

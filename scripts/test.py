@@ -21,9 +21,11 @@ from node_tools import ROOT, Unavailable, npm_ci
 from ring_environments import JUPYTERLAB, RAY, ensure_packages
 from rings import (
     CORES,
+    EXAMPLE,
     PROCESSES,
     SLOWEST,
     Outcome,
+    cost_of_example,
     has_gpu,
     keep_bytecode,
     longest_first,
@@ -213,10 +215,14 @@ def main() -> int:
     started = time.monotonic()
     try:
         outcomes = [on_torch(options.torch)] if options.torch else run_all(names)
+        seconds = time.monotonic() - started
+        # Last, as nothing else runs then. The other rings alone may need no torch.
+        is_measured = not options.torch and bool(COMPUTING & set(names))
+        example = cost_of_example(ensure_environment()) if is_measured else 0.0
     except Unavailable as why:
         print(why, file=sys.stderr)
         return 1
-    return conclude(outcomes, time.monotonic() - started)
+    return conclude(outcomes, seconds, example)
 
 
 def pytest_alone(arguments: Sequence[str]) -> int:
@@ -320,13 +326,16 @@ def run(name: str, environment: Environment, before: list[Future[Any]], *, share
         return Outcome(name, skipped_because=str(why))
 
 
-def conclude(outcomes: list[Outcome], seconds: float) -> int:
-    """Print where the time went, slowest first, and the summary; returns the exit code."""
+def conclude(outcomes: list[Outcome], seconds: float, example: float) -> int:
+    """Print where the time went, slowest first, and the summary; returns the exit code.
+
+    `example`: what the capture of the example costs on this machine in seconds of CPU; 0 if it was not measured.
+    """
     slowest = sorted((time for outcome in outcomes for time in outcome.slowest), reverse=True)[:SLOWEST]
     print("\n== where the time went, slowest first")
     for outcome in sorted(outcomes, key=lambda outcome: outcome.seconds, reverse=True):
         print(f"{outcome.seconds:7.1f} s  {outcome.cpu_seconds:7.1f} s of CPU  the {outcome.ring} ring")
-    cpu_minutes = sum(outcome.cpu_seconds for outcome in outcomes) / 60
+    cpu_seconds = sum(outcome.cpu_seconds for outcome in outcomes)
     for took, name in slowest:
         print(f"{took:7.1f} s  {name}")
     failures = [(outcome.ring, *failure) for outcome in outcomes for failure in outcome.failures]
@@ -334,7 +343,10 @@ def conclude(outcomes: list[Outcome], seconds: float) -> int:
         print("\n== failed")
         for ring, name, message in failures:
             print(f"{ring}: {name}\n    {message}")
-    print(f"\n== summary, {seconds / 60:.1f} minutes, {cpu_minutes:.1f} CPU-minutes")
+    print(f"\n== summary, {seconds / 60:.1f} minutes, {cpu_seconds / 60:.1f} CPU-minutes")
+    if example:
+        captures = f"{cpu_seconds / example:.0f} captures of {EXAMPLE}"
+        print(f"as much as {captures}, each of which takes {example:.1f} s of CPU on this machine")
     for outcome in outcomes:
         print(outcome)
     passed = sum(outcome.passed for outcome in outcomes)

@@ -172,6 +172,28 @@ def test_a_ring_that_a_signal_ends_has_the_code_that_a_shell_gives(load: Any) ->
     assert load("scripts/rings.py")._run([sys.executable, "-c", killed], dict(os.environ)).code == 137
 
 
+@pytest.mark.parametrize(
+    ("example", "line"),
+    [
+        (
+            5.0,
+            "as much as 24 captures of examples/training_step.py, each of which takes 5.0 s of CPU on this machine\n",
+        ),
+        (0.0, ""),
+    ],
+)
+def test_the_sum_is_in_captures_of_an_example_too(
+    load: Any, capsys: pytest.CaptureFixture[str], example: float, line: str
+) -> None:
+    test = load("scripts/test.py")
+    outcomes = [
+        test.Outcome("worker", passed=3, cpu_seconds=90.0),
+        test.Outcome("unit", passed=1, cpu_seconds=30.0),
+    ]
+    assert test.conclude(outcomes, 300.0, example) == 0
+    assert f"== summary, 5.0 minutes, 2.0 CPU-minutes\n{line}worker: 3 passed" in capsys.readouterr().out
+
+
 def test_no_unit_test_imports_torch() -> None:
     """The ring starts before torch is installed, and importing torch takes 5 seconds in each of its processes."""
     assert "torch" not in sys.modules

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fuselight.adapters.torch_api import devices, settings
 from fuselight.adapters.torch_api.dynamo import errors, frames, hooks, names, namespace_versions, targets
@@ -276,6 +277,18 @@ def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.M
         devices.use_driver()
     assert device_count() == 3
     assert is_available is torch.cuda.is_available
+
+
+def test_without_a_gpu_fake_tensors_add_no_device_for_autograd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a build for CUDA, torch refuses backward in a fork of a process whose backward started that device's thread."""
+    added: list[bool] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch._C, "_ensureCUDADeviceGuardSet", lambda: added.append(True))
+    with FakeTensorMode():
+        assert added == [True]
+    devices.start_no_autograd_thread()
+    with FakeTensorMode():
+        assert added == [True]
 
 
 def test_inductors_compiler_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,16 @@ def unseen() -> Iterator[None]:
             forget_answers()
 
 
+def start_no_autograd_thread() -> None:
+    """Where torch sees no GPU, let this process run backward without a thread, so that its forks can run it, too.
+
+    In a build for CUDA, the guard that fake tensors install counts as one device, and the first backward starts a
+    thread for it. After that, torch refuses backward in each fork.
+    """
+    if not torch.cuda.is_available():
+        torch._C._ensureCUDADeviceGuardSet = lambda: None
+
+
 def hide() -> None:
     """Let torch see no GPU in this process from now on, and in those forked from it."""
     leave_driver_alone()

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api import devices
 from fuselight.capture.calls.calls import Prepared, call_mode, call_outputs
 from fuselight.capture.calls.changed_calls import ChangeError, changed_call
 from fuselight.shared.protocol import CaptureRequest
@@ -36,10 +37,11 @@ _ALL_SECONDS = 60.0
 
 
 def prepare_to_try(state: RunState) -> None:
-    """Before the run: a fork has no other threads, and torch's guards check how many there are."""
+    """Before the run: a fork has no other threads. torch's guards check how many there are, and so does backward."""
     request = state.job.request
     if isinstance(request, CaptureRequest) and request.tries_forecasts:
         torch.set_num_threads(1)
+        devices.start_no_autograd_thread()
 
 
 def with_tried_values(

@@ -126,14 +126,19 @@ def test_a_comment_leaves_a_break_and_an_inner_function_is_traced(client: Client
     typist.type((FORWARD, 16), (FORWARD, 16), "  # ä comment")
     (entries,) = typist.until(lambda fields: "Predicted" in str(fields), "the break beside the comment")
     assert {**entries, "message": ran["message"]} == ran
-    time.sleep(0.7)  # after the trace
-    assert typist.until(bool, "the break beside the comment") == [entries]
+    traced = client.mark()
     assert not any(lens.startswith("edit:") for lens in client.lenses(uri))
 
     inner = "        def show(y):\n            return y.tolist()\n\n        show(x)\n"
     typist.type((FORWARD + 1, 0), (FORWARD + 1, 0), inner)
     both = typist.until(lambda fields: len(fields) == 2, "the break in the inner function")
     assert sorted(entry["range"]["start"]["line"] for entry in both) == [FORWARD, FORWARD + 2]
+    published = [
+        message["params"]["diagnostics"]
+        for message in client.messages[traced:]
+        if message.get("method") == "textDocument/publishDiagnostics" and message["params"]["uri"] == uri
+    ]
+    assert all(entries["range"] in [entry["range"] for entry in shown] for shown in published), "it stays"
 
 
 FORMATTED = """\

@@ -87,7 +87,8 @@ pathlib.Path(os.environ["{TRACE}"], f"dedicated_log_torch_trace_rank_{{number}}_
     {{0: {compiled(process=7, rank=0)!r}, 1: {compiled(process=8, rank=1)!r}}}[number]
 )
 if number == 1:
-    time.sleep(0.5)
+    while not list(pathlib.Path(os.environ["TMPDIR"]).glob("fuselight-ranks-*/rank-0.json")):
+        time.sleep(0.01)
     sys.exit(4)
 """
 

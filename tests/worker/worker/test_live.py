@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -72,23 +72,31 @@ def test_the_fork_made_ahead_answers_as_a_fresh_one_and_may_die(net: EditedRun) 
     change = ("        y = self.linear(x)\n", "        y = self.linear(x)\n        print(y)\n", "Net.attend")
     first = breaks(net.edit(*change))
     forked = _fork_made_ahead(hello.pid)
-    time.sleep(1)  # it is ready by now, else a fresh fork answers
+    _wait_until(lambda: _state(forked) == "S")  # it waits for a request: before that it computes
     assert breaks(net.edit(*change)) == first != []
     with pytest.raises(ProcessLookupError):
         os.kill(forked, 0)
     forked = _fork_made_ahead(hello.pid)
     os.kill(forked, signal.SIGKILL)
-    while _runs(forked):  # the signal may take a while on a busy machine, and it would be given the edit
-        time.sleep(0.01)
+    _wait_until(
+        lambda: _state(forked) == "Z"
+    )  # on a busy machine that takes a while, and it would be given the edit
     assert breaks(net.edit(*change)) == first
 
 
-def _runs(pid: int) -> bool:
-    """Whether a process has neither ended nor is a zombie."""
+def _wait_until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _state(pid: int) -> str:
+    """The state of a process, as `/proc` names it: `Z` if it has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except FileNotFoundError:
-        return False
+        return "Z"
 
 
 @pytest.mark.parametrize(

@@ -130,19 +130,18 @@ live.loop.run_until_complete(live.worker.run(request, lambda one: print(hello.pi
 
 def test_when_the_parent_is_killed_worker_and_run_end(folder: Path) -> None:
     root = Path(launch_path()).parents[3]
-    source = f"import os\nopen({str(folder / 'pid')!r}, 'w').write(str(os.getpid()))\nprint(1)\n" + ENDLESS
+    note = folder / "pid"
+    os.mkfifo(note)
+    source = f"import os\nwith open({str(note)!r}, 'w') as file: file.write(str(os.getpid()))\n{ENDLESS}"
     paths = [str(root / "compiler"), str(root / "server"), str(root)]
     script = PARENT.format(paths=paths, folder=str(folder), source=source)
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         host = int(parent.stdout.readline())
-        note = folder / "pid"
-        deadline = time.monotonic() + 60
-        while not (note.exists() and note.read_text()):
-            assert time.monotonic() < deadline
+        run = int(note.read_text())
         parent.kill()
         wait_gone(host)
-        wait_gone(int(note.read_text()))
+        wait_gone(run)
 
 
 def test_unknown_fields_of_a_request_are_ignored_and_a_truncated_one_ends_the_host(folder: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fuselight.shared.report import Location
+from fuselight_server.explain.findings.advice.break_cures import INLINED
+from fuselight_server.fixes.rewrites import families
 from fuselight_server.fixes.rewrites.remedy import FixClass
-from tests.support.offered_remedies import first, offered, rewrites
+from tests.support.offered_remedies import finding_at, first, offered, rewrites
 from tests.support.reports import broken
 
 REWRITES = {
@@ -158,3 +162,11 @@ def test_the_exceptions_of_formats_that_compiled_calls_lose_are_said(
     remedies = offered(f"import torch\n\n\ndef f(x):\n    {call}\n    return x\n", call, "GB0059")
     (changes,) = (remedy.changes for remedy in remedies if remedy.kind == "is_compiling")
     assert changes.endswith(", nor raise exceptions of its formats") is is_said
+
+
+def test_a_message_of_a_function_that_is_traced_into_is_not_moved_after_the_graph() -> None:
+    text = "import torch\n\n\ndef f(x):\n    print('a', x.dtype)\n    return x\n"
+    finding, report = finding_at(text, "print('a', x.dtype)", "GB0059")
+    for data, is_moved in (((), True), ((INLINED,), False)):
+        remedies = families.rewrites(replace(finding, data=data), report, {"m.py": text}.get).remedies
+        assert ("reorderable_logging_functions" in {remedy.kind for remedy in remedies}) is is_moved

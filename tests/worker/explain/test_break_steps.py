@@ -195,7 +195,7 @@ def result_of(text: str) -> tuple[set[str], int, Any]:
     exec(compile(IMPORTS + text, "followed.py", "exec"), module.__dict__)  # noqa: S102 - the programs of this file
     torch.compiler.reset()
     counters.clear()
-    backend = CompileCounter()
+    backend = CompileCounter()  # type: ignore[no-untyped-call]
     x = torch.tensor([1.0, 1.0], requires_grad=True)
     arguments = module.before(x) if hasattr(module, "before") else (x,)
     try:
@@ -220,3 +220,13 @@ def test_a_step_removes_its_break(name: str) -> None:
     assert (ids, graphs) == (set(), 1)
     if expected is not None:
         torch.testing.assert_close(result, list(expected) if isinstance(result, list) else expected)
+
+
+def test_torch_loses_what_a_traced_function_is_to_print_after_the_graph(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    inner = "def inner(x):\n    print('inner')\n    return x * 2\n"
+    program = f"{inner}def run(x):\n    print('outer')\n    return inner(x)\n"
+    with torch._dynamo.config.patch(reorderable_logging_functions={print}):
+        ids, graphs, _ = result_of(program)
+    assert (ids, graphs, capsys.readouterr().out) == (set(), 1, "outer\n")

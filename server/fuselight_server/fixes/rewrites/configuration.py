@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import FactKind
-from fuselight_server.explain.findings.advice.break_cures import SCALARS, SETTINGS
+from fuselight_server.explain.findings.advice.break_cures import INLINED, SCALARS, SETTINGS
 from fuselight_server.fixes.rewrites.number_choices import reason_of_choice
 from fuselight_server.fixes.rewrites.output import output_call
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
@@ -69,7 +69,8 @@ def output_settings(site: Site) -> Iterator[Remedy]:
     if name == "warnings.warn":
         changes += ", and a warning of which a filter makes an error comes after the graph"
     bound = "" if name == "print" or _is_imported(site, owner) else owner
-    if name.startswith("self.") or (not is_logger and not _can_reorder(site, call)):
+    is_lost = INLINED in site.finding.data or not _can_reorder(site, call)
+    if name.startswith("self.") or (not is_logger and is_lost):
         return
     statement = f"{site.torch}._dynamo.config.{setting}.add({name})"
     text = _with_statement(path, site.text, statement, after=bound)

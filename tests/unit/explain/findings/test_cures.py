@@ -28,6 +28,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.remedies import NO_CALL, RemedyState
 from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.advice.break_cures import INLINED
 from fuselight_server.explain.findings.advice.trial_verdict import NOT_APPLIED, judge_trial
 from fuselight_server.explain.findings.common.compiled_callers import outer_frame
 from tests.support.recompilations import DEF, SIZE, again, failed
@@ -384,3 +385,12 @@ def test_a_setting_for_messages_is_tried_in_place_of_the_hint_of_torch(
     (tried,) = findings(report(breaks=(broken,), trials=trials))
     names = {name for cure in finding.cures for name in cure.settings}
     assert not any(name in text for name in names for text in tried.hints)
+
+
+def test_a_message_of_a_function_that_is_traced_into_is_not_shown_after_the_graph() -> None:
+    text = "Dynamo does not know how to trace builtin operator `print` with argument types ['Size']"
+    hint = "If you are attempting to call a logging function, you can try adding it to reorderable_logging_functions."
+    broken = Break("", ("GB0059",), ("",), (at(20), at(22)), explanation=text, hints=(hint,))
+    (finding,) = findings(report(breaks=(broken,)))
+    assert (finding.cures, finding.hints) == ((), ("Move this call outside the compiled code, or remove it",))
+    assert INLINED in finding.data

@@ -50,7 +50,14 @@ _LOGGING = {
 """By the id of the break: how its texts name a logging function, the function's module, the settings for it."""
 
 
-def break_cures(ids: Iterable[str], at: Location | None, texts: str = "") -> tuple[TriedAdvice, ...]:
+INLINED = ("frame", "inlined")
+"""In a finding's data: the line is in a function that was traced into. torch loses what is to be shown after the graph
+there: it passes on the messages of the compiled function itself."""
+
+
+def break_cures(
+    ids: Iterable[str], at: Location | None, texts: str = "", *, is_inlined: bool = False
+) -> tuple[TriedAdvice, ...]:
     """The settings to try against a break on the line `at`; a result of unknown shape may have its values read, too.
 
     `texts`: the title of the break, and torch's context for developers.
@@ -60,7 +67,10 @@ def break_cures(ids: Iterable[str], at: Location | None, texts: str = "") -> tup
     ids = tuple(ids)
     names = tuple(dict.fromkeys(name for identity in ids for name in SETTINGS.get(identity, ())))
     groups = [(name,) for name in names] + ([(SHAPES, SCALARS)] if names == (SHAPES,) else [])
-    return (*(_to_set(group, at) for group in groups), *_to_log(ids, texts, at))
+    logging = (
+        item for item in _to_log(ids, texts, at) if not (is_inlined and REORDERED in item.cure.settings)
+    )
+    return (*(_to_set(group, at) for group in groups), *logging)
 
 
 def _to_log(ids: tuple[str, ...], texts: str, at: Location) -> Iterator[TriedAdvice]:
@@ -82,10 +92,17 @@ def _to_set(names: tuple[str, ...], at: Location) -> TriedAdvice:
 
 
 def with_trials(
-    context: Context, hints: tuple[str, ...], torch_hints: int, candidates: tuple[TriedAdvice, ...]
+    context: Context,
+    hints: tuple[str, ...],
+    torch_hints: int,
+    candidates: tuple[TriedAdvice, ...],
+    *,
+    is_inlined: bool = False,
 ) -> tuple[FindingRemedy, ...]:
     """The hints of a break with what came of its settings. The last `torch_hints` of them are torch's own."""
     names = {name for item in candidates for name in item.cure.settings}
+    if is_inlined:
+        names.add(REORDERED)
     kept = [
         hint for hint in advice(hints, torchs=torch_hints) if not any(name in hint.text for name in names)
     ]

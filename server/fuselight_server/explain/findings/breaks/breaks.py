@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_data import parse_python
 from fuselight_server.base.finding import Related, Severity, Span
 from fuselight_server.base.formatting import format_list
-from fuselight_server.explain.findings.advice.break_cures import break_cures, with_trials
+from fuselight_server.explain.findings.advice.break_cures import INLINED, break_cures, with_trials
 from fuselight_server.explain.findings.breaks.break_costs import break_costs
 from fuselight_server.explain.findings.breaks.break_remedies import BreakWords, break_text, break_words
 from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
@@ -105,12 +105,15 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         inside = f"The break is {where}, at {place(broke)}; this call led there."
         span = _called_name(context, home)
     gb_ids = tuple(dict.fromkeys(gb_id for gb_id in graph_break.ids if gb_id and gb_id != code))
+    is_inlined = len(graph_break.stack) > 1
     candidates = (
         ()
         if words.is_information
-        else break_cures((code, *gb_ids[:1]), broke, f"{words.title} {graph_break.context}")
+        else break_cures(
+            (code, *gb_ids[:1]), broke, f"{words.title} {graph_break.context}", is_inlined=is_inlined
+        )
     )
-    remedies = with_trials(context, words.hints, words.torch_hints, candidates)
+    remedies = with_trials(context, words.hints, words.torch_hints, candidates, is_inlined=is_inlined)
     return context.finding(
         code,
         f"graph break: {words.title}",
@@ -128,6 +131,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         cause=cause,
         count=len({item[0].compile_id for item in group}),  # the same compile retries, which is no repeat
         gb_ids=gb_ids,
+        data=(INLINED,) if is_inlined else (),
     )
 
 

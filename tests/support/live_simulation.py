@@ -9,7 +9,6 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from fuselight.shared.protocol import (
@@ -32,7 +31,7 @@ from fuselight.shared.report import (
     Tier,
 )
 from fuselight_server.base.settings import Settings
-from fuselight_server.editor.handlers.diagnostics import findings_of
+from fuselight_server.editor.results.shown_findings import findings_of
 from fuselight_server.editor.session import live
 from tests.support.reports import VERSIONS, broken, with_a_fixed_size
 from tests.support.simulation import Program, SimulatedWorker, Workspace
@@ -258,10 +257,9 @@ class LiveWorkspace(Workspace):
 
 def shown(workspace: LiveWorkspace, name: str = "model.py") -> list[tuple[int, str, bool]]:
     """Line, tier (or `gone`), and whether it is marked as stale, of the breaks in a file."""
-    server: Any = SimpleNamespace(state=workspace.state)
     return sorted(
         (finding.span.line, "gone" if finding.title.startswith("gone") else finding.tier.value, edited)
-        for finding, edited in findings_of(server, workspace.path(name))
+        for finding, edited in findings_of(workspace.state.view(), workspace.path(name))
         if finding.code.startswith("GB")
     )
 

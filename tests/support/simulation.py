@@ -10,7 +10,6 @@ import ast
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from fuselight.shared.protocol import Answer, RunRequest
@@ -29,7 +28,7 @@ from fuselight.shared.report import (
     data_key,
 )
 from fuselight_server.base.settings import Interpreter, Settings
-from fuselight_server.editor.handlers.diagnostics import findings_of
+from fuselight_server.editor.results.shown_findings import findings_of
 from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.analysis import Analysis
 from fuselight_server.editor.session.state import Folder, State
@@ -272,10 +271,9 @@ class Workspace:
 
     def problems(self, name: str) -> list[Seen]:
         """The entries of a file in the Problems view."""
-        server: Any = SimpleNamespace(state=self.state)
         return sorted(
             (finding.code, finding.span.line, finding.title, edited)
-            for finding, edited in findings_of(server, self.path(name))
+            for finding, edited in findings_of(self.state.view(), self.path(name))
         )
 
     def targets(self) -> list[Key]:

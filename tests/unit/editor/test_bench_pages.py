@@ -15,10 +15,10 @@ from fuselight.shared.codec import encode
 from fuselight.shared.report import CompileStep, GapKind, data_key
 from fuselight_server.editor.handlers import bench
 from fuselight_server.editor.handlers.commands import clear_caches
-from fuselight_server.editor.handlers.diagnostics import findings_of
 from fuselight_server.editor.handlers.protocol import written_page
 from fuselight_server.editor.handlers.status import TimedRunNotifications
 from fuselight_server.editor.messages.params import MeasuredExportParams, MeasuredParams
+from fuselight_server.editor.results.shown_findings import findings_of
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.explain.benchmarks.history import run_of
 from fuselight_server.explain.benchmarks.page import View, body, places_of
@@ -286,15 +286,15 @@ async def test_benchmark_results_are_stale_after_an_edit_of_any_line_that_ran(
     slow = benchmark_report(session, 900.0)
     await measured(session, slow)
     server: Any = session
-    assert [(finding.code, edited) for finding, edited in findings_of(server, session.path)] == [
-        ("FL802", False)
-    ]
+    assert [
+        (finding.code, edited) for finding, edited in findings_of(session.state.view(), session.path)
+    ] == [("FL802", False)]
     document = session.state.at(session.path)
     assert document is not None
     session.analysis.edits.edited(session.path, document.source.edit((LINE, 11), (LINE, 16), "x"))
-    assert [(finding.code, edited) for finding, edited in findings_of(server, session.path)] == [
-        ("FL802", True)
-    ]
+    assert [
+        (finding.code, edited) for finding, edited in findings_of(session.state.view(), session.path)
+    ] == [("FL802", True)]
     news = TimedRunNotifications()
     assert session.path in news.update(server)
     assert news.update(server) == frozenset()

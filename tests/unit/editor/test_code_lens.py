@@ -38,7 +38,6 @@ from fuselight.shared.report import (
 from fuselight_server.base.settings import parse_settings
 from fuselight_server.editor.handlers.code_lens import code_lens, inputs_words
 from fuselight_server.editor.handlers.commands import show_first
-from fuselight_server.editor.handlers.diagnostics import findings_of
 from fuselight_server.editor.handlers.hover import forecasts, targets
 from fuselight_server.editor.handlers.report_tree import report_tree, target_node
 from fuselight_server.editor.messages.params import ReportTreeParams
@@ -55,6 +54,7 @@ from fuselight_server.editor.results.run_ends import (
     POSTPONED,
     RunEnd,
 )
+from fuselight_server.editor.results.shown_findings import findings_of
 from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.results.target_result import STILL_RUNNING, TargetResult
 from fuselight_server.editor.results.tunings import tuning_result_of
@@ -447,7 +447,7 @@ async def test_each_end_of_each_run_has_its_reason_in_lens_tooltip_hover_report_
     snapshot = state.snapshot(URI, {})
     assert snapshot is not None
     assert whole in without_escapes("".join(targets(snapshot, STEP + 1)))
-    assert any(message in finding.title for finding, _ in findings_of(viewing(state), FILE))
+    assert any(message in finding.title for finding, _ in findings_of(state.view(), FILE))
     assert message in json.dumps(await report_tree(viewing(state), ReportTreeParams(URI)))
 
 

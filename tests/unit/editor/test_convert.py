@@ -12,7 +12,7 @@ from lsprotocol import types
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.base.remedies import advice
-from fuselight_server.editor.handlers.finding_hover import ShownFinding, explain, explanations
+from fuselight_server.editor.handlers.finding_hover import ExplainedFinding, explain, explanations
 from fuselight_server.editor.presenters import convert
 from fuselight_server.explain.findings.common.text import compose
 
@@ -96,7 +96,7 @@ def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
         remedies=advice(("Take it out.", "Or log it.")), cost=("2 graphs", "1 operator in eager"), count=3,
     )  # fmt: skip
     assert convert.message(finding) == "graph break (3 times)"
-    shown = explain(ShownFinding(finding, edited=False))
+    shown = explain(ExplainedFinding(finding, edited=False))
     assert "GB0059" not in shown, "so does it the code"
     assert "a long explanation" in shown
     message = compose("why it broke", cost=("2 graphs",), hints=("Take it out", "Or log it"))
@@ -104,21 +104,21 @@ def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
     advised = dataclasses.replace(
         finding, code="FL101", message=message, remedies=advice(hints), cost=("2 graphs",)
     )
-    ordered = explain(ShownFinding(advised, edited=False))
+    ordered = explain(ExplainedFinding(advised, edited=False))
     assert ordered.startswith("What to do:")
     assert ordered.index("Or log it") < ordered.index("Cost: 2 graphs") < ordered.index("why it broke")
     assert ordered.index("why it broke") < ordered.index("directive on line 3")
     assert "graph break" not in shown, "the diagnostic above it says so"
-    both = explanations([ShownFinding(finding, edited=False), ShownFinding(advised, edited=False)])
+    both = explanations([ExplainedFinding(finding, edited=False), ExplainedFinding(advised, edited=False)])
     assert both[0].startswith("**GB0059**"), "which of several it is"
     assert "**FL101**\n\nWhat to do:\n\n- Take it out.\n- Or log it." in both[0], "advice for all comes first"
     assert [text.partition("\n")[0] for text in both] == ["**GB0059**", "**GB0059**", "**FL101**"]
     longer = dataclasses.replace(finding, message="graph break.\n\nAnd what it means.")
-    assert "\n\nAnd what it means.\n\n" in explain(ShownFinding(longer, edited=False))
-    assert "graph break" not in explain(ShownFinding(longer, edited=False))
+    assert "\n\nAnd what it means.\n\n" in explain(ExplainedFinding(longer, edited=False))
+    assert "graph break" not in explain(ExplainedFinding(longer, edited=False))
     torchs = "For a logging function (e.g. `print`), set the list. Another sentence."
     hinted = dataclasses.replace(finding, remedies=advice(("Take it out.", torchs), torchs=1))
-    shown = explain(ShownFinding(hinted, edited=False))
+    shown = explain(ExplainedFinding(hinted, edited=False))
     assert "`print`), set the list." in shown, "no sentence ends after e.g."
     assert "Another sentence" not in shown
 
@@ -173,4 +173,4 @@ def test_a_link_leads_only_to_a_page(link: str | None, address: str | None) -> N
     assert convert.address(finding) == address
     shown = convert.diagnostic(finding, view("x"))
     assert (shown.code_description.href if shown.code_description else None) == address
-    assert ("command:" in explain(ShownFinding(finding, edited=False))) is False
+    assert ("command:" in explain(ExplainedFinding(finding, edited=False))) is False

@@ -28,7 +28,7 @@ from fuselight.shared.report.verification import ONE_SIDE
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.settings import FixSettings, Settings
 from fuselight_server.editor.handlers import fix_actions
-from fuselight_server.editor.handlers.finding_hover import explanations, shown_findings
+from fuselight_server.editor.handlers.finding_hover import explained_findings, explanations
 from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.handlers.status import verifying
 from fuselight_server.editor.messages.params import ReportTreeParams
@@ -110,7 +110,7 @@ async def hover_of(world: FixWorld) -> str:
     findings = [finding.now() for finding in world.state.captures[Key(world.path, "f")].findings]
     first = [(finding, False) for finding in findings if finding.span.line == FIRST + 1]
     assert first
-    return "\n\n".join(explanations(await shown_findings(world.server, world.path, first)))
+    return "\n\n".join(explanations(await explained_findings(world.server, world.path, first)))
 
 
 @pytest.mark.asyncio

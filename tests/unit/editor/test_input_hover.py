@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fuselight.shared.report import Culprit, Failure, Location, TargetRef
-from fuselight_server.editor.handlers.diagnostics import findings_of
-from fuselight_server.editor.handlers.finding_hover import explanations, shown_findings
+from fuselight_server.editor.handlers.finding_hover import explained_findings, explanations
 from fuselight_server.editor.handlers.hover import targets
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import capture_result_of
+from fuselight_server.editor.results.shown_findings import findings_of
 from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
@@ -72,10 +72,10 @@ async def hovered(name: str, *results: CaptureResult) -> str:
         state.accept(result)
     view = convert.Client("utf-8", state.read_line, convert.uri)
     server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri)
-    on_line = [item for item in findings_of(server, FILE) if item[0].span.line == LINES[name]]
+    on_line = [item for item in findings_of(server.state.view(), FILE) if item[0].span.line == LINES[name]]
     snapshot = state.snapshot(URI, {})
     assert snapshot is not None
-    shown = await shown_findings(server, FILE, on_line)
+    shown = await explained_findings(server, FILE, on_line)
     return "\n".join([*explanations(shown), *targets(snapshot, LINES[name])])
 
 

@@ -22,7 +22,6 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.commands.findings import compose_findings
-from fuselight_server.editor.handlers.diagnostics import completed_runs
 from fuselight_server.editor.handlers.hover import kernel_tables as hovered
 from fuselight_server.editor.presenters.lens import kernel_summary, line_lenses
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
@@ -32,6 +31,7 @@ from fuselight_server.editor.results.kernels import (
     differences,
     kernel_result_of,
 )
+from fuselight_server.editor.results.shown_findings import completed_runs
 from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key

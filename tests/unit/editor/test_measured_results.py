@@ -23,7 +23,6 @@ from fuselight.shared.report import (
 from fuselight_server.base.settings import KernelSettings
 from fuselight_server.commands.findings import compose_findings
 from fuselight_server.editor.handlers.code_lens import TargetLenses
-from fuselight_server.editor.handlers.diagnostics import completed_runs
 from fuselight_server.editor.handlers.hover import kernel_tables as hovered_estimates
 from fuselight_server.editor.handlers.hover import measured_tables as hovered
 from fuselight_server.editor.handlers.kernel_documents import kernel_lines
@@ -40,6 +39,7 @@ from fuselight_server.editor.presenters.lens import (
 from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.editor.results.shown_findings import completed_runs
 from fuselight_server.editor.results.snapshot import Document, Snapshot
 from fuselight_server.editor.results.target_result import CANCELED, STILL_RUNNING
 from fuselight_server.editor.session.state import State

@@ -26,7 +26,7 @@ from fuselight_server.commands.fix import fix
 from fuselight_server.commands.known_fixes import list_fixes
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
-from fuselight_server.editor.handlers.finding_hover import explanations, shown_findings
+from fuselight_server.editor.handlers.finding_hover import explained_findings, explanations
 from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.messages.params import ReportTreeParams
 from fuselight_server.execution.runs.keys import Key
@@ -102,7 +102,7 @@ class Program:
     async def hovered(self) -> tuple[Finding, str]:
         shown_here = [item.now() for item in self.world.state.captures[Key(self.world.path, "f")].findings]
         first = [(finding, False) for finding in shown_here if finding.span.line == FIRST + 1]
-        shown = await shown_findings(self.world.server, self.world.path, first)
+        shown = await explained_findings(self.world.server, self.world.path, first)
         return shown[0].finding, "\n".join(explanations(shown))
 
     async def in_report(self) -> list[str]:

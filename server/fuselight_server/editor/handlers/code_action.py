@@ -14,7 +14,6 @@ from fuselight.shared.report.visible import visible
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.store import recorded_calls
 from fuselight_server.editor.handlers.code_lens import lenses_on
-from fuselight_server.editor.handlers.diagnostics import listed_findings
 from fuselight_server.editor.handlers.fix_actions import (
     FIX_ALL,
     apply_workspace_edit,
@@ -25,6 +24,7 @@ from fuselight_server.editor.handlers.fix_actions import (
 from fuselight_server.editor.handlers.inputs import input_actions
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, command_for
+from fuselight_server.editor.results.shown_findings import shown_findings
 from fuselight_server.editor.session.fix_offers import is_on
 from fuselight_server.source.document import read_source
 
@@ -108,10 +108,10 @@ async def _code_actions(server: Server, params: types.CodeActionParams) -> list[
         return [*all_fixes, *runs] or None
     actions: list[types.CodeAction] = []
     here: list[tuple[Finding, types.Diagnostic]] = []
-    for listed in listed_findings(server, document.path):
+    for listed in shown_findings(server.state.view(), document.path):
         finding = listed.finding
         if is_on(finding, document.path, first, last):
-            shown = listed.diagnostic(server.view)
+            shown = convert.shown_diagnostic(listed, server.view)
             if listed.is_of_run:
                 actions += _actions(server, document, finding, shown)
             elif all(finding.code != known.code for known, _ in here):

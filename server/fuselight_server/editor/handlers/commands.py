@@ -15,13 +15,13 @@ from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.store import Store
 from fuselight_server.base.views import forget_views
-from fuselight_server.editor.handlers.diagnostics import listed_findings
 from fuselight_server.editor.handlers.finding_hover import markdown
 from fuselight_server.editor.handlers.server import installed
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import SHOW_FIRST
 from fuselight_server.editor.presenters.markdown import code_block, code_span
 from fuselight_server.editor.results.captures import PROGRAM
+from fuselight_server.editor.results.shown_findings import shown_findings
 from fuselight_server.editor.session.target_device import offered
 from fuselight_server.execution.runs.kernel_cache import forget
 from fuselight_server.execution.runs.keys import Key
@@ -139,7 +139,7 @@ def copy_finding(server: Server, options: dict[str, Any]) -> str | None:
         markdown(finding, edited=item.edited)
         + f"\n\n{code_span(f'{finding.span.path}:{finding.span.line}')}\n\n"
         + code_block((server.state.read_line(path, finding.span.line) or "").strip(), "python")
-        for item in listed_findings(server, path)
+        for item in shown_findings(server.state.view(), path)
         for finding in (item.finding,)
         if finding.span.line - 1 <= line <= (finding.span.end_line or finding.span.line) - 1
         and code in (None, finding.code)

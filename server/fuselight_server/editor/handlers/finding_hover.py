@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.remedies import FindingRemedy
-    from fuselight_server.editor.handlers.listed_findings import ListedFinding
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.results.shown_findings import ShownFinding
     from fuselight_server.editor.results.snapshot import Document
 
 _MOST_FIXES = 2
@@ -39,7 +39,7 @@ _SHORT = 160
 
 
 @dataclass(frozen=True)
-class ShownFinding:
+class ExplainedFinding:
     """A finding with what a hover needs to explain it."""
 
     finding: Finding
@@ -50,9 +50,9 @@ class ShownFinding:
     """For a target without inputs: what gives it some, as Markdown."""
 
 
-async def shown_findings(
+async def explained_findings(
     server: Server, path: str, candidates: Iterable[tuple[Finding, bool]]
-) -> list[ShownFinding]:
+) -> list[ExplainedFinding]:
     """Add to findings the lines where they start and what is known of their fixes."""
     document = server.state.at(path)
     shown = []
@@ -60,7 +60,7 @@ async def shown_findings(
         line = document.line(finding.span.line) if document is not None else None
         listed = finding if edited else await _with_fixes(server, finding)
         ways = _ways_to_inputs(server, document, finding) if document is not None else ""
-        shown.append(ShownFinding(listed, edited, line or "", ways))
+        shown.append(ExplainedFinding(listed, edited, line or "", ways))
     return shown
 
 
@@ -96,20 +96,20 @@ async def _with_fixes(server: Server, finding: Finding) -> Finding:
     return fixes.attempts.with_fixes(finding, await fixes.offers.on_lines(finding.span.path, line, line))
 
 
-async def explanations_of(server: Server, path: str, listed: Sequence[ListedFinding]) -> list[str]:
+async def explanations_of(server: Server, path: str, listed: Sequence[ShownFinding]) -> list[str]:
     """Explain the findings of a place: those of runs here first, then those of other sources under their names."""
     of_runs, of_others = ([item for item in listed if item.is_of_run is here] for here in (True, False))
     parts = explanations(
-        await shown_findings(server, path, [(item.finding, item.edited) for item in of_runs])
+        await explained_findings(server, path, [(item.finding, item.edited) for item in of_runs])
     )
     parts += [text for item in of_runs if (text := _also_in(item))]
     for item in of_others:
-        (shown,) = await shown_findings(server, path, [(item.finding, item.edited)])
+        (shown,) = await explained_findings(server, path, [(item.finding, item.edited)])
         parts.append("\n\n".join(filter(None, (explain_of_source(item.label, shown), _also_in(item)))))
     return parts
 
 
-def _also_in(item: ListedFinding) -> str:
+def _also_in(item: ShownFinding) -> str:
     """Name the other sources of a finding, with their words where these differ."""
     message = convert.message(item.finding)
     lines = []
@@ -120,7 +120,7 @@ def _also_in(item: ListedFinding) -> str:
     return "\n".join(lines)
 
 
-def explanations(shown: Sequence[ShownFinding]) -> list[str]:
+def explanations(shown: Sequence[ExplainedFinding]) -> list[str]:
     """Say what the diagnostics above the hover leave out: of several findings, what to do for each comes first."""
     if len(shown) <= 1:
         return [explain(item) for item in shown]
@@ -130,7 +130,7 @@ def explanations(shown: Sequence[ShownFinding]) -> list[str]:
     ]
 
 
-def explain(shown: ShownFinding) -> str:
+def explain(shown: ExplainedFinding) -> str:
     """Say of a finding what to do, then what happened."""
     return "\n\n".join((*_to_do(shown), *_details(shown)))
 
@@ -138,22 +138,22 @@ def explain(shown: ShownFinding) -> str:
 def markdown(finding: Finding, *, edited: bool) -> str:
     """Say all about a finding, as Markdown that stands alone."""
     code = link(finding.code, convert.address(finding))
-    return f"**{plain(convert.message(finding))}** {code}\n\n{explain(ShownFinding(finding, edited))}"
+    return f"**{plain(convert.message(finding))}** {code}\n\n{explain(ExplainedFinding(finding, edited))}"
 
 
-def explain_of_source(label: str, shown: ShownFinding) -> str:
+def explain_of_source(label: str, shown: ExplainedFinding) -> str:
     """Say all about a finding of a job or a failed test, under its name."""
     code = link(shown.finding.code, convert.address(shown.finding))
     head = f"*{plain(label)}* **{code}** {plain(convert.message(shown.finding))}"
     return f"{head}\n\n{explain(shown)}"
 
 
-def _with_code(shown: ShownFinding, parts: Sequence[str]) -> str:
+def _with_code(shown: ExplainedFinding, parts: Sequence[str]) -> str:
     code = f"**{link(shown.finding.code, convert.address(shown.finding))}**"
     return "\n\n".join((code, *parts))
 
 
-def _to_do(shown: ShownFinding) -> list[str]:
+def _to_do(shown: ExplainedFinding) -> list[str]:
     if shown.ways:
         return [shown.ways]
     parts = ["*From before your edit of this line.*"] if shown.edited else []
@@ -184,14 +184,14 @@ def _is_untried_fix(remedy: FindingRemedy) -> bool:
     return remedy.is_fix and remedy.state is RemedyState.NOT_TRIED
 
 
-def _example(shown: ShownFinding) -> list[str]:
+def _example(shown: ExplainedFinding) -> list[str]:
     example = how_to(shown.finding, shown.line)
     if example is None or "```" in example.code:
         return []
     return [f"{plain(example.words)}:", code_block(example.code, "python")]
 
 
-def _details(shown: ShownFinding) -> list[str]:
+def _details(shown: ExplainedFinding) -> list[str]:
     if shown.ways:
         return []
     finding = shown.finding
@@ -220,7 +220,7 @@ def _hints(finding: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return advised(ours), advised(torchs)
 
 
-def _folded_torch_hints(shown: ShownFinding) -> str:
+def _folded_torch_hints(shown: ExplainedFinding) -> str:
     """What PyTorch advises, in a sentence where other advice stands first; the report has the rest."""
     mine, torchs = _hints(shown.finding)
     is_advice = not mine and not any(

@@ -23,7 +23,6 @@ from fuselight_server.base.formatting import (
     format_time,
 )
 from fuselight_server.editor.handlers.code_lens import summary
-from fuselight_server.editor.handlers.diagnostics import listed_findings
 from fuselight_server.editor.handlers.finding_hover import explanations_of
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import (
@@ -40,6 +39,7 @@ from fuselight_server.editor.presenters.traced_values import values_at
 from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.shown_findings import shown_findings
 from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.explain.benchmarks.profile import rates
 from fuselight_server.explain.findings.failures import lacks_inputs
@@ -73,7 +73,11 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
         return None
     line, column = convert.position(params.position, document.line, server.encoding)
     findings = sorted(
-        (item for item in listed_findings(server, snapshot.path) if item.finding.span.covers(line, column)),
+        (
+            item
+            for item in shown_findings(server.state.view(), snapshot.path)
+            if item.finding.span.covers(line, column)
+        ),
         key=lambda item: rank(item.finding),
     )
     parts = await explanations_of(server, snapshot.path, findings)

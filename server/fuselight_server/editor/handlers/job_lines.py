@@ -1,4 +1,4 @@
-"""What open jobs show on the lines of a file: findings, hovers and lenses, each under the name of its job.
+"""What open jobs show on the lines of a file: lenses, each under the name of its job.
 
 Invariant: what comes from a job names it, and changes nothing of what runs here show.
 """
@@ -8,29 +8,16 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from fuselight_server.editor.handlers.listed_findings import ListedFinding
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import SHOW_JOB, lens, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.presenters.lens import Lens
     from fuselight_server.editor.results.snapshot import Snapshot
 
-OF_JOB_SOURCE = "of the job's source: "
-"""Before a finding whose line here is known to differ from the line that ran."""
 _LONGEST_NAME = 30
-
-
-def findings(server: Server, path: str) -> Iterator[ListedFinding]:
-    """Yield the findings of open jobs on lines of a file."""
-    for job in server.state.jobs.values():
-        for item in job.on(path):
-            edited = item.tracked.edited
-            prefix = OF_JOB_SOURCE if item.is_of_job_source and not edited else ""
-            yield ListedFinding(item.tracked.now(), edited, job.label, f"Fuselight {job.label}", prefix)
 
 
 def lenses(snapshot: Snapshot, view: convert.Client) -> Iterator[Lens]:

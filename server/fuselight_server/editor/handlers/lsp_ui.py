@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server.base.consent_store import first_call_of
-from fuselight_server.editor.handlers.diagnostics import path_is_file, publish
+from fuselight_server.editor.handlers.diagnostics import publish
 from fuselight_server.editor.handlers.kept_consent import KeptConsent
 from fuselight_server.editor.handlers.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS, without_links
 from fuselight_server.editor.handlers.status import TimedRunNotifications, describe, statuses
 from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
+from fuselight_server.editor.results.shown_findings import path_is_file
 from fuselight_server.editor.session.ui import agents_of
 
 if TYPE_CHECKING:

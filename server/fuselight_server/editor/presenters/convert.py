@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls import uris
@@ -21,6 +22,9 @@ from fuselight.shared.report.visible import visible
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.editor.messages.answers import MessageRange
 from fuselight_server.explain.findings.common.causes import same_cause
+
+if TYPE_CHECKING:
+    from fuselight_server.editor.results.shown_findings import ShownFinding
 
 ReadLine = Callable[[str, int], "str | None"]
 """Path and 1-based line to the line's text, None where there is none."""
@@ -157,6 +161,24 @@ def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> typ
             for related in (*folded(finding.related, client.is_user_file), *same_cause(finding))
         ]
         or None,
+    )
+
+
+def shown_diagnostic(shown: ShownFinding, client: Client) -> types.Diagnostic:
+    """Show a finding with all of its sources."""
+    made = diagnostic(shown.finding, client, edited=shown.edited)
+    made.source, made.message = visible(shown.sources), visible(shown.prefix) + made.message
+    return made
+
+
+def faded(span: Span, words: str, client: Client) -> types.Diagnostic:
+    """Fade lines that no run has reached."""
+    return types.Diagnostic(
+        range=range_(span, client),
+        severity=types.DiagnosticSeverity.Hint,
+        source="fuselight",
+        tags=[types.DiagnosticTag.Unnecessary],
+        message=words,
     )
 
 

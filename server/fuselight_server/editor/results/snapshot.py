@@ -22,9 +22,10 @@ from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.source.document import SourceDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from fuselight_server.editor.results.jobs import JobResult
+    from fuselight_server.editor.results.failed_tests import FailedTests
+    from fuselight_server.editor.results.jobs import JobResult, OpenJobs
     from fuselight_server.editor.results.predictions import Prediction
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Running
@@ -117,3 +118,20 @@ class Snapshot(ResultsByTier):
     def path(self) -> str:
         """The document's path."""
         return self.document.path
+
+
+@dataclass(frozen=True)
+class ResultsView(ResultsByTier):
+    """All results of one moment, for what is shown of any file, open or not."""
+
+    results: Results
+    predictions: Mapping[tuple[Key, str], Prediction]
+    """By the target, and the edited file."""
+    jobs: OpenJobs
+    failed_tests: FailedTests
+    document: Callable[[str], Document | None]
+    """The open document of a path."""
+    settings_of: Callable[[str], Settings]
+    """The settings of a file's folder."""
+    read_line: Callable[[str, int], str | None]
+    """A 1-based line of a file, as the editor has it, else as it is on the disk."""

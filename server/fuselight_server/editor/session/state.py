@@ -21,7 +21,7 @@ from fuselight_server.editor.results.changes import compare
 from fuselight_server.editor.results.failed_tests import FailedTests
 from fuselight_server.editor.results.jobs import OpenJobs
 from fuselight_server.editor.results.run_ends import RunEnds
-from fuselight_server.editor.results.snapshot import ResultsByTier, Snapshot
+from fuselight_server.editor.results.snapshot import ResultsByTier, ResultsView, Snapshot
 from fuselight_server.editor.results.target_result import (
     Results,
     compare_with_disk,
@@ -324,6 +324,18 @@ class State(ResultsByTier):
             predictions=predictions,
             predicted=self.readings_of(predictions),
             jobs=tuple(job for job in self.jobs.values() if path in job.places.paths()),
+        )
+
+    def view(self) -> ResultsView:
+        """Return what is known of every file at this moment."""
+        return ResultsView(
+            self.results,
+            self.predictions,
+            self.jobs,
+            self.failed_tests,
+            document=self.at,
+            settings_of=lambda path: self.folder_of(path).settings,
+            read_line=self.read_line,
         )
 
     def readings_of(self, predictions: Iterable[Prediction]) -> dict[str, Reading]:

@@ -9,19 +9,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lsprotocol import types
-
 from fuselight_server.base.finding import Span
-from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import captured_files
 from fuselight_server.explain.findings.common.text import inputs_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.captures import CapturedFile
-    from fuselight_server.editor.results.snapshot import Document
+    from fuselight_server.editor.results.snapshot import Document, ResultsView
 
 LISTED = 200
 """Ranges of faded lines in a file."""
@@ -29,12 +25,12 @@ _DEF = re.compile(rb"\s*(?:async\s+)?def\b")
 _CLOSING = (b")", b"]", b"}")
 
 
-def untraced(server: Server, path: str) -> list[types.Diagnostic]:
-    """Make the diagnostics that fade lines, for an open file whose settings ask for it."""
-    document = server.state.at(path)
-    if document is None or not document.runnable or not server.state.folder_of(path).settings.fade_untraced:
+def untraced_lines(view: ResultsView, path: str) -> list[tuple[Span, str]]:
+    """Return the lines to fade, with the words that say why, of an open file whose settings ask for it."""
+    document = view.document(path)
+    if document is None or not document.runnable or not view.settings_of(path).fade_untraced:
         return []
-    files = captured_files(server.state.captures.values(), path)
+    files = captured_files(view.captures.values(), path)
     missed = {id(captured_file): set(captured_file.file.untraced()) for captured_file in files}
     reasons: dict[int, str] = {}
     for file in files:
@@ -43,15 +39,8 @@ def untraced(server: Server, path: str) -> list[types.Diagnostic]:
             lines = [line for line in gap if all(line in other for other in reached)]
             if lines and _has_its_function(file, document, lines[0]):
                 reasons.update((line, _words(file)) for line in lines if line not in reasons)
-    view = server.view
     return [
-        types.Diagnostic(
-            range=convert.range_(Span(path, lines[0], end_line=lines[-1]), view),
-            severity=types.DiagnosticSeverity.Hint,
-            source="fuselight",
-            tags=[types.DiagnosticTag.Unnecessary],
-            message=reasons[lines[0]],
-        )
+        (Span(path, lines[0], end_line=lines[-1]), reasons[lines[0]])
         for lines in list(_ranges(_with_gaps(reasons, document)))[:LISTED]
     ]
 

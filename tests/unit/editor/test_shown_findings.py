@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.editor.handlers.listed_findings import ListedFinding, each_once
-from fuselight_server.editor.presenters.convert import Client
+from fuselight_server.editor.presenters.convert import Client, shown_diagnostic
 from fuselight_server.editor.results.predictions import gone_after_edit
+from fuselight_server.editor.results.shown_findings import ShownFinding, each_once
 
 FOUND = Finding(
     "FL201",
@@ -22,17 +22,17 @@ FOUND = Finding(
     "",
     subject="size of x",
 )
-HERE = ListedFinding(FOUND)
+HERE = ShownFinding(FOUND)
 
 
-def of_job(name: str, **changes: object) -> ListedFinding:
+def of_job(name: str, **changes: object) -> ShownFinding:
     finding = replace(FOUND, **changes)  # type: ignore[arg-type]
-    return ListedFinding(finding, label=f"job {name}", source=f"Fuselight job {name}")
+    return ShownFinding(finding, label=f"job {name}", source=f"Fuselight job {name}")
 
 
-def listed(*items: ListedFinding) -> list[tuple[str, str]]:
+def listed(*items: ShownFinding) -> list[tuple[str, str]]:
     view = Client("utf-16", lambda _path, _line: "    x = step(x)\n", lambda path: f"file://{path}")
-    shown = [item.diagnostic(view) for item in each_once(items)]
+    shown = [shown_diagnostic(item, view) for item in each_once(items)]
     return [(item.source or "", item.message) for item in shown]
 
 
@@ -54,7 +54,7 @@ def test_a_source_with_two_of_a_kind_on_a_line_keeps_both() -> None:
     second = replace(FOUND, span=Span("/w/net.py", 7, 24, 7, 40))
     pair = (of_job("a", span=second.span), of_job("a"))
     assert [item.finding.span for item in each_once(pair)] == [second.span, FOUND.span]
-    entries = each_once([HERE, ListedFinding(second), *pair])
+    entries = each_once([HERE, ShownFinding(second), *pair])
     assert [(item.finding.span, [other.finding.span for other in item.others]) for item in entries] == [
         (FOUND.span, [FOUND.span]),
         (second.span, [second.span]),
@@ -66,7 +66,7 @@ def test_a_source_without_columns_has_the_same() -> None:
 
 
 def test_a_finding_that_a_prediction_no_longer_has_is_the_same_finding() -> None:
-    gone = ListedFinding(gone_after_edit(replace(FOUND, subject="")))
+    gone = ShownFinding(gone_after_edit(replace(FOUND, subject="")))
     ((source, message),) = listed(gone, of_job("a", subject=""))
     assert source == "fuselight, job a"
     assert message.startswith("gone after your edit")

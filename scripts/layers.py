@@ -370,13 +370,13 @@ ROOMS = (
     _room(
         f"{_S}.editor.presenters",
         "data → LSP types and trees",
-        "fuselight.shared base source execution explain jobs commands editor.messages editor.results",
+        "fuselight.shared base source explain jobs commands editor.messages editor.results",
         "lsprotocol pygls",
     ),
     _room(
         f"{_S}.editor.handlers",
         "one LSP feature per file",
-        "fuselight.shared fuselight.doctor base source execution explain fixes jobs commands editor.messages "
+        "fuselight.shared fuselight.doctor base source execution explain fixes jobs editor.messages "
         "editor.presenters editor.results editor.session",
         "attrs lsprotocol pygls",
     ),

@@ -17,7 +17,7 @@ from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.base.store import Store
 from fuselight_server.commands.compile_tests import failed_test, keep_failed
-from fuselight_server.editor.presenters.lens import shorten
+from fuselight_server.editor.results.lens_facts import shorten
 from tests.server.programs import SOURCE, breaks, codes, write
 from tests.support.lsp_client import DEADLINE, ROOT
 from tests.support.reports import at, broken, report

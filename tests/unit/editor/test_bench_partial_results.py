@@ -10,7 +10,7 @@ import pytest
 from fuselight.shared.report import Culprit, Failure, MeasuredConfiguration, Report
 from fuselight_server.editor.handlers import bench
 from fuselight_server.editor.handlers.status import TimedRunNotifications
-from fuselight_server.editor.presenters.lens import benchmark_summary
+from fuselight_server.editor.results.lens_facts import benchmark_summary
 from fuselight_server.editor.results.target_result import ENDED_EARLY, STILL_RUNNING
 from fuselight_server.explain.benchmarks.planning import history_of
 from tests.support.benchmark_session import BenchmarkSession, benchmark_report, measured

@@ -12,7 +12,7 @@ from fuselight.shared.configurations import ConfigurationError
 from fuselight.shared.protocol import Limits, MeasurePlan, Progress
 from fuselight.shared.report import Tier, Work
 from fuselight_server.base.settings import BenchSettings, parse_settings
-from fuselight_server.editor.handlers.status import describe
+from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.editor.session.timed_results import plan_of
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.benchmarks.planning import configurations, scaled

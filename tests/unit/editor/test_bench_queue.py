@@ -13,10 +13,11 @@ from fuselight.shared.protocol import MeasureRequest
 from fuselight.shared.report import Tier
 from fuselight_server.base.settings import BenchSettings, Settings
 from fuselight_server.editor.handlers import bench
-from fuselight_server.editor.handlers.code_lens import TargetLenses
 from fuselight_server.editor.handlers.status import TimedRunNotifications
-from fuselight_server.editor.presenters.lens import benchmark_summary
+from fuselight_server.editor.presenters.lens import target_lenses
+from fuselight_server.editor.results.lens_facts import benchmark_summary
 from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.results.target_lens import TargetLens
 from fuselight_server.editor.results.target_result import ENDED_EARLY
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.execution.runs.keys import Key, WorkerKey
@@ -37,7 +38,7 @@ def titles(session: BenchmarkSession, target: str) -> list[str]:
     runs = session.analysis.runs
     snapshot = session.state.snapshot(session.uri, runs.in_flight, runs.queue.waiting)
     assert snapshot is not None
-    lenses = TargetLenses(snapshot, target, PLACE, is_known=True).make()
+    lenses = target_lenses(TargetLens(snapshot, target, is_known=True), PLACE)
     return [lens["command"]["title"] for lens in lenses if lens["command"]["title"] not in ("Run", "Kernels")]
 
 

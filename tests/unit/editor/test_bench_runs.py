@@ -15,7 +15,7 @@ from fuselight_server.editor.app import _worker as real_worker
 from fuselight_server.editor.handlers import bench
 from fuselight_server.editor.handlers.status import TimedRunNotifications
 from fuselight_server.editor.messages.params import MeasuredExportParams
-from fuselight_server.editor.presenters.lens import benchmark_summary
+from fuselight_server.editor.results.lens_facts import benchmark_summary
 from fuselight_server.execution.runs.keys import WorkerKey
 from fuselight_server.explain.benchmarks.planning import history_of
 from tests.support.benchmark_session import LINE, BenchmarkSession, benchmark_report, measured

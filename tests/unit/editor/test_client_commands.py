@@ -10,7 +10,8 @@ from fuselight_server.editor import app
 from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.presenters import client_commands
 from fuselight_server.editor.presenters.client_commands import NO_ACTION, command_for, lenses_for
-from fuselight_server.editor.presenters.lens import (
+from fuselight_server.editor.presenters.lens import lens
+from fuselight_server.editor.results.lens_facts import (
     ASK_BENCHMARK,
     ASK_TUNE,
     BENCH,
@@ -20,7 +21,6 @@ from fuselight_server.editor.presenters.lens import (
     SHOW_KERNEL,
     SHOW_TUNING,
     TUNE,
-    lens,
 )
 
 OF_CLIENT = (DETAILS, SHOW_KERNEL, SHOW_BENCHMARK, SHOW_TUNING, SHOW_JOB, ASK_BENCHMARK, ASK_TUNE)

@@ -36,7 +36,7 @@ from fuselight.shared.report import (
     Tier,
 )
 from fuselight_server.base.settings import parse_settings
-from fuselight_server.editor.handlers.code_lens import code_lens, inputs_words
+from fuselight_server.editor.handlers.code_lens import code_lens
 from fuselight_server.editor.handlers.commands import show_first
 from fuselight_server.editor.handlers.hover import forecasts, targets
 from fuselight_server.editor.handlers.report_tree import report_tree, target_node
@@ -45,7 +45,7 @@ from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.benchmarks import measured_result_of
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.kernels import kernel_result_of
-from fuselight_server.editor.results.predictions import Prediction
+from fuselight_server.editor.results.predictions import STARTING, Prediction
 from fuselight_server.editor.results.run_ends import (
     CANCELED,
     INTERPRETER_CHANGED,
@@ -56,9 +56,10 @@ from fuselight_server.editor.results.run_ends import (
 )
 from fuselight_server.editor.results.shown_findings import findings_of
 from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.results.target_lens import inputs_words
 from fuselight_server.editor.results.target_result import STILL_RUNNING, TargetResult
 from fuselight_server.editor.results.tunings import tuning_result_of
-from fuselight_server.editor.session.live_edits import STARTING, TOO_LARGE
+from fuselight_server.editor.session.live_edits import TOO_LARGE
 from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings

@@ -23,7 +23,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.commands.findings import compose_findings
 from fuselight_server.editor.handlers.hover import kernel_tables as hovered
-from fuselight_server.editor.presenters.lens import kernel_summary, line_lenses
+from fuselight_server.editor.presenters.lens import line_lenses
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.kernels import (
     ASSEMBLED,
@@ -31,6 +31,7 @@ from fuselight_server.editor.results.kernels import (
     differences,
     kernel_result_of,
 )
+from fuselight_server.editor.results.lens_facts import kernel_summary
 from fuselight_server.editor.results.shown_findings import completed_runs
 from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.state import State

@@ -39,7 +39,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.settings import Interpreter, parse_settings
 from fuselight_server.base.store import Store
-from fuselight_server.editor.presenters.lens import kernel_summary
+from fuselight_server.editor.results.lens_facts import kernel_summary
 from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.analysis import Analysis
 from fuselight_server.editor.session.state import Folder, State

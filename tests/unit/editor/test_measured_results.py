@@ -22,25 +22,25 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.settings import KernelSettings
 from fuselight_server.commands.findings import compose_findings
-from fuselight_server.editor.handlers.code_lens import TargetLenses
 from fuselight_server.editor.handlers.hover import kernel_tables as hovered_estimates
 from fuselight_server.editor.handlers.hover import measured_tables as hovered
 from fuselight_server.editor.handlers.kernel_documents import kernel_lines
 from fuselight_server.editor.messages.params import KernelLinesParams
 from fuselight_server.editor.presenters.client_commands import lenses_for
-from fuselight_server.editor.presenters.lens import (
+from fuselight_server.editor.presenters.lens import line_lenses, target_lenses
+from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.editor.results.lens_facts import (
     BENCH,
     CANCEL_BENCHMARK,
     SHOW_BENCHMARK,
     TUNE,
     benchmark_summary,
-    line_lenses,
 )
-from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
-from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
-from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
 from fuselight_server.editor.results.shown_findings import completed_runs
 from fuselight_server.editor.results.snapshot import Document, Snapshot
+from fuselight_server.editor.results.target_lens import TargetLens
 from fuselight_server.editor.results.target_result import CANCELED, STILL_RUNNING
 from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
@@ -226,7 +226,7 @@ def titles(kept: State, running: Iterable[Key] = ()) -> list[tuple[str, str]]:
     run: Any = SimpleNamespace(job=SimpleNamespace(key=KEY), progress=None)
     snapshot = kept.snapshot(URI, dict.fromkeys(running, run))
     assert snapshot is not None
-    entries = lenses_for(TargetLenses(snapshot, "Net", PLACE, is_known=True).make(), kept.client)
+    entries = lenses_for(target_lenses(TargetLens(snapshot, "Net", is_known=True), PLACE), kept.client)
     return [(entry["command"]["title"], entry["command"]["command"]) for entry in entries]
 
 

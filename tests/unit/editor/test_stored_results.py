@@ -13,8 +13,8 @@ from lsprotocol import types
 
 from fuselight_server.base.store import Store
 from fuselight_server.editor.handlers import commands, sync
-from fuselight_server.editor.handlers.code_lens import result_facts, summary
-from fuselight_server.editor.presenters.lens import benchmark_info
+from fuselight_server.editor.results.lens_facts import benchmark_info
+from fuselight_server.editor.results.target_lens import result_facts, summary
 from fuselight_server.execution.runs import stored_reports
 from tests.support.benchmark_session import LINE, BenchmarkSession, benchmark_report, measured
 from tests.support.simulation import Workspace

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fuselight.shared.protocol import Progress
-from fuselight_server.editor.handlers.status import describe
 from fuselight_server.editor.handlers.work_progress import REPORT_SECONDS, ShownWork, WorkProgress
+from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.execution.runs.keys import Key
 from tests.support.live_simulation import ManualClock
 

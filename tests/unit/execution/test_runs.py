@@ -18,7 +18,7 @@ from fuselight.shared.protocol import (
     Target,
 )
 from fuselight.shared.report import Location, Report
-from fuselight_server.editor.handlers.status import describe
+from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.execution.runs.keys import Key, WorkerKey
 from fuselight_server.execution.runs.queue import Job, Queue, Run, Running, Runs
 from tests.support.reports import report

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import Location
 from fuselight_server.base.finding import SourceLine, Span, rank
 from fuselight_server.base.formatting import format_count, format_estimate, format_place
-from fuselight_server.editor.handlers.code_lens import inputs_words
-from fuselight_server.editor.presenters.lens import format_where, with_state
 from fuselight_server.editor.presenters.tree_nodes import LISTED, NodeMaker
+from fuselight_server.editor.results.lens_facts import format_where, with_state
+from fuselight_server.editor.results.target_lens import inputs_words
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.counts import break_groups
 from fuselight_server.explain.findings.common.resume_functions import worded_recompilations

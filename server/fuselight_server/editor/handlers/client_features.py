@@ -13,7 +13,7 @@ from pygls.capabilities import get_capability
 
 from fuselight_server.editor.handlers.protocol import NOTIFICATIONS, PREFIX
 from fuselight_server.editor.messages.client_features import ClientFeatures
-from fuselight_server.editor.presenters.lens import SHOW_KERNEL
+from fuselight_server.editor.results.lens_facts import SHOW_KERNEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

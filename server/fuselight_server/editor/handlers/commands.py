@@ -18,9 +18,9 @@ from fuselight_server.base.views import forget_views
 from fuselight_server.editor.handlers.finding_hover import markdown
 from fuselight_server.editor.handlers.server import installed
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.lens import SHOW_FIRST
 from fuselight_server.editor.presenters.markdown import code_block, code_span
 from fuselight_server.editor.results.captures import PROGRAM
+from fuselight_server.editor.results.lens_facts import SHOW_FIRST
 from fuselight_server.editor.results.shown_findings import shown_findings
 from fuselight_server.editor.session.target_device import offered
 from fuselight_server.execution.runs.kernel_cache import forget

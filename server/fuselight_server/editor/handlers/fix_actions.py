@@ -18,10 +18,10 @@ from fuselight.shared.report.visible import visible
 from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import Span
 from fuselight_server.base.remedies import RemedyState
-from fuselight_server.editor.handlers.code_lens import RUN
 from fuselight_server.editor.handlers.protocol import PREVIEW_FIX
 from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.target_lens import RUN
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.fixes.rewrites.families import FixClass, has_remedies
 from fuselight_server.fixes.verification.remedy_list import of_attempt

@@ -10,11 +10,11 @@ import os
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_place
-from fuselight_server.editor.handlers.code_lens import summary
 from fuselight_server.editor.handlers.protocol import Written, written_page
 from fuselight_server.editor.handlers.report_tree import shown_results
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.lens import STALE, kernel_summary
+from fuselight_server.editor.results.lens_facts import STALE, kernel_summary
+from fuselight_server.editor.results.target_lens import summary
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.graphs import fold, picture
 from fuselight_server.explain.graphs.folding import LISTED

@@ -22,10 +22,14 @@ from fuselight_server.base.formatting import (
     format_spread,
     format_time,
 )
-from fuselight_server.editor.handlers.code_lens import summary
 from fuselight_server.editor.handlers.finding_hover import explanations_of
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.lens import (
+from fuselight_server.editor.presenters.markdown import code_span, content, name_cell, plain
+from fuselight_server.editor.presenters.traced_values import values_at
+from fuselight_server.editor.results.benchmarks import MeasuredResult
+from fuselight_server.editor.results.captures import CaptureResult
+from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.lens_facts import (
     benchmark_summary,
     kernel_summary,
     kernel_words,
@@ -34,12 +38,8 @@ from fuselight_server.editor.presenters.lens import (
     shows_estimates,
     tuning_summary,
 )
-from fuselight_server.editor.presenters.markdown import code_span, content, name_cell, plain
-from fuselight_server.editor.presenters.traced_values import values_at
-from fuselight_server.editor.results.benchmarks import MeasuredResult
-from fuselight_server.editor.results.captures import CaptureResult
-from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.shown_findings import shown_findings
+from fuselight_server.editor.results.target_lens import summary
 from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.explain.benchmarks.profile import rates
 from fuselight_server.explain.findings.failures import lacks_inputs

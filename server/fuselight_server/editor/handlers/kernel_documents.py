@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.formatting import format_estimate
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.lens import shown_benchmarks, shows_estimates
+from fuselight_server.editor.results.lens_facts import shown_benchmarks, shows_estimates
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.kernels.documents import (
     ATEN,

@@ -14,8 +14,9 @@ from fuselight_server.base.consent_store import first_call_of
 from fuselight_server.editor.handlers.diagnostics import publish
 from fuselight_server.editor.handlers.kept_consent import KeptConsent
 from fuselight_server.editor.handlers.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS, without_links
-from fuselight_server.editor.handlers.status import TimedRunNotifications, describe, statuses
+from fuselight_server.editor.handlers.status import TimedRunNotifications, statuses
 from fuselight_server.editor.handlers.work_progress import ShownWork, WorkProgress
+from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.editor.results.shown_findings import path_is_file
 from fuselight_server.editor.session.ui import agents_of
 

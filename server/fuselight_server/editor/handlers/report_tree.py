@@ -25,7 +25,6 @@ from fuselight_server.editor.handlers.capture_nodes import (
     recompilation_nodes,
     refused_nodes,
 )
-from fuselight_server.editor.handlers.code_lens import summary
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.kernel_nodes import kernel_node
 from fuselight_server.editor.presenters.prediction_nodes import prediction_nodes
@@ -33,6 +32,7 @@ from fuselight_server.editor.presenters.tree_nodes import NodeMaker, identified
 from fuselight_server.editor.results.captures import capture_result_of
 from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.run_ends import NOUNS
+from fuselight_server.editor.results.target_lens import summary
 from fuselight_server.explain.benchmarks.words import failed
 from fuselight_server.explain.findings.common.context import Context, Thresholds
 from fuselight_server.explain.findings.failures import short_end

@@ -15,12 +15,12 @@ from lsprotocol import types
 
 from fuselight.shared.report import Tier
 from fuselight.shared.worker_launch import platform_problem
-from fuselight_server.base.formatting import format_count, format_place
+from fuselight_server.base.formatting import format_count
 from fuselight_server.editor.handlers.protocol import MEASURED_CHANGED, TUNED_CHANGED
 from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.editor.session.target_device import choose
 from fuselight_server.explain.findings.common.causes import group_by_cause
-from fuselight_server.explain.searches.words import with_best
 
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
@@ -111,35 +111,6 @@ def _words(  # noqa: PLR0911 - one return a state
     kernels = [target_result.shown for target_result in results if isinstance(target_result, KernelResult)]
     changed = [f"{kernel.key.words}: {kernel.headline}" for kernel in kernels if kernel.headline]
     return "idle", format_count(count, "finding"), "; ".join([detail, *changed])
-
-
-def describe(run: Running) -> str:
-    """Say how far a run is, as `tracing frame 17, model.py:88`."""
-    progress = run.progress
-    if progress is None:
-        return f"starting {run.job.key.words}"
-    if run.job.key.is_timed:
-        doing = "Tuning" if run.job.key.tier is Tier.TUNED else "Benchmarking"
-        detail = with_best(progress.detail or progress.phase, run.remark)
-        return f"{doing} {run.job.key.name or '__main__'}: {detail}"
-    words = {
-        "import": "importing",
-        "build": "building",
-        "program": "running",
-        "call": "calling",
-        "trace": "tracing",
-        "report": "reporting",
-        "kernels": "generated",
-        "assemble": "compiling",
-    }
-    phase = words.get(progress.phase, progress.phase)
-    if progress.sampled:
-        return progress.detail
-    if progress.detail:
-        return f"{phase} {progress.detail}"
-    if progress.path and progress.line:
-        return f"{phase} {format_place(progress.path, progress.line)}"
-    return f"{phase} {run.job.key.words}"
 
 
 def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> None:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.source.text_changes import Change
 
-NEEDS_FILE = "Save this to a file: Fuselight runs files only."
-
 
 def opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:
     """Answer `textDocument/didOpen`."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.editor.handlers.commands import path_in
 from fuselight_server.editor.handlers.protocol import Written, written_page
-from fuselight_server.editor.handlers.status import describe
 from fuselight_server.editor.handlers.target_at import NoTargetError, asked_target
+from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.editor.results.target_result import CANCELED, ENDED_EARLY
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.editor.presenters.lens import (
+from fuselight_server.editor.results.lens_facts import (
     ASK_BENCHMARK,
     ASK_TUNE,
     BENCH,

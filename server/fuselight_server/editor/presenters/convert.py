@@ -166,9 +166,9 @@ def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> typ
 
 def shown_diagnostic(shown: ShownFinding, client: Client) -> types.Diagnostic:
     """Show a finding with all of its sources."""
-    made = diagnostic(shown.finding, client, edited=shown.edited)
-    made.source, made.message = visible(shown.sources), visible(shown.prefix) + made.message
-    return made
+    entry = diagnostic(shown.finding, client, edited=shown.edited)
+    entry.source, entry.message = visible(shown.sources), visible(shown.prefix) + entry.message
+    return entry
 
 
 def faded(span: Span, words: str, client: Client) -> types.Diagnostic:

@@ -18,8 +18,8 @@ from fuselight_server.base.formatting import (
     format_place,
     format_size,
 )
-from fuselight_server.editor.presenters.lens import kernel_summary
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker
+from fuselight_server.editor.results.lens_facts import kernel_summary
 from fuselight_server.explain.kernels.documents import (
     ATEN,
     JOINT,

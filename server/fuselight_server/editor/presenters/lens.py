@@ -1,74 +1,35 @@
-"""Lenses in JSON's own types, as each keystroke asks for hundreds, and the words of kernels and benchmarks in them.
-
-Invariant: every estimate carries its `~`. A kernel that several lines share gives each its part of the time, so that
-the parts of all lines are the target's total. A measured time replaces an estimate as long as the code is what was
-measured; after an edit the estimates are back.
-"""
+"""Lenses in JSON's own types, as each keystroke asks for hundreds; `results/` decides what they say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeVar
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
-from fuselight.shared.configurations import WRITTEN
-from fuselight.shared.report import Tier
 from fuselight.shared.report.visible import visible
-from fuselight_server.base.finding import SourceLine
-from fuselight_server.base.formatting import (
-    format_count,
-    format_estimate,
-    format_line_ranges,
-    format_moment,
-    format_percent,
-    format_size,
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.lens_facts import (
+    LONGEST,
+    SHOW_JOB,
+    SHOW_KERNEL,
+    line_facts,
+    shorten,
+    with_state,
 )
-from fuselight_server.editor.results.target_result import STILL_RUNNING
-from fuselight_server.execution.runs.keys import Key
-from fuselight_server.explain.benchmarks import words
-from fuselight_server.explain.benchmarks.words import benchmark_times, failed, first_calls, line_summary
-from fuselight_server.explain.findings.failures import short_end
-from fuselight_server.explain.kernels.summary import target_details, target_summary
-from fuselight_server.explain.searches.words import headline, lens_words, progress_best
+from fuselight_server.editor.results.target_lens import UNPARSED, unparsed_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from fuselight.shared.report import Failure
     from fuselight_server.editor.messages.answers import MessagePosition, MessageRange
-    from fuselight_server.editor.results.benchmarks import MeasuredResult, MeasuredRow
-    from fuselight_server.editor.results.kernels import KernelResult, KernelRow
+    from fuselight_server.editor.results.lens_facts import Info
     from fuselight_server.editor.results.snapshot import Snapshot
-    from fuselight_server.editor.results.target_result import TargetResult
-    from fuselight_server.editor.results.tunings import TuningResult
+    from fuselight_server.editor.results.target_lens import TargetLens
 
+_LONGEST_NAME = 30
+"""Characters of the name of a job."""
 
 Lens = dict[str, Any]
 """`types.CodeLens` as it goes to the client."""
-
-LONGEST = 60
-"""Characters of a lens. Its tooltip and the hover of the same line have the rest."""
-
-_LONGEST_NAME = 32
-"""Characters of the name of a file in a lens."""
-
-STALE = "before your edit"
-VERIFIED = "verified"
-
-
-@dataclass(frozen=True)
-class Info:
-    """A lens that informs."""
-
-    text: str
-    state: str = ""
-    """Why the result is not final or not of the current text; `STALE`, or what the result says of itself."""
-    command: str = ""
-    """The client's command that a click runs."""
-    target: str | None = None
-    """The target that the command is for, if that is another one."""
-    tooltip: str = ""
-    """The whole sentence, if the text is a part of it."""
 
 
 def lens(
@@ -90,325 +51,57 @@ def lens(
     return {"range": place, "command": shown}
 
 
-def format_where(place: SourceLine, reference: str) -> str:
-    """`line 38` in the file `reference`, else `layers.py:38`, with the end of a long name."""
-    if place.path == reference:
-        return f"line {place.line}"
-    name = PurePath(place.path).name
-    if len(name) > _LONGEST_NAME:
-        name = f"\N{HORIZONTAL ELLIPSIS}{name[1 - _LONGEST_NAME :]}"
-    return f"{name}:{place.line}"
+def target_lenses(shown: TargetLens, place: MessageRange) -> list[Lens]:
+    """Make the lenses of a target."""
+    argument = {"uri": shown.snapshot.document.uri, "target": shown.name}
+    return [_info_lens(info, place, argument) for info in shown.infos()]
 
 
-def shorten(text: str, longest: int = LONGEST) -> str:
-    """Cut `text` where a lens ends."""
-    line = " ".join(text[: 2 * longest].split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def age(result: TargetResult) -> str:
-    """Say that a result is of the text before an edit, of a verified fix, or when an earlier session made it."""
-    if result.verified and not result.stale:
-        return VERIFIED
-    if result.stale or not result.restored:
-        return STALE if result.stale else ""
-    return f"from {format_moment(result.restored)}"
-
-
-def with_state(text: str, state: str) -> str:
-    """Append a state in parentheses."""
-    return f"{text} ({state})" if state else text
-
-
-def caveats(result: TargetResult) -> str:
-    """Say why a result is not final, and that it is not of the current text."""
-    return with_state(with_state("", result.unfinished), age(result))
-
-
-def _state(result: TargetResult, *, is_running: bool) -> str:
-    return STILL_RUNNING if is_running and result.unfinished else result.unfinished or age(result.shown)
-
-
-BENCH = "fuselight.server.bench"
-CANCEL_BENCHMARK = "fuselight.server.cancelBench"
-ASK_BENCHMARK = "fuselight.benchmark"
-SHOW_BENCHMARK = "fuselight.showBenchmark"
-"""The client's commands: one that asks what to measure before it asks the server, one that opens the page."""
-
-TUNE = "fuselight.server.tune"
-CANCEL_TUNING = "fuselight.server.cancelTune"
-ASK_TUNE = "fuselight.tune"
-SHOW_TUNING = "fuselight.showTuning"
-"""The client's commands: one that starts a search and opens its page, one that only opens the page."""
-
-_PLAIN = frozenset({WRITTEN, "default"})
-"""Configurations that a line does not name."""
-_CONFIGURATIONS = 3
-"""Configurations that a summary names, eager apart."""
-
-
-def benchmark_info(result: MeasuredResult, *, is_running: bool) -> Info:
-    """Say what was measured of a target: `eager 12.3 ms, default 4.1 ms (3.0×)`."""
-    shown = result.shown
-    state = _state(result, is_running=is_running)
-    measured = shown.report.measured
-    if result.unfinished == STILL_RUNNING and not result.has_data:
-        return Info(first_calls(measured.configurations if measured else (), 2), state, SHOW_BENCHMARK)
-    if not shown.has_data or measured is None:
-        return Info(f"benchmark {_short_end(result.failures)}", "", SHOW_BENCHMARK, tooltip=_nothing(result))
-    end = _later_end(result)
-    text = benchmark_times(measured, _CONFIGURATIONS, LONGEST - len(end) - (len(state) + 3 if state else 0))
-    return Info(text + end, state, SHOW_BENCHMARK, tooltip=benchmark_summary(result))
-
-
-def benchmark_summary(result: MeasuredResult) -> str:
-    """Say all in one line: `eager 12.3 ms, default 4.1 ms (3.0×), measured on NVIDIA H200`."""
-    shown = result.shown
-    if result.unfinished == STILL_RUNNING and not result.has_data:
-        rows = result.report.measured.configurations if result.report.measured is not None else ()
-        return with_state(first_calls(rows, _CONFIGURATIONS + 1), "still measuring")
-    if not shown.has_data or shown.report.measured is None:
-        return _nothing(result)
-    measured = shown.report.measured
-    text = f"{benchmark_times(measured, _CONFIGURATIONS)}, measured on {words.device(measured.machine)}"
-    return f"{text}{caveats(shown)}{_later_sentence(result)}"
-
-
-def _nothing(result: MeasuredResult) -> str:
-    return f"no benchmark: {failed(result.failures[0]) if result.failures else 'nothing was measured'}"
-
-
-def _short_end(failures: Sequence[Failure]) -> str:
-    """How a run without a result ended, in a few words."""
-    return short_end(failures[0]) if failures else "measured nothing"
-
-
-def _later_end(result: KernelResult | MeasuredResult | TuningResult) -> str:
-    """`, stopped at the time limit`: how the run ended if not well, or the one after what is shown."""
-    failures = result.report.failures or (() if result.shown is result else result.failures)
-    if failures:
-        return f", {short_end(failures[0])}"
-    return "" if result.shown is result or result.unfinished else ", failed later"
-
-
-def _later_sentence(result: KernelResult | MeasuredResult | TuningResult) -> str:
-    """The same as a sentence with what to do, for a hover and a tooltip."""
-    failures = result.report.failures or (() if result.shown is result else result.failures)
-    if not failures:
-        return ""
-    after = "" if result.shown is result else "the next run: "
-    return f"; {after}{failed(failures[0])}"
-
-
-def tuning_info(result: TuningResult, *, is_running: bool) -> Info:
-    """Say what a search decided: `Tuned: 1.34× over default`."""
-    shown = result.shown
-    tuned = shown.tuned
-    if tuned is None or not shown.has_data:
-        return Info(f"search {_short_end(result.failures)}", "", SHOW_TUNING, tooltip=_not_tuned(result))
-    text = lens_words(tuned)
-    if tuned.result is None and not tuned.finished:
-        text = progress_best(tuned) or "nothing faster than default yet"
-    state = _state(result, is_running=is_running)
-    return Info(text + _later_end(result), state, SHOW_TUNING, tooltip=tuning_summary(result))
-
-
-def tuning_summary(result: TuningResult) -> str:
-    """Say all in one line: the decision, and where it was measured."""
-    shown = result.shown
-    tuned = shown.tuned
-    if tuned is None or not shown.has_data:
-        return _not_tuned(result)
-    text = f"{headline(tuned)}, on {words.device(tuned.machine)}"
-    return f"{text}{caveats(shown)}{_later_sentence(result)}"
-
-
-def _not_tuned(result: TuningResult) -> str:
-    return f"not tuned: {failed(result.failures[0]) if result.failures else 'nothing was measured'}"
-
-
-def shown_benchmarks(snapshot: Snapshot) -> list[MeasuredResult]:
-    """Return the benchmarks whose times stand on lines of the file, the newest first."""
-    measured_results = []
-    for key, measured_result in snapshot.measured.items():
-        estimates = snapshot.kernels.get(Key(key.path, key.name, Tier.KERNELS))
-        if measured_result.shown.lines and not _is_superseded(
-            measured_result.shown, estimates.shown if estimates is not None else None
-        ):
-            measured_results.append(measured_result.shown)
-    return sorted(measured_results, key=lambda result: -result.generation)
-
-
-def shows_estimates(result: KernelResult, measured: Iterable[MeasuredResult]) -> bool:
-    """Whether a target's estimates stand on its lines: no measurement does."""
-    return all(
-        (measured_result.key.path, measured_result.key.name) != (result.key.path, result.key.name)
-        for measured_result in measured
+def _info_lens(info: Info, place: MessageRange, argument: dict[str, str]) -> Lens:
+    text = shorten(info.text, LONGEST - len(info.state))
+    tooltip = info.tooltip or (info.text if text != info.text else "")
+    named: dict[str, str | int] = {**argument, "target": info.target or argument["target"]}
+    if info.is_for_file:
+        del named["target"]
+    return lens(
+        place, with_state(text, info.state), info.command, named if info.command else None, tooltip=tooltip
     )
 
 
-def _is_superseded(measured: MeasuredResult, estimates: KernelResult | None) -> bool:
-    """Whether estimates are shown instead: of the code as it is now, or for another device, asked for since."""
-    if estimates is None or not estimates.has_data:
-        return False
-    if measured.stale:
-        return True
-    elsewhere = measured.report.target_device is None or (
-        estimates.report.target_device is not None
-        and estimates.report.target_device.key != measured.report.target_device.key
-    )
-    return elsewhere and not estimates.stale and estimates.generation > measured.generation
-
-
-def measured_words(result: MeasuredResult, rows: list[MeasuredRow], *, longest: int | None = None) -> str:
-    """Say the part of some lines: `2 kernels, 38.4 µs ± 1% (17%), fused with lines 12-19`.
-
-    Without a length, all about them: where it was measured, and whether that is current.
-    """
-    text = line_summary((row.line for row in rows), result.us)
-    if longest is not None:
-        return text + fused(rows, longest - len(text))
-    measured, configuration = result.report.measured, result.configuration
-    named = (
-        f" as {configuration.name}" if configuration is not None and configuration.name not in _PLAIN else ""
-    )
-    text += f", measured{named} on {words.device(measured.machine)}" if measured is not None else ""
-    return text + fused(rows) + caveats(result)
-
-
-def fused(rows: Sequence[KernelRow | MeasuredRow], longest: int | None = None) -> str:
-    """`, fused with lines 12-19`: the lines that share kernels with `rows`; their number where that is too long."""
-    lines = frozenset[SourceLine]().union(*(row.fused_with for row in rows)) - {row.place for row in rows}
-    if not lines:
-        return ""
-    text = f", fused with {format_line_ranges(lines, rows[0].place)}"
-    return (
-        text
-        if longest is None or len(text) <= longest
-        else f", fused with {format_count(len(lines), 'line')}"
-    )
-
-
-USE_INPUTS = "fuselight.server.useInputs"
-ADD_INPUTS = "fuselight.server.addInputs"
-SHOW_FIRST = "fuselight.server.showFirst"
-KERNELS = "fuselight.server.kernels"
-SHOW_KERNEL = "fuselight.showKernel"
-"""The client's command that opens the source of a kernel."""
-DETAILS = "fuselight.showDetails"
-SHOW_JOB = "fuselight.showJob"
-"""The client's command that opens the page of a job."""
-
-
-def kernel_info(result: KernelResult, *, is_running: bool) -> Info:
-    """Say how many kernels a target has: `24 kernels, ~228 µs on h200`."""
-    shown = result.shown
-    if not shown.has_data:
-        return Info(f"kernels: {_short_end(result.failures)}", "", DETAILS, tooltip=kernel_summary(result))
-    text = target_summary(shown.report) + _later_end(result)
-    return Info(text, _state(result, is_running=is_running), DETAILS, tooltip=kernel_summary(result))
-
-
-def kernel_summary(result: KernelResult) -> str:
-    """Say all that a run generated: `24 kernels, ~228 µs on h200, saves 12.6 MB for backward`."""
-    shown = result.shown
-    if not shown.has_data:
-        return f"no kernels: {failed(result.failures[0])}"
-    text = target_details(shown.report, shown.kept_bytes)
-    if shown.headline:
-        text += f" - {shown.headline}"
-    return f"{text}{caveats(shown)}{_later_sentence(result)}"
+def program_lenses(shown: TargetLens, line: int) -> list[Lens]:
+    """Make the lenses of the program of a file."""
+    return target_lenses(shown, _start_of(line))
 
 
 def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:
-    """Make a lens for each line, or each function, that has a part in kernels: measured times before estimates."""
-    how = snapshot.settings.kernels.lens
-    if how == "off":
-        return
-    measured = shown_benchmarks(snapshot)
-    estimated = [
-        kernel.shown for kernel in snapshot.kernels.values() if shows_estimates(kernel.shown, measured)
-    ]
-    estimated.sort(key=lambda kernel_result: -kernel_result.generation)
-    shown: list[MeasuredResult | KernelResult] = [*measured, *estimated]
-    several = sum(bool(result.rows(snapshot.path)) for result in shown) > 1
-    covered: set[int] = set()
-    for benchmark in measured:
-        for line, timed in _grouped(snapshot, benchmark.rows(snapshot.path), covered):
-            text = _named(benchmark, several) + measured_words(benchmark, timed, longest=LONGEST)
-            yield _line_lens(snapshot, benchmark, line, timed, text)
-    for result in estimated:
-        for line, group in _grouped(snapshot, result.rows(snapshot.path), covered):
-            text = _named(result, several) + kernel_words(result, group, longest=LONGEST)
-            yield _line_lens(snapshot, result, line, group, text)
+    """Make the lenses of lines with a part in kernels; a click opens the source of the kernels."""
+    for fact in line_facts(snapshot):
+        text = snapshot.document.line(fact.line) or ""
+        place = _start_of(fact.line, len(text) - len(text.lstrip()))
+        if fact.target is None:
+            yield lens(place, fact.text)
+        else:
+            named = {"uri": snapshot.document.uri, "target": fact.target}
+            yield lens(
+                place, fact.text, SHOW_KERNEL, {**named, "line": fact.first - 1, "last": fact.last - 1}
+            )
 
 
-def _line_lens(
-    snapshot: Snapshot,
-    result: KernelResult | MeasuredResult,
-    line: int,
-    rows: Sequence[KernelRow | MeasuredRow],
-    text: str,
-) -> Lens:
-    """Make a lens; a click opens the source of the kernels of its lines."""
-    text_there = snapshot.document.line(line) or ""
-    at: MessagePosition = {"line": line - 1, "character": len(text_there) - len(text_there.lstrip())}
-    place: MessageRange = {"start": at, "end": at}
-    has_source = replace(result.key, tier=Tier.KERNELS) in snapshot.kernels
-    if not has_source:
-        return lens(place, text)
-    named: dict[str, str | int] = {"uri": snapshot.document.uri, "target": result.key.name}
-    first, last = rows[0].place.line - 1, rows[-1].place.line - 1
-    return lens(place, text, SHOW_KERNEL, {**named, "line": first, "last": last})
+def other_lenses(snapshot: Snapshot, view: convert.Client) -> Iterator[Lens]:
+    """Make the lenses of lines: of a syntax error that a save waits for, of kernels, and of open jobs."""
+    unparsed = unparsed_line(snapshot)
+    if unparsed is not None:
+        yield lens(_start_of(unparsed), UNPARSED)
+    yield from line_lenses(snapshot)
+    for job in snapshot.jobs:
+        name = shorten(job.opened.name, _LONGEST_NAME)
+        for function in job.functions:
+            place = function.place
+            if not place.gone and place.span.path == snapshot.path:
+                at = convert.plain_range(dataclasses.replace(place.span, column=0), view)
+                yield lens(at, f"job {name}: {function.words}", SHOW_JOB, {"job": job.id})
 
 
-Lined = TypeVar("Lined", "KernelRow", "MeasuredRow")
-
-
-def _grouped(snapshot: Snapshot, rows: Iterable[Lined], covered: set[int]) -> list[tuple[int, list[Lined]]]:
-    """Put rows on lines that are not `covered` yet, or under their functions, as the settings say."""
-    fresh = [row for row in rows if row.place.line not in covered]
-    covered.update(row.place.line for row in fresh)
-    if snapshot.settings.kernels.lens == "function":
-        return _functions(snapshot, fresh)
-    return [(row.place.line, [row]) for row in fresh]
-
-
-def _named(result: KernelResult | MeasuredResult, several: bool) -> str:  # noqa: FBT001 - one of two words
-    return f"{result.key.name or '__main__'}: " if several else ""
-
-
-def kernel_words(result: KernelResult, rows: list[KernelRow], *, longest: int | None = None) -> str:
-    """Say the part of some lines: `2 kernels, ~41 µs (18%), fused with lines 12-19`.
-
-    Without a length, all about them: for which device, what they save for backward, and whether that is current.
-    """
-    launches = {(id(graph), kernel.launch) for row in rows for graph, kernel in row.line.launches}
-    text, on = format_count(len(launches), "kernel"), f" on {result.device}" if longest is None else ""
-    if result.us:
-        us = sum(row.us for row in rows)
-        text += f"{f', {format_estimate(us)}' if us else ''}{on} ({format_percent(us, result.us)})"
-    else:
-        text += f"{on}, {format_size(float(sum(row.line.bytes for row in rows)))}"
-    if longest is not None:
-        return text + fused(rows, longest - len(text))
-    text += fused(rows)
-    saved = sum(kept_line.bytes for row in rows if (kept_line := result.saved_on(row)) is not None)
-    if saved:
-        text += f", saves {format_size(saved)} for backward"
-    return text + caveats(result)
-
-
-def _functions(snapshot: Snapshot, rows: Iterable[Lined]) -> list[tuple[int, list[Lined]]]:
-    """Put lines under the innermost function or module around them; the rest stand for themselves."""
-    groups: dict[int, list[Lined]] = {}
-    for row in rows:
-        line = row.place.line
-        around = [
-            target
-            for target in snapshot.reading.targets
-            if target.span.line <= line <= (target.span.end_line or target.span.line)
-        ]
-        inner = max(around, key=lambda target: target.span.line, default=None)
-        groups.setdefault(inner.name_span.line if inner else line, []).append(row)
-    return sorted(groups.items())
+def _start_of(line: int, character: int = 0) -> MessageRange:
+    at: MessagePosition = {"line": line - 1, "character": character}
+    return {"start": at, "end": at}

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from fuselight_server.source.reading import Reading
     from fuselight_server.source.text_changes import Change
 
+STARTING = "the tracer is starting"
+"""Why nothing is traced yet: rules answer meanwhile."""
 _PREDICTED = frozenset({"FL107", "FL401", "FL402", "FL404", "FL410"})
 """Codes that a trace of one function can have, besides those of graph breaks. Recompilations, specializations, guards
 and frames that run in eager mode depend on the calls and on the callers."""

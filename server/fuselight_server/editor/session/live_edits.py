@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.explain.findings import Thresholds
 
-STARTING = "the tracer is starting"
 TOO_LARGE = DeferredChange("", f"the file has more than {LARGE // 1000} kB", 1)
 _RETRACE_STAGE = "retrace"
 """Stage of the problems of a report that concern one function."""

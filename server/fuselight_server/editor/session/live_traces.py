@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import RETRACE_REASONS, Refused
 from fuselight_server.base.background import BackgroundTasks, log_failures
+from fuselight_server.editor.results.predictions import STARTING
 from fuselight_server.editor.results.report_reading import thresholds_of
 from fuselight_server.editor.session.live_edits import (
-    STARTING,
     EditedTarget,
     FunctionTrace,
     changed_on_disk,

@@ -8,7 +8,7 @@ import pytest
 
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.editor.handlers.finding_hover import ShownFinding, explain
+from fuselight_server.editor.handlers.finding_hover import ExplainedFinding, explain
 from fuselight_server.explain.findings.common.how_to import how_to
 
 
@@ -196,11 +196,11 @@ def test_the_hover_shows_the_example_for_the_text_that_ran_only() -> None:
     line = "    now = time.time()"
     broken = finding(line, "time.time()")
     assert "```python\n# in the code that calls `step`" in explain(
-        ShownFinding(broken, edited=False, line=line)
+        ExplainedFinding(broken, edited=False, line=line)
     )
-    assert "```" not in explain(ShownFinding(broken, edited=True, line=line))
+    assert "```" not in explain(ExplainedFinding(broken, edited=True, line=line))
     fenced = line.replace("time.time()", 'open("```")')
-    assert "```" not in explain(ShownFinding(finding(fenced, 'open("```")'), edited=False, line=fenced))
+    assert "```" not in explain(ExplainedFinding(finding(fenced, 'open("```")'), edited=False, line=fenced))
 
 
 @pytest.mark.parametrize(

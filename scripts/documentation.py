@@ -20,7 +20,7 @@ from release import Release
 from ring_environments import PAGES, ensure_packages
 
 OUT = ROOT / "dist" / "site"
-_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "tests/README.md")
 _GROUPS = {
     "Start": ("README", "docs/inputs", "docs/editor", "docs/editors", "docs/notebooks", "docs/settings"),
     "Findings and fixes": ("docs/findings/index", "docs/fixes", "docs/verification", "docs/live", "docs/forecast"),

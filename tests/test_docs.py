@@ -22,10 +22,11 @@ from fuselight.shared import configurations, report
 from fuselight.shared.protocol import MeasurePlan
 from fuselight.shared.version import TESTED_TORCH, list_tested_torch
 from fuselight.tune.knobs import KNOBS
+from fuselight_server.cli.command_line import COMMANDS
 from fuselight_server.explain.searches.words import bound_words, knob_label
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "tests/README.md"])
 
 
 def _script(name: str) -> ModuleType:
@@ -227,6 +228,18 @@ def test_the_page_of_tuning_has_every_knob_and_its_meaning() -> None:
                 row
             )
     assert [numerics.value for numerics in report.Numerics if f"`{numerics.value}`" not in text] == []
+
+
+def test_each_command_has_a_page_that_tells_of_it_and_a_line_in_the_readme() -> None:
+    pages = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    rows = dict(
+        re.findall(r"^\| `fuselight (\w+)` \| \[.+?\]\(([\w-]+\.md)[^)]*\).* \|$", pages, re.MULTILINE)
+    )
+    lines = set(re.findall(r"fuselight (\w+)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert rows.keys() == COMMANDS.keys()
+    assert not COMMANDS.keys() - lines
+    for command, page in rows.items():
+        assert f"fuselight {command}" in (ROOT / "docs" / page).read_text(encoding="utf-8"), command
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -198,6 +198,7 @@ def test_kernels_are_compared_by_line_and_by_what_they_are_fused_with() -> None:
     assert [change.place for change in target.lines] == [SourceLine(FILE, 21), SourceLine(FILE, 22)]
     assert all(change.is_fused_differently for change in target.lines)
     assert list(target.regressions()) == [RegressionKind.KERNELS]
+    assert [(finding.code, finding.span.line) for finding in target.own] == [("FL932", 20)]
     rows = list(target_rows(target, ChangeVerdict.CHANGE, str))
     assert rows == [
         "kernels of /project/model.py:21: 1 -> 1; ~1 µs -> ~2 µs; before fused with line 22; now alone",
@@ -274,7 +275,7 @@ def test_results_say_who_moved(parts: dict[str, Any], change: str, words: str) -
     target = with_results(**parts)
     (call,) = target.calls
     assert result_change(call).value == change
-    assert [finding.title for finding in target.own] == ([words] if words else [])
+    assert [(finding.code, finding.title) for finding in target.own] == ([("FL931", words)] if words else [])
     assert list(target.regressions()) == ([RegressionKind.NUMERICS] if words else [])
     assert target.is_same == (
         change in {"equal", "within rounding", "compiled differs with both", "not compared"}

@@ -24,6 +24,17 @@ def test_each_code_has_a_page_and_each_page_a_code() -> None:
     }
 
 
+def test_each_code_is_expected_by_a_case_or_a_unit_test() -> None:
+    tests = Path(__file__).resolve().parents[3]
+    files = [
+        path for room in ("cases", "unit") for path in (tests / room).rglob("*.py") if path != Path(__file__)
+    ]
+    expected = {
+        code for path in files for code in re.findall(r"[\[\"'](FL\d{3})\b", path.read_text(encoding="utf-8"))
+    }
+    assert not catalogue.CATALOGUE.keys() - expected
+
+
 @pytest.mark.parametrize("code", sorted(catalogue.CATALOGUE))
 def test_a_page_matches_the_catalog(code: str) -> None:
     entry = catalogue.CATALOGUE[code]

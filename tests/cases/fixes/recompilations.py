@@ -179,7 +179,7 @@ def dtype(x):
     return x + 1
     # fix: [FL201] cast "Compute in float32 for each dtype of `x`"
     # = 1 -> 1 graphs, changes behavior: precision: all is computed in float32, and each result
-    # = gets the dtype of `x`
+    # = gets the dtype of `x`, a tensor
     #  |# fuselight: dtype(f16[4])
     # +|def dtype(x):
     # +|    return _compiled_dtype(x.to(torch.float32)).to(x.dtype)
@@ -199,7 +199,7 @@ def layout(x):
     # = 1 -> 1 graphs, changes behavior: the strides of results
     # -|@torch.compile
     #  |    """Add one."""
-    # +|    return _compiled_layout(x.contiguous())
+    # +|    return _compiled_layout(x.contiguous() if torch.is_tensor(x) else x)
     # +|
     # +|
     # +|@torch.compile
@@ -233,7 +233,7 @@ def tuple_for_a_list(xs):
     # = 1 -> 1 graphs, same results
     #  |# fuselight: tuple_for_a_list((f32[4],))
     # +|def tuple_for_a_list(xs):
-    # +|    return _compiled_tuple_for_a_list(list(xs))
+    # +|    return _compiled_tuple_for_a_list(list(xs) if type(xs) is tuple else xs)
     # +|
     # +|
     # -|def tuple_for_a_list(xs):
@@ -266,7 +266,7 @@ def conjugate(x):
     # = 1 -> 1 graphs, same results
     #  |# fuselight: conjugate(torch.conj(c64[4]))
     # +|def conjugate(x):
-    # +|    return _compiled_conjugate(x.resolve_conj())
+    # +|    return _compiled_conjugate(x.resolve_conj() if torch.is_tensor(x) else x)
     # +|
     # +|
     # -|def conjugate(x):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.fixes.rewrites.families import rewrites
+from fuselight_server.fixes.rewrites.families import FixClass, rewrites
 from fuselight_server.fixes.rewrites.helpers import operator_space
 from tests.support.offered_remedies import finding_at, offered
 
@@ -30,6 +30,9 @@ def test_a_disabled_function_becomes_an_operator() -> None:
         "@helper_operator.register_fake\ndef _(x):\n    return x.new_empty(x.shape)\n\n\n"
         "def helper(x: torch.Tensor) -> torch.Tensor:\n    return helper_operator(x).detach()\n"
     )
+    words = "resolves the lazy conjugation of tensors and returns contiguous tensors"
+    assert remedy.caveat == f"`helper` takes only `x: torch.Tensor`, {words}"
+    assert remedy.fix_class is FixClass.EQUAL
 
 
 def test_a_helper_that_fails_for_gradients_stays() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fuselight_server.fixes.rewrites.families import FixClass
 from tests.support.offered_remedies import offered
 
 MARK = "np.random.rand()"
@@ -25,6 +26,22 @@ def operators(helper: str, mark: str = MARK) -> list[str]:
         for remedy in offered(HEAD + helper, mark, "GB0033")
         if remedy.kind == "custom_op"
     ]
+
+
+def test_the_types_of_an_operator_are_named() -> None:
+    typed, plain = (
+        HELPER,
+        HELPER.replace(HELPER.partition(":\n")[0], "def spans()").replace("size\n", "2, 3\n"),
+    )
+    caveats = [
+        (remedy.fix_class, remedy.caveat)
+        for helper in (typed, plain)
+        for remedy in offered(HEAD + helper, MARK, "GB0033")
+        if remedy.kind == "custom_op"
+    ]
+    types = "`x: torch.Tensor`, `size: list[int]`, `share: float`"
+    words = f"`spans` takes only {types}, resolves the lazy conjugation of tensors"
+    assert caveats == [(FixClass.EQUAL, words), (FixClass.EXACT, "")]
 
 
 def rule(helper: str) -> str:

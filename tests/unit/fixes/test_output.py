@@ -148,6 +148,7 @@ def test_a_print_in_the_graph_names_the_gradient_that_it_does_not_show(case: str
     remedies = {remedy.kind: remedy for remedy in offered(text, statement, "GB0059")}
     remedy = remedies["graph_print"]
     assert ("grad_fn" in remedy.changes, remedy.fix_class is FixClass.CHANGES) == (shows, shows)
+    assert remedy.caveat == "it fails under torch.func and for nested or lazily conjugated tensors"
 
 
 @pytest.mark.parametrize(

@@ -265,6 +265,17 @@ def test_a_number_of_a_module_becomes_a_tensor_with_all_its_assignments() -> Non
     assert "torch.tensor(start, dtype=torch.float64, device=" in fraction["buffer"].texts["m.py"]
 
 
+def test_integers_of_modules_stay_where_a_float_varies_too() -> None:
+    """Backends make a constant of a float that code without tensors computes with: it compiles each time."""
+    refused: list[RefusedRewrite] = []
+    rate = number("self.rate", "0.5", "0.45", "L['self'].rate == 0.5")
+    remedies = offered(HEAD + CLASS, calls(), "Net.forward", other=rate, refused=refused)
+    assert "allow_unspec_int_on_nn_module" not in remedies
+    assert [refusal.reason for refusal in refused if refusal.kind == "allow_unspec_int_on_nn_module"] == [
+        "`self.rate` varies, too, and backends may compile for each value of a float"
+    ]
+
+
 def test_a_number_that_only_init_sets_has_no_limit() -> None:
     text = CLASS.replace("        self.calls += 2 - 1\n", "").replace("self.calls = 0", "pass")
     assert offered(HEAD + text, calls(), "Net.forward")["buffer"].title == "Make `self.calls` a tensor"
@@ -416,6 +427,16 @@ def test_a_list_is_copied_only_where_it_is_read(body: str) -> None:
     text = f"{HEAD}@torch.compile\ndef f(xs, x):\n    {body}\n"
     remedies = offered(text, container(GuardCause.TYPE, "xs", "list", "tuple"), "f")
     assert list(remedies) == (["list_argument"] if LISTS[body] else [])
+    for remedy in remedies.values():  # a named tuple and a subclass stay as they are
+        assert "(list(xs) if type(xs) is tuple else xs, x)" in remedy.texts["m.py"]
+
+
+def test_a_list_that_a_call_makes_is_converted_once() -> None:
+    text = f"{HEAD}def f(x, n):\n    return sum(x)\n\n\ndef step(make):\n    return f(make(), 1)\n"
+    remedies = offered(text, container(GuardCause.TYPE, "x", "list", "tuple"), "f", caller="    return f(")
+    remedy = remedies["list_argument_at_call"]
+    assert remedy.title == "Pass `make()` as a list in the call on line 10"
+    assert "    return f(list(x) if type(x := make()) is tuple else x, 1)\n" in remedy.texts["m.py"]
 
 
 DICTS = {
@@ -509,8 +530,8 @@ AT_CALL = {
         "    return core(y + 1, torch.as_tensor(z, dtype=torch.float64) if type(z) is float else z) * 2\n",
     ),
     "by name": (
-        "    return self.core(y, n=z / 2)\n",
-        "    return self.core(y, n=torch.as_tensor((z / 2), dtype=torch.float64))\n",
+        "    return self.core(n=z / 2)\n",
+        "    return self.core(n=torch.as_tensor(n_1, dtype=torch.float64) if type(n_1 := z / 2) is float else n_1)\n",
     ),
     "star arguments": ("    return core(*y)\n", ""),
     "two calls": ("    return core(y, z) + core(z, y)\n", ""),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from fuselight_server.fixes.rewrites.families import FixClass
-from tests.support.offered_remedies import first, offered, rewrites
+from tests.support.offered_remedies import HEAD, first, offered, rewrites
 
 
 def test_both_sides_return() -> None:
@@ -387,6 +389,25 @@ REFUSED = {
 def test_no_remedy_for(case: str) -> None:
     body, mark, *code = REFUSED[case]
     assert rewrites(body, mark, *code) == []
+
+
+SCALED = {
+    "if x.sum() > 0:\n    x = x * self.drop\nreturn x\n": True,
+    "if x.sum() > 0:\n    return torch.mul(x, self.drop)\nreturn x\n": True,
+    "return self.drop * x if x.sum() > 0 else x\n": True,
+    "if x.sum() > self.drop:\n    x = x * 2\nreturn x\n": False,
+    "if x.sum() > 0:\n    x = x + self.drop\nreturn x * self.drop\n": False,
+}
+
+
+@pytest.mark.parametrize("body", SCALED)
+def test_torch_where_says_where_a_number_makes_gradients_nan(body: str) -> None:
+    """The gradient of the side that is not taken is zero, and zero times infinity is NaN."""
+    text = HEAD + textwrap.indent(body, "    ")
+    mark = next(mark for mark in ("x.sum() > 0", "x.sum() > self.drop") if mark in body)
+    (remedy,) = [remedy for remedy in offered(text, mark) if remedy.kind == "where"]
+    words = "gradients are NaN where `self.drop` is infinite and its side is not taken"
+    assert remedy.caveat == (words if SCALED[body] else "")
 
 
 def test_torch_cond_says_what_layers_lose_in_training() -> None:

@@ -178,6 +178,13 @@ CHOICES = {
     "return x * x.tolist().count(y.max().item())\n": False,
 }
 
+COMPARED = (
+    "n, k = m.argmax().item(), m.argmin().item()\nreturn x if n != k else y\n",
+    "n = m.argmax().item()\nreturn x if n == m.argmin().item() else y\n",
+    "n = x.item()\nreturn x if n > y.item() else y\n",
+)
+"""Two numbers of tensors that another caller may pass as an integer and a float."""
+
 
 TAKEN = (
     "x.max().item()",
@@ -196,6 +203,10 @@ def test_a_number_by_whose_order_python_chooses_is_not_traced(body: str) -> None
     finding, traced = finding_at(text, mark, "GB0124")
     kinds = [remedy.kind for remedy in rewrites(finding, traced, {"m.py": text}.get).remedies]
     assert ("capture_scalar_outputs" in kinds) is CHOICES[body]
+    for remedy in rewrites(finding, traced, {"m.py": text}.get).remedies:
+        is_limited = remedy.kind == "capture_scalar_outputs" and body in COMPARED
+        assert ("as doubles" in remedy.caveat) is is_limited
+        assert not is_limited or remedy.fix_class is FixClass.EQUAL
     reasons = [refusal.reason for refusal in rewrites(finding, traced, {"m.py": text}.get).refused]
     assert any("and compiled code does not" in reason for reason in reasons) is not CHOICES[body]
 

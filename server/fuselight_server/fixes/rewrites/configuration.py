@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import FactKind
 from fuselight_server.explain.findings.advice.break_cures import INLINED, SCALARS, SETTINGS
-from fuselight_server.fixes.rewrites.number_choices import reason_of_choice
+from fuselight_server.fixes.rewrites.number_choices import caveat_of_choice, reason_of_choice
 from fuselight_server.fixes.rewrites.output import output_call
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.file_chunks import imported_name, insert_statements
@@ -44,13 +44,14 @@ def break_settings(
     """
     ids = (finding.code, *finding.gb_ids[:1])
     for name in dict.fromkeys(name for identity in ids for name in SETTINGS.get(identity, ())):
-        reason = ""
+        reason, caveat = "", _CAVEATS.get(name, "")
         if name == SCALARS and site is not None:
             reason = reason_of_choice(site, (report, *others), read)
+            caveat = caveat_of_choice(site, (report, *others), read)
         if reason:
             yield RefusedRewrite(name, f"Set {name}", reason)
         else:
-            yield from switch(report, read, name)
+            yield from switch(report, read, name, caveat)
 
 
 def output_settings(site: Site) -> Iterator[Remedy]:
@@ -93,7 +94,9 @@ def _can_reorder(site: Site, call: cst.Call) -> bool:
     )
 
 
-def switch(report: Report, read: Callable[[str], str | None], name: str) -> Iterator[Remedy]:
+def switch(
+    report: Report, read: Callable[[str], str | None], name: str, caveat: str = ""
+) -> Iterator[Remedy]:
     """The setting as true, in the file of the target."""
     path = report.target.path
     text = read(path)
@@ -101,7 +104,6 @@ def switch(report: Report, read: Callable[[str], str | None], name: str) -> Iter
         return
     new = _with_statement(path, text, f"{_torch_name(path, text)}._dynamo.config.{name} = True")
     if new is not None:
-        caveat = _CAVEATS.get(name, "")
         fix_class = FixClass.EQUAL if caveat else FixClass.EXACT
         yield Remedy(name, f"Set {name}", fix_class, {path: new}, is_setting=True, caveat=caveat)
 

@@ -22,7 +22,7 @@ from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from fuselight_server.source.facts import Definition
 
@@ -129,7 +129,15 @@ def _operator(
         (end, end, newline.join(rows)),
     )
     if text is not None:
-        yield Remedy("custom_op", title, FixClass.EXACT, {site.finding.span.path: text})
+        caveat = f"{operator_caveat(name, parameters)} and returns contiguous tensors"
+        yield Remedy("custom_op", title, FixClass.EQUAL, {site.finding.span.path: text}, caveat=caveat)
+
+
+def operator_caveat(name: str, parameters: Iterable[str]) -> str:
+    """What an operator does with other arguments than those of its schema, which no call of the run shows."""
+    types = ", ".join(f"`{parameter.partition(' =')[0]}`" for parameter in parameters)
+    resolves = ", resolves the lazy conjugation of tensors" * ("Tensor" in types)
+    return f"`{name}` takes only {types}{resolves}" if types else ""
 
 
 _WITHOUT_GRADIENT = frozenset(

@@ -44,24 +44,33 @@ def reason_of_choice(site: Site, reports: Iterable[Report], read: Callable[[str]
 
     `reports`: those of all targets, as the setting that traces numbers holds for each break.
     """
-    seen = set[int]()
-    for known in (site, *(there for report in reports for there in _sites_of_breaks(site, report, read))):
-        if id(known.module) not in seen:
-            seen.add(id(known.module))
-            reason = _reason_at(known)
-            if reason:
-                return reason
-    return ""
+    return next(filter(None, map(_reason_at, _sites(site, reports, read))), "")
 
 
-def _sites_of_breaks(site: Site, report: Report, read: Callable[[str], str | None]) -> Iterator[Site]:
-    lines = {(each.stack[-1].path, each.stack[-1].line): None for each in report.breaks if each.stack}
-    for path, line in lines:
-        text = read(path)
-        finding = dataclasses.replace(site.finding, span=Span(path, line))
-        there = Site.of(finding, report, text) if text is not None else None
-        if there is not None:
-            yield there
+def caveat_of_choice(site: Site, reports: Iterable[Report], read: Callable[[str], str | None]) -> str:
+    """What no call shows where two numbers of tensors are compared that were integers or floats in all runs."""
+    compares = any(
+        _is_taken(known, left) and _is_taken(known, right)
+        for known in _sites(site, reports, read)
+        for node in known.parents
+        for _, left, right in _compared(known, node)
+    )
+    return "compiled code compares an integer with a float as doubles, and NaN as equal to itself" * compares
+
+
+def _sites(site: Site, reports: Iterable[Report], read: Callable[[str], str | None]) -> Iterator[Site]:
+    """The sites of a break and of all others, one for each module."""
+    seen = {id(site.module)}
+    yield site
+    for report in reports:
+        lines = {(each.stack[-1].path, each.stack[-1].line): None for each in report.breaks if each.stack}
+        for path, line in lines:
+            text = read(path)
+            finding = dataclasses.replace(site.finding, span=Span(path, line))
+            there = Site.of(finding, report, text) if text is not None else None
+            if there is not None and id(there.module) not in seen:
+                seen.add(id(there.module))
+                yield there
 
 
 def _reason_at(site: Site) -> str:

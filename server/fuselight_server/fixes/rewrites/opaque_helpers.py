@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight.shared.report import FactKind
-from fuselight_server.fixes.rewrites.helpers import fails_for_gradients, operator_space
+from fuselight_server.fixes.rewrites.helpers import fails_for_gradients, operator_caveat, operator_space
 from fuselight_server.fixes.rewrites.new_arrays import (
     NUMPY,
     NewArray,
@@ -395,7 +395,9 @@ def _operator(
     text = site.rewritten(*replaced)
     if text is not None:
         title = f"Make `{name}` an operator of the graph"
-        yield Remedy("custom_op", title, FixClass.EXACT, {site.finding.span.path: text})
+        caveat = operator_caveat(name, parts)
+        fix_class = FixClass.EQUAL if caveat else FixClass.EXACT
+        yield Remedy("custom_op", title, fix_class, {site.finding.span.path: text}, caveat=caveat)
 
 
 def _is_docstring(statement: cst.CSTNode) -> bool:

@@ -68,9 +68,11 @@ def print_remedies(site: Site) -> Iterator[Remedy]:
         return
     shows = any(_shows_gradient(site, value) for argument in call.args for value in _shown(argument.value))
     fix_class, changes = (FixClass.CHANGES, _WITHOUT_GRAD_FN) if shows else (FixClass.EQUAL, "")
-    yield Remedy("graph_print", "Print in the graph", fix_class, {site.finding.span.path: text}, changes)
+    texts = {site.finding.span.path: text}
+    yield Remedy("graph_print", "Print in the graph", fix_class, texts, changes, caveat=_NO_KERNEL)
 
 
+_NO_KERNEL = "it fails under torch.func and for nested or lazily conjugated tensors"
 _WITHOUT_GRAD_FN = "compiled calls show tensors that require gradients without `grad_fn`"
 _NO_TENSORS = frozenset({"dtype", "device", "ndim", "layout", "requires_grad", "is_leaf"})
 """Attributes of tensors that are none, and so show no gradient."""

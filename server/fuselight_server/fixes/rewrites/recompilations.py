@@ -62,6 +62,7 @@ _FLOATS = ("bfloat16", "float16", "float32", "float64")
 _GLOBAL = re.compile(r"G\['(\w+)'\] == ")
 _ORDER = re.compile(r"key \d+ of (\w+) was ")
 _LIMIT = "FL102"
+_MODULE_INTEGERS = "allow_unspec_int_on_nn_module"
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def recompilation_remedies(
         values = sizes if item.kind.startswith("mark_") else (failure.expression or failure.source,)
         yield dataclasses.replace(item, values=values)
     if failure.source.startswith("self.") and _is_integer_change(failure):
-        yield from switch(report, read, "allow_unspec_int_on_nn_module")
+        yield from _for_module_integer(recompilation, report, read)
 
 
 def _recompile(finding: Finding, context: Context) -> Recompile | None:
@@ -150,6 +151,27 @@ def _failure(finding: Finding, context: Context, recompilation: Recompile) -> Gu
     return birthplace(context, recompilation)[1]
 
 
+def _for_module_integer(
+    recompilation: Recompile, report: Report, read: Callable[[str], str | None]
+) -> Iterator[Remedy | RefusedRewrite]:
+    """The setting by which integers of modules vary. Backends may still compile for each value of a float."""
+    place = recompilation.function, recompilation.location
+    others = (
+        other.source
+        for again in report.recompiles
+        if (again.function, again.location) == place
+        for entry in again.entries
+        for other in entry.failures
+        if other.cause in {GuardCause.NUMBER, GuardCause.VALUE} and "." in f"{other.was} {other.now}"
+    )
+    other = next(others, "")
+    if other:
+        reason = f"`{other}` varies, too, and backends may compile for each value of a float"
+        yield RefusedRewrite(_MODULE_INTEGERS, f"Set {_MODULE_INTEGERS}", reason)
+    else:
+        yield from switch(report, read, _MODULE_INTEGERS)
+
+
 def _by_words(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Iterator[Remedy]:
     """Remedies that need the words of the finding only, for a report without the recompilation."""
     cause, _, source = finding.subject.partition(" ")
@@ -157,7 +179,7 @@ def _by_words(finding: Finding, report: Report, read: Callable[[str], str | None
     is_integer = values is not None and all(_INTEGER.fullmatch(group) for group in values.groups())
     if source.startswith("self.") and cause in {"dimension", "number", "value"}:
         if is_integer:
-            yield from switch(report, read, "allow_unspec_int_on_nn_module")
+            yield from switch(report, read, _MODULE_INTEGERS)
     elif cause == "dimension" or (cause in {"number", "value"} and is_integer):
         function = CompiledFunction(report.target.name or "", report.target.line)
         yield from _dynamic(function, read, report.target.path)
@@ -376,7 +398,7 @@ def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conve
     if cause is GuardCause.STRIDE:
         yield Conversion(
             *("contiguous", f"Make `{name}` contiguous before the compiled code", FixClass.CHANGES),
-            *(f"{name}.contiguous()", check_copy),
+            *(f"{name}.contiguous() if {torch}.is_tensor({name}) else {name}", check_copy),
             changes="the strides of results",
         )
     if cause is GuardCause.DTYPE and was in _FLOATS and now in _FLOATS:
@@ -384,29 +406,28 @@ def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conve
         yield Conversion(
             *("cast", f"Compute in {wider} for each dtype of `{name}`", FixClass.CHANGES),
             *(f"{name}.to({torch}.{wider})", check_copy, f"{{}}.to({name}.dtype)"),
-            changes=f"precision: all is computed in {wider}, and each result gets the dtype of `{name}`",
+            changes=f"precision: all is computed in {wider}, and each result gets the dtype of `{name}`, a tensor",
         )
     if cause is GuardCause.DISPATCH and "conjugated" in f"{was} {now}":
         title = f"Resolve lazy conjugation of `{name}`"
-        yield Conversion("resolve_conj", title, FixClass.EXACT, f"{name}.resolve_conj()", check_copy)
+        argument = f"{name}.resolve_conj() if {torch}.is_tensor({name}) else {name}"
+        yield Conversion("resolve_conj", title, FixClass.EXACT, argument, check_copy)
     if cause is GuardCause.TYPE and {was, now} <= {"list", "tuple"}:
         title = f"Pass `{name}` as a {was}"
-        yield Conversion(f"{was}_argument", title, FixClass.EXACT, f"{was}({name})", check_list)
+        argument = f"{was}({name}) if type({name}) is {now} else {name}"
+        yield Conversion(f"{was}_argument", title, FixClass.EXACT, argument, check_list)
     if cause is GuardCause.KEYS:
         yield Conversion(
             "sorted_keys",
             f"Sort the keys of `{name}` before the compiled code",
             FixClass.EQUAL,
-            f"dict(sorted({name}.items(), key=lambda item: str(item[0]))){_ONLY}{name}) is dict else {name}",
+            f"dict(sorted({name}.items(), key=lambda item: str(item[0]))) if type({name}) is dict else {name}",
             check_dict,
             changes_if_added=_ADDITIONS,
         )
 
 
-_DICTS = ("{", "dict(")
 _ADDITIONS = "the order of additions: large values round, cancel and overflow differently"
-_ONLY = " if type("
-"""How the condition of a conversion begins."""
 
 
 def _as_tensor(failure: GuardFailure, name: str, torch: str) -> str:
@@ -418,13 +439,13 @@ def _as_tensor(failure: GuardFailure, name: str, torch: str) -> str:
     if failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
         return ""
     if _is_integer_change(failure):
-        return f"{torch}.as_tensor({name}){_ONLY}{name}) is int else {name}"
+        return f"{torch}.as_tensor({name}) if type({name}) is int else {name}"
     try:
         for text in (failure.was, failure.now):
             float(text or "")
     except ValueError:
         return ""
-    return f"{torch}.as_tensor({name}, dtype={torch}.float64){_ONLY}{name}) is float else {name}"
+    return f"{torch}.as_tensor({name}, dtype={torch}.float64) if type({name}) is float else {name}"
 
 
 def _marked(
@@ -484,8 +505,10 @@ def _at_the_call(
         return
     path = place.site.finding.span.path
     compiled = _compiled(finding, recompilation, report, read)
-    for conversion in _conversions(failure, place.text, place.site.torch):
-        title = f"{conversion.title} in the call on line {recompilation.caller[-1].line}"
+    free = place.text if place.is_name else place.site.free_name(place.call, name.rpartition(".")[2])
+    for conversion in _conversions(failure, free, place.site.torch):
+        title = conversion.title.replace(f"`{free}`", f"`{place.text}`")
+        title = f"{title} in the call on line {recompilation.caller[-1].line}"
         title, kind = title.replace(" before the compiled code", ""), f"{conversion.kind}_at_call"
         try:
             called = _compiled_function(compiled, recompilation)
@@ -493,12 +516,10 @@ def _at_the_call(
         except RewriteRefusedError as error:
             yield RefusedRewrite(kind, title, str(error))
             continue
-        if conversion.kind == "sorted_keys" and not place.is_name and not place.text.startswith(_DICTS):
-            yield RefusedRewrite(kind, title, f"`{place.text}` may be a subclass of dict")
-            continue
-        # An expression is written once: it may be long, or have effects.
-        argument = conversion.argument if place.is_name else conversion.argument.partition(_ONLY)[0]
-        text = place.converted(argument, conversion.result)
+        argument, condition, rest = conversion.argument.rpartition(" if ")
+        if not place.is_name:  # an expression is written once: it may be long, or have effects
+            rest = rest.replace(f"({free})", f"({free} := {place.site.code(place.value)})", 1)
+        text = place.converted(f"{argument}{condition}{rest}", conversion.result)
         if text is not None:
             yield conversion.in_function(*called, name).remedy(kind, title, {path: text})
     if any(size.name != name for size in failure.sizes) or is_called_in_compiled_code(report, recompilation):

@@ -6,6 +6,7 @@ raises RewriteRefusedError.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -16,7 +17,7 @@ from fuselight_server.fixes.syntax.purity import assigned_class, is_stateless_mo
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
 from fuselight_server.fixes.syntax.row_modules import is_row_wise_module
 from fuselight_server.fixes.syntax.tensor_values import is_scalar_tensor, short_code, value_of
-from fuselight_server.fixes.syntax.traced_names import values_of
+from fuselight_server.fixes.syntax.traced_names import is_number, values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
@@ -60,6 +61,36 @@ def changes_of_where(site: Site, values: Sequence[cst.BaseExpression]) -> str:
     if not all(value.is_smooth for value in known):
         raise RewriteRefusedError(f"{names}: the side that is not taken may turn gradients into NaN")
     return UNUSED if len({value.flows for value in known}) > 1 else ""
+
+
+def infinite_numbers(site: Site, new: str) -> str:
+    """What a text with torch.where does to gradients where a number by which a side is multiplied is infinite.
+
+    The side that is not taken has a gradient of zero, and zero times infinity is NaN.
+    """
+    old = set(site.text.splitlines())
+    lines = [line for line in new.splitlines() if "where(" in line and line not in old]
+    names = dict.fromkeys(
+        site.code(node)
+        for node in site.parents
+        if isinstance(node, (cst.Name, cst.Attribute)) and is_number(site, node) and not _is_size(site, node)
+    )
+    scaling = [
+        name
+        for name in names
+        if any(re.search(rf"(\* |\bmul\([^()]*){name}\b(?!\.)|(?<![\w.]){name} \*", line) for line in lines)
+    ]
+    infinite = " or ".join(f"`{name}`" for name in scaling)
+    return f"gradients are NaN where {infinite} is infinite and its side is not taken" if infinite else ""
+
+
+def _is_size(site: Site, node: cst.Name | cst.Attribute) -> bool:
+    """Whether the function gives a name only integers."""
+    function = site.function(node)
+    is_local = (
+        isinstance(node, cst.Name) and function is not None and bool(site.assigned(function, node.value))
+    )
+    return is_local and all(value.text.lstrip("-").isdigit() for value in values_of(site, node))
 
 
 def _are_floats(site: Site, values: Sequence[cst.BaseExpression]) -> bool:

@@ -25,17 +25,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 for _part in (".", "compiler", "server"):
     sys.path.insert(0, str(ROOT / _part))
 
 from benchmarks.fix_truth.observation import difference  # noqa: E402 - the path is set above
-from benchmarks.fix_truth.offers import Offer, Offered, main_file, offered  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from benchmarks.fix_truth.offers import OTHER, Offer, Offered, main_file, offered  # noqa: E402
 
 PROGRAMS = Path(__file__).parent / "programs"
 _BATCH = 12
@@ -92,11 +89,13 @@ def differences(old: dict[str, Any], new: dict[str, Any], offer: Offer, *, compi
     raised = old["raised"], new["raised"]
     if compiled and all(raised):  # Dynamo wraps exceptions of its own run of the code
         return []
+    has_named = old["result"] != new["result"] and (
+        _names(offer, _exception(old), _exception(new)) or (_may_raise(changes) and _is_text(old, new))
+    )
     if raised[0] != raised[1]:
-        has_caught = _has_caught(old["result"], new["result"], offer.raises, any_text=False)
-        admitted = _may_raise(changes) or raised[0] in offer.raises or has_caught
+        admitted = _may_raise(changes) or has_named or _names(offer, *raised)
         return [] if admitted else [f"raised {raised[0] or 'nothing'}, raises {raised[1] or 'nothing'}"]
-    if _has_caught(old["result"], new["result"], offer.raises, any_text=_may_raise(changes)):
+    if has_named:
         return []
     if compiled:
         old, new = ({**entry, "result": _without_exceptions(entry["result"])} for entry in (old, new))
@@ -133,10 +132,22 @@ def _may_raise(changes: str) -> bool:
     return "rais" in changes or "fail" in changes
 
 
-def _has_caught(old: Any, new: Any, names: Sequence[str], *, any_text: bool) -> bool:
-    """Whether a probe returned an exception that it caught, by name or as text, where the offer admits a difference."""
-    texts = [value[1] for value in (old, new) if value[0] == "str"]
-    return old != new and any(any_text or any(name in text for name in names) for text in texts)
+def _is_text(*seen: dict[str, Any]) -> bool:
+    """Whether a probe returned a text, which may be the message of an exception that it caught."""
+    return any(entry["result"][0] == "str" for entry in seen)
+
+
+def _exception(seen: dict[str, Any]) -> str:
+    """The name of the exception that a probe raised, or that it caught and returned; empty if there is none."""
+    text = str(seen["result"][1]).strip("'\"") if _is_text(seen) else ""
+    return seen["raised"] or (text if text.endswith("Error") else "")
+
+
+def _names(offer: Offer, old: str, new: str) -> bool:
+    """Whether the title says what becomes of an exception: `ValueError becomes TypeError`, or is no longer raised."""
+    return any(
+        old == was and (new == now or (now == OTHER and new not in {"", old})) for was, now in offer.raises
+    )
 
 
 def judge(program: Path, copy: Path, offered_choices: Offered, probes: Probes) -> dict[str, Any]:

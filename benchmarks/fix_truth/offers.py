@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.verification.attempts import Attempt
 
 _SECONDS = 180.0
+_NO_LONGER = " is no longer raised"
+OTHER = "another exception"
+"""In a title: what an exception becomes, if its type is not known."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ class Offer:
     line: int
     excepted: tuple[str, ...] = ()
     """Families of cases that the title excepts."""
-    raises: tuple[str, ...] = ()
-    """Exceptions that the title excepts."""
+    raises: tuple[tuple[str, str], ...] = ()
+    """Exceptions that the title excepts, each with what becomes of it: another one, `OTHER`, or none."""
     texts: dict[str, str] = field(default_factory=dict)
     """The new text of each changed file, by path."""
 
@@ -120,6 +123,12 @@ def _offer(attempt: Attempt) -> Offer:
         attempt.why,
         attempt.line,
         attempt.excepted,
-        tuple(exception.name for exception in attempt.exceptions if exception.family == RAISES),
+        tuple(_change(exception.name) for exception in attempt.exceptions if exception.family == RAISES),
         remedy.texts,
     )
+
+
+def _change(words: str) -> tuple[str, str]:
+    """An exception and what becomes of it, as a title says: `ValueError becomes TypeError`."""
+    old, _, new = words.removesuffix(_NO_LONGER).partition(" becomes ")
+    return old.rpartition(".")[2], new if new == OTHER else new.rpartition(".")[2]

@@ -28,8 +28,7 @@ from fuselight_server.fixes.rewrites.families import (
     FixClass,
     RefusedRewrite,
     Remedy,
-    refusals,
-    remedies,
+    rewrites,
 )
 from fuselight_server.fixes.syntax import attribute_uses
 from tests.support.offered_remedies import traced
@@ -88,10 +87,10 @@ def offered(
         *(Tier.CAPTURE, name, "", torch),
         subject=subject_of(failure),
     )
-    texts = {"m.py": text, **(others or {})}
+    known = rewrites(finding, report, {"m.py": text, **(others or {})}.get)
     if refused is not None:
-        refused += refusals(finding, report, texts.get)
-    return {remedy.kind: remedy for remedy in remedies(finding, report, texts.get)}
+        refused += known.refused
+    return {remedy.kind: remedy for remedy in known.remedies}
 
 
 def size(*changes: tuple[int, int, int], rank: int = 2) -> GuardFailure:

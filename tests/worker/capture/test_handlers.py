@@ -231,6 +231,37 @@ OWN_BACKENDS = {
     "positive": ("y = x.t()\nreturn torch.linalg.cholesky(y)", None, "return torch.linalg.cholesky(y)"),
 }
 
+REFUSED = """
+class Labeled(torch.Tensor):
+    pass
+
+@torch.compile(backend="{backend}")
+def f(x):
+    try:
+        return x * 2 + 1
+    except TypeError:
+        return x
+
+def main():
+    f(torch.ones(3).as_subclass(Labeled))
+"""
+
+
+@pytest.mark.parametrize("kind", ["own_backend", "aot_autograd"])
+def test_what_a_backend_of_the_program_refuses_has_no_handler_in_eager_mode(
+    tmp_path: Path, kind: str
+) -> None:
+    failure = record(tmp_path, REFUSED.format(backend="aot_eager"), **{kind: True}).failure
+    assert failure is not None
+    assert (failure.exception, failure.handler) == ("TypeError", None)
+    assert failure.next_step.startswith("Only compiled code raises this")
+    assert record(tmp_path, REFUSED.format(backend="eager"), **{kind: True}).failure is None
+
+
+def test_what_inductor_does_not_check_is_not_refused(tmp_path: Path) -> None:
+    assert record(tmp_path, REFUSED.format(backend="inductor"), aot_autograd=True).failure is None
+
+
 OUTSIDE = """
 @torch.compile
 def f(x):

@@ -58,9 +58,8 @@ class CompileCalls:
         return tuple(dict.fromkeys(line for line in lines if line is not None))
 
 
-_WITH_AOT_AUTOGRAD = frozenset(
-    {"inductor", "cudagraphs", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"}
-)
+_AOT_EAGER = frozenset({"aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"})
+_WITH_AOT_AUTOGRAD = _AOT_EAGER | {"inductor", "cudagraphs"}
 
 
 def capture_backend(
@@ -108,7 +107,8 @@ class AotCapture:
     """A Dynamo backend that traces graphs with AOTAutograd too, and runs them in eager mode: no code is generated.
 
     So what AOTAutograd specializes, refuses or cannot differentiate is seen, where the backend asked for has it. What
-    fails in this way alone is in `problems`, and the graph runs as `capture_backend` runs it.
+    fails in this way alone is in `problems`, and the graph runs as `capture_backend` runs it. A program that asks for
+    this backend itself meets each of its failures.
     """
 
     is_wanted: Callable[[], bool]
@@ -143,10 +143,12 @@ class AotCapture:
         except errors.CONTROL_FLOW:
             raise
         except Exception as error:
-            if aot_graphs.refusal_of_inductor(gm, example_inputs) is not None:
+            if wanted in _AOT_EAGER or aot_graphs.refusal_of_inductor(gm, example_inputs) is not None:
                 raise
             self._lose("what AOTAutograd fixes or refuses in a graph", error)
             return captured
+        if wanted in _AOT_EAGER:
+            return aot_graphs.with_all_checks(compiled)
         return self._checked(compiled, captured, runs_once=aot_graphs.has_custom_operators(gm))
 
     def _checked(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fuselight.adapters.torch_api.dynamo import errors, frames, targets
+from fuselight.adapters.torch_api.dynamo import aot_graphs, errors, frames, targets
 from fuselight.capture.dynamo import eager_frames, handlers, stacks
 from fuselight.shared import torch_texts
 from fuselight.shared.report import Culprit, Failure, Stack
@@ -59,7 +59,7 @@ def failure_of(
 def _described(exc: BaseException, roots: tuple[str, ...], nodes: stacks.NodeStacks | None) -> Failure:
     verdict = _judge(exc, roots)
     handler = None
-    if verdict.culprit is Culprit.USER and verdict.kind == "exception":
+    if verdict.culprit is Culprit.USER and verdict.kind == "exception" and verdict not in _NOT_IN_EAGER:
         compiled = _traced(exc) or stacks.in_graphs(exc, nodes)
         handler = handlers.handler_of(exc, stacks.from_traceback(exc, nodes), compiled)
     cause = None
@@ -150,6 +150,12 @@ _ONLY_COMPILED = _Verdict(
     "not compile the code whose backward this is, which then runs in eager mode, or compile a function that computes "
     "it with torch.func.",
 )
+_CHECKED = _Verdict(
+    Culprit.USER,
+    "exception",
+    "Only compiled code raises this: the backends aot_eager check each operator in their first call, and the check "
+    "refuses this class of tensors. Compile with the backend eager or inductor, which do not have this check.",
+)
 _GRAPH = _Verdict(
     Culprit.COMPILER,
     "internal",
@@ -162,6 +168,8 @@ _OVERWRITTEN = _Verdict(
     "A CUDA graph writes its results to the same memory in each call. Clone what is kept beyond the next call, or call "
     "torch.compiler.cudagraph_mark_step_begin() before each call.",
 )
+_NOT_IN_EAGER = (_ONLY_COMPILED, _CHECKED)
+"""Of exceptions that eager mode does not raise: a handler there has nothing to catch."""
 _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
     (errors.exceptions.Unsupported, _FULLGRAPH),
     (errors.exceptions.UncapturedHigherOrderOpError, _HIGHER_ORDER),
@@ -218,7 +226,9 @@ def _judge_by_type(exc: BaseException) -> _Verdict | None:
         return _GRAPH
     if errors.is_overwritten(exc):
         return _OVERWRITTEN
-    return _ONLY_COMPILED if errors.is_of_aot_autograd(_raiser(exc)) else None
+    if aot_graphs.is_refused_by_check(exc):
+        return _CHECKED
+    return _ONLY_COMPILED if aot_graphs.is_raised_by_aot_autograd(exc) else None
 
 
 def _limit_of_python(exc: BaseException, roots: tuple[str, ...]) -> _Verdict | None:
@@ -273,12 +283,6 @@ def _in_inductor(exc: BaseException) -> str | None:
         elif stacks.is_shown(path) or stacks.is_graph(path):
             cause = None
     return cause
-
-
-def _raiser(exc: BaseException) -> str:
-    """The file that raised an exception, without the functions of torch that only check a condition for it."""
-    files = [path for path in _files(exc) if not errors.is_check(path)]
-    return files[-1] if files else ""
 
 
 def _files(exc: BaseException) -> Iterator[str]:

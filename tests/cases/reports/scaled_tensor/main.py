@@ -10,6 +10,7 @@ class ScaledTensor(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         out = super().__torch_function__(func, types, args, kwargs or {})
+        # error: [FL401] "TypeError: Multiple dispatch failed for 'torch._ops.aten.mul.Tensor'"
         if isinstance(out, torch.Tensor) and func is torch.add:
             return out * 2.0
         return out
@@ -17,7 +18,6 @@ class ScaledTensor(torch.Tensor):
 
 def residual(x, y):
     return torch.add(torch.mul(x, 3.0), y)
-    # warning: [FL201] "recompiled: the type of y was ScaledTensor, now torch.Tensor"
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ Source: torch/_functorch/_aot_autograd/runtime_wrappers.py, torch/_inductor/comp
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import importlib
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ import torch._dynamo.eval_frame
 from fuselight.adapters.torch_api import patching
 from fuselight.adapters.torch_api.dynamo import errors, module_tensors
 from fuselight.adapters.torch_api.patching import wrapped
+from fuselight.shared.report.failure import safe_text
 
 
 def builtin_operators_unchecked() -> contextlib.AbstractContextManager[None]:
@@ -35,13 +37,29 @@ def builtin_operators_unchecked() -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def dispatch(real: Any, self: Any, func: Any, *call: Any) -> Any:
-        if _is_builtin(func) and not _is_called_by_aot_autograd():
+        if _is_builtin(func) and not _KEEPS_CHECKS.get() and not _is_called_by_aot_autograd():
             _types, args, *named = call
             options: dict[str, Any] = named[0] if named and named[0] else {}
             return func(*args, **options)
         return real(self, func, *call)
 
     return wrapped(mode, "__torch_dispatch__", dispatch)
+
+
+def with_all_checks(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """`compiled`, for which `builtin_operators_unchecked` changes nothing."""
+
+    def run(*args: Any) -> Any:
+        token = _KEEPS_CHECKS.set(True)
+        try:
+            return compiled(*args)
+        finally:
+            _KEEPS_CHECKS.reset(token)
+
+    return run
+
+
+_KEEPS_CHECKS = contextvars.ContextVar("keeps_checks", default=False)
 
 
 def _is_called_by_aot_autograd() -> bool:
@@ -81,12 +99,17 @@ def is_in_compiled_code(error: BaseException) -> bool:
     return bool(called) and not _is_builtin(called[0])
 
 
+def is_refused_by_check(error: BaseException) -> bool:
+    """Whether a mode of AOTAutograd refused an operator: torch raises that, and names the mode."""
+    return isinstance(error, TypeError) and "mode object <torch._functorch._aot_autograd." in safe_text(error)
+
+
 def is_raised_by_aot_autograd(error: BaseException) -> bool:
     """Whether AOTAutograd itself raised it, which the same graph in eager mode then does not.
 
-    Or a mode of it refused an operator: torch raises that, and names the mode.
+    Or a mode of it refused an operator.
     """
-    if isinstance(error, TypeError) and "mode object <torch._functorch._aot_autograd." in str(error):
+    if is_refused_by_check(error):
         return True
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     last = next((path for path in reversed(files) if not errors.is_check(path)), None)

@@ -38,7 +38,6 @@ from fuselight.shared.report import (
 from fuselight_server.base.settings import parse_settings
 from fuselight_server.editor.handlers.code_lens import code_lens
 from fuselight_server.editor.handlers.commands import show_first
-from fuselight_server.editor.handlers.hover import forecasts, targets
 from fuselight_server.editor.handlers.report_tree import report_tree, target_node
 from fuselight_server.editor.messages.params import ReportTreeParams
 from fuselight_server.editor.presenters import convert
@@ -56,6 +55,7 @@ from fuselight_server.editor.results.run_ends import (
 )
 from fuselight_server.editor.results.shown_findings import findings_of
 from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.results.target_hover import forecasts, targets
 from fuselight_server.editor.results.target_lens import inputs_words
 from fuselight_server.editor.results.target_result import STILL_RUNNING, TargetResult
 from fuselight_server.editor.results.tunings import tuning_result_of

@@ -12,8 +12,9 @@ from lsprotocol import types
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Related, Severity, Span
 from fuselight_server.base.remedies import advice
-from fuselight_server.editor.handlers.finding_hover import ExplainedFinding, explain, explanations
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results import shown_findings
+from fuselight_server.editor.results.finding_hover import ExplainedFinding, explain, explanations
 from fuselight_server.explain.findings.common.text import compose
 
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=30)
@@ -95,7 +96,7 @@ def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
         span=Span("/a.py", 1), tier=Tier.CAPTURE, target="f", inputs="directive on line 3", torch="2.13.0",
         remedies=advice(("Take it out.", "Or log it.")), cost=("2 graphs", "1 operator in eager"), count=3,
     )  # fmt: skip
-    assert convert.message(finding) == "graph break (3 times)"
+    assert shown_findings.message(finding) == "graph break (3 times)"
     shown = explain(ExplainedFinding(finding, edited=False))
     assert "GB0059" not in shown, "so does it the code"
     assert "a long explanation" in shown
@@ -170,7 +171,7 @@ def test_a_link_leads_only_to_a_page(link: str | None, address: str | None) -> N
         code="GB0059", severity=Severity.WARNING, title="", message="", span=Span("/a.py", 1), tier=Tier.CAPTURE,
         target="f", inputs="", torch="", link=link,
     )  # fmt: skip
-    assert convert.address(finding) == address
+    assert shown_findings.address(finding) == address
     shown = convert.diagnostic(finding, view("x"))
     assert (shown.code_description.href if shown.code_description else None) == address
     assert ("command:" in explain(ExplainedFinding(finding, edited=False))) is False

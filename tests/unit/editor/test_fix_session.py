@@ -28,10 +28,12 @@ from fuselight.shared.report.verification import ONE_SIDE
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.settings import FixSettings, Settings
 from fuselight_server.editor.handlers import fix_actions
-from fuselight_server.editor.handlers.finding_hover import explained_findings, explanations
+from fuselight_server.editor.handlers.hover import with_fixes
 from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.handlers.status import verifying
 from fuselight_server.editor.messages.params import ReportTreeParams
+from fuselight_server.editor.results.finding_hover import explanations_of
+from fuselight_server.editor.results.shown_findings import ShownFinding
 from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session import fix_session, state
 from fuselight_server.editor.session.state import Folder
@@ -108,9 +110,11 @@ REFUSED = "tried and refused: it differs (eager, recorded inputs)"
 async def hover_of(world: FixWorld) -> str:
     """What a hover says of the findings of the first line."""
     findings = [finding.now() for finding in world.state.captures[Key(world.path, "f")].findings]
-    first = [(finding, False) for finding in findings if finding.span.line == FIRST + 1]
+    first = [ShownFinding(finding) for finding in findings if finding.span.line == FIRST + 1]
+    snapshot = world.state.snapshot(world.uri, {})
     assert first
-    return "\n\n".join(explanations(await explained_findings(world.server, world.path, first)))
+    assert snapshot is not None
+    return "\n\n".join(explanations_of(snapshot, [await with_fixes(world.server, item) for item in first]))
 
 
 @pytest.mark.asyncio

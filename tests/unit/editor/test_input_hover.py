@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fuselight.shared.report import Culprit, Failure, Location, TargetRef
-from fuselight_server.editor.handlers.finding_hover import explained_findings, explanations
-from fuselight_server.editor.handlers.hover import targets
+from fuselight_server.editor.handlers.hover import with_fixes
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import capture_result_of
-from fuselight_server.editor.results.shown_findings import findings_of
+from fuselight_server.editor.results.finding_hover import explanations_of
+from fuselight_server.editor.results.shown_findings import ShownFinding, findings_of
 from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.results.target_hover import targets
 from fuselight_server.editor.session.state import State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings
@@ -75,8 +76,8 @@ async def hovered(name: str, *results: CaptureResult) -> str:
     on_line = [item for item in findings_of(server.state.view(), FILE) if item[0].span.line == LINES[name]]
     snapshot = state.snapshot(URI, {})
     assert snapshot is not None
-    shown = await explained_findings(server, FILE, on_line)
-    return "\n".join([*explanations(shown), *targets(snapshot, LINES[name])])
+    shown = [await with_fixes(server, ShownFinding(finding, edited)) for finding, edited in on_line]
+    return "\n".join([*explanations_of(snapshot, shown), *targets(snapshot, LINES[name])])
 
 
 @pytest.mark.asyncio

@@ -22,9 +22,9 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.commands.findings import compose_findings
-from fuselight_server.editor.handlers.hover import kernel_tables as hovered
 from fuselight_server.editor.presenters.lens import line_lenses
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.kernel_hover import kernel_tables as hovered
 from fuselight_server.editor.results.kernels import (
     ASSEMBLED,
     KernelResult,

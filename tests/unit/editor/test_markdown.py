@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from fuselight_server.editor.presenters.markdown import (
-    as_text,
-    code_block,
-    code_span,
-    link,
-    name_cell,
-    plain,
-)
+from fuselight_server.base.markdown import as_text, code_block, code_span, link, name_cell, plain
 
 ACTIVE = "\\`*_{}[]()<>#+-=!|~&;:"
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])

@@ -22,14 +22,14 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.settings import KernelSettings
 from fuselight_server.commands.findings import compose_findings
-from fuselight_server.editor.handlers.hover import kernel_tables as hovered_estimates
-from fuselight_server.editor.handlers.hover import measured_tables as hovered
 from fuselight_server.editor.handlers.kernel_documents import kernel_lines
 from fuselight_server.editor.messages.params import KernelLinesParams
 from fuselight_server.editor.presenters.client_commands import lenses_for
 from fuselight_server.editor.presenters.lens import line_lenses, target_lenses
 from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.kernel_hover import kernel_tables as hovered_estimates
+from fuselight_server.editor.results.kernel_hover import measured_tables as hovered
 from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
 from fuselight_server.editor.results.lens_facts import (
     BENCH,

@@ -26,9 +26,11 @@ from fuselight_server.commands.fix import fix
 from fuselight_server.commands.known_fixes import list_fixes
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
-from fuselight_server.editor.handlers.finding_hover import explained_findings, explanations
+from fuselight_server.editor.handlers.hover import with_fixes
 from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.messages.params import ReportTreeParams
+from fuselight_server.editor.results.finding_hover import explanations_of
+from fuselight_server.editor.results.shown_findings import ShownFinding
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings
 from fuselight_server.fixes.rewrites import families
@@ -101,9 +103,11 @@ class Program:
 
     async def hovered(self) -> tuple[Finding, str]:
         shown_here = [item.now() for item in self.world.state.captures[Key(self.world.path, "f")].findings]
-        first = [(finding, False) for finding in shown_here if finding.span.line == FIRST + 1]
-        shown = await explained_findings(self.world.server, self.world.path, first)
-        return shown[0].finding, "\n".join(explanations(shown))
+        first = [ShownFinding(finding) for finding in shown_here if finding.span.line == FIRST + 1]
+        shown = [await with_fixes(self.world.server, item) for item in first]
+        snapshot = self.world.state.snapshot(self.world.uri, {})
+        assert snapshot is not None
+        return shown[0].finding, "\n".join(explanations_of(snapshot, shown))
 
     async def in_report(self) -> list[str]:
         """What the report says of the refused fixes of the first line."""

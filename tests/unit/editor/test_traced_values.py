@@ -23,10 +23,10 @@ from fuselight_server.editor.handlers.diagnostics import diagnostics_of
 from fuselight_server.editor.handlers.hover import hover
 from fuselight_server.editor.handlers.inlay_hints import inlay_hints
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.traced_values import values_at
 from fuselight_server.editor.results import captures
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.snapshot import Document
+from fuselight_server.editor.results.traced_values import values_at
 from fuselight_server.editor.session.state import Folder, State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings.common.fact_words import FactWords

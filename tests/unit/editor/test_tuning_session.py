@@ -18,12 +18,12 @@ from fuselight.shared.report import Culprit, Failure, Report, Tier, data_key
 from fuselight_server.base.settings import TuneSettings
 from fuselight_server.base.store import Store
 from fuselight_server.editor.handlers import tune
-from fuselight_server.editor.handlers.hover import targets
 from fuselight_server.editor.handlers.status import TimedRunNotifications
 from fuselight_server.editor.messages.answers import MessageRange, StartAnswer
 from fuselight_server.editor.messages.params import TunedParams
 from fuselight_server.editor.presenters.lens import target_lenses
 from fuselight_server.editor.results.run_progress import describe
+from fuselight_server.editor.results.target_hover import targets
 from fuselight_server.editor.results.target_lens import TargetLens
 from fuselight_server.editor.session.stored_results import StoredResults
 from fuselight_server.editor.session.timed_results import tune_plan_of

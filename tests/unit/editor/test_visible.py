@@ -13,11 +13,11 @@ import pytest
 
 from fuselight.shared.report.failure import LONGEST, first_line, safe_text, traceback_text
 from fuselight.shared.report.visible import one_line, visible, visible_json
+from fuselight_server.base.markdown import code_block, code_span, plain
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.editor.handlers import graphs
 from fuselight_server.editor.handlers.protocol import without_links, written
 from fuselight_server.editor.messages.params import GraphsParams
-from fuselight_server.editor.presenters.markdown import code_block, code_span, plain
 from fuselight_server.explain.pages.document import standalone_page
 from fuselight_server.sweep.page import as_page
 from fuselight_server.sweep.rows import RowStatus, SweepAbout, SweepJob, SweepRow

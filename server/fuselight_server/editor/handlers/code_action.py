@@ -24,7 +24,7 @@ from fuselight_server.editor.handlers.fix_actions import (
 from fuselight_server.editor.handlers.inputs import input_actions
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, command_for
-from fuselight_server.editor.results.shown_findings import shown_findings
+from fuselight_server.editor.results.shown_findings import address, shown_findings
 from fuselight_server.editor.session.fix_offers import is_on
 from fuselight_server.source.document import read_source
 
@@ -167,7 +167,7 @@ def _actions(
 
 
 def _page_actions(server: Server, finding: Finding, shown: types.Diagnostic) -> Iterator[types.CodeAction]:
-    page = convert.address(finding)
+    page = address(finding)
     if page is not None:
         client = server.state.client
         given = page if OPEN_PAGE in client.commands else {"address": page}

@@ -13,13 +13,13 @@ from fuselight.shared.codec import encode
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count
+from fuselight_server.base.markdown import code_block, code_span
 from fuselight_server.base.store import Store
 from fuselight_server.base.views import forget_views
-from fuselight_server.editor.handlers.finding_hover import markdown
 from fuselight_server.editor.handlers.server import installed
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.markdown import code_block, code_span
 from fuselight_server.editor.results.captures import PROGRAM
+from fuselight_server.editor.results.finding_hover import markdown
 from fuselight_server.editor.results.lens_facts import SHOW_FIRST
 from fuselight_server.editor.results.shown_findings import shown_findings
 from fuselight_server.editor.session.target_device import offered

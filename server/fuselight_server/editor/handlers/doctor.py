@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pygls.exceptions import JsonRpcException
 
 from fuselight.doctor import Status
+from fuselight_server.base.markdown import plain
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.markdown import plain
 from fuselight_server.editor.session.consent import NEVER
 from fuselight_server.execution import doctor
 

@@ -17,9 +17,8 @@ from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import FactKind
 from fuselight.shared.report.visible import visible
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.markdown import content
-from fuselight_server.editor.presenters.traced_values import fact_text, source_line
 from fuselight_server.editor.results.captures import captured_files, knowing
+from fuselight_server.editor.results.traced_values import fact_text, source_line
 from fuselight_server.explain.findings.common.fact_words import FactWords, holds_tensor
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ class _Hints:
             ),
             label=visible(label),
             kind=types.InlayHintKind.Type,
-            tooltip=content("\n\n---\n\n".join(dict.fromkeys(lines)), self._client),
+            tooltip=convert.content("\n\n---\n\n".join(dict.fromkeys(lines)), self._client),
             padding_left=not label.startswith(":"),
         )
 

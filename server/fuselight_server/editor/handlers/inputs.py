@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from fuselight_server.editor.handlers.commands import path_in
-from fuselight_server.editor.handlers.input_lines import inputs_edits, target_named
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.input_lines import inputs_edits, target_named
 from fuselight_server.editor.results.lens_facts import ADD_INPUTS, USE_INPUTS
 from fuselight_server.execution.runs.keys import Key
 

@@ -41,6 +41,7 @@ from fuselight_server.editor.messages.params import (
 from fuselight_server.editor.presenters import client_commands, convert
 from fuselight_server.editor.presenters.job_page import closed_page
 from fuselight_server.editor.presenters.report_page import report_page
+from fuselight_server.editor.results.shown_findings import is_address
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.kernels.documents import SOURCE
 from fuselight_server.explain.pages.document import NotBuiltError, standalone_page
@@ -316,7 +317,7 @@ def close_job(server: Server, options: dict[str, Any]) -> None:
 async def open_page(server: Server, options: dict[str, Any]) -> None:
     """Show a page of the documentation: in the editor where it is a file here, else in a browser."""
     address = options.get("address")
-    if isinstance(address, str) and convert.is_address(address):
+    if isinstance(address, str) and is_address(address):
         await _show(server, address, "The page", is_page=not address.startswith("file:"))
 
 

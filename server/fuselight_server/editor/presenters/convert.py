@@ -8,7 +8,6 @@ end of its line means the end of the line, in both directions.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,28 +16,27 @@ from lsprotocol import types
 from pygls import uris
 
 from fuselight.shared.notebooks.cells import SUFFIX
-from fuselight.shared.report import Tier
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.finding import Finding, Related, Severity, Span
+from fuselight_server.base.markdown import as_text
 from fuselight_server.editor.messages.answers import MessageRange
+from fuselight_server.editor.results.shown_findings import address, message
 from fuselight_server.explain.findings.common.causes import same_cause
 
 if TYPE_CHECKING:
+    from fuselight_server.editor.messages.client_features import ClientFeatures
     from fuselight_server.editor.results.shown_findings import ShownFinding
 
 ReadLine = Callable[[str, int], "str | None"]
 """Path and 1-based line to the line's text, None where there is none."""
 
 BEFORE_EDIT = "before your edit: "
-PREDICTED = "Predicted from your edit; the next run confirms it"
 
 _NAME_BYTES = 255
 """The longest name that a file system has."""
 
 _MOST_LINES = 2**31
 """An LSP line is a 31-bit number."""
-
-_ADDRESS = re.compile(r"(?:https|file)://[^\s<>\\]+")
 
 _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
@@ -192,30 +190,16 @@ def folded(related: Iterable[Related], is_user_file: Callable[[str], bool]) -> I
         has_library = has_library or not is_users
 
 
-def address(finding: Finding) -> str | None:
-    """Return where the finding's page is: on the web or a file, and nothing that an editor would run."""
-    href = finding.link
-    return href if href is not None and is_address(href) else None
-
-
-def is_address(text: str) -> bool:
-    """Whether a text is an address on the web or of a file, and nothing that an editor would run."""
-    return _ADDRESS.fullmatch(text) is not None
-
-
-def message(finding: Finding) -> str:
-    """Words of a diagnostic: one line, as a list of problems wants it, with how often it came up.
-
-    Explanation, cost, hints and inputs are the hover's, which an editor shows under these words.
-    """
-    if finding.tier is Tier.PREDICTED:
-        return f"{finding.title}. {PREDICTED}"
-    return finding.title + (f" ({finding.count} times)" if finding.count > 1 else "")
-
-
 def position(
     at: types.Position, line_of: Callable[[int], str | None], encoding: types.PositionEncodingKind | str
 ) -> tuple[int, int]:
     """Turn a client's position into a 1-based line and a column in UTF-8 bytes."""
     line = at.line + 1
     return line, byte_column(line_of(line) or "", at.character, encoding)
+
+
+def content(markdown: str, client: ClientFeatures) -> types.MarkupContent:
+    """What a hover or a tooltip contains, in the format that the client shows."""
+    if client.markdown:
+        return types.MarkupContent(types.MarkupKind.Markdown, markdown)
+    return types.MarkupContent(types.MarkupKind.PlainText, as_text(markdown))

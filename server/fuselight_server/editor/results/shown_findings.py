@@ -8,11 +8,14 @@ here show.
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import SUFFIX
-from fuselight_server.base.finding import rank
+from fuselight.shared.report import Tier
+from fuselight_server.base.finding import Finding, rank
 from fuselight_server.commands.findings import SourceHints, compose_findings
 from fuselight_server.editor.results.captures import PROGRAM
 from fuselight_server.editor.results.newest_run import NewestRun, Standing
@@ -22,9 +25,6 @@ from fuselight_server.explain.findings import expand, nothing_ran
 from fuselight_server.explain.findings.common.catalogue import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from fuselight_server.base.finding import Finding
     from fuselight_server.editor.results.benchmarks import MeasuredResult
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
@@ -296,3 +296,29 @@ def _is_current(reading: Reading, result: TargetResult) -> bool:
 def path_is_file(path: str) -> bool:
     """Whether a path can be named to the client as a file."""
     return not path.startswith(("<", "untitled:", "vscode-notebook-cell:"))
+
+
+PREDICTED = "Predicted from your edit; the next run confirms it"
+
+_ADDRESS = re.compile(r"(?:https|file)://[^\s<>\\]+")
+
+
+def address(finding: Finding) -> str | None:
+    """Return where the finding's page is: on the web or a file, and nothing that an editor would run."""
+    href = finding.link
+    return href if href is not None and is_address(href) else None
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an address on the web or of a file, and nothing that an editor would run."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def message(finding: Finding) -> str:
+    """Words of a diagnostic: one line, as a list of problems wants it, with how often it came up.
+
+    Explanation, cost, hints and inputs are the hover's, which an editor shows under these words.
+    """
+    if finding.tier is Tier.PREDICTED:
+        return f"{finding.title}. {PREDICTED}"
+    return finding.title + (f" ({finding.count} times)" if finding.count > 1 else "")

@@ -8,7 +8,7 @@ import pytest
 
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.editor.handlers.finding_hover import ExplainedFinding, explain
+from fuselight_server.editor.results.finding_hover import ExplainedFinding, explain
 from fuselight_server.explain.findings.common.how_to import how_to
 
 

@@ -12,22 +12,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count
+from fuselight_server.base.markdown import code_block, code_span, link, plain
 from fuselight_server.base.remedies import RemedyState, advised, refusals
-from fuselight_server.editor.handlers.input_lines import inputs_line, target_named
-from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.markdown import code_block, code_span, link, plain
+from fuselight_server.editor.results.input_lines import inputs_line, target_named
+from fuselight_server.editor.results.shown_findings import ShownFinding, address, message
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings.common.how_to import how_to
 from fuselight_server.explain.findings.common.text import compose, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.remedies import FindingRemedy
-    from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.results.shown_findings import ShownFinding
-    from fuselight_server.editor.results.snapshot import Document
+    from fuselight_server.editor.results.snapshot import Snapshot
 
 _MOST_FIXES = 2
 """Fixes of a finding that are named before they are verified."""
@@ -50,29 +48,33 @@ class ExplainedFinding:
     """For a target without inputs: what gives it some, as Markdown."""
 
 
-async def explained_findings(
-    server: Server, path: str, candidates: Iterable[tuple[Finding, bool]]
-) -> list[ExplainedFinding]:
-    """Add to findings the lines where they start and what is known of their fixes."""
-    document = server.state.at(path)
-    shown = []
-    for finding, edited in candidates:
-        line = document.line(finding.span.line) if document is not None else None
-        listed = finding if edited else await _with_fixes(server, finding)
-        ways = _ways_to_inputs(server, document, finding) if document is not None else ""
-        shown.append(ExplainedFinding(listed, edited, line or "", ways))
-    return shown
+def explanations_of(snapshot: Snapshot, shown: Sequence[ShownFinding]) -> list[str]:
+    """Explain the findings of a place: those of runs here first, then those of other sources under their names."""
+    of_runs, of_others = ([item for item in shown if item.is_of_run is here] for here in (True, False))
+    parts = explanations([_explained(snapshot, item) for item in of_runs])
+    parts += [text for item in of_runs if (text := _also_in(item))]
+    for item in of_others:
+        explained = explain_of_source(item.label, _explained(snapshot, item))
+        parts.append("\n\n".join(filter(None, (explained, _also_in(item)))))
+    return parts
 
 
-def _ways_to_inputs(server: Server, document: Document, finding: Finding) -> str:
+def _explained(snapshot: Snapshot, shown: ShownFinding) -> ExplainedFinding:
+    """Add to a finding the line where it starts, and what gives it inputs."""
+    finding = shown.finding
+    line = snapshot.document.line(finding.span.line)
+    return ExplainedFinding(finding, shown.edited, line or "", _ways_to_inputs(snapshot, finding))
+
+
+def _ways_to_inputs(snapshot: Snapshot, finding: Finding) -> str:
     """What gives inputs to a target without any, as the lens and the quick fixes do; empty for other findings."""
-    name = dict(finding.data).get("target", "")
+    document, name = snapshot.document, dict(finding.data).get("target", "")
     target = target_named(document, name)
     if finding.code != "FL502" or target is None or name != finding.target:
         return ""
-    result = server.state.captures.get(Key(document.path, name))
-    programs = result.input_programs if result is not None and server.state.trusted else ()
-    where = "the lens above it" if server.state.client.lenses else "the code actions of this line"
+    result = snapshot.captures.get(Key(document.path, name))
+    programs = result.input_programs if result is not None and snapshot.can_run else ()
+    where = "the lens above it" if snapshot.client.lenses else "the code actions of this line"
     ways = [
         f"- **{plain(f'Use the inputs of {program.name}')}**: run it up to its first call of {code_span(name)}."
         for program in programs
@@ -88,34 +90,13 @@ def _ways_to_inputs(server: Server, document: Document, finding: Finding) -> str
     return "\n".join([head, "", *ways])
 
 
-async def _with_fixes(server: Server, finding: Finding) -> Finding:
-    """The finding with what is known of its fixes."""
-    if not server.state.client.actions:
-        return finding
-    fixes, line = server.analysis.fixes, finding.span.line
-    return fixes.attempts.with_fixes(finding, await fixes.offers.on_lines(finding.span.path, line, line))
-
-
-async def explanations_of(server: Server, path: str, listed: Sequence[ShownFinding]) -> list[str]:
-    """Explain the findings of a place: those of runs here first, then those of other sources under their names."""
-    of_runs, of_others = ([item for item in listed if item.is_of_run is here] for here in (True, False))
-    parts = explanations(
-        await explained_findings(server, path, [(item.finding, item.edited) for item in of_runs])
-    )
-    parts += [text for item in of_runs if (text := _also_in(item))]
-    for item in of_others:
-        (shown,) = await explained_findings(server, path, [(item.finding, item.edited)])
-        parts.append("\n\n".join(filter(None, (explain_of_source(item.label, shown), _also_in(item)))))
-    return parts
-
-
 def _also_in(item: ShownFinding) -> str:
     """Name the other sources of a finding, with their words where these differ."""
-    message = convert.message(item.finding)
+    shown = message(item.finding)
     lines = []
     for other in item.others:
-        words = convert.message(other.finding)
-        more = "." if words == message else f": {plain(words)}"
+        words = message(other.finding)
+        more = "." if words == shown else f": {plain(words)}"
         lines.append(f"- {item.finding.code} is in {plain(other.label)}, too{more}")
     return "\n".join(lines)
 
@@ -137,19 +118,19 @@ def explain(shown: ExplainedFinding) -> str:
 
 def markdown(finding: Finding, *, edited: bool) -> str:
     """Say all about a finding, as Markdown that stands alone."""
-    code = link(finding.code, convert.address(finding))
-    return f"**{plain(convert.message(finding))}** {code}\n\n{explain(ExplainedFinding(finding, edited))}"
+    code = link(finding.code, address(finding))
+    return f"**{plain(message(finding))}** {code}\n\n{explain(ExplainedFinding(finding, edited))}"
 
 
 def explain_of_source(label: str, shown: ExplainedFinding) -> str:
     """Say all about a finding of a job or a failed test, under its name."""
-    code = link(shown.finding.code, convert.address(shown.finding))
-    head = f"*{plain(label)}* **{code}** {plain(convert.message(shown.finding))}"
+    code = link(shown.finding.code, address(shown.finding))
+    head = f"*{plain(label)}* **{code}** {plain(message(shown.finding))}"
     return f"{head}\n\n{explain(shown)}"
 
 
 def _with_code(shown: ExplainedFinding, parts: Sequence[str]) -> str:
-    code = f"**{link(shown.finding.code, convert.address(shown.finding))}**"
+    code = f"**{link(shown.finding.code, address(shown.finding))}**"
     return "\n\n".join((code, *parts))
 
 

@@ -9,14 +9,8 @@ texts use.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
-
-if TYPE_CHECKING:
-    from fuselight_server.editor.messages.client_features import ClientFeatures
 
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _ACTIVE = re.compile(
@@ -103,13 +97,6 @@ def code_block(text: str, language: str) -> str:
 def link(text: str, address: str | None) -> str:
     """Link `text` to `address`, if there is one."""
     return f"[{_BRACKET.sub(_inactive_bracket, plain(text))}](<{address}>)" if address else plain(text)
-
-
-def content(markdown: str, client: ClientFeatures) -> types.MarkupContent:
-    """What a hover or a tooltip contains, in the format that the client shows."""
-    if client.markdown:
-        return types.MarkupContent(types.MarkupKind.Markdown, markdown)
-    return types.MarkupContent(types.MarkupKind.PlainText, as_text(markdown))
 
 
 def as_text(markdown: str) -> str:

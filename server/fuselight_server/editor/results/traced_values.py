@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import FactKind
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count
-from fuselight_server.editor.presenters.markdown import code_span, plain
+from fuselight_server.base.markdown import code_span, plain
 from fuselight_server.editor.results.captures import captured_files, knowing
 from fuselight_server.explain.findings.common.fact_words import FactWords, variants
 from fuselight_server.explain.findings.common.text import inputs_line

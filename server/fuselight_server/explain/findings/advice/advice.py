@@ -6,6 +6,8 @@ One that does not cure is not shown.
 
 from __future__ import annotations
 
+import math
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +31,24 @@ class TriedAdvice:
     """What the change costs besides the edit; a sentence without a full stop."""
     whose: str = ""
     """The function whose compiles are counted, where several are compiled."""
+
+
+def rounding(values: Iterable[str]) -> str:
+    """What floats lose as tensors of torch's default dtype, in words; empty where none of the values loses digits."""
+    rounded = next(filter(_is_rounded, values), None)
+    return f"A float32 tensor rounds its values, such as `{rounded}`" if rounded is not None else ""
+
+
+def _is_rounded(value: str) -> bool:
+    """Whether a number is a float that float32 does not have."""
+    try:
+        number = float(value)
+        single = struct.unpack("f", struct.pack("f", number))[0]
+    except OverflowError:
+        return True
+    except ValueError:
+        return False
+    return not value.lstrip("-").isdecimal() and single != number and not math.isnan(number)
 
 
 def tried_remedies(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.inputs import DTYPES
 from fuselight.shared.report import CallCure, CureKind, GuardCause, StaticSizes
 from fuselight_server.base.formatting import format_list
-from fuselight_server.explain.findings.advice.advice import TriedAdvice
+from fuselight_server.explain.findings.advice.advice import TriedAdvice, rounding
 from fuselight_server.explain.findings.advice.expectations import CARRIED
 from fuselight_server.explain.findings.common.compiled_callers import (
     is_called_in_compiled_code,
@@ -79,7 +79,8 @@ def cures_together(
         [step if number == 0 else f"{step[0].lower()}{step[1:]}" for number, step in enumerate(steps)]
     )
     first, *rest = changes
-    costs = dict.fromkeys(item.cost for item in others if item.cost)
+    rounded = [words for case in cases if (words := _rounding(case))]
+    costs = dict.fromkeys([*(item.cost for item in others if item.cost), *rounded[:1]])
     return TriedAdvice(
         text, dataclasses.replace(first, also=tuple(rest)), ". ".join(costs), _whose(context, recompilation)
     )
@@ -170,7 +171,20 @@ def _of_value(case: _Case) -> Iterator[TriedAdvice]:
 
 
 def _as_tensor(case: _Case) -> TriedAdvice:
-    return TriedAdvice(_tensors([case]), case.cure(CureKind.TENSOR, case.subject))
+    return TriedAdvice(_tensors([case]), case.cure(CureKind.TENSOR, case.subject), _rounding(case))
+
+
+def _rounding(case: _Case) -> str:
+    """What a float loses as a tensor of torch's default dtype; empty where no value of the run loses digits."""
+    failures = (
+        failure
+        for recompilation in case.context.report.recompiles
+        if recompilation.location == case.recompilation.location
+        for entry in recompilation.entries
+        for failure in entry.failures
+        if (failure.source, failure.expression) == (case.failure.source, case.failure.expression)
+    )
+    return rounding(value for failure in failures for value in (failure.was, failure.now) if value)
 
 
 def _is_passed(case: _Case, subject: str) -> bool:

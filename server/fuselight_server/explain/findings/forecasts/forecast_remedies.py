@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import ChangeKind
+from fuselight_server.explain.findings.advice.advice import rounding
 from fuselight_server.explain.findings.common.number_uses import Use
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def number_remedies(advice: Advice) -> tuple[str, ...]:
     was, name = advice.change.was, advice.subject[0]
     if _is_fixed(advice.change):
         return (f"Call it with few values of `{name}`: torch needs the value while it traces",)
-    tensor = f"Pass `{name}` as a tensor, `torch.tensor({name})`: its value has no guard"
+    tensor = f"Pass `{name}` as a tensor, `torch.tensor({name})`: its value has no guard{_rounding(was)}"
     first = _advice_by_use(name, advice.uses) or (tensor,)
     if not _is_int(was) or advice.change.repeats:
         return first
@@ -168,6 +169,11 @@ def number_remedies(advice: Advice) -> tuple[str, ...]:
         *first,
         "Or compile with torch.compile(..., dynamic=True), which keeps ints symbolic, and sizes too",
     )
+
+
+def _rounding(value: str) -> str:
+    words = rounding((value,))
+    return f". {words}" if words else ""
 
 
 _BY_USE = {
@@ -207,9 +213,9 @@ def attribute_remedies(advice: Advice) -> tuple[str, ...]:
     if advice.change.guard.startswith("G["):
         return (f"Pass `{name}` as an argument, or as a tensor",)
     if not name.startswith("self."):
-        return (f"Keep `{name}` as a tensor: its value has no guard",)
+        return (f"Keep `{name}` as a tensor: its value has no guard{_rounding(was)}",)
     return (
-        f"Keep it as a tensor, `{name} = torch.tensor({was})`: its value has no guard",
+        f"Keep it as a tensor, `{name} = torch.tensor({was})`: its value has no guard{_rounding(was)}",
         *((_INTS_OF_MODULES,) if _is_int(was) and not advice.change.is_loop_count else ()),
     )
 

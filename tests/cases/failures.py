@@ -2,6 +2,7 @@
 
 import ctypes
 import enum
+import importlib.metadata
 import os
 import sys
 
@@ -20,6 +21,16 @@ class Broken(nn.Module):
     def __init__(self):
         super().__init__()
         raise RuntimeError("no weights here")  # error: [FL401] "no weights here"
+
+    def forward(self, x):
+        return x
+
+
+# fuselight: NeedsAPackage()(f32[4])
+class NeedsAPackage(nn.Module):
+    def __init__(self):
+        super().__init__()
+        importlib.metadata.version("no-such-package")  # error: [FL401] "No package metadata was found for no-such"
 
     def forward(self, x):
         return x

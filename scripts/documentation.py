@@ -22,7 +22,9 @@ from ring_environments import PAGES, ensure_packages
 OUT = ROOT / "dist" / "site"
 _PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "tests/README.md")
 _GROUPS = {
-    "Start": ("README", "docs/inputs", "docs/editor", "docs/editors", "docs/notebooks", "docs/settings"),
+    "Start": (
+        "README", "docs/inputs", "docs/libraries", "docs/editor", "docs/editors", "docs/notebooks", "docs/settings",
+    ),
     "Findings and fixes": ("docs/findings/index", "docs/fixes", "docs/verification", "docs/live", "docs/forecast"),
     "Kernels and times": (
         "docs/kernels", "docs/devices", "docs/operators", "docs/bench", "docs/measuring", "docs/tuning", "docs/replay",

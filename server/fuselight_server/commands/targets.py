@@ -359,6 +359,14 @@ def _uncalled(path: str, lines: Iterable[int]) -> str:
     )
 
 
+def _may_compile_elsewhere(reading: Reading) -> str:
+    name = shown_path(reading.path)
+    return (
+        f"{name} compiles nothing itself, nor does a file of the workspace that it imports: if a library does (an "
+        f"Accelerator, a Trainer), run it with `fuselight run {name}`."
+    )
+
+
 def texts_of(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, str]:
     """The text of each file by its path; a file that cannot be read is a problem."""
     texts: dict[str, str] = {}
@@ -421,7 +429,11 @@ def planned_jobs(
         jobs += [(planned_run, run_options) for planned_run in planned]
     jobs += _named_calls(readings.values(), jobs, options)
     if programs is not None and not jobs:
-        outcome.uncalled = [_uncalled(*pair) for pair in programs.uncalled(idle).items()]
+        outcome.uncalled = [_uncalled(*pair) for pair in programs.uncalled(idle).items()] or [
+            _may_compile_elsewhere(reading)
+            for reading in idle
+            if reading.main_line is not None and "torch" in programs.texts.get(reading.path, "")
+        ]
     known = {target.name for reading in readings.values() for target in reading.targets}
     known |= {planned_run.target.name or "__main__" for planned_run, _ in jobs}
     for name in targets:

@@ -103,6 +103,15 @@ def test_a_file_that_compiles_nothing_has_no_targets(worker: AnsweringWorker) ->
     assert "No targets: nothing here is compiled" in done.stdout
 
 
+def test_a_program_whose_library_may_compile_is_for_run(worker: AnsweringWorker) -> None:
+    main = "if __name__ == '__main__':\n    Accelerator().prepare(1)\n"
+    Path("train.py").write_text(f"import torch\nfrom accelerate import Accelerator\n\n{main}")
+    done = run_cli("check", "train.py")
+    assert worker.requests == []
+    assert "train.py compiles nothing itself" in done.stdout
+    assert "`fuselight run train.py`" in done.stdout
+
+
 STEPS = ("Trainer._step", "main.scaled")
 
 

@@ -13,7 +13,6 @@ import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 
 import torch
@@ -299,9 +298,8 @@ def _judge_python(  # noqa: PLR0911 - one return a kind of exception
         return Culprit.USER, "exit", "The code called exit. Guard that with `if __name__ == '__main__':`."
     if isinstance(exc, (MemoryError, torch.OutOfMemoryError)):
         return Culprit.USER, "memory", "Give smaller inputs, or ask for fake tensors."
-    if isinstance(exc, PackageNotFoundError):  # a package looks for another one's metadata; `name` may be a sentence
-        return Culprit.USER, "import", "Install what the message names, or choose another interpreter."
-    if isinstance(exc, ModuleNotFoundError):
+    # Of metadata that is missing, `name` may be a sentence, and the message has the rest.
+    if isinstance(exc, ModuleNotFoundError) and not isinstance(exc, PackageNotFoundError):
         return Culprit.ENVIRONMENT, "import", (
             f"Install {(exc.name or 'the module').partition('.')[0]} into this interpreter, or select another one."
         )  # fmt: skip

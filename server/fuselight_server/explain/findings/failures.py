@@ -55,6 +55,7 @@ _BY_CULPRIT = {
     Culprit.ENVIRONMENT: "FL504",
 }
 
+_DISABLE = "Put torch.compiler.disable on the function"
 _NEXT = {
     "FL401": ("Run the same call without torch.compile: if it fails there too, fix the code or its inputs"),
     "FL402": (
@@ -278,7 +279,25 @@ def _next_step(context: Context, code: str, failure: Failure) -> str:
         return f"Install {missing[1]} in {where}, or choose another interpreter"
     if code == "FL401" and _NEEDS_GRADIENTS in failure.message and _without_gradients(context, failure):
         return _ASK_FOR_GRADIENTS
-    return plain(failure.next_step) or _NEXT[code]
+    step = plain(failure.next_step) or _NEXT[code]
+    called = _called_of_a_library(context, failure) if _DISABLE in step else None
+    if called is None:
+        return step
+    return step.replace(
+        _DISABLE, f"Call `torch.compiler.disable({called})(...)` on this line, which breaks the graph"
+    )
+
+
+def _called_of_a_library(context: Context, failure: Failure) -> str | None:
+    """What the user's line calls if the failure is inside a library, where nobody can put a decorator."""
+    frame = context.innermost_user_frame(failure.stack)
+    inside = failure.stack[failure.stack.index(frame) + 1 :] if frame is not None else ()
+    if frame is None or not inside or not inside[0].function:
+        return None
+    call = re.search(
+        rf"(?<![\w.\])])\w[\w.]*(?<=\b{re.escape(inside[0].function)})(?=\()", context.source(frame) or ""
+    )
+    return call[0] if call is not None else None
 
 
 def _without_gradients(context: Context, failure: Failure) -> bool:

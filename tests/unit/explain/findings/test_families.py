@@ -309,6 +309,28 @@ def test_a_failure_is_reported_with_its_culprit_and_kind(culprit: Culprit, kind:
     assert [item.span.path for item in finding.related] == [LIBRARY]
 
 
+@pytest.mark.parametrize(
+    ("line", "called"),
+    [
+        ('        self.log("loss", loss)', "self.log"),
+        ("    x = log(log(x))", "log"),
+        ("    out = [trainer.loggers[0].log(x)]", ".log"),
+    ],
+)
+def test_nobody_puts_a_decorator_into_a_library(line: str, called: str) -> None:
+    step = (
+        "torch.compile itself failed. Put torch.compiler.disable on the function, and report the traceback."
+    )
+    inside = (Location(LIBRARY, 9, function="log"), Location(LIBRARY, 31, function="is_in_signature"))
+    failure = Failure(Culprit.COMPILER, "internal", "it failed", next_step=step, stack=(at(24), *inside))
+    (finding,) = findings(report(failures=(failure,)), read_line=lambda _path, _line: line)
+    changed = f"Call `torch.compiler.disable({called})(...)` on this line, which breaks the graph, and report"
+    assert (changed in finding.hints[0]) == (not called.startswith("."))
+    own = dataclasses.replace(failure, stack=(at(24),))
+    (finding,) = findings(report(failures=(own,)), read_line=lambda _path, _line: line)
+    assert "Put torch.compiler.disable on the function" in finding.hints[0]
+
+
 def test_a_failure_without_a_frame_of_the_user_is_on_its_directive_else_on_the_target() -> None:
     (finding,) = findings(report(failures=(Failure(Culprit.USER, "inputs", "bad", directive_line=9),)))
     assert (finding.code, finding.span.line) == ("FL501", 9)

@@ -251,7 +251,7 @@ def _marks(case: _Case, sizes: Iterable[SizeChange]) -> TriedAdvice:
         calls = ", ".join(f"torch._dynamo.mark_dynamic({size.name}, {size.dimension})" for size in sizes)
         text = f"Mark the {'size' if len(sizes) == 1 else 'sizes'} as dynamic before the call{case.call}: {calls}"
     else:
-        dimensions = ", ".join(str(size.dimension) for size in sizes)
+        dimensions = ", ".join(dict.fromkeys(str(size.dimension) for size in sizes))
         passed = format_list([quoted(name) for name in dict.fromkeys(names)])
         text = f"Mark dimension {dimensions} of what is passed as {passed} with torch._dynamo.mark_dynamic"
     subjects = (f"{size.name}.size({size.dimension})" for size in sizes)

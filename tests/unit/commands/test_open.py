@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.jobs.reports.conversion import without_wrappers
 from fuselight_server.jobs.reports.mapping import AmbiguousFile, LineState
+from fuselight_server.jobs.trace_log.reader import JobReader, ReadStep
 from tests.support.job_logs import REASON, SOURCE, log_of, open_job, project, written
 from tests.support.trace_logs import artifact, record
 
@@ -207,22 +210,34 @@ def test_a_finding_of_a_followed_job_comes_when_its_line_is_known(
     assert [finding.code for finding in job.findings] == ["FL914", "FL201", "GB0059"]
 
 
-def test_a_cancel_ends_the_reading(tmp_path: Path) -> None:
+def test_a_cancel_ends_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs = written(tmp_path / "logs", {str(number): log_of("/job/net.py") for number in range(50)})
     token = CancelToken()
     source = project(tmp_path / "source", {})
-    shown: list[object] = []
+    steps: list[ReadStep] = []
+    is_canceled = threading.Event()
 
-    def show(progress: object) -> None:
-        shown.append(progress)
+    def cancel(_progress: object) -> None:
         token.cancel()
+        is_canceled.set()
+
+    class WaitingReader(JobReader):
+        """Reads on in its thread only once the cancel has come in that of the loop."""
+
+        def steps(self) -> Iterator[ReadStep]:
+            for step in super().steps():
+                steps.append(step)
+                yield step
+                assert is_canceled.wait(60)
+
+    monkeypatch.setattr(opening, "JobReader", WaitingReader)
 
     async def run() -> None:
-        await open_jobs(OpenRequest((logs,), (source,)), show, token)
+        await open_jobs(OpenRequest((logs,), (source,)), cancel, token)
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run())
-    assert len(shown) < 10, "of 50 files"
+    assert len(steps) == 1, "of 50 files"
 
 
 LIBRARY = "/env/lib/python3.11/site-packages/lib/layers.py"

@@ -195,11 +195,11 @@ def result_of(text: str) -> tuple[set[str], int, Any]:
     exec(compile(IMPORTS + text, "followed.py", "exec"), module.__dict__)  # noqa: S102 - the programs of this file
     torch.compiler.reset()
     counters.clear()
-    backend = CompileCounter()  # type: ignore[no-untyped-call]
+    backend: Any = CompileCounter()
     x = torch.tensor([1.0, 1.0], requires_grad=True)
     arguments = module.before(x) if hasattr(module, "before") else (x,)
     try:
-        result = torch.compile(module.run, backend=backend)(*arguments)
+        result = torch.compile(module.run, backend=backend)(*arguments)  # type: ignore[no-untyped-call]
     except torch._dynamo.exc.TorchDynamoException as error:  # as of a function that is captured whole
         counters["graph_break"][str(error)] += 1
         result = None

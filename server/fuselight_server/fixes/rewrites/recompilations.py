@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, StaticSizes
 from fuselight.shared.version import release
 from fuselight_server.base.finding import Span
 from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
@@ -121,7 +121,8 @@ def recompilation_remedies(
     for item in of_value:
         values = sizes if item.kind.startswith("mark_") else (failure.expression or failure.source,)
         yield dataclasses.replace(item, values=values)
-    if failure.source.startswith("self.") and _is_integer_change(failure):
+    is_number = failure.cause in {GuardCause.NUMBER, GuardCause.VALUE}
+    if failure.source.startswith("self.") and is_number and _is_integer_change(failure):
         yield from _for_module_integer(recompilation, report, read)
 
 
@@ -177,8 +178,8 @@ def _by_words(finding: Finding, report: Report, read: Callable[[str], str | None
     cause, _, source = finding.subject.partition(" ")
     values = _VALUES.search(finding.title)
     is_integer = values is not None and all(_INTEGER.fullmatch(group) for group in values.groups())
-    if source.startswith("self.") and cause in {"dimension", "number", "value"}:
-        if is_integer:
+    if source.startswith("self."):
+        if is_integer and cause in {"number", "value"}:
             yield from switch(report, read, _MODULE_INTEGERS)
     elif cause == "dimension" or (cause in {"number", "value"} and is_integer):
         function = CompiledFunction(report.target.name or "", report.target.line)
@@ -211,6 +212,8 @@ def _for_sizes(
     *,
     is_part: bool,
 ) -> Iterator[Remedy | RefusedRewrite]:
+    if failure.static is StaticSizes.STATE:
+        return  # the size of a parameter or a buffer, whatever is dynamic
     if failure.cause is not GuardCause.DIMENSION and not failure.code.startswith("2 <= "):
         return
     if not fixed_by_torch(failure):

@@ -55,6 +55,7 @@ def finding_of(*failures: GuardFailure, trials: tuple[CureTrial, ...] = ()) -> F
         (number("n"), [CureKind.TENSOR, CureKind.DYNAMIC]),
         (number(), [CureKind.TENSOR, CureKind.DYNAMIC, CureKind.SETTING]),
         (replace(number(), was="0.5", now="0.7"), [CureKind.TENSOR]),
+        (replace(number(), difference="len(self.limit) was 2, now 3"), [CureKind.TENSOR]),
         (SIZE, [CureKind.MARK, CureKind.DYNAMIC]),
         (failed("x.size(0) was 4, now 1"), []),
     ],

@@ -238,6 +238,29 @@ def _number(name: str, was: str, now: str) -> GuardFailure:
     return failed(f"{name} was {was}, now {now}", kind="EQUALS_MATCH", source=name)
 
 
+def test_a_version_of_the_same_mode_is_nearer_than_a_recent_one_of_another() -> None:
+    mode = failed("grad mode was on, now off", source="", born=(), cause=GuardCause.GLOBAL_STATE)
+    rate = _number("self.rate", "0.1", "0.0")
+    entries = (Mismatch("0/1", (rate,)), Mismatch("0/2", (mode,)), Mismatch("0/0", (mode, rate)))
+    (finding,) = findings(report(recompiles=(again(entries=entries, compile_id="0/3"),)))
+    assert finding.title == "recompiled: self.rate was 0.1, now 0.0"
+    assert "3 compiled versions existed; the comparison is with the nearest." in finding.message
+    (finding,) = findings(report(recompiles=(again(entries=entries[1:], compile_id="0/3"),)))
+    assert finding.title == "recompiled: grad mode was on, now off"
+
+
+@pytest.mark.parametrize(("last", "is_moved"), [("return x", True), ("return torch.stack(self.rows)", False)])
+def test_a_list_is_changed_outside_only_where_the_code_does_not_read_it(last: str, *, is_moved: bool) -> None:
+    body = {20: "    def forward(self, x):", 21: "        x = x * 2", 22: "        self.rows.append(x)"}
+    lines = {**body, 23: f"        {last}"}
+    grown = failed("len(self.rows) was 1, now 2", source="self.rows", cause=GuardCause.LENGTH)
+    (finding,) = findings(
+        report(recompiles=(again(grown),)), read_line=lambda _path, number: lines.get(number)
+    )
+    moved = "Change `self.rows` outside the compiled code: return the value, and append it after the call"
+    assert (moved in finding.hints) is is_moved
+
+
 def test_a_new_cause_is_not_lost_where_an_old_one_failed_in_more_versions() -> None:
     first = again(_number("mode", "'a'", "'b'"))
     second = again(

@@ -157,12 +157,17 @@ def _of_number(case: _Case) -> Iterator[TriedAdvice]:
     is_whole = all(_WHOLE.match(value or "") for value in (failure.was, failure.now))
     if case.subject and not case.subject.startswith(CARRIED) and case.is_reachable:
         yield _as_tensor(case)
+    is_whole = is_whole and not _OF_CONTENT.search(failure.difference)
     if is_whole:
         yield case.dynamic()
     if is_whole and case.failure.source.startswith("self."):
         yield case.setting(
             "allow_unspec_int_on_nn_module", value=True, why=", which keeps ints of modules symbolic"
         )
+
+
+_OF_CONTENT = re.compile(r"\blen\(|\.(?:size|shape)\b")
+"""How a number is named that is the size of an object: no setting for numbers concerns it."""
 
 
 def _of_value(case: _Case) -> Iterator[TriedAdvice]:

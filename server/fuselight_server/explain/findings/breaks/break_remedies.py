@@ -101,8 +101,8 @@ _SIZE_STEP = (
 )
 _DRAWS = re.compile(r"\bRandom\.\w+|\brandom\.\w+")
 _DRAW_STEP = (
-    "Draw the number outside the compiled code and pass it in as a tensor, or draw it with torch.rand or "
-    "torch.randint"
+    "Draw the number outside the compiled code, and pass it in: as a tensor if the code only computes with it, else as "
+    "a Python number"
 )
 
 

@@ -149,6 +149,11 @@ def _reported(context: Context, recompilation: Recompile) -> frozenset[_Guarded]
     return frozenset(_guarded(failure) for item in earlier for failure in most_recent(item).failures)
 
 
+def _is_of_other_mode(entry: Mismatch) -> bool:
+    """Whether a mode of torch differs. A version of the same mode is nearer, however recent another one is."""
+    return any(failure.cause is GuardCause.GLOBAL_STATE for failure in entry.failures)
+
+
 def _by_cause(recompilation: Recompile, reported: frozenset[_Guarded]) -> tuple[Mismatch, ...]:
     """The entries, first the nearest one with the cause: of the most recent one's guards, what failed in most entries.
 
@@ -161,6 +166,8 @@ def _by_cause(recompilation: Recompile, reported: frozenset[_Guarded]) -> tuple[
     recent = most_recent(recompilation)
     if recent.other_object and not entries[0].other_object:
         recent = entries[0]
+    if _is_of_other_mode(recent):
+        recent = next((entry for entry in entries if entry.failures and not _is_of_other_mode(entry)), recent)
     counts = Counter(key for entry in entries for key in {_guarded(failure) for failure in entry.failures})
     most = max((counts[_guarded(failure)] for failure in recent.failures), default=0)
     causes = {key for key in map(_guarded, recent.failures) if counts[key] == most}

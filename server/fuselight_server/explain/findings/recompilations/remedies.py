@@ -23,7 +23,7 @@ from fuselight_server.explain.findings.advice.expectations import (
 )
 from fuselight_server.explain.findings.common.library_remedies import library_remedy
 from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at
-from fuselight_server.explain.findings.common.source_tree import function_tree
+from fuselight_server.explain.findings.common.source_tree import function_tree, tree_around
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     is_small_alone,
@@ -311,9 +311,15 @@ def unmarked_sizes(
 
 
 def _is_grown_by_the_line(context: Context, failure: GuardFailure) -> bool:
-    """Whether the line that reads a container changes its length."""
+    """Whether the line that reads a container changes its length, and no other line of the function names it."""
     read = context.innermost_user_frame(failure.born)
-    text = context.read_line(read.path, read.line) if read is not None else None
+    tree = tree_around(context, read) if read is not None else None
+    lines = [
+        node.lineno
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and ast.unparse(node) == failure.source
+    ]
+    text = context.read_line(read.path, read.line) if read is not None and lines == [read.line] else ""
     return any(f"{failure.source}.{method}(" in (text or "") for method in _GROWING)
 
 

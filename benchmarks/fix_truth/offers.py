@@ -123,7 +123,11 @@ def _offer(attempt: Attempt) -> Offer:
         attempt.why,
         attempt.line,
         attempt.excepted,
-        tuple(_change(exception.name) for exception in attempt.exceptions if exception.family == RAISES),
+        tuple(
+            _change(exception.name)
+            for exception in attempt.comparison.exceptions
+            if exception.family == RAISES
+        ),
         remedy.texts,
     )
 

@@ -83,7 +83,7 @@ def test_a_key_passes_if_the_second_start_hits(outcome: FixOutcome) -> None:
     (attempt,) = [row for row in outcome.attempts if Path(row.finding.span.path).name == "folded.py"]
     assert (attempt.status, attempt.remedy.kind) == (FixStatus.PASSED, "marked_cacheable")
     assert attempt.why == "the second start reads it from the cache, same results"
-    assert attempt.tried
+    assert attempt.comparison.tried
     assert "get_hash_for_files((__file__,))" in text_of(outcome, "folded.py")
     assert "folded.py" in outcome.diff
 
@@ -92,7 +92,7 @@ def test_a_key_is_refused_if_the_second_start_still_compiles(outcome: FixOutcome
     (attempt,) = [row for row in outcome.attempts if Path(row.finding.span.path).name == "two_causes.py"]
     assert attempt.status is FixStatus.REFUSED
     assert attempt.why.startswith("the second start still compiles as much again: `__main__.tripled`")
-    assert attempt.tried == (), "calls take longer than the two starts that refuse it"
+    assert attempt.comparison.tried == (), "calls take longer than the two starts that refuse it"
     assert all(Path(path).name != "two_causes.py" for path in outcome.texts)
 
 

@@ -96,7 +96,7 @@ def _fix(attempt: Attempt) -> dict[str, Any]:
         "line": attempt.line,
         "code": attempt.finding.code,
         "title": attempt.remedy.title,
-        "class": (attempt.fix_class if attempt.has_passed else attempt.remedy.fix_class).value,
+        "class": attempt.fix_class.value,
         "status": "verified" if attempt.has_passed else attempt.status.value,
         "why": attempt.why,
         "effect": attempt.effect,
@@ -109,7 +109,7 @@ def _fix(attempt: Attempt) -> dict[str, Any]:
             }
             for finding in attempt.next
         ],
-        "compared": list(attempt.tried[:_MOST_FIXES]),
+        "compared": list(attempt.comparison.tried[:_MOST_FIXES]),
         "notes": list(attempt.notes),
     }
 

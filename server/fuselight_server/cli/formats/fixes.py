@@ -155,7 +155,7 @@ def _fix(attempt: Attempt) -> dict[str, Any]:
         "target": attempt.finding.target,
         "kind": attempt.remedy.kind,
         "title": attempt.remedy.title,
-        "class": (attempt.fix_class if attempt.has_passed else attempt.remedy.fix_class).value,
+        "class": attempt.fix_class.value,
         "changes": attempt.remedy.changes,
         "files": sorted(attempt.remedy.texts),
         "status": attempt.status.value,
@@ -166,9 +166,9 @@ def _fix(attempt: Attempt) -> dict[str, Any]:
         "notes": list(attempt.notes),
         "excepted": list(attempt.excepted),
         "cases": {
-            "tried": list(attempt.tried),
-            "not_accepted": list(attempt.not_accepted),
-            "not_reached": list(attempt.not_reached),
+            "tried": list(attempt.comparison.tried),
+            "not_accepted": list(attempt.comparison.not_accepted),
+            "not_reached": list(attempt.comparison.not_reached),
         },
     }
 

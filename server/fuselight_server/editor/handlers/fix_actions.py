@@ -86,9 +86,7 @@ async def fix_actions(
             unknown.append(_action(server, offer, title, shown, resolves=is_resolved))
         elif attempt.has_passed:
             passed.append(_action(server, offer, title_of(attempt), shown, resolves=resolves))
-            is_first = (
-                len(passed) == 1 and attempt.fix_class is not FixClass.CHANGES and not attempt.exceptions
-            )
+            is_first = len(passed) == 1 and attempt.fix_class is not FixClass.CHANGES and not attempt.excepted
             passed[-1].is_preferred = is_first or None
         else:
             refused.append((offer.finding, offer.remedy.title, of_attempt(attempt).reason))

@@ -89,9 +89,7 @@ class FixAttempts:
             if is_gained_by(offer.finding.code, offer.finding.span.path, offer.finding.span.line)
         ]
         # Of fixes of the same line, one that keeps all results comes first.
-        here.sort(
-            key=lambda attempt: (attempt.remedy.fix_class is FixClass.CHANGES, bool(attempt.exceptions))
-        )
+        here.sort(key=lambda attempt: (attempt.remedy.fix_class is FixClass.CHANGES, bool(attempt.excepted)))
         return here[0].promise if here else ""
 
     def _tried(self, result: CaptureResult) -> list[tuple[FixOffer, Attempt]]:

@@ -14,6 +14,7 @@ from fuselight.shared.report.verification import ONE_SIDE
 from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.fixes.rewrites.remedy import FixClass
 from fuselight_server.fixes.verification.case_policy import exception_words
+from fuselight_server.fixes.verification.comparison import NOT_COMPARED, TextComparison
 from fuselight_server.fixes.verification.finding_changes import finding_place
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.counts import Counts
     from fuselight_server.fixes.rewrites.remedy import Remedy
-    from fuselight_server.fixes.verification.case_policy import CaseException
-    from fuselight_server.fixes.verification.comparison import TextComparison
 
 _SHOWN_NEXT = 2
 """Most uncovered findings that a title names."""
@@ -59,22 +58,12 @@ class Attempt:
     """Of the new text, if it passed."""
     effect: str = ""
     """What it changes of the target: `3 → 1 graphs`; empty if no count changes."""
-    fix_class: FixClass = FixClass.CHANGES
-    """The class that it earned: that of the remedy, or equal where an exact one rounds or has exceptions."""
-    exceptions: tuple[CaseException, ...] = ()
-    """Cases in which results differ, which `why` names."""
-    tried: tuple[str, ...] = ()
-    """Calls that were compared."""
-    not_accepted: tuple[str, ...] = ()
-    """Further calls that the target refuses with an exception."""
-    not_reached: tuple[str, ...] = ()
-    """Further calls for which there was no time."""
     next: tuple[Finding, ...] = ()
     """Findings that it uncovers in code that ran in eager mode before, with the lines of the file as it was read."""
     is_checking: bool = False
     """Whether further calls are still to be compared."""
-    comparison: TextComparison | None = None
-    """What the compared calls show; None if none were compared."""
+    comparison: TextComparison = NOT_COMPARED
+    """What the compared calls show."""
     as_read: Finding | None = None
     """The finding in the file as it was read; None where no fix came before."""
 
@@ -82,23 +71,19 @@ class Attempt:
         """The attempt after calls were compared, which may refuse it."""
         where = f"{self.remedy.title} on line {self.line}"
         notes = (*comparison.notes, *(f"{where}: {words}" for words in comparison.memory))
-        shown = dataclasses.replace(
-            self,
-            why=comparison.words,
-            notes=notes,
-            fix_class=comparison.fix_class or self.remedy.fix_class,
-            exceptions=comparison.exceptions,
-            tried=comparison.tried,
-            not_accepted=comparison.not_accepted,
-            not_reached=comparison.not_reached,
-            comparison=comparison,
-        )
+        shown = dataclasses.replace(self, why=comparison.words, notes=notes, comparison=comparison)
         return shown if comparison.has_passed else refuse(shown, comparison.words)
+
+    @property
+    def fix_class(self) -> FixClass:
+        """The class that it earned: that of the remedy, or equal where an exact one rounds or has exceptions."""
+        earned = self.comparison.fix_class if self.has_passed else None
+        return earned or self.remedy.fix_class
 
     @property
     def excepted(self) -> tuple[str, ...]:
         """The families of its exceptions."""
-        return tuple(dict.fromkeys(exception.family for exception in self.exceptions))
+        return tuple(dict.fromkeys(exception.family for exception in self.comparison.exceptions))
 
     @property
     def has_passed(self) -> bool:
@@ -126,7 +111,7 @@ class Attempt:
         """`Use torch.where: verified`, and what limits that."""
         limits = (
             "changes behavior" if self.remedy.fix_class is FixClass.CHANGES else "",
-            exception_words(self.exceptions),
+            exception_words(self.comparison.exceptions),
             "one side not tried" if self.is_one_sided else "",
             self.next_words,
         )

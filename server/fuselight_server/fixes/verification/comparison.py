@@ -73,6 +73,9 @@ class TextComparison:
         return self.kind is VerdictKind.SAME
 
 
+NOT_COMPARED = TextComparison(VerdictKind.UNVERIFIED, "nothing was compared")
+
+
 def compare_calls(remedy: Remedy, report: Report) -> TextComparison:
     """Compare the calls of the inputs; `report` is that of the new text."""
     return _comparison(remedy, report, judge_calls(remedy, report))

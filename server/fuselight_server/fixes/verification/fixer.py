@@ -251,9 +251,7 @@ class Fixer:
             new = await self.runs.verified(other, remedy)
             calls = compare_calls(remedy, new)
             if remedy.is_setting and _compiled(new) != _compiled(known):
-                calls = await self.compare_round(other, remedy, calls) if calls.has_passed else calls
-                while calls.has_passed and calls.left:
-                    calls = await self.compare_round(other, remedy, calls)
+                calls = await self.compare_rounds(other, remedy, calls)
             name = other.request.target.name or MAIN
             joined = join(remedy, comparison, calls)
             words = joined.words if calls.has_passed else f"for the target {name}: {calls.words}"
@@ -269,8 +267,6 @@ class Fixer:
 
     async def next_round(self, target: FixTarget, attempt: Attempt) -> Attempt:
         """Compare one round of further calls for a remedy that has passed so far."""
-        if attempt.comparison is None:
-            raise ValueError("an attempt without a comparison has nothing to complete")
         comparison = await self.compare_round(target, attempt.remedy, attempt.comparison)
         is_checking = comparison.has_passed and bool(comparison.left)
         if comparison.has_passed and not is_checking and attempt.remedy.is_setting:
@@ -281,6 +277,14 @@ class Fixer:
             for words in (unrun_words, attempt.remedy.caveat):
                 comparison = limit(attempt.remedy, comparison, words)
         return dataclasses.replace(attempt, is_checking=is_checking).with_comparison(comparison)
+
+    async def compare_rounds(
+        self, target: FixTarget, remedy: Remedy, comparison: TextComparison
+    ) -> TextComparison:
+        """Add rounds of further calls until one refuses the change or leaves nothing."""
+        while comparison.has_passed and (comparison.left or not comparison.rounds):
+            comparison = await self.compare_round(target, remedy, comparison)
+        return comparison
 
     async def compare_round(
         self, target: FixTarget, remedy: Remedy, comparison: TextComparison

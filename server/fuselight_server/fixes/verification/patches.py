@@ -136,9 +136,7 @@ async def verify_patch(
     if not has_further_calls:
         comparison = end(remedy, dataclasses.replace(comparison, left=(OTHER_INPUTS,)))
     else:
-        comparison = await fixer.compare_round(target, remedy, comparison)
-    while comparison.has_passed and comparison.left:
-        comparison = await fixer.compare_round(target, remedy, comparison)
+        comparison = await fixer.compare_rounds(target, remedy, comparison)
     verdict = judge_patch(fixer, remedy, (before, new), comparison)
     if not comparison.has_passed:
         return verdict

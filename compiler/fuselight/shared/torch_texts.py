@@ -8,6 +8,7 @@ of a break's message. `L['self']._modules['l']._parameters['weight']` is `self.l
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 import textwrap
@@ -109,6 +110,39 @@ def in_user_words(source: str) -> str:
             text = pattern.sub(replacement, text)
     text = _closures(text)
     return _DEFAULT.sub(r"default \g<key> of \g<owner>", text)
+
+
+def membership(text: str) -> tuple[str, str, bool] | None:
+    """Key, container and whether the key was absent, of a guard on what a dict or a set contains; None for another.
+
+    A key may be the `repr` of any object, with commas and brackets of its own.
+    """
+    match = _MEMBER.match(text)
+    if match is None:
+        return None
+    arguments, is_set = match["arguments"], bool(match["set"])
+    commas = (comma.start() for comma in re.finditer(", ", arguments))
+    pairs = [(arguments[:comma], arguments[comma + 2 :]) for comma in commas]
+    ordered = [(last, first) if is_set else (first, last) for first, last in pairs]
+    known = [(key, source) for key, source in ordered if _is_expression(source)]
+    if not known:
+        return None
+    key, source = next(((key, source) for key, source in known if _is_expression(key)), known[0])
+    return key, in_user_words(source), bool(match["absent"])
+
+
+_MEMBER = re.compile(
+    r"(?P<absent>not )?(?:___dict_contains|(?P<set>(?:frozen)?set\.__contains__))\((?P<arguments>.*)\)$",
+    re.DOTALL,
+)
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        call = ast.parse(f"f({text})", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return isinstance(call, ast.Call) and (len(call.args), len(call.keywords)) == (1, 0)
 
 
 def _closures(text: str) -> str:

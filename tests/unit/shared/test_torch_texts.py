@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight.shared.torch_texts import in_user_words, read_reasons, without_internal_names
+from fuselight.shared.torch_texts import in_user_words, membership, read_reasons, without_internal_names
 
 CHAIN = """\
 Failed to trace builtin operator
@@ -126,3 +126,22 @@ def test_no_name_that_only_torch_knows_is_shown(text: str, words: str | None) ->
 )
 def test_functions_of_guards_are_in_words(source: str, words: str) -> None:
     assert in_user_words(source) == words
+
+
+@pytest.mark.parametrize(
+    ("guard", "member"),
+    [
+        ("___dict_contains('a', L['c'])", ("'a'", "c", False)),
+        ("not ___dict_contains(('b h -> h b', 5), G['_shapes'])", ("('b h -> h b', 5)", "_shapes", True)),
+        ("not ___dict_contains('a, b', L['c'])", ("'a, b'", "c", True)),
+        ("not ___dict_contains('), L[', L['self'].seen)", ("'), L['", "self.seen", True)),
+        ("___dict_contains((1, (2, 'x')), L['d'][('k', 0)])", ("(1, (2, 'x'))", "d[('k', 0)]", False)),
+        ("not ___dict_contains(<Kind.RED: (1, 2)>, L['c'])", ("<Kind.RED: (1, 2)>", "c", True)),
+        ("not ___dict_contains((<Kind.RED: 1>, 2), L['c'])", ("(<Kind.RED: 1>, 2)", "c", True)),
+        ("set.__contains__(L['c'], ('a', 1))", ("('a', 1)", "c", False)),
+        ("not frozenset.__contains__(L['d'][1, 2], 'x, y')", ("'x, y'", "d[1, 2]", True)),
+        ("L['c'] == ('a', 1)", None),
+    ],
+)
+def test_a_key_is_read_as_python_writes_it(guard: str, member: tuple[str, str, bool] | None) -> None:
+    assert membership(guard) == member

@@ -23,7 +23,7 @@ from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import stacks
 from fuselight.capture.dynamo.key_differences import KeyDifference, key_differences
 from fuselight.shared.report import GuardCause, GuardFailure, SizeChange, StaticSizes
-from fuselight.shared.torch_texts import in_user_words
+from fuselight.shared.torch_texts import in_user_words, membership
 
 _SHORT = 80
 _ENVIRON = "environ"
@@ -35,8 +35,6 @@ _TENSOR = re.compile(
 _IDENTITY = re.compile(
     r"___check_(?P<what>obj|type)_id\((?P<source>.*), (?P<id>\d+)\)(?:, type=<class '(?P<kind>[^']+)'>)?"
 )
-_CONTAINS = re.compile(r"(?P<absent>not )?___dict_contains\((?P<key>.*?), (?P<source>.*)\)$")
-_SET_CONTAINS = re.compile(r"(?P<absent>not )?(?:frozen)?set\.__contains__\((?P<source>.*), (?P<key>.*)\)$")
 _KEY = re.compile(r"list\((?P<of>.+)\)\[(?P<number>\d+)\]$")
 _HAS = re.compile(
     r"(?P<absent>not )?hasattr\((?P<source>.*), '(?P<name>\w+)'\)(?: == (?P<value>True|False))?$"
@@ -167,10 +165,10 @@ def explain(  # noqa: PLR0911 - one return a form of guard
         return explain_tensor(part, value)[0]
     if match := _IDENTITY.match(part):
         return _explain_identity(match, value, objects)
-    if match := _CONTAINS.match(part) or _SET_CONTAINS.match(part):
-        where, key = in_user_words(match["source"]), match["key"]
+    if member := membership(part):
+        key, where, is_absent = member
         key = key.removeprefix("b") if where.endswith(_ENVIRON) else key
-        was, now = ("not ", "") if match["absent"] else ("", " not")
+        was, now = ("not ", "") if is_absent else ("", " not")
         return _difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
     if match := _HAS.match(part):
         return _explain_attribute(match)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, SizeChange
-from fuselight.shared.torch_texts import in_user_words, without_internal_names
+from fuselight.shared.torch_texts import in_user_words, membership, without_internal_names
 from fuselight_server.base.formatting import format_list
 from fuselight_server.jobs.trace_log.facts import function_and_resumption, read_printed_stack
 
@@ -65,26 +65,6 @@ _FORMS: tuple[tuple[str, str, GuardCause], ...] = (
     ),
     (r"___check_type_id\((?P<source>.*), \d+\)", "the type of {source} changed", GuardCause.TYPE),
     (r"___check_obj_id\((?P<source>.*), \d+\)", "{source} is another object than before", GuardCause.OBJECT),
-    (
-        r"not ___dict_contains\((?P<key>.*?), (?P<source>.*)\)$",
-        "{key} was not in {source}, now it is",
-        GuardCause.KEYS,
-    ),
-    (
-        r"___dict_contains\((?P<key>.*?), (?P<source>.*)\)$",
-        "{key} was in {source}, now it is not",
-        GuardCause.KEYS,
-    ),
-    (
-        r"not (?:frozen)?set\.__contains__\((?P<source>.*), (?P<key>.*)\)$",
-        "{key} was not in {source}, now it is",
-        GuardCause.KEYS,
-    ),
-    (
-        r"(?:frozen)?set\.__contains__\((?P<source>.*), (?P<key>.*)\)$",
-        "{key} was in {source}, now it is not",
-        GuardCause.KEYS,
-    ),
     (
         r"not hasattr\((?P<source>.*), '(?P<key>\w+)'\)$",
         "{source}.{key} was absent, now it is set",
@@ -271,6 +251,12 @@ def _of_condition(code: str) -> GuardFailure:
         return GuardFailure(
             "GLOBAL_STATE", "", "", _changed_state(state["what"]), cause=GuardCause.GLOBAL_STATE
         )
+    member = membership(code)
+    if member is not None:
+        key, source, is_absent = member
+        was, now = ("not ", "") if is_absent else ("", " not")
+        text = f"{key} was {was}in {source}, now it is{now}"
+        return GuardFailure("", source, "", text, cause=GuardCause.KEYS)
     return _of_form(words) or _of_comparison(words)
 
 

@@ -19,7 +19,7 @@ _shapes = {}
 def rearrange(x, pattern):
     order = parse(pattern)
     key = (pattern, x.dim())
-    if key not in _shapes:  # warning: [FL201] "_shapes, now it is"
+    if key not in _shapes:  # warning: [FL201] "recompiled: ('b n t h d -> t b h n d', 5) was not in _shapes, now it is"
         _shapes[key] = order
     return x.permute(_shapes[key])
 

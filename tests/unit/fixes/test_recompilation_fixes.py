@@ -212,6 +212,14 @@ def test_a_function_that_does_not_fit_is_not_split(body: str) -> None:
     assert offered(f"{HEAD}{body}", number("n", "0.5", "0.25"), "f") == {}
 
 
+@pytest.mark.parametrize(("body", "is_said"), [("n * x", True), ("x - n * x", True), ("x * n", False)])
+def test_a_float_that_is_rounded_as_a_tensor_is_named(body: str, is_said: bool) -> None:  # noqa: FBT001 - a row
+    """The left operand of a product in half precision is rounded to it first, if it is a tensor."""
+    text = COMPILED.replace("x * n", body)
+    caveat = offered(text, number("n", "0.5", "0.25"), "f")["tensor_argument"].caveat
+    assert caveat == ("`n` is rounded first where it multiplies half-precision tensors" if is_said else "")
+
+
 def test_the_name_of_the_compiled_function_is_free() -> None:
     text = f"{COMPILED}\n\ndef _compiled_f(): ...\n"
     other = {"other.py": "from m import *\n\n\ndef _compiled_f_1(): ...\n"}

@@ -267,6 +267,10 @@ ROWS = {
         "# fuselight: f(i64[4] % 5)\ndef f(x):\n    return x + <2|torch.tensor(2)>\n",
         (CaseFamily.DTYPE, Aspect.STRUCTURE, "int8 inputs without dimensions: output was int8[], is int64[]"),
     ),
+    "and of integers in place of floats": (
+        "# fuselight: f(f32[4])\ndef f(x):\n    return x + <2|torch.tensor(2)>\n",
+        (CaseFamily.DTYPE, Aspect.STRUCTURE, "int8 inputs without dimensions: output was int8[], is int64[]"),
+    ),
     "float64 becomes float32": (
         "# fuselight: f(f32[4])\ndef f(x):\n    return x * <0.1|torch.tensor(0.1).item()>\n",
         (CaseFamily.DTYPE, Aspect.OUTPUT, "float64 inputs"),

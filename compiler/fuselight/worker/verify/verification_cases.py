@@ -435,9 +435,11 @@ def _scalars(inputs: list[torch.Tensor], numbers: list[torch.Tensor]) -> Iterato
     if not numbers or not any(tensor.dim() for tensor in inputs):
         return
     floats = numbers[0].is_floating_point()
-    for dtype in dict.fromkeys((torch.float16 if floats else torch.int8, numbers[0].dtype)):
+    for dtype in dict.fromkeys(
+        (torch.float16, torch.int8, numbers[0].dtype) if floats else (torch.int8, numbers[0].dtype)
+    ):
         first = functools.partial(to_scalar, dtype=dtype, floats=floats)
-        change = convert_call(first, dtype if floats else None)
+        change = convert_call(first, dtype if dtype.is_floating_point else None)
         yield Case(f"{_name(dtype)} inputs {SCALAR}", CaseFamily.DTYPE, change, has_variants=False)
 
 

@@ -20,7 +20,7 @@ import libcst as cst
 from fuselight.shared.report import GuardCause
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.attribute_uses import OwnedAttribute, other_texts
-from fuselight_server.fixes.syntax.parameter_uses import is_operand
+from fuselight_server.fixes.syntax.parameter_uses import is_operand, rounding_caveat
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.tensor_values import short_code
 from fuselight_server.fixes.syntax.tree import children_of, descendants, dotted
@@ -66,7 +66,8 @@ def buffer_remedies(
         title = f"{title}, for no training after inference_mode"
     if text is not None:
         fix_class = FixClass.EXACT if is_integer else FixClass.EQUAL
-        yield Remedy("buffer", title, fix_class, {recompilation.location.path: text})
+        caveat = "" if is_integer else rounding_caveat(site, failure.source)
+        yield Remedy("buffer", title, fix_class, {recompilation.location.path: text}, caveat=caveat)
 
 
 def _is_assigned_later(site: Site, owner: cst.ClassDef, name: str) -> bool:

@@ -38,7 +38,7 @@ from fuselight_server.fixes.rewrites.remedy import Remedy
 from fuselight_server.fixes.rewrites.torch_names import supported
 from fuselight_server.fixes.syntax.imports import without_unused_imports
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
-from fuselight_server.fixes.syntax.selections import infinite_numbers
+from fuselight_server.fixes.syntax.selections import numbers_of_sides
 from fuselight_server.fixes.syntax.site import Site
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _candidates(
 def _for_all_calls(site: Site, remedy: Remedy, read: Callable[[str], str | None]) -> Remedy | RefusedRewrite:
     why = replaced_method(site, read) if remedy.kind in _OF_CONDITIONS else ""
     if remedy.kind == "where":
-        caveat = infinite_numbers(site, remedy.texts[site.finding.span.path])
+        caveat = numbers_of_sides(site, remedy.texts[site.finding.span.path])
         remedy = dataclasses.replace(remedy, caveat=caveat)
     return RefusedRewrite(remedy.kind, remedy.title, why) if why else for_all_callers(site, remedy, read)
 

@@ -37,6 +37,7 @@ from fuselight_server.fixes.syntax.parameter_uses import (
     check_order_is_free,
     check_unwritten,
     definitions,
+    rounding_caveat,
 )
 from fuselight_server.fixes.syntax.prologue import (
     compiled_definition,
@@ -80,16 +81,19 @@ class Conversion:
     changes: str = ""
     changes_if_added: str = ""
     """What changes if the function adds the values of the argument."""
+    caveat: str = ""
 
     def in_function(self, site: Site, function: cst.FunctionDef, name: str) -> Conversion:
         """The same, with the class that it has in a function."""
+        if self.kind == "tensor_argument" and "float64" in self.argument:
+            return dataclasses.replace(self, caveat=rounding_caveat(site, name))
         if not self.changes_if_added or not adds_values(site, function, name):
             return self
         return dataclasses.replace(self, fix_class=FixClass.CHANGES, changes=self.changes_if_added)
 
     def remedy(self, kind: str, title: str, texts: dict[str, str]) -> Remedy:
         """The remedy that makes it."""
-        return Remedy(kind, title, self.fix_class, texts, self.changes)
+        return Remedy(kind, title, self.fix_class, texts, self.changes, caveat=self.caveat)
 
 
 def recompilation_remedies(
@@ -357,7 +361,8 @@ def _for_global(
         return
     text = with_prologue(site, function, {}, further=((name, argument),), taken=taken)
     if text is not None:
-        yield Remedy("tensor_argument", title, FixClass.EQUAL, {site.finding.span.path: text})
+        caveat = rounding_caveat(site, name) if "float64" in argument else ""
+        yield Remedy("tensor_argument", title, FixClass.EQUAL, {site.finding.span.path: text}, caveat=caveat)
 
 
 def check_number(failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:

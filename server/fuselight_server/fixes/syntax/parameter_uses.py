@@ -62,6 +62,23 @@ def is_operand(site: Site, use: cst.BaseExpression, *, is_integer: bool) -> bool
     return is_integer or all(value.text.startswith(("f32[", "f64[")) for value in seen)
 
 
+def rounding_caveat(site: Site, source: str) -> str:
+    """What a float64 tensor in place of a float changes in half precision: `lr * grad` rounds it first."""
+    uses = (
+        node
+        for node in site.parents
+        if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) == source
+    )
+    parents = ((use, site.parents[use]) for use in uses)
+    rounds = any(
+        isinstance(parent, cst.BinaryOperation)
+        and isinstance(parent.operator, cst.Multiply)
+        and parent.left is use
+        for use, parent in parents
+    )
+    return f"`{source}` is rounded first where it multiplies half-precision tensors" if rounds else ""
+
+
 def _around(site: Site, use: cst.BaseExpression) -> cst.CSTNode:
     """The expression around a use."""
     parent = site.parents[use]

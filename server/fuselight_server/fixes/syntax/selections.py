@@ -6,11 +6,12 @@ raises RewriteRefusedError.
 
 from __future__ import annotations
 
-import re
+import ast
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import FactKind
 from fuselight_server.fixes.syntax.in_place import changes_of, changes_of_attributes, changes_of_result
 from fuselight_server.fixes.syntax.purity import assigned_class, is_stateless_module
@@ -63,25 +64,40 @@ def changes_of_where(site: Site, values: Sequence[cst.BaseExpression]) -> str:
     return UNUSED if len({value.flows for value in known}) > 1 else ""
 
 
-def infinite_numbers(site: Site, new: str) -> str:
-    """What a text with torch.where does to gradients where a number by which a side is multiplied is infinite.
+def numbers_of_sides(site: Site, new: str) -> str:
+    """What a text with torch.where asks of the numbers in it, as it computes the side that is not taken, too.
 
-    The side that is not taken has a gradient of zero, and zero times infinity is NaN.
+    Of another caller, None or a tensor would fail or give another shape. The gradient of that side is zero, and zero
+    times infinity is NaN.
     """
-    old = set(site.text.splitlines())
-    lines = [line for line in new.splitlines() if "where(" in line and line not in old]
+    old, lines = set(site.text.splitlines()), new.splitlines()
+    try:
+        tree = parse_python(new)
+    except SyntaxError:  # a cell with a command of IPython
+        return ""
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == f"{site.torch}.where"
+        and lines[node.lineno - 1] not in old
+    ]
+    sides = [part for call in calls for side in call.args[1:] for part in ast.walk(side)]
+    read = {ast.unparse(part) for part in sides if isinstance(part, (ast.Name, ast.Attribute))}
     names = dict.fromkeys(
         site.code(node)
         for node in site.parents
         if isinstance(node, (cst.Name, cst.Attribute)) and is_number(site, node) and not _is_size(site, node)
     )
-    scaling = [
-        name
-        for name in names
-        if any(re.search(rf"(\* |\bmul\([^()]*){name}\b(?!\.)|(?<![\w.]){name} \*", line) for line in lines)
-    ]
-    infinite = " or ".join(f"`{name}`" for name in scaling)
-    return f"gradients are NaN where {infinite} is infinite and its side is not taken" if infinite else ""
+    numbers = [f"`{name}`" for name in names if name in read]
+    if not numbers:
+        return ""
+    words = (
+        "finite numbers, also where their side"
+        if len(numbers) > 1
+        else "a finite number, also where its side"
+    )
+    return f"{' and '.join(numbers)} must be {words} is not taken"
 
 
 def _is_size(site: Site, node: cst.Name | cst.Attribute) -> bool:

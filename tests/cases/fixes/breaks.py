@@ -37,7 +37,7 @@ class Block(nn.Module):
         # fix: [GB0170] cond "Use torch.cond"
         # = 2 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
         # = optimizer with weight decay or momentum changes them, and layers with state, with hooks,
-        # = of another shape or dtype, or that return their argument fail
+        # = of another shape, dtype or strides, or that return their argument fail
         # -|        if x.sum() > 0:
         # -|            return self.down(x)
         # -|        return self.up(x)
@@ -317,8 +317,8 @@ class Skipping(nn.Module):
             # fix: [GB0033] cond "Use torch.cond, with torch's random numbers"
             # = 0 -> 1 graphs, changes behavior: random numbers; unused parameters get gradients of zero,
             # = so that an optimizer with weight decay or momentum changes them, and layers with state,
-            # = with hooks, of another shape or dtype, or that return their argument fail, except that
-            # = unused parameters get zero gradients (weight decay and momentum change them)
+            # = with hooks, of another shape, dtype or strides, or that return their argument fail, except
+            # = that unused parameters get zero gradients (weight decay and momentum change them)
             # -|            number = np.random.uniform(0, 1)
             # -|            if self.training and number < 0.05:
             # -|                continue

@@ -74,7 +74,7 @@ class Layers(nn.Module):
             # fix: [GB0170] cond "Use torch.cond"
             # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
             # = optimizer with weight decay or momentum changes them, and layers with state, with hooks,
-            # = of another shape or dtype, or that return their argument fail, except that unused
+            # = of another shape, dtype or strides, or that return their argument fail, except that unused
             # = parameters get zero gradients (weight decay and momentum change them)
             # -|            if not skip:
             # -|                x = layer(x)
@@ -91,7 +91,7 @@ class Dropped(Layers):
             # fix: [GB0170] cond "Use torch.cond"
             # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
             # = optimizer with weight decay or momentum changes them, and layers with state, with hooks,
-            # = of another shape or dtype, or that return their argument fail, except that unused
+            # = of another shape, dtype or strides, or that return their argument fail, except that unused
             # = parameters get zero gradients (weight decay and momentum change them)
             # -|            if self.training and torch.rand([]) < 0.5:
             # -|                continue
@@ -115,7 +115,7 @@ class Flagged(Layers):
                 # fix: [GB0170] cond "Use torch.cond"
                 # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
                 # = optimizer with weight decay or momentum changes them, and layers with state, with hooks,
-                # = of another shape or dtype, or that return their argument fail, except that unused
+                # = of another shape, dtype or strides, or that return their argument fail, except that unused
                 # = parameters get zero gradients (weight decay and momentum change them)
                 # -|                if torch.rand([]) < 0.5:  # skip the layer
                 # -|                    drop = True

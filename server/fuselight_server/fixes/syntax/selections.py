@@ -33,7 +33,7 @@ UNUSED = (
 )
 LAYERS = (
     "unused parameters get gradients of zero, so that an optimizer with weight decay or momentum changes them, and "
-    "layers with state, with hooks, of another shape or dtype, or that return their argument fail"
+    "layers with state, with hooks, of another shape, dtype or strides, or that return their argument fail"
 )
 _RESULT = "return"
 _ALIASES = frozenset({"contiguous", "float", "double", "half", "bfloat16", "long", "int", "to", "detach"})

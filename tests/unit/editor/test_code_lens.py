@@ -38,9 +38,10 @@ from fuselight.shared.report import (
 from fuselight_server.base.settings import parse_settings
 from fuselight_server.editor.handlers.code_lens import code_lens
 from fuselight_server.editor.handlers.commands import show_first
-from fuselight_server.editor.handlers.report_tree import report_tree, target_node
+from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.messages.params import ReportTreeParams
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.report_nodes import target_node
 from fuselight_server.editor.results.benchmarks import measured_result_of
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.kernels import kernel_result_of

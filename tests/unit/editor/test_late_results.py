@@ -11,9 +11,9 @@ import pytest
 
 from fuselight.shared.report import CudagraphSkip, Refusal, Tier
 from fuselight_server.base.store import Store
-from fuselight_server.editor.handlers.report_tree import shown_results
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.kernel_nodes import kernel_node
+from fuselight_server.editor.presenters.report_nodes import shown_results
 from fuselight_server.editor.session.state import State
 from fuselight_server.editor.session.ui import Question
 from fuselight_server.source.positions import span

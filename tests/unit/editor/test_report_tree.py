@@ -24,9 +24,9 @@ from fuselight.shared.report import (
     Report,
     Tier,
 )
-from fuselight_server.editor.handlers.report_tree import target_node
 from fuselight_server.editor.messages.answers import ReportNode
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.report_nodes import target_node
 from fuselight_server.editor.results.captures import capture_result_of, read_capture
 from fuselight_server.editor.results.kernels import kernel_result_of
 from fuselight_server.execution.runs.keys import Key

@@ -15,10 +15,10 @@ from lsprotocol import types
 
 from fuselight.shared.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier
 from fuselight_server.editor.handlers import views
-from fuselight_server.editor.handlers.report_tree import target_node
 from fuselight_server.editor.messages.answers import ReportNode
 from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.report_nodes import target_node
 from fuselight_server.editor.presenters.report_page import report_page
 from fuselight_server.editor.results.captures import capture_result_of
 from fuselight_server.editor.results.kernels import kernel_result_of

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_place
 from fuselight_server.editor.handlers.protocol import Written, written_page
-from fuselight_server.editor.handlers.report_tree import shown_results
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.report_nodes import shown_results
 from fuselight_server.editor.results.lens_facts import STALE, kernel_summary
 from fuselight_server.editor.results.target_lens import summary
 from fuselight_server.execution.runs.planning import MAIN

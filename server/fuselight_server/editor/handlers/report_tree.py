@@ -1,61 +1,24 @@
-"""The report as a tree for the client's view: `fuselight/reportTree`. The client only shows it.
-
-Invariant: each node with a line jumps to where that line is now. A target's node has the same children in the same
-order as long as the same kinds of facts are known.
-"""
+"""The report as a tree for the client's view: `fuselight/reportTree`. The client only shows it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Tier
-from fuselight.shared.report.visible import visible
-from fuselight_server.editor.handlers.capture_nodes import (
-    CaptureNodeMaker,
-    break_nodes,
-    failure_nodes,
-    finding_nodes,
-    first_nodes,
-    forecast_nodes,
-    frame_nodes,
-    input_nodes,
-    not_compiled_nodes,
-    note_nodes,
-    recompilation_nodes,
-    refused_nodes,
-)
 from fuselight_server.editor.presenters import convert
-from fuselight_server.editor.presenters.kernel_nodes import kernel_node
 from fuselight_server.editor.presenters.prediction_nodes import prediction_nodes
-from fuselight_server.editor.presenters.tree_nodes import NodeMaker, identified
-from fuselight_server.editor.results.captures import capture_result_of
-from fuselight_server.editor.results.kernels import KernelResult
-from fuselight_server.editor.results.run_ends import NOUNS
-from fuselight_server.editor.results.target_lens import summary
-from fuselight_server.explain.benchmarks.words import failed
-from fuselight_server.explain.findings.common.context import Context, Thresholds
-from fuselight_server.explain.findings.failures import short_end
+from fuselight_server.editor.presenters.report_nodes import (
+    ReportFixes,
+    end_nodes,
+    job_node,
+    shown_results,
+    target_node,
+)
+from fuselight_server.editor.presenters.tree_nodes import NodeMaker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.messages.answers import ReportNode, ReportTree
+    from fuselight_server.editor.messages.answers import ReportTree
     from fuselight_server.editor.messages.params import ReportTreeParams
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.results.jobs import JobResult
-    from fuselight_server.editor.session.fix_offers import RefusedFix
-    from fuselight_server.editor.session.state import State
-
-
-@dataclass(frozen=True)
-class ReportFixes:
-    """What a report says of the fixes of its target."""
-
-    first: str = ""
-    """The fix of the line to fix first that has passed verification."""
-    refused: tuple[RefusedFix, ...] = ()
 
 
 async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:
@@ -70,116 +33,9 @@ async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:
         ]
         readings = server.state.readings_of(predictions)
         predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)
-        ends = end_nodes(server.state, result, NodeMaker(server.view))
+        ends = end_nodes(server.state.results, server.state.run_ends, result, NodeMaker(server.view))
         nodes.append(target_node(result, server.view, kernels, [*ends, *predicted], fixes))
     nodes += [
         node for job in server.state.jobs.of_file(path) if (node := job_node(job, server.view)) is not None
     ]
     return {"nodes": nodes}
-
-
-def end_nodes(state: State, result: CaptureResult, make: NodeMaker) -> list[ReportNode]:
-    """Make one node for each run of a target that ended without a result, or with a failure, but for the capture's."""
-    nodes = []
-    for tier, noun in NOUNS.items():
-        key = replace(result.key, tier=tier)
-        end, known = state.run_ends.get(key), state.results.get(key)
-        if end is not None:
-            label = end.short(tier)
-            nodes.append(
-                make.node("ended", f"{label[:1].upper()}{label[1:]}", "circle-slash", description=end.step)
-            )
-        for failure in known.report.failures if noun and known is not None else ():
-            if failure not in result.report.failures:
-                label = f"{noun[:1].upper()}{noun[1:]}: {short_end(failure)}"
-                nodes.append(make.node("failure", label, "error", description=failed(failure)))
-    return nodes
-
-
-def job_node(job: JobResult, view: convert.Client) -> ReportNode | None:
-    """Make the node of a job's rank 0, or of its first process; None where no file of the job is here."""
-    if job.capture is None:
-        return None
-    node = target_node(job.capture, view, job.kernels)
-    others = len(job.opened.processes) - 1
-    more = f"\n{others:,} further processes: see the page of the job" if others > 0 else ""
-    limits = "\nFrom logs: what a trace cannot know is below `Not available`."
-    return {
-        **node,
-        "icon": "server-process",
-        "contextValue": "job",
-        "tooltip": f"{node['tooltip']}{visible(more + limits)}",
-    }
-
-
-def target_node(
-    result: CaptureResult,
-    view: convert.Client,
-    kernels: KernelResult | None = None,
-    predicted: Sequence[ReportNode] = (),
-    fixes: ReportFixes = ReportFixes(),
-) -> ReportNode:
-    """Make the node of one target and all below it; `predicted` is what its last run could not know."""
-    report, key = result.report, result.key
-
-    def read_line(path: str, line: int) -> str | None:
-        # After an edit the lines are not those that ran: of those without a break, the text is left out.
-        now = None if result.stale else view.read_line(path, line)
-        return result.broken_lines.get((path, line), now)
-
-    context = Context.of(report, Thresholds(), read_line)
-    make = CaptureNodeMaker(view, result, context)
-    name = key.name or "__main__"
-    start = next(
-        (frame.location for frame in report.frames if frame.location.line >= report.target.line), None
-    )
-    counted, stopped = recompilation_nodes(make)
-    children = [
-        *first_nodes(make, fixes.first),
-        *predicted,
-        *input_nodes(make, report),
-        *make.group("findings", "Findings, costliest first", "checklist", finding_nodes(make, kernels)),
-        *make.group("refusals", "Fixes not offered", "circle-slash", refused_nodes(make, fixes.refused)),
-        *make.changes("changes", result.changes_now),
-        *([kernel_node(kernels, view)] if kernels is not None else []),
-        *make.group("frames", "Frames", "symbol-function", frame_nodes(make, report)),
-        *make.group("breaks", "Graph breaks", "debug-disconnect", break_nodes(make, report)),
-        *make.group("recompilations", "Recompilations", "sync", counted),
-        *make.group("stopped", "Stopped by the recompile limit", "stop-circle", stopped),
-        *forecast_nodes(make),
-        *make.group("eager", "Not compiled", "circle-slash", not_compiled_nodes(make, report)),
-        *make.group("failures", "Failures", "error", failure_nodes(make, report)),
-        *make.group("notes", "Notes", "info", note_nodes(make, report)),
-        *make.group("problems", "Not available", "question", make.problems(report)),
-    ]
-    versions = f"torch {report.versions.torch}, Python {report.versions.python}, {report.device}"
-    node = make.node(
-        "target",
-        name,
-        "history" if result.stale else "symbol-class",
-        description=summary(result),
-        tooltip=f"{name} in {key.path}\n{summary(result)}\n{versions}",
-        where=make.now(start) if start and start.path == report.target.path else None,
-        children=children,
-    )
-    node["target"] = {"uri": view.uri_of(key.path), "target": key.name}
-    return identified(node, f"{key.path}::{key.name}")
-
-
-def shown_results(state: State, path: str | None) -> list[tuple[CaptureResult, KernelResult | None]]:
-    """Return the results of the targets that a file is part of (None: of all targets), by target.
-
-    The report of kernels, or of a benchmark or a search that failed, serves as the capture if there is none.
-    """
-    kernels = {replace(key, tier=Tier.CAPTURE): kernel_result for key, kernel_result in state.kernels.items()}
-    results = state.captures
-    for key, known in state.results.items():
-        capture = replace(key, tier=Tier.CAPTURE)
-        if capture not in results and (isinstance(known, KernelResult) or known.report.failures):
-            capture_result = capture_result_of(capture, known.generation, known.report, ())
-            results[capture] = replace(capture_result, places=known.places, stale=known.stale)
-    return [
-        (result, kernels.get(key))
-        for key, result in sorted(results.items(), key=lambda item: (item[0].path, item[0].name))
-        if path is None or key.path == path or path in result.depends
-    ]

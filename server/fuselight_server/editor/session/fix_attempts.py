@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.recent import Recent
 from fuselight_server.base.remedies import refused_fixes
-from fuselight_server.editor.session.fix_offers import RefusedFix
+from fuselight_server.editor.results.refused_fixes import RefusedFix
 from fuselight_server.fixes.rewrites.families import FixClass
 from fuselight_server.fixes.verification.remedy_list import is_entry_of, of_attempt, of_candidate, with_fixes
 

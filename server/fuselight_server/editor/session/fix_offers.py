@@ -19,6 +19,7 @@ from fuselight_server.base.files import disk_text
 from fuselight_server.base.recent import Recent
 from fuselight_server.commands.cache_fixes import CODE, cache_rewrites, lost_in_job
 from fuselight_server.editor.results.captures import PROGRAM
+from fuselight_server.editor.results.refused_fixes import RefusedFix
 from fuselight_server.fixes.rewrites.families import RefusedRewrite, Rewrites
 from fuselight_server.fixes.verification.fixer import Fixer
 from fuselight_server.fixes.verification.remedy_list import of_refusal
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Location, Report
     from fuselight_server.base.finding import Finding
-    from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.commands.cache_fixes import LostCompile
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.jobs import JobResult
@@ -137,15 +137,6 @@ class FixOffer:
     """The texts of the files that it changes."""
     starts: bool = False
     """Whether two starts decide, besides its calls: it is for what a job compiled again."""
-
-
-@dataclass(frozen=True)
-class RefusedFix:
-    """A fix of a finding that is not offered."""
-
-    finding: Finding
-    entry: FindingRemedy
-    """As the list of remedies has it."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.answers import ReportNode
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
-    from fuselight_server.editor.session.fix_offers import RefusedFix
+    from fuselight_server.editor.results.refused_fixes import RefusedFix
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 
 

@@ -49,6 +49,7 @@ from fuselight_server.editor.handlers import (
 from fuselight_server.editor.handlers.lsp_ui import LspUi
 from fuselight_server.editor.handlers.pipes import BoundedReader
 from fuselight_server.editor.handlers.server import OneLine, Server, register, register_command
+from fuselight_server.editor.handlers.work_progress import VerificationProgress
 from fuselight_server.editor.session.analysis import Analysis
 from fuselight_server.execution.interpreters import expand, first
 
@@ -126,7 +127,7 @@ def make_server(
     server.state.on_log = lambda line: server.window_log_message(
         types.LogMessageParams(type=types.MessageType.Log, message=line)
     )
-    server.verifications = fix_actions.VerificationProgress(server)
+    server.verifications = VerificationProgress(server)
     server.analysis.fixes.tasks.on_change = server.verifications.update
     server.job_progress = jobs.JobProgress(server)
     server.analysis.jobs.on_change = server.job_progress.update

@@ -51,7 +51,8 @@ def opened(text: str = TEXT) -> State:
 async def actions(state: State, line: int) -> list[types.CodeAction]:
     view = convert.Client("utf-8", state.read_line, convert.uri)
     fixes = FixSession(state, prepare=lambda _key, _automatic: None)
-    analysis = SimpleNamespace(fixes=fixes)
+    runs = SimpleNamespace(in_flight={}, queue=SimpleNamespace(waiting={}))
+    analysis = SimpleNamespace(fixes=fixes, runs=runs)
     server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri, analysis=analysis)
     at = types.Position(line, 0)
     params = types.CodeActionParams(

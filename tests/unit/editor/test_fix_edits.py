@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from fuselight_server.editor.handlers import fix_actions
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.text_edits import line_edits
 
 ENDS = st.sampled_from(["\n", "\r\n"])
 LINES = st.lists(st.sampled_from(["", "x = 1", "    y = 'caf\xe9'", "\tz", "\U0001f600"]), max_size=8)
@@ -29,9 +27,9 @@ def test_an_edit_gives_the_new_text_and_its_inverse_the_old_one(
     old: list[str], new: list[str], end: str, encoding: str, *, closed: bool
 ) -> None:
     before, after = end.join(old), end.join(new) + (end if closed else "")
-    server: Any = SimpleNamespace(encoding=encoding, uri_of=convert.uri)
+    view = convert.Client(encoding, lambda _path, _line: None, convert.uri)
     for text, wanted in ((before, after), (after, before)):
-        edits = list(fix_actions._line_edits(server, "/m.py", text, wanted))
+        edits = list(line_edits(view, "/m.py", text, wanted))
         assert applied(text, edits, encoding) == wanted
 
 

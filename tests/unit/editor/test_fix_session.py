@@ -31,6 +31,7 @@ from fuselight_server.editor.handlers import fix_actions
 from fuselight_server.editor.handlers.hover import with_fixes
 from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.handlers.status import verifying
+from fuselight_server.editor.handlers.work_progress import VerificationProgress
 from fuselight_server.editor.messages.params import ReportTreeParams
 from fuselight_server.editor.results.finding_hover import explanations_of
 from fuselight_server.editor.results.shown_findings import ShownFinding
@@ -577,7 +578,7 @@ async def test_progress_is_shown_while_a_fix_is_verified_and_its_cancel_ends_it(
     world.server.progress = lambda params: sent.append((params.token, params.value))
     world.server.window_work_done_progress_create_async = create
     tasks: list[asyncio.Future[None]] = []
-    shown = fix_actions.VerificationProgress(world.server)
+    shown = VerificationProgress(world.server)
     world.session.tasks.on_change = shown.update
     world.gate.clear()
     await world.titles(automatic=True)

@@ -87,7 +87,7 @@ class ClientUi(Ui, Protocol):
 
 
 class CancellableProgress(Protocol):
-    """Progress that is no run's; `fix_actions` and `jobs` implement it."""
+    """Progress that is no run's; `work_progress` and `jobs` implement it."""
 
     def update(self) -> None:
         """Show what is in progress."""

@@ -126,3 +126,33 @@ class _TokenProgress:
 
     def _send(self, value: Progress) -> None:
         self._server.progress(types.ProgressParams(self.token, value))
+
+
+class VerificationProgress:
+    """Shows the verifications in progress, and cancels the one that the user cancels."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._progress: WorkProgress[str] = WorkProgress(server)
+        """By the id of the offer."""
+        self._active: tuple[str, ...] = ()
+
+    def update(self) -> None:
+        """Begin, move on and end what the client shows."""
+        server, active = self._server, self._server.analysis.fixes.tasks.active
+        if self._active != tuple(active):  # not at each step: a status counts findings
+            self._active = tuple(active)
+            server.ui.status_changed()
+        self._progress.show(
+            {
+                identity: ShownWork(f"verifying {task.title}{f': {task.words}' if task.words else ''}")
+                for identity, task in active.items()
+            }
+        )
+
+    def cancel(self, token: str | int) -> bool:
+        """Cancel the verification that a token belongs to; False where it is none."""
+        identity = self._progress.work_of(token)
+        if identity is not None:
+            self._server.analysis.fixes.cancel(identity)
+        return identity is not None

@@ -222,6 +222,26 @@ def test_a_size_of_one_is_torchs_own_rule_and_reported_once() -> None:
     assert (alone.code, alone.severity) == ("FL301", Severity.INFORMATION)
 
 
+def test_a_size_that_only_another_rank_made_symbolic_is_information() -> None:
+    rank = failed("grad.dim() was 2, now 1", source="grad", cause=GuardCause.RANK)
+    frame = dataclasses.replace(WHOLE, parameters=("param", "grad"))
+
+    def fixed(*, marked: bool, failures: tuple[GuardFailure, ...]) -> Finding:
+        size = Symbol("s0", "param.size(0)", specialized_to="8", stack=(at(30),), marked=marked)
+        compiles = tuple(Compile(f"0/{number}", 0, Outcome.COMPILED, symbols=(size,)) for number in (0, 1))
+        recompiles = tuple(again(failure) for failure in failures)
+        given = findings(report(frames=(frame,), compiles=compiles[1:], recompiles=recompiles))
+        return next(finding for finding in given if finding.code == "FL301")
+
+    steady = fixed(marked=False, failures=(rank,))
+    assert (steady.severity, steady.cost) == (Severity.INFORMATION, ())
+    assert steady.hints[0].startswith("Expect it")
+    assert (
+        fixed(marked=False, failures=(failed("lr was 1, now 2", source="lr"),)).severity is Severity.WARNING
+    )
+    assert fixed(marked=True, failures=(rank,)).severity is Severity.WARNING
+
+
 def test_sizes_that_vary_together_are_marked_together() -> None:
     other = failed("y.size(0) was 4, now 7", source="y")
     (finding,) = findings(report(recompiles=(again(SIZE, other),)))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _ROOT = re.compile(r"[^\W\d]\w*")
 _MOST_NAMED = 3
+_STEADY = "Expect it: only the number of dimensions changed, after which torch makes all sizes symbolic"
 _NOBODYS = re.compile(r"\.(?:stride\(\d+\)|item\(\))$")
 """Numbers that torch itself makes symbolic: a stride that changed, the value of a tensor that is an index."""
 
@@ -110,15 +111,20 @@ def _is_of_recompilation(
         return recompilation is not None and _is_torchs_rule(symbol)
     if _is_torchs_rule(symbol):
         return True
-    changed = {
-        name
-        for other in context.report.recompiles
-        if (other.function, other.location) == (recompilation.function, recompilation.location)
-        for entry in other.entries
-        for failure in entry.failures
-        for name in (failure.source, *(f"{size.name}.size({size.dimension})" for size in failure.sizes))
-    }
-    return symbol.source in changed
+    failures = _failures(context, recompilation.function, recompilation.location)
+    return any(_is_changed(symbol, failure) for failure in failures)
+
+
+def _failures(context: Context, function: str, location: Location) -> list[GuardFailure]:
+    """The guards of a function that failed, in all of its recompilations."""
+    recompiles = (item for item in context.report.recompiles if item.function == function)
+    entries = (entry for item in recompiles if item.location == location for entry in item.entries)
+    return [failure for entry in entries for failure in entry.failures]
+
+
+def _is_changed(symbol: Symbol, failure: GuardFailure) -> bool:
+    sizes = (f"{size.name}.size({size.dimension})" for size in failure.sizes)
+    return symbol.source in {failure.source, *sizes}
 
 
 def _became_dynamic(context: Context, compiled: Compile, symbol: Symbol) -> bool:
@@ -152,6 +158,7 @@ def _finding(
     wish = "was marked dynamic (mark_dynamic or dynamic=True)" if symbol.marked else "was symbolic"
     rule = _is_torchs_rule(symbol)
     is_error = _is_error(context, compiled, symbol)
+    is_steady = _is_of_other_rank(context, compiled, symbol)
     fixed = f"torch fixed it to {values}" if rule else f"this line made the compiler fix it to {values}"
     return context.finding(
         "FL301" if _is_size(symbol) else "FL302",
@@ -162,8 +169,8 @@ def _finding(
         _also_fixed(context, others),
         at=home,
         severity=_severity(context, group, is_error=is_error),
-        cost=() if is_error else (_cost(symbol, kind),),
-        hints=_hints(context, symbol, name, home),
+        cost=() if is_error or is_steady else (_cost(symbol, kind),),
+        hints=(_STEADY,) if is_steady else _hints(context, symbol, name, home),
         call=compiled.call,
         related=(
             *context.trail(symbol.stack, without=home, verb="specialized in"),
@@ -175,13 +182,26 @@ def _finding(
 
 
 def _severity(context: Context, group: list[tuple[Compile, Symbol]], *, is_error: bool) -> Severity | None:
-    """Information where nothing of the calls varies it: a number of an object, which has one value in the run."""
+    """Information where nothing of the calls varies it, as a number of an object: it has one value in the run."""
     compiled, symbol = group[0]
     if is_error:
         return Severity.ERROR
     has_one_value = len({item.specialized_to for _, item in group}) == 1
-    is_constant = has_one_value and not _is_argument(context, compiled, symbol)
+    is_constant = has_one_value and (
+        not _is_argument(context, compiled, symbol) or _is_of_other_rank(context, compiled, symbol)
+    )
     return Severity.INFORMATION if is_constant or _is_torchs_rule(symbol) else None
+
+
+def _is_of_other_rank(context: Context, compiled: Compile, symbol: Symbol) -> bool:
+    """Whether torch made a size symbolic only because calls pass tensors of another rank, as those of an optimizer."""
+    frame = context.frame_of(compiled)
+    if symbol.marked or frame is None:
+        return False
+    failures = _failures(context, frame.function, frame.location)
+    return any(failure.cause is GuardCause.RANK for failure in failures) and not any(
+        _is_changed(symbol, failure) for failure in failures
+    )
 
 
 def _also_fixed(context: Context, groups: tuple[list[tuple[Compile, Symbol]], ...]) -> str:

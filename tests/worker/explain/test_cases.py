@@ -88,10 +88,13 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outcome(request: pytest.FixtureRequest, workspace: Path, live: LiveWorker) -> CheckOutcome:
-    """What was found in the files of the tests that were selected; in all for a test that counts."""
+    """What was found in the files of the tests that were selected; in all for a test that counts.
+
+    No cure is tried: how many there is time for depends on the machine, and `test_cure_trials.py` tries them.
+    """
     paths = selected(request, workspace, FILES)
     return live.do_command(
-        analyze(CommandOptions(paths, python=sys.executable), lambda _text: None, CancelToken())
+        analyze(CommandOptions(paths, python=sys.executable), lambda _text: None, CancelToken(), tries=0.0)
     )
 
 

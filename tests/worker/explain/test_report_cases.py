@@ -1,13 +1,15 @@
 """Programs written after public reports, checked as they are: `fuselight check main.py` in each folder.
 
 The expectations stand on the lines, as in the other annotated cases; a program may have several files. What torch's own
-log says of each plain program is in `docs/results/reports.md`, with the report that it was written after.
+log says of each plain program is in `docs/results/reports.md`, with the report that it was written after. No cure is
+tried but in the programs of `TRIED`: how many there is time for depends on the machine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -31,12 +33,21 @@ from tests.support.cases import disagreements, rewritten
 from tests.support.live_worker import LiveWorker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Report
     from fuselight_server.commands.targets import TargetRun
 
 REPORTS = Path(__file__).parents[2] / "cases" / "reports"
 NAMES = sorted(path.parent.name for path in REPORTS.glob("*/main.py"))
+TRIED = {
+    "cache_index": {"(tried: 2 → 0 graph breaks)"},
+    "closure_scale": {"(tried: 2 → 1 compiles)"},
+    "frozen_config": {"(tried: 4 → 2 compiles)", "(tried: 4 → 3 compiles)"},
+    "range_product": set[str](),  # no change saves a compile
+}
+"""Programs in which every cure is tried, with what the advice says of the trials."""
 
 pytestmark = [
     pytest.mark.torch,
@@ -59,10 +70,13 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def outcome(request: pytest.FixtureRequest, workspace: Path, live: LiveWorker) -> CheckOutcome:
     """The findings of the programs of the selected tests, by one command in the worker of the ring."""
-    paths = tuple(workspace / name / "main.py" for name in selected_names(request, "name"))
-    return live.do_command(
-        analyze(CommandOptions(paths, python=sys.executable), lambda _text: None, CancelToken())
-    )
+    return analyzed(selected_names(request, "name"), workspace, live, tries=0.0)
+
+
+def analyzed(names: Iterable[str], workspace: Path, live: LiveWorker, tries: float | None) -> CheckOutcome:
+    paths = tuple(workspace / name / "main.py" for name in names)
+    command = CommandOptions(paths, python=sys.executable)
+    return live.do_command(analyze(command, lambda _text: None, CancelToken(), tries=tries))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -79,6 +93,21 @@ def test_a_program_and_its_findings_agree(
         else:
             mismatches += disagreements(str(path), text, findings, torch_release())
     assert not mismatches, "\n" + "\n".join(mismatches)
+
+
+@pytest.fixture(scope="module")
+def tried(request: pytest.FixtureRequest, workspace: Path, live: LiveWorker) -> CheckOutcome:
+    return analyzed(selected_names(request, "tried_name"), workspace, live, tries=None)
+
+
+@pytest.mark.parametrize("tried_name", TRIED)
+def test_the_advice_says_what_a_trial_saved(tried_name: str, tried: CheckOutcome, workspace: Path) -> None:
+    main = str(workspace / tried_name / "main.py")
+    assert any(report.trials for report in tried.reports if report.target.path == main)
+    messages = [finding.message for finding in tried.findings if finding.span.path == main]
+    assert {text for message in messages for text in re.findall(r"\(tried: [^)]*\)", message)} == TRIED[
+        tried_name
+    ]
 
 
 def test_nothing_outside_of_the_programs_is_named(outcome: CheckOutcome, workspace: Path) -> None:

@@ -173,7 +173,7 @@ def rewritten(case: FixCase, attempts: Iterable[Attempt]) -> str:
 async def attempts_of(options: CommandOptions, cases: Mapping[str, FixCase]) -> dict[str, list[Attempt]]:
     """Try the remedies of files, by path: for the findings of each line as many as are annotated there.
 
-    With the calls of the directives alone: tests/worker/worker/test_further_calls.py tests the others.
+    With the calls of the directives alone: tests/worker/worker/test_further_*.py test the others.
     """
     attempts: dict[str, list[Attempt]] = {path: [] for path in cases}
     left = {

@@ -32,6 +32,9 @@ CASES = (
     ("first key of a subclass", GuardCause.NUMBER, "return x + a['k']", "f(ones(4), Counter(k=1))", "f(ones(4), Counter(k=2))", "a[list(a)[0]] was 1, now 2", "a['k']"),
     ("type", GuardCause.TYPE, "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), (1, 2))", "the type of a was list, now tuple", "sum(a)"),
     ("key", GuardCause.KEYS, "return x + (1 if 'k' in a else 0)", "f(ones(4), {'k': 1})", "f(ones(4), {'j': 1})", "'k' was in a, now it is not", "in a"),
+    ("key of two parts", GuardCause.KEYS, "return x + (1 if ('k', 2) in a else 0)", "f(ones(4), {('k', 2): 1})", "f(ones(4), {'j': 1})", "('k', 2) was in a, now it is not", "in a"),
+    ("dtype as a value", GuardCause.VALUE, "return x.to(a)", "f(ones(4), torch.half)", "f(ones(4), torch.double)", "a was torch.float16, now torch.float64", "x.to(a)"),
+    ("attribute dtype", GuardCause.VALUE, "return x.to(a.dtype)", "f(ones(4), SimpleNamespace(dtype=torch.half))", "f(ones(4), SimpleNamespace(dtype=torch.double))", "a.dtype was torch.float16, now torch.float64", "x.to(a.dtype)"),
     ("first key", GuardCause.KEYS, "return x + sum(a.values())", "f(ones(4), {})", "f(ones(4), {'k': 1})", "len(a) was 0, now 1", "a.values()"),
     ("missing key", GuardCause.KEYS, "return x + sum(a.values())", "f(ones(4), {'k': ones(4), 'j': ones(4)})", "f(ones(4), {'k': ones(4)})", "a had the key 'j', now it has not", "a.values()"),
     ("value", GuardCause.NUMBER, "return x * (1 if a['k'] > 2 else 3)", "f(ones(4), {'k': 1})", "f(ones(4), {'k': 8})", "a['k'] was 1, now 8", "a['k']"),
@@ -67,6 +70,7 @@ def test_the_difference(
         import enum
         import os
         from collections import Counter
+        from types import SimpleNamespace
         from unittest import mock
         from torch import ones
 

@@ -17,6 +17,9 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
 from torch._dynamo.utils import counters
+from torch.export import Dim, export
+
+from fuselight.capture.dynamo import failure_of
 
 IMPORTS = """\
 import contextlib, contextvars, copy, threading, torch
@@ -230,3 +233,17 @@ def test_torch_loses_what_a_traced_function_is_to_print_after_the_graph(
     with torch._dynamo.config.patch(reorderable_logging_functions={print}):
         ids, graphs, _ = result_of(program)
     assert (ids, graphs, capsys.readouterr().out) == (set(), 1, "outer\n")
+
+
+def test_a_dimension_that_the_exported_code_fixes_has_its_size_and_may_be_automatic() -> None:
+    class Cut(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:12] * 2 if x.shape[0] == 12 else x
+
+    x = (torch.ones(12),)
+    with pytest.raises(torch._dynamo.exc.UserError) as raised:
+        export(Cut(), x, dynamic_shapes={"x": {0: Dim("length", min=2, max=64)}})
+    failure = failure_of(raised.value, roots=())
+    assert failure.message.endswith("your code specialized it to be a constant (12)")
+    assert "pass Dim.AUTO in the place of the dimension" in failure.next_step
+    export(Cut(), x, dynamic_shapes={"x": {0: Dim.AUTO}})

@@ -112,6 +112,15 @@ _CONSTRAINT = _Verdict(
     "The code needs a fixed size where a dynamic one was asked for. Change the line that fixes it, drop the mark, or "
     "use torch._dynamo.maybe_mark_dynamic.",
 )
+_EXPORTED = _Verdict(
+    Culprit.USER,
+    "constraint",
+    "The code needs a fixed size where a dynamic one was asked for. Change the line that fixes it, or pass Dim.AUTO in "
+    "the place of the dimension, which accepts a fixed size.",
+)
+_REFUSED = _Verdict(
+    Culprit.USER, "exception", "torch refuses this use of its functions: change it as the message says."
+)
 _BACKEND = _Verdict(
     Culprit.COMPILER,
     "backend",
@@ -174,7 +183,7 @@ _NOT_IN_EAGER = (_ONLY_COMPILED, _CHECKED)
 _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
     (errors.exceptions.Unsupported, _FULLGRAPH),
     (errors.exceptions.UncapturedHigherOrderOpError, _HIGHER_ORDER),
-    (errors.exceptions.UserError, _CONSTRAINT),
+    (errors.exceptions.UserError, _REFUSED),
     (errors.exceptions.BackendCompilerFailed, _BACKEND),
     (errors.exceptions.TorchRuntimeError, _OPERATOR),
     (errors.exceptions.RecompileError, _RECOMPILE),
@@ -220,7 +229,7 @@ def _judge_by_type(exc: BaseException) -> _Verdict | None:
     """The verdict on what torch raises with a type or from a place of its own."""
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
-            return verdict
+            return _EXPORTED if _is_of_export(exc) else verdict
     if isinstance(exc, IndexError) and stacks.of_failed_node(safe_text(exc)):
         return _OPERATOR  # torch raises this one as it is, wherever it comes from
     if errors.is_only_compiled(exc):
@@ -367,6 +376,8 @@ def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
     name = type(exc).__name__
     if isinstance(exc, SyntaxError):
         return f"SyntaxError: {safe_text(exc.msg, 1000)}"
+    if isinstance(exc, errors.ConstraintViolation) or _is_of_export(exc):
+        return _constraint(safe_text(exc))
     handed_on = isinstance(exc, errors.exceptions.UncapturedHigherOrderOpError)
     if cause is not None and (handed_on or eager_frames.is_graph_break(exc)):
         return cause.title.split("\n", 1)[0].strip()
@@ -376,8 +387,6 @@ def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
     if isinstance(exc, errors.exceptions.TorchRuntimeError) and cause is not None:
         _, marker, inner = cause.explanation.rpartition(": got ")
         return f"{cause.title}: {inner}" if marker else cause.title
-    if isinstance(exc, errors.ConstraintViolation):
-        return _constraint(safe_text(exc))
     first = _IN_KERNEL.sub("", first_line(exc))
     return f"{name}: {first}" if first else name
 
@@ -386,10 +395,16 @@ _IN_KERNEL = re.compile(r"^kernel, \S+:\d+, ")
 """How a generated kernel starts what it raises: the line of its source."""
 
 
+def _is_of_export(exc: BaseException) -> bool:
+    """Whether torch.export gives a dimension that was asked for as dynamic one size: the error has no mark in it."""
+    return isinstance(exc, errors.exceptions.UserError) and safe_text(exc).startswith("Constraints violated")
+
+
 def _constraint(text: str) -> str:
     """The first violated constraint: they are a list below a line that says only that there are some."""
     first = next((line.strip() for line in text.splitlines() if line.strip().startswith("- ")), None)
-    return in_user_words(first.removeprefix("- ")) if first is not None else text.partition("\n")[0]
+    words = in_user_words(first.removeprefix("- ")) if first is not None else text.partition("\n")[0]
+    return words.partition(". If you're using")[0]  # what to do is in our words
 
 
 def _limit_id(exc: BaseException) -> str | None:

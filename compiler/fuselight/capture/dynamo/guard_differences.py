@@ -52,8 +52,6 @@ _STATE_WORDS = {
     "deterministic_algorithms_warn_only": "the setting to only warn of what is not deterministic",
 }
 _BY_NAME = {
-    "dtype": GuardCause.DTYPE,
-    "device": GuardCause.DEVICE,
     "requires_grad": GuardCause.REQUIRES_GRAD,
     "training": GuardCause.TRAINING,
     "backend": GuardCause.BACKEND,

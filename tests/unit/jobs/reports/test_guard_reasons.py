@@ -88,6 +88,13 @@ ORIGINS = GuardOrigins((), frozenset({"/job/net.py", "/job/other.py", "/job/sub/
         ),
         ("not L['rest']", "rest was empty or false, now it is not", None, None, "length"),
         ("not ___dict_contains('b', L['options'])", "'b' was not in options, now it is", None, None, "keys"),
+        (
+            "not ___dict_contains(('a b', 5), G['_sizes'])",
+            "('a b', 5) was not in _sizes, now it is",
+            None,
+            None,
+            "keys",
+        ),
         ("set.__contains__(L['names'], 'a')", "'a' was in names, now it is not", None, None, "keys"),
         ("not hasattr(L['thing'], 'scale')", "thing.scale was absent, now it is set", None, None, "missing"),
         (

@@ -46,7 +46,7 @@ class Effect(enum.Enum):
     FILTER = "filter"
     """A comprehension leaves elements out."""
     CALL = "call"
-    """It only calls functions, as to print."""
+    """It only calls functions, as to print, or sets attributes to constants."""
     OPERAND = "operand"
     """`and` and `or` need the value of an operand; no statement branches on it."""
 
@@ -171,7 +171,7 @@ def _effect(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Effect:  # noqa: 
         return Effect.CONTINUE
     if ast.Break in ends or (ast.Return in ends and _is_in_loop(node, parents)):
         return Effect.BREAK
-    return Effect.CALL if all(map(_only_calls, arms)) else Effect.SELECT
+    return Effect.CALL if all(map(_has_only_effects, arms)) else Effect.SELECT
 
 
 def _is_in_loop(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
@@ -183,10 +183,14 @@ def _is_in_loop(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
     return False
 
 
-def _only_calls(arm: list[ast.stmt]) -> bool:
-    """Whether all statements call functions for their effects; a method with a final `_` changes a tensor."""
+def _has_only_effects(arm: list[ast.stmt]) -> bool:
+    """Whether all statements call functions for their effects, or set an attribute to a constant.
+
+    A method with a final `_` changes a tensor.
+    """
     return all(
         isinstance(statement, ast.Pass)
+        or (isinstance(statement, ast.Assign) and _is_constant_state(statement))
         or (
             isinstance(statement, ast.Expr)
             and isinstance(statement.value, ast.Call)
@@ -194,6 +198,11 @@ def _only_calls(arm: list[ast.stmt]) -> bool:
         )
         for statement in arm
     )
+
+
+def _is_constant_state(statement: ast.Assign) -> bool:
+    is_state = all(isinstance(target, ast.Attribute) for target in statement.targets)
+    return is_state and isinstance(statement.value, ast.Constant)
 
 
 _RANDOM_CALL = re.compile(r"(?:random|rng|np\.random|numpy\.random)(?:\.Random\([^()]*\))?\.\w+\(")
@@ -258,7 +267,7 @@ _BY_EFFECT = {
     Effect.FILTER: (
         f"Keep all elements and mask those that do not count, or choose the elements {_OUTSIDE}",
     ),
-    Effect.CALL: (f"Return the condition, and make the call {_OUTSIDE} where it is true",),
+    Effect.CALL: (f"Return the condition, and do what depends on it {_OUTSIDE}",),
     Effect.OPERAND: (
         (
             "Combine the conditions with `&` and `|` (torch.logical_and, torch.logical_or): `and` and `or` need the "

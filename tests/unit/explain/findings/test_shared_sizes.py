@@ -134,3 +134,19 @@ def test_counts_name_the_function_where_several_are_compiled() -> None:
     trials = tuple(CureTrial(cure, 2, 1) for cure in finding.cures)
     hints = shown(replace(program, trials=trials))[0].hints
     assert all("(tried: 2 → 1 compiles of `step`)" in hint for hint in hints)
+
+
+@pytest.mark.parametrize("second", [size("y", 16, 7, dimension=1), size("x", 16, 7, dimension=1)])
+def test_two_sizes_of_one_function_that_change_alike_are_two_causes(second: GuardFailure) -> None:
+    """Each is shared with another function, in which the same dimension changed."""
+    program = run(
+        ("step", size("x", 16, 7), False),
+        ("step", second, False),
+        ("helper", size("h", 16, 7), False),
+        ("loss", replace(second, source="logits"), False),
+    )
+    own, other = (
+        [item.cause for item in findings(program) if name in item.title]
+        for name in ("x.size(0)", f"{second.source}.size(1)")
+    )
+    assert len({*own, *other}) == len({*own}) + len({*other})

@@ -51,7 +51,7 @@ class SharedSize:
     def key(self) -> str:
         """What identifies the cause."""
         place = self.first.location
-        changes = sorted({(size.was, size.now) for size in _sizes(self.groups[0])})
+        changes = sorted({(size.name, size.dimension, size.was, size.now) for size in _sizes(self.groups[0])})
         return f"size\0{place.path}\0{place.line}\0{changes}"
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuselight.capture.calls.reachable_objects import objects_with_method
+import pytest
+
+from fuselight.capture.calls import reachable_objects
+from fuselight.capture.calls.reachable_objects import MethodOwners, objects_with_method
 from fuselight.capture.dynamo import stacks
 
 
@@ -31,3 +34,24 @@ def test_no_code_of_the_users_runs() -> None:
     method = (stacks.absolute(code.co_filename), code.co_firstlineno)
     given = [Lazy(), Reader([{"a": (target,)}])]
     assert list(objects_with_method(method, None, given)) == [target]
+
+
+def test_what_a_function_reaches_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[int] = []
+    usual = reachable_objects._held_by
+
+    def held_by(value: Any) -> list[Any]:
+        walked.append(id(value))
+        return usual(value)
+
+    monkeypatch.setattr(reachable_objects, "_held_by", held_by)
+    code, passed = Target.run.__code__, Target()
+    method = (stacks.absolute(code.co_filename), code.co_firstlineno)
+    owner, owners = Reader([Target(), Target()]), MethodOwners()
+    first = owners.of(method, None, owner, [passed, owner])
+    assert {id(item) for item in first} == {id(item) for item in (*list.__iter__(owner), passed)}
+    assert len(first) == 3
+    walked.clear()
+    another = Target()
+    assert owners.of(method, None, owner, [another]) == [*first[:2], another]
+    assert walked == [id(another)]

@@ -15,7 +15,7 @@ import torch
 
 from fuselight.adapters.torch_api.dynamo import traces
 from fuselight.capture.calls.calls import module_of
-from fuselight.capture.calls.reachable_objects import Place, globals_of, objects_with_method
+from fuselight.capture.calls.reachable_objects import MethodOwners, Place, globals_of
 from fuselight.shared.inputs import DTYPES
 from fuselight.shared.report.cures import CallCure, CureKind
 
@@ -33,10 +33,13 @@ class CureError(Exception):
 
 
 def cured_call(
-    cure: CallCure, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    cure: CallCure, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], owners: MethodOwners
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-    """The arguments of a call with the cure, and whether anything differs. Raises CureError."""
-    call = _Call(function, args, kwargs, (cure.path, cure.line) if cure.outer_path else None)
+    """The arguments of a call with the cure, and whether anything differs. Raises CureError.
+
+    `owners`: those of the calls before.
+    """
+    call = _Call(function, args, kwargs, (cure.path, cure.line) if cure.outer_path else None, owners)
     is_changed = False
     for subject in cure.subjects:
         is_changed |= call.change(*_change_of(cure, subject))
@@ -95,10 +98,15 @@ class _Call:
     """One call, whose values can be replaced."""
 
     def __init__(
-        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inner: Place | None
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inner: Place | None,
+        owners: MethodOwners,
     ) -> None:
         """`inner`: the function that the call leads to and that is meant, if it is another one."""
-        self._inner = inner
+        self._inner, self._owners = inner, owners
         module = module_of(function)
         self._owner = module if module is not None else getattr(function, "__self__", None)
         called = function.forward if isinstance(function, torch.nn.Module) else function
@@ -138,9 +146,7 @@ class _Call:
 
     def _change_objects(self, method: Place, steps: list[Step], change: Callable[[Any], Any]) -> None:
         """Change an attribute of each object with the method that the call can reach."""
-        owners = list(
-            objects_with_method(method, self._plain, (self._owner, *self._bound.arguments.values()))
-        )
+        owners = self._owners.of(method, self._plain, self._owner, self._bound.arguments.values())
         if not owners:
             raise CureError("the call does not lead to the object")
         for owner in owners:

@@ -36,6 +36,26 @@ def objects_with_method(method: Place, function: Any, given: Iterable[Any]) -> I
         pending += _held_by(value)
 
 
+class MethodOwners:
+    """The objects with a method, which calls of the same function reach: its own variables are walked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Place, int, int], tuple[Any, Any, list[Any]]] = {}
+        """Also what the numbers are of, which keeps both alive."""
+
+    def of(self, method: Place, function: Any, owner: Any, arguments: Iterable[Any]) -> list[Any]:
+        """The objects that a function, its owner and the arguments of one call reach, each once."""
+        key = (method, id(function), id(owner))
+        if key not in self._known:
+            self._known[key] = (function, owner, list(objects_with_method(method, function, (owner,))))
+        known = self._known[key][2]
+        seen = set(map(id, known))
+        return [
+            *known,
+            *(item for item in objects_with_method(method, None, arguments) if id(item) not in seen),
+        ]
+
+
 def globals_of(path: str, function: Any) -> Mapping[str, Any]:
     """The global variables of a file: of the function's own, or of a module that is imported."""
     code = getattr(function, "__code__", None)

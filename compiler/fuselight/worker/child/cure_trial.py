@@ -24,7 +24,7 @@ from fuselight.adapters.torch_api.structured_log import without_log
 from fuselight.adapters.torch_api.tensor_uses import heard_uses
 from fuselight.capture import dynamo
 from fuselight.capture.calls.cured_calls import CureError, cured_call
-from fuselight.capture.calls.reachable_objects import state_of
+from fuselight.capture.calls.reachable_objects import MethodOwners, state_of
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.protocol import CaptureRequest
@@ -123,6 +123,7 @@ class CureTrialRun(RequestResult):
         self._calls = self._changed = 0
         self._graph_runs: Counter[str] = Counter()
         self._refused = ""
+        self._owners = MethodOwners()
         self._results: list[tuple[float, ...]] = []
         self._state: dict[str, str] = {}
         self._keys = self._texts = 0
@@ -192,7 +193,7 @@ class CureTrialRun(RequestResult):
             if not part.subjects or not self._is_meant(part, function):
                 continue
             try:
-                args, kwargs, is_changed = cured_call(part, function, args, kwargs)
+                args, kwargs, is_changed = cured_call(part, function, args, kwargs, self._owners)
             except CureError as why:
                 self._refused = str(why)
             else:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import pytest
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, Recompile
 from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.text import rounded
+from fuselight_server.explain.findings.common.unsteady_values import without_unsteady_value
 from tests.support.recompilations import DEF, again, failed
 from tests.support.reports import report
 
@@ -103,3 +106,25 @@ def test_code_of_any_depth_is_read(terms: int) -> None:
     """A sum of a thousand terms ended `fuselight check` with a RecursionError."""
     finding = finding_of("self.k", "2", "3", statement=f"total = {' + '.join('1' * terms)}")
     assert finding.title == "recompiled: self.k was 2, now 3"
+
+
+class CountedReads(tuple[Recompile, ...]):
+    """Recompilations that count how often all of them are read."""
+
+    __slots__ = ()
+    reads = 0
+
+    def __iter__(self) -> Iterator[Recompile]:
+        type(self).reads += 1
+        return super().__iter__()
+
+
+def test_the_values_of_all_recompilations_are_read_once_for_all_failures() -> None:
+    failures = [
+        failed(f"a{n} was {n}.5, now {n}.25", source=f"a{n}", was=f"{n}.5", now=f"{n}.25") for n in range(9)
+    ]
+    recompile = again(*failures)
+    context = Context.of(report(recompiles=CountedReads([recompile])))
+    CountedReads.reads = 0
+    assert [without_unsteady_value(context, recompile, failure) for failure in failures] == failures
+    assert CountedReads.reads == 1

@@ -87,6 +87,16 @@ class Context:
         return {record.id: record for record in reversed(self.report.compiles)}
 
     @cached_property
+    def value_changes(self) -> dict[tuple[str, Location, str], list[tuple[str, str]]]:
+        """The values before and after each recompilation, by function, its line, and the guarded value."""
+        changes: dict[tuple[str, Location, str], list[tuple[str, str]]] = {}
+        for item in self.report.recompiles:
+            for failure in item.entries[0].failures if item.entries else ():
+                place = item.function, item.location, failure.source
+                changes.setdefault(place, []).append((failure.was or "", failure.now or ""))
+        return changes
+
+    @cached_property
     def trials(self) -> dict[CallCure, CureTrial]:
         """The cures that were tried."""
         return {trial.cure: trial for trial in self.report.trials}

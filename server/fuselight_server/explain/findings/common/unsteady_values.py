@@ -84,13 +84,8 @@ def _has_source(context: Context, recompilation: Recompile, failure: GuardFailur
 
 def _never_repeats(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
     """Whether a number of many digits, as an address or a time, was another one at each of several compiles."""
-    changes = [
-        (other.was or "", other.now or "")
-        for item in context.report.recompiles
-        if (item.function, item.location) == (recompilation.function, recompilation.location)
-        for other in (item.entries[0].failures if item.entries else ())
-        if other.source == failure.source
-    ]
+    place = recompilation.function, recompilation.location, failure.source
+    changes = context.value_changes.get(place, [])
     values = {value for change in changes for value in change}
     return _MANY <= len(values) == len(changes) + 1 and all(map(_LONG.match, values))
 

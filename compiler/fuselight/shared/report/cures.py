@@ -73,6 +73,8 @@ class CallCure:
     @property
     def settings(self) -> dict[str, object]:
         """The settings of `torch._dynamo.config` that it changes, by name."""
+        if self.also:
+            return {name: value for part in self.changes for name, value in part.settings.items()}
         if self.kind is not CureKind.SETTING:
             return {}
         try:

@@ -173,12 +173,13 @@ class CureTrialRun(RequestResult):
 
     def dynamic(self, model: Any, asked: bool | None) -> bool | None:  # noqa: FBT001 - as torch.compile has it
         """The argument `dynamic` of a torch.compile."""
-        cure = self._trial.cure
+        parts = self._trial.cure.changes if self._trial.cure is not None else ()
+        value = next((part.value for part in parts if part.kind is CureKind.DYNAMIC), None)
         del model  # which of them leads to the function of the cure is not known yet
-        if cure is None or cure.kind is not CureKind.DYNAMIC:
+        if value is None:
             return asked
         self._changed += 1
-        return True if cure.value == "True" else None
+        return True if value == "True" else None
 
     def _call(
         self, function: Any, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

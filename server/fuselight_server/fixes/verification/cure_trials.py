@@ -104,6 +104,8 @@ async def try_cures(
     for number, cure in enumerate(cures[:MAX_TRIALS], 1):
         if not budget.allows(_EXPENSIVE * seconds):
             break
+        if any(trial.cures and trial.after <= 1 and trial.cure in cure.changes for trial in trials):
+            continue  # a part of it is enough
         show(f"change {number} of {min(len(cures), MAX_TRIALS)}")
         trials.append(judge_trial(cure, without, await timed(cure, calls)))
     return dataclasses.replace(report, trials=(*report.trials, *trials))

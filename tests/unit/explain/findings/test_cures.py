@@ -423,3 +423,33 @@ def test_a_float_that_a_tensor_rounds_is_named(was: str, now: str, rounded: str)
     (hint,) = finding_of(value, trials=(CureTrial(tensor, 3, 1),)).hints
     cost = f". A float32 tensor rounds its values, such as `{rounded}`" if rounded else ""
     assert hint == f"Pass `lr` as a tensor (tried: 3 → 1 compiles){cost}"
+
+
+def sampled(*, trials: tuple[CureTrial, ...] = ()) -> Finding:
+    """A float and an integer that changed together; the finding is about the float."""
+    sigma = replace(number("sigma"), was="0.5", now="0.25")
+    return finding_of(sigma, replace(number("t"), was="3", now="4"), trials=trials)
+
+
+def test_two_kinds_of_changes_are_tried_together() -> None:
+    cures = sampled().cures
+    kinds = [tuple(part.kind for part in cure.changes) for cure in cures]
+    tensor, dynamic = CureKind.TENSOR, CureKind.DYNAMIC
+    assert kinds == [(tensor,), (tensor, tensor), (tensor, dynamic), (tensor,), (dynamic,)]
+    hints = sampled(trials=(CureTrial(cures[0], 4, 3), CureTrial(cures[2], 4, 1))).hints
+    assert hints[0] == (
+        "Pass `sigma` as a tensor and compile with torch.compile(..., dynamic=True) (tried: 4 → 1 compiles). "
+        "Kernels for dynamic sizes can be slower"
+    )
+
+
+def test_a_change_for_another_value_is_shown_before_one_that_saves_less() -> None:
+    cures = sampled().cures
+    own, dynamic = cures[0], next(cure for cure in cures if cure.kind is CureKind.DYNAMIC)
+    assert sampled(trials=(CureTrial(own, 4, 3), CureTrial(dynamic, 4, 2))).hints == (
+        (
+            "For `t`: Compile with torch.compile(..., dynamic=True) (tried: 4 → 2 compiles). "
+            "Kernels for dynamic sizes can be slower"
+        ),
+        "Or pass `sigma` as a tensor (tried: 4 → 3 compiles)",
+    )

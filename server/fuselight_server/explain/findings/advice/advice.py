@@ -66,7 +66,7 @@ def tried_remedies(
         for remedy in remedies
         if remedy.state is RemedyState.TRIED and not _is_enough_alone(remedy.cure, trials)
     ]
-    cures.sort(key=lambda remedy: _after(remedy.cure, trials))
+    cures = fewest_first(cures, trials)
     untried = [
         remedy
         for remedy in remedies
@@ -74,6 +74,16 @@ def tried_remedies(
     ]
     refused = [remedy for remedy in remedies if remedy.state is RemedyState.REFUSED]
     return (*(cures or untried), *refused)
+
+
+def fewest_first(
+    remedies: Iterable[FindingRemedy], trials: Mapping[CallCure, CureTrial]
+) -> list[FindingRemedy]:
+    """The remedies, of those that were tried and cure the ones first that leave the fewest compiles."""
+    remedies = list(remedies)
+    tried = (remedy for remedy in remedies if remedy.state is RemedyState.TRIED)
+    in_turn = iter(sorted(tried, key=lambda remedy: _after(remedy.cure, trials)))
+    return [next(in_turn) if remedy.state is RemedyState.TRIED else remedy for remedy in remedies]
 
 
 def _after(cure: CallCure | None, trials: Mapping[CallCure, CureTrial]) -> int:

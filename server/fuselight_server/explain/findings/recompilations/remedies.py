@@ -11,9 +11,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause, StaticSizes
+from fuselight.shared.report import CureKind, GuardCause, StaticSizes
 from fuselight_server.base.remedies import RemedyState, advice
-from fuselight_server.explain.findings.advice.advice import tried_remedies
+from fuselight_server.explain.findings.advice.advice import fewest_first, tried_remedies
 from fuselight_server.explain.findings.advice.cures import cures_for, cures_together
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
@@ -138,7 +138,7 @@ def remedies_of(
         elif remedies and remedies[0].state is not RemedyState.REFUSED:
             is_known = any(known.cure == remedies[0].cure for known in out if known.cure is not None)
             out += () if is_known else (_named(item, remedies[0]),)
-    return tuple(dict.fromkeys(out))
+    return tuple(dict.fromkeys(fewest_first(out, context.trials)))
 
 
 def _named(failure: GuardFailure, remedy: FindingRemedy) -> FindingRemedy:
@@ -180,10 +180,10 @@ def _cured_alone(
 ) -> tuple[FindingRemedy, ...]:
     """What cures by changing the value of another guard than that of the finding."""
     known = {item.cure for item in candidates_for(context, recompilation, shown)}
-    item = _of_calls(lone_candidates(context, recompilation, failure))
-    trial = context.trials.get(item.cure) if item is not None and item.cure not in known else None
-    is_cure = item is not None and trial is not None and trial.cures
-    return tried_remedies((item,), context.trials) if item is not None and is_cure else ()
+    others = (item for item in lone_candidates(context, recompilation, failure) if item.cure not in known)
+    return tuple(
+        remedy for remedy in tried_remedies(others, context.trials) if remedy.state is RemedyState.TRIED
+    )
 
 
 def candidates_for(
@@ -193,12 +193,25 @@ def candidates_for(
     own = lone_candidates(context, recompilation, failure)
     if not any(item.cure.subjects for item in own):
         return own
-    failures = (item for entry in recompilation.entries for item in entry.failures)
-    changes = {item: _of_calls(lone_candidates(context, recompilation, item)) for item in failures}
-    together = cures_together(context, recompilation, changes)
-    if together is None or not set(together.cure.changes) & {item.cure for item in own}:
-        return own
-    return (own[0], together, *own[1:])
+    failures = dict.fromkeys(item for entry in recompilation.entries for item in entry.failures)
+    lone = {item: lone_candidates(context, recompilation, item) for item in failures}
+    of_calls = {item: _of_calls(candidates) for item, candidates in lone.items()}
+    # Where dynamic=True keeps some values symbolic, only the others have to change in the calls.
+    dynamic = {
+        item: change for item, candidates in lone.items() if (change := _dynamic(candidates)) is not None
+    }
+    joined = (
+        cures_together(context, recompilation, changes) for changes in (of_calls, {**of_calls, **dynamic})
+    )
+    known = {item.cure for item in own}
+    return (
+        *own,
+        *(item for item in dict.fromkeys(joined) if item is not None and known & {*item.cure.changes}),
+    )
+
+
+def _dynamic(candidates: tuple[TriedAdvice, ...]) -> TriedAdvice | None:
+    return next((item for item in candidates if item.cure.kind is CureKind.DYNAMIC), None)
 
 
 def _of_calls(candidates: tuple[TriedAdvice, ...]) -> TriedAdvice | None:

@@ -179,6 +179,20 @@ def test_two_settings_are_not_advised_where_one_of_them_saves_as_much() -> None:
         assert [item.cure for item in finding.remedies if item.state is RemedyState.TRIED] == shown
 
 
+@pytest.mark.parametrize(
+    ("operator", "is_asked"),
+    [("nonzero", True), ("masked_select", True), ("_local_scalar_dense", False), ("histc", False)],
+)
+def test_the_setting_for_shapes_is_tried_where_a_backend_needs_the_shape(
+    operator: str, *, is_asked: bool
+) -> None:
+    """The mask of an assignment breaks the graph in the backend, which needs its positions for the gradient."""
+    text = f"Backend compiler `aot_eager` failed with aten.{operator}.default. Adding a graph break."
+    broke = Break("0/0", ("GB0219",), ("Backend compiler exception",), (at(22),), explanation=text)
+    settings = [name for cure in findings(report(breaks=(broke,)))[0].cures for name in cure.settings]
+    assert ("capture_dynamic_output_shape_ops" in settings) is is_asked
+
+
 def test_a_setting_is_no_part_of_another_kind_of_change() -> None:
     """A tensor that saves as much hid the setting that was tried."""
     broke = Break("0/0", ("GB0036",), ("Dynamic shape operator",), (at(22),))

@@ -36,6 +36,8 @@ SETTINGS = {
 """The settings that make torch.compile trace what broke, by the id of the break."""
 
 
+BACKEND_SHAPE = "the backend needs a shape from the data of a tensor"
+"""The title of a break where a backend met what breaks a graph while it is traced: the positions of a mask."""
 REORDERED = "reorderable_logging_functions"
 IGNORED = "ignore_logging_functions"
 LOGGING_COSTS = {
@@ -66,7 +68,9 @@ def break_cures(
         return ()
     ids = tuple(ids)
     names = tuple(dict.fromkeys(name for identity in ids for name in SETTINGS.get(identity, ())))
-    groups = [(name,) for name in names] + ([(SHAPES, SCALARS)] if names == (SHAPES,) else [])
+    if "GB0219" in ids and BACKEND_SHAPE in texts:
+        names = (*names, SHAPES)
+    groups = [(name,) for name in dict.fromkeys(names)] + ([(SHAPES, SCALARS)] if names == (SHAPES,) else [])
     logging = (
         item for item in _to_log(ids, texts, at) if not (is_inlined and REORDERED in item.cure.settings)
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Break
-from fuselight_server.explain.findings.advice.break_cures import LOGGING_COSTS
+from fuselight_server.explain.findings.advice.break_cures import BACKEND_SHAPE, LOGGING_COSTS
 from fuselight_server.explain.findings.breaks.branch_advice import (
     BRANCH_IDS,
     RANDOM_TEXT,
@@ -118,7 +118,6 @@ _GENERATOR_STEPS = (
     "Or leave the generator out, and set the seed with torch.manual_seed outside: the numbers are then others",
 )
 _NEEDS_SHAPE = re.compile(r"failed with aten\.(?:nonzero|masked_select|_?unique\w*)\b")
-_SHAPE_TITLE = "the backend needs a shape from the data of a tensor"
 _SHAPE_TEXT = (
     "An operator of this line, or its gradient, needs the positions that a mask selects, as `x[mask] = y` does where "
     "`y` has a gradient. How many there are is not known while the graph is compiled, so the graph is given up."
@@ -188,7 +187,7 @@ def _special(context: Context, gb_id: str | None, graph_break: Break, title: str
     if gb_id == "GB0219" and _NEEDS_VALUE in graph_break.explanation:
         return BreakWords(_VALUE_TITLE, _VALUE_TEXT, (_VALUE_STEP,))
     if gb_id == "GB0219" and _NEEDS_SHAPE.search(graph_break.explanation):
-        return BreakWords(_SHAPE_TITLE, _SHAPE_TEXT, (_SHAPE_STEP,))
+        return BreakWords(BACKEND_SHAPE, _SHAPE_TEXT, (_SHAPE_STEP,))
     if gb_id == "GB0219":
         return BreakWords(title, hints=(_REFUSED_STEP,))
     if gb_id == "GB0014":

@@ -511,6 +511,30 @@ EXTENSION_ROOMS = (
 
 MAX_IN_ROOM = {f"{_S}.editor.session": (100, 10)}
 """Of rooms whose files could again all know each other: arrows between the files, and the longest chain of them."""
+LONG_HANDLERS = {
+    "bench": 300,
+    "code_action": 170,
+    "commands": 210,
+    "configuration": 180,
+    "fix_commands": 180,
+    "graphs": 150,
+    "inputs": 150,
+    "jobs": 200,
+    "kernel_documents": 240,
+    "lifecycle": 130,
+    "lsp_ui": 200,
+    "notebook_messages": 360,
+    "protocol": 260,
+    "server": 280,
+    "status": 170,
+    "sync": 180,
+    "timed_requests": 150,
+    "tune": 140,
+    "views": 380,
+    "work_progress": 160,
+}
+"""Lines of handlers with several requests or with the wire itself; each of the others has at most `MAX_HANDLER`."""
+MAX_HANDLER = 120
 MAX_PARTS = 8
 """Arguments of a constructor in these rooms: one that needs more takes a part that has them."""
 

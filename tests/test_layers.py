@@ -15,6 +15,8 @@ from pathlib import Path
 
 from layers import (
     EXTENSION_ROOMS,
+    LONG_HANDLERS,
+    MAX_HANDLER,
     MAX_IN_ROOM,
     MAX_PARTS,
     PACKAGES,
@@ -168,6 +170,42 @@ def test_constructors_of_these_rooms_take_few_parts() -> None:
         if (count := len(node.args.args) + len(node.args.kwonlyargs) - 1) > MAX_PARTS
     ]
     assert not wrong, "\n".join(wrong)
+
+
+HANDLERS = "fuselight_server.editor.handlers"
+DECIDING = ("fuselight_server.editor.rules", "fuselight_server.explain.findings")
+WEIGHED = frozenset({"breaks", "findings", "own", "recompiles"})
+"""What a report or a result has of findings: who reads these decides what is shown of them."""
+
+
+def test_handlers_convert_and_ask() -> None:
+    """What a lens, a hover, a menu and diagnostics show is decided below, without LSP types and without the server."""
+    wrong: list[str] = []
+    for module, path in MODULES.items():
+        if covers((HANDLERS,), module):
+            place = path.relative_to(ROOT)
+            wrong += [
+                f"{place}:{line} imports {name}"
+                for line, name in _imports(path, module)
+                if covers(DECIDING, name)
+            ]
+            wrong += [
+                f"{place}:{node.lineno} reads {node.attr}"
+                for node in _nodes(path)
+                if isinstance(node, ast.Attribute) and node.attr in WEIGHED
+            ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_handlers_are_short() -> None:
+    lines = {
+        path.stem: len(path.read_text(encoding="utf-8").splitlines())
+        for module, path in MODULES.items()
+        if covers((HANDLERS,), module)
+    }
+    wrong = {name: count for name, count in lines.items() if count > LONG_HANDLERS.get(name, MAX_HANDLER)}
+    assert not wrong, f"decide below the handlers: {wrong}"
+    assert LONG_HANDLERS.keys() <= lines.keys()
 
 
 EXTENSION = ROOT / "extension"

@@ -31,7 +31,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.settings import FixSettings, Settings
-from fuselight_server.editor.handlers import fix_actions
+from fuselight_server.editor.handlers import fix_commands
 from fuselight_server.editor.handlers.code_action import code_action
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import capture_result_of
@@ -265,13 +265,13 @@ class FixWorld:
         return await self.titles()
 
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:
-        return await fix_actions.resolve(self.server, action)
+        return await fix_commands.resolve(self.server, action)
 
     async def apply(self, action: types.CodeAction) -> None:
         """What a client does with a chosen action that has a command."""
         given = (action.command.arguments or ())[0] if action.command is not None else action.data
         assert isinstance(given, dict)
-        await fix_actions.apply_fix(self.server, given)
+        await fix_commands.apply_fix(self.server, given)
 
     def lens(self) -> tuple[str, bool]:
         result = self.state.captures[Key(self.path, "f")]

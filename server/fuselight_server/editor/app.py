@@ -30,6 +30,7 @@ from fuselight_server.editor.handlers import (
     doctor,
     files,
     fix_actions,
+    fix_commands,
     forecast_actions,
     graphs,
     hover,
@@ -184,7 +185,7 @@ def _register(server: Server) -> None:
             resolve_provider=True,
         ),
     )
-    register(server, types.CODE_ACTION_RESOLVE, fix_actions.resolve)
+    register(server, types.CODE_ACTION_RESOLVE, fix_commands.resolve)
     register(server, types.TEXT_DOCUMENT_INLAY_HINT, inlay_hints.inlay_hints, types.InlayHintOptions())
     register(server, types.WORKSPACE_DID_RENAME_FILES, files.renamed, files.PYTHON_FILES)
     register(server, types.WORKSPACE_DID_DELETE_FILES, files.deleted, files.PYTHON_FILES)
@@ -196,7 +197,7 @@ COMMANDS = {
     **commands.COMMANDS,
     **bench.COMMANDS,
     **tune.COMMANDS,
-    **fix_actions.COMMANDS,
+    **fix_commands.COMMANDS,
     **inputs.COMMANDS,
     **forecast_actions.COMMANDS,
     **code_action.COMMANDS,

@@ -27,7 +27,7 @@ from fuselight.shared.report import (
 from fuselight.shared.report.verification import ONE_SIDE
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.settings import FixSettings, Settings
-from fuselight_server.editor.handlers import fix_actions
+from fuselight_server.editor.handlers import fix_commands
 from fuselight_server.editor.handlers.hover import with_fixes
 from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.handlers.status import verifying
@@ -257,7 +257,7 @@ async def test_the_verified_fix_is_the_first_line_of_the_hover(world: FixWorld) 
 async def test_a_verification_beyond_the_budget_goes_on_as_a_command(
     world: FixWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fix_actions, "_RESOLVE_SECONDS", 0.01)
+    monkeypatch.setattr(fix_commands, "_RESOLVE_SECONDS", 0.01)
     world.gate.clear()
     (action,) = await world.actions()
     resolved = await world.resolve(action)
@@ -365,7 +365,7 @@ async def test_nothing_runs_without_consent_and_the_command_asks(world: FixWorld
     await world.apply(resolved)
     assert world.asked == [Key(world.path, "f")]
     go_on = world.go_on
-    await fix_actions.apply_all(world.server, {"uri": world.uri})
+    await fix_commands.apply_all(world.server, {"uri": world.uri})
     assert (world.asked, world.ui.messages) == ([Key(world.path, "f")] * 2, [])
     assert (world.requests, world.edits) == ([], [])
     world.allowed = True
@@ -527,7 +527,7 @@ async def test_a_fix_of_another_class_is_not_among_all_fixes(world: FixWorld) ->
 async def test_a_save_gets_no_command_that_would_change_the_file_after_it(
     world: FixWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fix_actions, "_RESOLVE_SECONDS", 0.01)
+    monkeypatch.setattr(fix_commands, "_RESOLVE_SECONDS", 0.01)
     world.gate.clear()
     (action,) = await world.actions(automatic=True, only=["source.fixAll"])
     resolved = await world.resolve(action)

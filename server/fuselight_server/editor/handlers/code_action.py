@@ -11,12 +11,8 @@ from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.editor.handlers.code_lens import lenses_on
-from fuselight_server.editor.handlers.fix_actions import (
-    FIX_ALL,
-    apply_workspace_edit,
-    fix_actions,
-    fix_all_action,
-)
+from fuselight_server.editor.handlers.fix_actions import FIX_ALL, fix_actions, fix_all_action
+from fuselight_server.editor.handlers.fix_commands import apply_workspace_edit
 from fuselight_server.editor.handlers.inputs import input_actions
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, command_for

@@ -7,7 +7,6 @@ each search, that began, moved on, ended, is of another text now or has its line
 
 from __future__ import annotations
 
-import collections
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,12 +14,9 @@ from lsprotocol import types
 
 from fuselight.shared.report import Tier
 from fuselight.shared.worker_launch import platform_problem
-from fuselight_server.base.formatting import format_count
 from fuselight_server.editor.handlers.protocol import MEASURED_CHANGED, TUNED_CHANGED
-from fuselight_server.editor.results.kernels import KernelResult
-from fuselight_server.editor.results.run_progress import describe
+from fuselight_server.editor.results.run_progress import describe, results_summary
 from fuselight_server.editor.session.target_device import choose
-from fuselight_server.explain.findings.common.causes import group_by_cause
 
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
@@ -101,16 +97,7 @@ def _words(  # noqa: PLR0911 - one return a state
     ]
     if not results:
         return "idle", "ready", "Save a file, or run a target from its code lens."
-    count = sum(
-        len(group_by_cause(live.finding for live in target_result.findings)) for target_result in results
-    )
-    tiers = collections.Counter(target_result.key.tier for target_result in results)
-    detail = f"{format_count(tiers[Tier.CAPTURE], 'target')} analyzed"
-    detail += f", {format_count(tiers[Tier.MEASURED], 'benchmark')}" if tiers[Tier.MEASURED] else ""
-    detail += f", {format_count(tiers[Tier.TUNED], 'search', 'searches')}" if tiers[Tier.TUNED] else ""
-    kernels = [target_result.shown for target_result in results if isinstance(target_result, KernelResult)]
-    changed = [f"{kernel.key.words}: {kernel.headline}" for kernel in kernels if kernel.headline]
-    return "idle", format_count(count, "finding"), "; ".join([detail, *changed])
+    return ("idle", *results_summary(results))
 
 
 def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> None:

@@ -1,14 +1,20 @@
-"""How far a run is, in words."""
+"""How far a run is, and what runs have found, in words."""
 
 from __future__ import annotations
 
+import collections
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
-from fuselight_server.base.formatting import format_place
+from fuselight_server.base.formatting import format_count, format_place
+from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.explain.findings.common.causes import group_by_cause
 from fuselight_server.explain.searches.words import with_best
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.execution.runs.queue import Running
 
 
@@ -39,3 +45,15 @@ def describe(run: Running) -> str:
     if progress.path and progress.line:
         return f"{phase} {format_place(progress.path, progress.line)}"
     return f"{phase} {run.job.key.words}"
+
+
+def results_summary(results: Collection[TargetResult]) -> tuple[str, str]:
+    """Say how many findings a folder has, and of how many targets: in a few words, and in detail."""
+    count = sum(len(group_by_cause(live.finding for live in result.findings)) for result in results)
+    tiers = collections.Counter(result.key.tier for result in results)
+    detail = f"{format_count(tiers[Tier.CAPTURE], 'target')} analyzed"
+    detail += f", {format_count(tiers[Tier.MEASURED], 'benchmark')}" if tiers[Tier.MEASURED] else ""
+    detail += f", {format_count(tiers[Tier.TUNED], 'search', 'searches')}" if tiers[Tier.TUNED] else ""
+    kernels = [result.shown for result in results if isinstance(result, KernelResult)]
+    changed = [f"{kernel.key.words}: {kernel.headline}" for kernel in kernels if kernel.headline]
+    return format_count(count, "finding"), "; ".join([detail, *changed])

@@ -5,7 +5,7 @@
 A program is a file `programs/SET/NAME.py`, or a folder `NAME/` with `main.py` and the files that it imports. Beside its
 `# fuselight:` directives it has functions `probe_*()`, which build what they need, call the target on other inputs and
 return everything observable. The first word of a probe's docstring names its family of cases: size, gradients, mode,
-dtype, extreme, half, nonfinite, empty, state, hooks, output, strides or other.
+dtype, extreme, half, nonfinite, empty, state, hooks, output, strides, row, number, type, transform or other.
 
 Each offer is judged by its class (docs/verification.md), in eager mode and compiled: `exact` bit for bit, with types,
 flags and strides (compiled: rounding); `equal` with rounding; `changes` may differ as it says. A difference in a family
@@ -217,8 +217,21 @@ _FAMILIES = {
 }
 """Families of probes for what a title excepts, where the names differ: an overflow of float16 may be either."""
 
+_LIMITS = (
+    ("one selected row", "row"),
+    ("must be a finite number", "number"),
+    ("must be finite numbers", "number"),
+    ("as doubles", "number"),
+    ("is rounded first", "half"),
+    ("takes only", "type"),
+    ("fails under torch.func", "transform"),
+)
+"""What a title says after `but`, and the family of probes that it excepts."""
+
 
 def _is_excepted(family: str, offer: Offer) -> bool:
+    if any(words in offer.words and family == name for words, name in _LIMITS):
+        return True
     if family == "strides" and family in offer.changes:
         return True
     if family == "half" and "half-precision" in offer.changes:

@@ -150,6 +150,15 @@ def test_another_order_of_additions_is_seen_in_extreme_values() -> None:
     assert not truth._is_excepted("extreme", offer("changes", "half-precision sums overflow less often"))
 
 
+def test_what_a_title_says_of_rows_excepts_the_probes_of_rows() -> None:
+    named = replace(
+        offer("equal"), words="same results, but one selected row is not broadcast in compiled calls"
+    )
+    assert truth._is_excepted("row", named)
+    assert not truth._is_excepted("number", named)
+    assert not truth._is_excepted("row", offer("equal"))
+
+
 def test_each_change_of_a_program_applies_and_there_are_wrong_and_right_ones() -> None:
     changes = read_changes()
     for change in changes:

@@ -17,7 +17,7 @@ def probe_merge():
     return merge(torch.arange(10.0).reshape(5, 2), torch.ones(3, 2)), merge(torch.ones(5, 2), torch.ones(1, 2))
 
 def probe_one():
-    """values one selected element is broadcast"""
+    """row one selected element is broadcast"""
     return join(torch.tensor([1.0, -10.0, -10.0]), torch.ones(4))
 
 def probe_none():

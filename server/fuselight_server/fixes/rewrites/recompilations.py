@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, StaticSizes
@@ -75,7 +76,7 @@ class Conversion:
     fix_class: FixClass
     argument: str
     """The new argument, with the parameter's name."""
-    check: Callable[[GuardFailure, Site, cst.FunctionDef, str], None]
+    check: Callable[[Site, cst.FunctionDef, str], None]
     """Raises RewriteRefusedError where the function does more with the argument than read it."""
     result: str = "{}"
     changes: str = ""
@@ -329,7 +330,7 @@ def _for_arguments(
     if root in parameter_names(function):
         for conversion in _conversions(failure, root, site.torch):
             try:
-                conversion.check(failure, site, function, root)
+                conversion.check(site, function, root)
             except RewriteRefusedError as error:
                 yield RefusedRewrite(conversion.kind, conversion.title, str(error))
                 continue
@@ -381,56 +382,41 @@ def check_number(failure: GuardFailure, site: Site, function: cst.FunctionDef, n
     check_arithmetic(site, function, name, is_integer=is_integer)
 
 
-def check_copy(_failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
-    """Raise RewriteRefusedError unless a copy of a tensor is as good as the tensor."""
-    check_unwritten(site, function, name)
-
-
-def check_list(_failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
-    """Raise RewriteRefusedError unless a copy of a list is as good as the list."""
-    check_list_is_read(site, function, name)
-
-
-def check_dict(_failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
-    """Raise RewriteRefusedError unless a sorted copy of a dict is as good as the dict."""
-    check_order_is_free(site, function, name)
-
-
 def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conversion]:
     """What may be done to the argument itself, the best first."""
     cause, was, now = failure.cause, failure.was, failure.now
     argument = _as_tensor(failure, name, torch)
     if argument:
         title = f"Pass `{name}` as a tensor"
-        yield Conversion("tensor_argument", title, FixClass.EQUAL, argument, check_number)
+        yield Conversion("tensor_argument", title, FixClass.EQUAL, argument, partial(check_number, failure))
     if cause is GuardCause.STRIDE:
         yield Conversion(
             *("contiguous", f"Make `{name}` contiguous before the compiled code", FixClass.CHANGES),
-            *(f"{name}.contiguous() if {torch}.is_tensor({name}) else {name}", check_copy),
+            *(f"{name}.contiguous() if {torch}.is_tensor({name}) else {name}", check_unwritten),
             changes="the strides of results",
         )
     if cause is GuardCause.DTYPE and was in _FLOATS and now in _FLOATS:
         wider = max("float32", was, now, key=_FLOATS.index)
         yield Conversion(
             *("cast", f"Compute in {wider} for each dtype of `{name}`", FixClass.CHANGES),
-            *(f"{name}.to({torch}.{wider})", check_copy, f"{{}}.to({name}.dtype)"),
+            *(f"{name}.to({torch}.{wider})", check_unwritten, f"{{}}.to({name}.dtype)"),
             changes=f"precision: all is computed in {wider}, and each result gets the dtype of `{name}`, a tensor",
         )
     if cause is GuardCause.DISPATCH and "conjugated" in f"{was} {now}":
         title = f"Resolve lazy conjugation of `{name}`"
         argument = f"{name}.resolve_conj() if {torch}.is_tensor({name}) else {name}"
-        yield Conversion("resolve_conj", title, FixClass.EXACT, argument, check_copy)
+        yield Conversion("resolve_conj", title, FixClass.EXACT, argument, check_unwritten)
     if cause is GuardCause.TYPE and {was, now} <= {"list", "tuple"}:
         title = f"Pass `{name}` as a {was}"
         argument = f"{was}({name}) if type({name}) is {now} else {name}"
-        yield Conversion(f"{was}_argument", title, FixClass.EXACT, argument, check_list)
+        yield Conversion(f"{was}_argument", title, FixClass.EXACT, argument, check_list_is_read)
     if cause is GuardCause.KEYS:
         yield Conversion(
             "sorted_keys",
             f"Sort the keys of `{name}` before the compiled code",
             FixClass.EQUAL,
             f"dict(sorted({name}.items(), key=lambda item: str(item[0]))) if type({name}) is dict else {name}",
-            check_dict,
+            check_order_is_free,
             changes_if_added=_ADDITIONS,
         )
 
@@ -520,7 +506,7 @@ def _at_the_call(
         title, kind = title.replace(" before the compiled code", ""), f"{conversion.kind}_at_call"
         try:
             called = _compiled_function(compiled, recompilation)
-            conversion.check(failure, *called, name)
+            conversion.check(*called, name)
         except RewriteRefusedError as error:
             yield RefusedRewrite(kind, title, str(error))
             continue

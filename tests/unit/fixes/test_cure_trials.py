@@ -1,0 +1,44 @@
+"""Which cures are tried: several changes at once only where none of them alone is enough."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fuselight.shared.protocol import CaptureRequest, InputsPlan
+from fuselight.shared.report import CallCure, CureKind, CureTrial, Report, TrialCounts
+from fuselight_server.fixes.verification import cure_trials
+from fuselight_server.fixes.verification.cure_trials import TrialBudget, try_cures
+from tests.support.reports import FILE, report
+
+TENSOR = CallCure(CureKind.TENSOR, FILE, 20, ("lr",))
+DYNAMIC = CallCure(CureKind.DYNAMIC, FILE, 20, value="True")
+BOTH = dataclasses.replace(TENSOR, also=(DYNAMIC,))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("left", "tried"),
+    [
+        ({TENSOR: 2, DYNAMIC: 3, BOTH: 1}, [TENSOR, DYNAMIC, BOTH]),
+        ({TENSOR: 1, DYNAMIC: 3}, [TENSOR, DYNAMIC]),
+        ({TENSOR: 2, DYNAMIC: 1}, [TENSOR, DYNAMIC]),
+    ],
+)
+async def test_changes_are_tried_together_where_none_is_enough_alone(
+    left: dict[CallCure, int], tried: list[CallCure], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = report(trial=TrialCounts(4))
+
+    async def run(_request: Any) -> Report:
+        return given
+
+    monkeypatch.setattr(cure_trials, "wanted_cures", lambda *_given: (TENSOR, DYNAMIC, BOTH))
+    monkeypatch.setattr(cure_trials, "judge_trial", lambda cure, *_reports: CureTrial(cure, 4, left[cure]))
+    request = CaptureRequest(1, 1, given.target, InputsPlan(), ("/",))
+    known = await try_cures(
+        request, given, run, budget=TrialBudget(None), read_line=lambda _path, _line: None
+    )
+    assert [trial.cure for trial in known.trials] == tried

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.protocol import CaptureRequest, InputsPlan
+from fuselight.shared.protocol import CaptureRequest, InputsPlan, Target
 from fuselight.shared.report import CallCure, CureKind, CureTrial, Report, TrialCounts
 from fuselight_server.fixes.verification import cure_trials
 from fuselight_server.fixes.verification.cure_trials import TrialBudget, try_cures
@@ -37,7 +37,7 @@ async def test_changes_are_tried_together_where_none_is_enough_alone(
 
     monkeypatch.setattr(cure_trials, "wanted_cures", lambda *_given: (TENSOR, DYNAMIC, BOTH))
     monkeypatch.setattr(cure_trials, "judge_trial", lambda cure, *_reports: CureTrial(cure, 4, left[cure]))
-    request = CaptureRequest(1, 1, given.target, InputsPlan(), ("/",))
+    request = CaptureRequest(1, 1, Target(FILE, "Net", "module", 10, compiled=True), InputsPlan(), ("/",))
     known = await try_cures(
         request, given, run, budget=TrialBudget(None), read_line=lambda _path, _line: None
     )

@@ -54,6 +54,7 @@ def finding_of(*failures: GuardFailure, trials: tuple[CureTrial, ...] = ()) -> F
     [
         (number("n"), [CureKind.TENSOR, CureKind.DYNAMIC]),
         (number(), [CureKind.TENSOR, CureKind.DYNAMIC, CureKind.SETTING]),
+        (number("self.size"), [CureKind.TENSOR, CureKind.DYNAMIC, CureKind.SETTING]),
         (replace(number(), was="0.5", now="0.7"), [CureKind.TENSOR]),
         (replace(number(), difference="len(self.limit) was 2, now 3"), [CureKind.TENSOR]),
         (SIZE, [CureKind.MARK, CureKind.DYNAMIC]),

@@ -166,7 +166,7 @@ def _of_number(case: _Case) -> Iterator[TriedAdvice]:
         )
 
 
-_OF_CONTENT = re.compile(r"\blen\(|\.(?:size|shape)\b")
+_OF_CONTENT = re.compile(r"\blen\(|\.(?:size\(|shape\[)")
 """How a number is named that is the size of an object: no setting for numbers concerns it."""
 
 

@@ -171,3 +171,12 @@ def test_a_message_of_a_function_that_is_traced_into_is_not_moved_after_the_grap
     for data, is_moved in (((), True), ((INLINED,), False)):
         remedies = families.rewrites(replace(finding, data=data), report, {"m.py": text}.get).remedies
         assert ("reorderable_logging_functions" in {remedy.kind for remedy in remedies}) is is_moved
+
+
+def test_no_setting_traces_the_backward_pass_that_compiled_autograd_captures() -> None:
+    text = "import torch\n\n\ndef f(x):\n    x.sum().backward()\n    return x\n"
+    finding, report = finding_at(text, "x.sum().backward()", "GB0123")
+    for config, is_set in (({}, True), ({"compiled_autograd": "True"}, False)):
+        environment = replace(report.environment, config=config)
+        remedies = families.rewrites(finding, replace(report, environment=environment), {"m.py": text}.get)
+        assert ("trace_autograd_ops" in {remedy.kind for remedy in remedies.remedies}) is is_set

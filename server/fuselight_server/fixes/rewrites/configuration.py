@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import FactKind
-from fuselight_server.explain.findings.advice.break_cures import INLINED, SCALARS, SETTINGS
+from fuselight_server.explain.findings.advice.break_cures import AUTOGRAD, INLINED, SCALARS, SETTINGS
 from fuselight_server.fixes.rewrites.number_choices import caveat_of_choice, reason_of_choice
 from fuselight_server.fixes.rewrites.output import output_call
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
@@ -44,6 +44,8 @@ def break_settings(
     """
     ids = (finding.code, *finding.gb_ids[:1])
     for name in dict.fromkeys(name for identity in ids for name in SETTINGS.get(identity, ())):
+        if name == AUTOGRAD and "compiled_autograd" in report.environment.config:
+            continue  # which captures the backward pass itself
         reason, caveat = "", _CAVEATS.get(name, "")
         if name == SCALARS and site is not None:
             reason = reason_of_choice(site, (report, *others), read)

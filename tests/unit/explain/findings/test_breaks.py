@@ -427,6 +427,18 @@ RECURRENT = (
         ),
         ("GB0148", "calling `f`. Reason: asked.", "`f` requests a graph break", ""),
         (
+            "GB0142",
+            "Dynamo does not know how to enter a `lock` context manager.",
+            "the context manager `lock` cannot be entered in a compiled region",
+            "Enter the context manager outside the compiled code, around the call",
+        ),
+        (
+            "GB0142",
+            "Dynamo does not know how to enter a `FlopCounterMode` context manager.",
+            "the context manager `FlopCounterMode` cannot be entered in a compiled region",
+            "Enter the mode outside the compiled code, around a call that is not compiled",
+        ),
+        (
             "GB9193",
             "Dynamo graph breaks on `time.monotonic()` so that the clock read occurs at the correct point.",
             "`time.monotonic()` is not traced by torch.compile",

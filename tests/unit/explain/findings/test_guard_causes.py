@@ -39,8 +39,20 @@ def test_each_cause_has_advice(cause: GuardCause) -> None:
 def test_the_advice_is_about_the_wrapped_call_and_not_a_list() -> None:
     number = failed("the number of positional arguments was 2, now 1", cause=GuardCause.ARGUMENTS)
     (message,) = expectation(number)
-    assert message.startswith("Always pass the same arguments")
+    assert message.startswith("Expect one compile for each set of arguments")
     assert expectation(dataclasses.replace(number, cause=GuardCause.LENGTH)) != (message,)
+
+
+@pytest.mark.parametrize(
+    ("expression", "now", "is_advised"),
+    [("G['pool'].used", "12", True), ("L['self'].used", "12", False), ("G['pool'].rate", "0.5", False)],
+)
+def test_a_global_integer_may_be_an_argument(expression: str, now: str, *, is_advised: bool) -> None:
+    number = failed(f"pool.used was 6, now {now}", source="pool.used", expression=expression)
+    advised = (
+        "Or pass `pool.used` as an argument: torch keeps an int argument symbolic from its second value on"
+    )
+    assert any(text.startswith(advised) for text in expectation(number)) is is_advised
 
 
 def test_an_argument_of_a_library_is_not_marked_by_the_library_name_for_it() -> None:

@@ -83,7 +83,9 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
         "Expect one compile for each outcome: the compiled code is valid only while the values keep this relation, "
         "even if they are dynamic"
     ),
-    GuardCause.ARGUMENTS: "Always pass the same arguments by position and the same arguments by keyword",
+    GuardCause.ARGUMENTS: (
+        "Expect one compile for each set of arguments, or pass the same ones by position and by keyword in each call"
+    ),
     GuardCause.MISSING: "Set the attribute in __init__, so that each call sees the same attributes",
     GuardCause.BACKEND: "Compile once, with one backend, mode and set of options, and keep the result",
     GuardCause.DELETED: (
@@ -91,6 +93,10 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
     ),
     GuardCause.OTHER: "Expect one compile for each of the values shown",
 }
+_AS_ARGUMENT = (
+    "Or pass {value} as an argument: torch keeps an int argument symbolic from its second value on, unless a line "
+    "needs its exact value"
+)
 _BY_KIND = {
     "inference tensor": (
         "Create {value} under the same mode each time: always inside torch.inference_mode(), or always outside it"
@@ -132,6 +138,9 @@ def expectation(
         or _EXPECTED[failure.cause]
     )
     texts = words if isinstance(words, tuple) else (words,)
+    numbers = f"{failure.was}{failure.now}".isdecimal()
+    if failure.cause is GuardCause.NUMBER and failure.expression.startswith("G[") and numbers:
+        texts = (*texts, _AS_ARGUMENT)
     size = failure.sizes[0] if failure.cause is GuardCause.DIMENSION and failure.sizes else None
     name = f"{size.name}.size({size.dimension})" if size is not None else failure.source
     value = quoted(name) if name else "the value"

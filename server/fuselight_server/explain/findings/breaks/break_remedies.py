@@ -81,6 +81,10 @@ _NO_STEP = (
 """How hints of torch begin that name nothing to change in the user's code."""
 _AVOIDED = (
     "Avoid calling ",
+    "Avoid using the unsupported context manager",
+    "Avoid this call or move it outside",
+    "If the context manager seems like it should be supported",
+    "File an issue",
     "Remove this call",
     "Move ",
     "Use something else as the key",

@@ -307,10 +307,7 @@ _STEPS: dict[str, str] = {
     "GB0126": _NEW_TENSOR,
     "GB0127": _NEW_TENSOR,
     "GB0128": _NEW_TENSOR,
-    "GB0142": (
-        f"Enter the context manager {_OUTSIDE}, around the call. A TorchDispatchMode, such as FlopCounterMode, keeps "
-        "torch from compiling there"
-    ),
+    "GB0142": f"Enter the context manager {_OUTSIDE}, around the call",
     "GB0147": _OR_IN_TORCH,
     "GB0170": SELECT,
     "GB0179": f"Copy the object {_OUTSIDE}, and pass in the copy",
@@ -375,6 +372,10 @@ _BY_OPERATOR = {
 }
 """Steps for operators whose result has a shape that depends on data, by a part of the operator's name."""
 _OPERATOR = re.compile(r"Operator `([^`]+)`")
+_DISPATCH_MODE = re.compile(r"enter a `(?:CommDebug|FakeTensor|FlopCounter|LoggingTensor|TorchDispatch)Mode`")
+_NOT_UNDER_MODE = (
+    f"Enter the mode {_OUTSIDE}, around a call that is not compiled: torch compiles nothing in it"
+)
 
 
 def first_step(gb_id: str | None, explanation: str = "") -> tuple[str, ...]:
@@ -383,6 +384,8 @@ def first_step(gb_id: str | None, explanation: str = "") -> tuple[str, ...]:
     if function := pythons_function(gb_id, explanation):
         step = _CLOCK if _CLOCKS.match(function) else _CALL
         step = _STEPS["GB0059"] if function == "_warnings.warn" else step
+    if gb_id == "GB0142" and _DISPATCH_MODE.search(explanation):
+        step = _NOT_UNDER_MODE
     if gb_id == "GB9493" and "'__iter__'" in explanation:
         step = _LISTED
     operator = _OPERATOR.search(explanation) if step == _MASK else None

@@ -199,7 +199,7 @@ def test_a_further_call_shows_what_the_known_one_does_not(row: str, here: HereAn
 
 
 DTYPES = {
-    torch.float32: "float64 float32 float16 bfloat16 bool int64 int32 int16 int8 uint8 complex64",
+    torch.float32: "float64 float32 float16 bfloat16 int8 bool int64 int32 int16 uint8 complex64",
     torch.int64: "int64 int32 int16 int8 uint8 float32 bool float64 complex64",
     torch.bool: "uint8 int64 float32",
 }

@@ -197,7 +197,7 @@ def without_internal_names(difference: str, source: str = "") -> str:
 
 
 _METADATA = re.compile(r"___check_metadata_")
-_INTERNAL = re.compile(r"(?<!\w)(?:___\w|__\w+_\d{4,}|torch\._functorch\b)")
+_INTERNAL = re.compile(r"(?<!\w)(?:___(?!stack\d)\w|__\w+_\d{4,}|torch\._functorch\b)")
 
 
 def is_global_state(source: str) -> bool:

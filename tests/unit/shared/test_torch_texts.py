@@ -102,6 +102,7 @@ def test_any_source_is_answered(source: str) -> None:
         ),
         ("self.__private was 1, now 2", None),
         ("type(a).__name__ was 'A', now 'B'", None),
+        ("the value of `___stack0[1]` was 3, now 4", None),  # the finding names it
     ],
 )
 def test_no_name_that_only_torch_knows_is_shown(text: str, words: str | None) -> None:

@@ -149,7 +149,7 @@ def _example(outcome: CheckOutcome, reading: Reading, target: StaticTarget) -> s
     known = answers.recall(reading.path, *question) if answers is not None else None
     if known is not None:
         return known
-    from fuselight_server.source.edits import call_for  # noqa: PLC0415 - LibCST takes as long as all else in a check
+    from fuselight_server.source.example_calls import call_for  # noqa: PLC0415 - few checks need it
 
     call = call_for(text, target)
     if answers is not None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _HOPS = 4
 """Files that one name is followed through."""
+_MOST_BASES = 10
+"""Classes above a class that are looked through: some that are being edited are bases of each other."""
 _MOST_STEPS = 5_000
 """Objects that are built and methods that are entered for one answer, some 0.1 s: classes that build or call each other
 several times would take exponentially many."""
@@ -34,15 +36,15 @@ class ClassSource:
     node: ast.ClassDef
     file: FileSource
 
-    def method(self, name: str) -> ast.FunctionDef | None:
+    def method(self, name: str, depth: int = _MOST_BASES) -> ast.FunctionDef | None:
         """A method, also of a base class of the workspace."""
         for statement in self.node.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == name:
                 return statement
-        for base in self.node.bases:
+        for base in self.node.bases if depth else ():
             source = self.file.find_class(base)
             if source is not None and source.node is not self.node:
-                method = source.method(name)
+                method = source.method(name, depth - 1)
                 if method is not None:
                     return method
         return None
@@ -100,7 +102,8 @@ class FileSource:
         """Names of the module and what they are assigned, in their order."""
         self.constants: dict[str, Any] | None = None
         """Values of the assignments; None until one is asked for."""
-        for statement in statements:
+        self.statements = tuple(statements)
+        for statement in self.statements:
             with contextlib.suppress(RecursionError):
                 self._read(statement)
 

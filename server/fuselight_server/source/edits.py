@@ -2,32 +2,28 @@
 
 Invariant: an edit adds or removes one thing and leaves every other character as it is. When the right place cannot be
 told for certain there is no edit. LibCST reads the one top-level chunk that matters, so that the rest of the file may
-be half-typed. A stub is valid directive notation whatever the signature is. Slow (tens of milliseconds): for code
+be half-typed. Slow (tens of milliseconds): for code
 actions, never for a keystroke.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from fuselight.shared.foreign_data import parse_python
 from fuselight_server.base.finding import Span
-from fuselight_server.source.class_sources import FileSource, file_source
-from fuselight_server.source.configurations import configurations, construction
 from fuselight_server.source.document import lines_of, read_source
-from fuselight_server.source.expression_values import Object, Reader
+from fuselight_server.source.example_calls import call_for
 from fuselight_server.source.file_reader import ReadingCache, chunks_of
-from fuselight_server.source.first_layers import inputs_of
 from fuselight_server.source.names import collect
 from fuselight_server.source.syntax import inside_string
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from libcst.metadata import CodePosition
 
@@ -112,132 +108,6 @@ def _last_name(function: cst.BaseExpression) -> str:
     return function.value if isinstance(function, cst.Name) else ""
 
 
-_IDS = re.compile(r"(?:.*_)?(?:ids?|idx|indices|index|tokens?|labels?|targets?)$")
-_RATIO = re.compile(r"(?:.*_)?(?:p|eps|dropout|rate|lr|alpha|beta|scale|ratio|momentum|temperature)$")
-_FLAG = re.compile(r"(?:is|use|has|with|enable|causal|bias)(?:_.*)?$")
-_TENSOR = "f32[2, 8]"
-_SIZES = (2, 8, 16, 32, 64)
-"""For named dimensions, in the order in which they come up."""
-_ARRAYS = {
-    "BFloat16": "bf16",
-    "Bool": "bool",
-    "Complex": "c64",
-    "Complex64": "c64",
-    "Float": "f32",
-    "Float16": "f16",
-    "Float32": "f32",
-    "Float64": "f64",
-    "Inexact": "f32",
-    "Int": "i64",
-    "Int8": "i8",
-    "Int16": "i16",
-    "Int32": "i32",
-    "Int64": "i64",
-    "Integer": "i64",
-    "Num": "f32",
-    "Real": "f32",
-    "Shaped": "f32",
-    "UInt8": "u8",
-}
-"""jaxtyping's names to dtypes."""
-_PLAIN = {
-    "FloatTensor": _TENSOR,
-    "IntTensor": "i32[2, 8] % 100",
-    "LongTensor": "i64[2, 8] % 100",
-    "None": "None",
-    "Tensor": _TENSOR,
-    "bool": "True",
-    "complex": "1j",
-    "float": "0.5",
-    "int": "8",
-    "str": '"text"',
-}
-
-
-@dataclass
-class _KnownValues:
-    """What is known of the values of one call."""
-
-    known: Mapping[str, str] = field(default_factory=dict)
-    """Parameters whose values are known, as texts."""
-    dimensions: dict[str, int] = field(default_factory=dict)
-    """Sizes given to named dimensions, the same name getting the same size."""
-
-
-def directive_for(target: StaticTarget, chunks: Iterable[str]) -> str:
-    """The text after `# fuselight: `. `chunks` are the top-level statements of the file.
-
-    Inputs are what the first layers that take them need; what no layer decides comes from annotations and names.
-    """
-    chunks = tuple(chunks)
-    definitions = _definitions(target, chunks)
-    file = file_source(target.span.path, chunks)
-    name = target.name.rpartition("<locals>.")[2]
-    owner, _, last = name.rpartition(".")
-    if target.kind == "module":
-        text = f"{name}({_constructor(file, definitions, name)})"
-        sizes = _KnownValues(_needs(file, text, "forward"))
-        call = definitions.get(f"{name}.forward")
-        return f"{text}({_arguments(call, target.parameters, sizes, method=True)})"
-    if f"{owner}.__class__" in definitions:  # a method, or an attribute that __init__ compiles
-        text = f"{owner}({_constructor(file, definitions, owner)})"
-        sizes = _KnownValues(_needs(file, text, last))
-        return f"{text}.{last}({_arguments(definitions.get(name), target.parameters, sizes, method=True)})"
-    wraps = target.wraps or ""
-    if (
-        text := wraps.partition("(")[0]
-    ) != wraps and f"{text}.forward" in definitions:  # x = torch.compile(Net())
-        sizes = _KnownValues(_needs(file, wraps, "forward"))
-        return f"{name}({_arguments(definitions[f'{text}.forward'], target.parameters, sizes, method=True)})"
-    wrapped = definitions.get(wraps) or definitions.get(name)
-    known = _KnownValues(_objects(file, wrapped))
-    return f"{name}({_arguments(wrapped, target.parameters, known, method=False)})"
-
-
-def _objects(file: FileSource, function: cst.FunctionDef | None) -> dict[str, str]:
-    """Texts that make the arguments of a function that are annotated with a class of the workspace."""
-    parameters = function.params if function is not None else cst.Parameters()
-    objects = {}
-    for parameter in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params):
-        written = parameter.annotation and cst.Module([]).code_for_node(parameter.annotation.annotation)
-        text = _object(file, written or "", _NESTED)
-        if text and parameter.default is None:
-            objects[parameter.name.value] = text
-    return objects
-
-
-def _object(file: FileSource, annotation: str, depth: int) -> str:
-    """A text that makes an object of an annotation's class, and the objects that it is made of."""
-
-    def field_value(name: str, written: str) -> str:
-        return (_object(file, written, depth - 1) if depth else "") or _plain_value(name, written)
-
-    return construction(file, _without_none(annotation), field_value)
-
-
-_NESTED = 3
-"""Objects within objects that are written out."""
-
-
-def _without_none(annotation: str) -> str:
-    """`Config` of `"Config | None"` and `Optional[Config]`."""
-    inner = annotation.strip("'\"")
-    optional = _OPTIONAL.fullmatch(inner)
-    return optional[1] if optional else inner.removesuffix("| None").strip()
-
-
-_OPTIONAL = re.compile(r"(?:\w+\.)?Optional\[(.*)\]")
-
-
-def _needs(file: FileSource, text: str, method: str) -> dict[str, str]:
-    """What the first layers need of the parameters of an object's method; `text` constructs the object."""
-    try:
-        value = Reader(file, {}).value(parse_python(text, mode="eval").body)
-        return inputs_of(value, method) if isinstance(value, Object) else {}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-
-
 _SHAPE = re.compile(r"\b[a-z]+\d*\[([^\]]*)\]")
 
 
@@ -253,152 +123,6 @@ def shape_columns(line: str) -> tuple[int, int] | None:
         return None
     first, last = (len(line[:end].encode("utf-8", "surrogatepass")) for end in ends)
     return first, last
-
-
-def _definitions(target: StaticTarget, chunks: Iterable[str]) -> dict[str, cst.FunctionDef | None]:
-    """Functions by qualified name, in the chunks that may define what `target` is about; a class is `Net.__class__`."""
-    heads = {target.name.partition(".")[0], target.name.rpartition(".")[2]}
-    heads.add((target.wraps or "").partition("(")[0].partition(".")[0])
-    wanted = re.compile(rf"\b(?:def|class)\s+(?:{'|'.join(re.escape(head) for head in heads if head)})\b")
-    functions: dict[str, cst.FunctionDef | None] = {}
-    for chunk in chunks:
-        if wanted.search(chunk):
-            try:
-                cst.parse_module(chunk).visit(_Signatures(functions))
-            except (cst.ParserSyntaxError, RecursionError):
-                continue
-    return functions
-
-
-class _Signatures(cst.CSTVisitor):
-    def __init__(self, functions: dict[str, cst.FunctionDef | None]) -> None:
-        super().__init__()
-        self._nodes = functions
-        self._path: list[str] = []
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, (cst.ClassDef, cst.FunctionDef)):
-            self._path.append(node.name.value)
-        if isinstance(node, cst.ClassDef):
-            self._nodes[".".join((*self._path, "__class__"))] = None
-        elif isinstance(node, cst.FunctionDef):
-            self._nodes.setdefault(".".join(self._path), node)
-        return True
-
-    def on_leave(self, original_node: cst.CSTNode) -> None:
-        if isinstance(original_node, (cst.ClassDef, cst.FunctionDef)):
-            self._path.pop()
-
-
-def _constructor(file: FileSource, definitions: dict[str, cst.FunctionDef | None], name: str) -> str:
-    function = definitions.get(f"{name}.__init__")
-    try:
-        known = configurations(file, name, _plain_value)
-    except RecursionError:  # classes that are bases of each other
-        known = {}
-    return "" if function is None else _call(function.params, _KnownValues(known), tensors=False, skip=1)
-
-
-def _plain_value(name: str, annotation: str) -> str:
-    """A value for a field of a configuration."""
-    try:
-        value = _by_annotation(cst.parse_expression(annotation), _KnownValues()) if annotation else None
-    except cst.ParserSyntaxError:
-        value = None
-    return value or _by_name(name, tensors=False)
-
-
-def _arguments(
-    function: cst.FunctionDef | None, names: Sequence[str], sizes: _KnownValues, *, method: bool
-) -> str:
-    if function is None:
-        return ", ".join(sizes.known.get(name) or _by_name(name, tensors=True) for name in names)
-    static = any(
-        isinstance(item.decorator, cst.Name) and item.decorator.value == "staticmethod"
-        for item in function.decorators
-    )
-    return _call(function.params, sizes, tensors=True, skip=1 if method and not static else 0)
-
-
-def _call(parameters: cst.Parameters, sizes: _KnownValues, *, tensors: bool, skip: int) -> str:
-    positional = [*parameters.posonly_params, *parameters.params][skip:]
-    given = [_value(item, sizes, tensors=tensors) for item in positional if item.default is None]
-    given += [
-        f"{item.name.value}={_value(item, sizes, tensors=tensors)}"
-        for item in parameters.kwonly_params
-        if item.default is None
-    ]
-    return ", ".join(given)
-
-
-def _value(parameter: cst.Param, sizes: _KnownValues, *, tensors: bool) -> str:
-    if parameter.name.value in sizes.known:
-        return sizes.known[parameter.name.value]
-    if parameter.annotation is not None:
-        value = _by_annotation(parameter.annotation.annotation, sizes)
-        if value is not None:
-            tensor = value == _TENSOR and tensors
-            return _by_name(parameter.name.value, tensors=True) if tensor else value
-    return _by_name(parameter.name.value, tensors=tensors)
-
-
-def _by_name(name: str, *, tensors: bool) -> str:
-    if tensors:
-        return "i64[2, 8] % 100" if _IDS.match(name) else _TENSOR
-    if _FLAG.match(name):
-        return "True"
-    return "0.1" if _RATIO.match(name) else "8"
-
-
-def _by_annotation(node: cst.BaseExpression, sizes: _KnownValues) -> str | None:
-    """A value of the annotated type, None when the annotation says too little."""
-    if isinstance(node, cst.SimpleString):
-        try:
-            return _by_annotation(cst.parse_expression(str(node.evaluated_value)), sizes)
-        except cst.ParserSyntaxError:
-            return None
-    if isinstance(node, cst.BinaryOperation):  # X | None
-        return _by_annotation(node.left, sizes)
-    if isinstance(node, cst.Subscript):
-        return _by_subscript(_last_name(node.value), [element.slice for element in node.slice], sizes)
-    known = _PLAIN.get(_last_name(node))
-    if known is None and isinstance(node, cst.Name) and node.value[:1].isupper() and node.value != "Any":
-        return f"{node.value}()"
-    return known
-
-
-def _by_subscript(name: str, slices: list[cst.BaseSlice], sizes: _KnownValues) -> str | None:
-    inner = [
-        item.value
-        for item in slices
-        if isinstance(item, cst.Index) and not isinstance(item.value, cst.Ellipsis)
-    ]
-    if name in _ARRAYS and isinstance(inner[-1], cst.SimpleString):
-        return f"{_ARRAYS[name]}[{_shape(str(inner[-1].evaluated_value), sizes)}]"
-    values = [_by_annotation(item, sizes) for item in inner]
-    if name in {"Optional", "Annotated", "Final", "Union"}:
-        return values[0]
-    shown = [value or _TENSOR for value in values]
-    forms = {
-        "[{}]": ({"list", "List", "Sequence", "Iterable"}, shown[:1]),
-        "({},)": ({"tuple", "Tuple"}, shown),
-        '{{"x": {}}}': ({"dict", "Dict", "Mapping"}, shown[-1:]),
-    }
-    return next(
-        (form.format(", ".join(items)) for form, (names, items) in forms.items() if name in names), None
-    )
-
-
-def _shape(written: str, sizes: _KnownValues) -> str:
-    dimensions = []
-    for word in written.split():
-        name = word.lstrip("*#?_").partition("=")[2] or word.lstrip("*#?_")
-        if name.isdecimal():
-            dimensions.append(int(name))
-        elif name != "..." and not word.startswith(("*", "...")):
-            given = sizes.dimensions
-            dimensions.append(given.setdefault(name, _SIZES[min(len(given), len(_SIZES) - 1)]))
-    return ", ".join(map(str, dimensions))
 
 
 _BOM = b"\xef\xbb\xbf"
@@ -418,12 +142,6 @@ class TextEdit:
 def insert_inputs_stub(text: str, target: StaticTarget) -> list[TextEdit]:
     """A directive above `target`, its arguments made from the signature and its annotations."""
     return insert_directives(text, target, [call_for(text, target)])
-
-
-def call_for(text: str, target: StaticTarget) -> str:
-    """The call of a target as a directive has it; `text` is that of its file."""
-    chunks = chunks_of(target.span.path, lines_of(text), ReadingCache())
-    return directive_for(target, [chunk.data.decode("utf-8", "replace") for chunk in chunks])
 
 
 def insert_directives(text: str, target: StaticTarget, calls: Sequence[str]) -> list[TextEdit]:

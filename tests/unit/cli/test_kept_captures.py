@@ -552,7 +552,7 @@ class Answers:
         self.project = project
         self.computed: list[str] = []
         add_uncalled(project)
-        for name in ("fixes.rewrites.families.rewrites", "source.edits.call_for"):
+        for name in ("fixes.rewrites.families.rewrites", "source.example_calls.call_for"):
             self._count(monkeypatch, f"fuselight_server.{name}")
 
     def _count(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

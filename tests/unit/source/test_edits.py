@@ -51,6 +51,9 @@ STUBS = {
     "    def forward(self, x, *, scale): ...": "f(8, 0.1, True, depth=8)(f32[2, 8], scale=f32[2, 8])",
     "def g(ids, n: int): ...\nf = torch.compile(g)": "f(i64[2, 8] % 100, 8)",
     "class G(torch.nn.Module):\n    def forward(self, ids): ...\nf = torch.compile(G())": "f(i64[2, 8] % 100)",
+    "class G(torch.nn.Module):\n    def __init__(self, width): ...\n    def forward(self, ids, scale=1): ...\n"
+    "class f(G): ...": "f(8)(i64[2, 8] % 100)",
+    "if True:\n    def f(x: int, *, y: 'Tensor | None'): ...": "f(8, y=f32[2, 8])",
     "f = torch.compile(lambda x: x)": "f()",
     "@dataclass\nclass Plan:\n    steps: int\n    rate: float\n    top: int = 3\n"
     "def f(x, plan: Plan, other: 'Plan | None', more: Optional[Plan]): ...": (

@@ -188,7 +188,10 @@ def source_after(text: str, start: int) -> int:
 
 
 def without_internal_names(difference: str, source: str = "") -> str:
-    """What differs by a guard; another text for one that names what only torch knows, as `___check_metadata_1_c0`."""
+    """What differs by a guard; another text for one that names what only torch knows, as `___check_metadata_1_c0`.
+
+    `___stack0` is a value of the program that crosses a graph break: its finding names the line that made it.
+    """
     if _METADATA.match(difference):
         return f"the metadata that {source or 'a tensor'}.__tensor_flatten__() returns changed"
     return (

@@ -101,6 +101,10 @@ def test_any_source_is_answered(source: str) -> None:
             "what torch checks of w changed",
         ),
         ("self.__private was 1, now 2", None),
+        (
+            "___stack0 was 0.3, now 0.7",
+            None,
+        ),  # a value that crosses a break, which a finding names by its line
         ("type(a).__name__ was 'A', now 'B'", None),
         ("the value of `___stack0[1]` was 3, now 4", None),  # the finding names it
     ],

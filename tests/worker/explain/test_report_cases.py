@@ -153,7 +153,7 @@ def test_a_program_that_check_names_for_fix_has_a_fix_or_a_refusal(
         run = cast("TargetRun", known_run(outcome, report, workspace))
         asyncio.run(files.report_of(run, outcome))
         candidates += [
-            (finding.code, finding.span.path, finding.span.line, remedy.kind)
+            (finding.identity, remedy.kind)
             for finding in files.fixer.findings(report)
             for remedy in files.fixer.candidates(finding, report)
         ]

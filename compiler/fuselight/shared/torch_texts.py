@@ -9,9 +9,11 @@ of a break's message. `L['self']._modules['l']._parameters['weight']` is `self.l
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import re
 import textwrap
+import tokenize
 from dataclasses import dataclass
 
 CHAIN = re.compile(r"\n*\*\*\* While handling this graph break, another graph break occurred: \*\*\*\n*")
@@ -135,6 +137,34 @@ _MEMBER = re.compile(
     r"(?P<absent>not )?(?:___dict_contains|(?P<set>(?:frozen)?set\.__contains__))\((?P<arguments>.*)\)$",
     re.DOTALL,
 )
+
+
+@functools.lru_cache(maxsize=16384)
+def split_guard(text: str) -> tuple[str, str]:
+    """The expression of a guard and the comment that torch writes after it. A `#` in a string is no comment."""
+    comment = _COMMENT.search(text)
+    if comment is not None:
+        with contextlib.suppress(
+            tokenize.TokenError, SyntaxError
+        ):  # a key that Python cannot read: `<It's 5>`
+            comment = _COMMENT.search(text, _comment_start(text))
+    return (text.strip(), "") if comment is None else (text[: comment.start()].strip(), comment[0].strip())
+
+
+def _comment_start(text: str) -> int:
+    """Where the whitespace before the first `#` outside strings starts; the end of the text if there is none."""
+    lines = _QUOTED.sub(r" \1 ", text).splitlines(keepends=True)
+    tokens = tokenize.generate_tokens(iter(lines).__next__)
+    row, column = next(
+        (token.start for token in tokens if token.type == tokenize.COMMENT), (len(lines) + 1, 0)
+    )
+    before = "".join(lines[: row - 1]) + "".join(lines[row - 1 : row])[:column]
+    return len(before.rstrip()) if row <= len(lines) else len(text)
+
+
+_COMMENT = re.compile(r"\s+#\s.*$", re.DOTALL)
+_QUOTED = re.compile(r"'([LG]\[.+?\][\w.]*)'(?= )")
+"""A source that torch quotes without escaping its quotation marks: `tensor 'L['x']' rank mismatch`."""
 
 
 def _is_expression(text: str) -> bool:

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight.shared.torch_texts import in_user_words, membership, read_reasons, without_internal_names
+from fuselight.shared.torch_texts import (
+    in_user_words,
+    membership,
+    read_reasons,
+    split_guard,
+    without_internal_names,
+)
 
 CHAIN = """\
 Failed to trace builtin operator
@@ -150,3 +156,32 @@ def test_functions_of_guards_are_in_words(source: str, words: str) -> None:
 )
 def test_a_key_is_read_as_python_writes_it(guard: str, member: tuple[str, str, bool] | None) -> None:
     assert membership(guard) == member
+
+
+@pytest.mark.parametrize(
+    "comment", ["", "# if 'a' in d:  # m.py:3 in forward", "# it's  # m.py:3 in f", "# a\n# b"]
+)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "L['n'] == 4",
+        "L['d']['a # b'] == 4",
+        'L["it\'s # 1"] is None',
+        "not ___dict_contains('  # m.py:9 in g', L['d'])",
+        "___check_type_id(L['d']['x # y'], 93), type=<class 'int'>",
+        "L['d'][b'\\n # c'] == 'd\\' # e'",
+        "___dict_contains(<Node #3>, L['d'])",
+        "L['a'] == 1 or \\\n L['b # c'] == 2",
+        "tensor 'L['x # y']' rank mismatch. expected 1, actual 2",
+        "L['\U0001f600 # b'] == '\u00e4'",
+    ],
+)
+def test_a_guard_ends_where_its_comment_starts(code: str, comment: str) -> None:
+    assert split_guard(f"{code}  {comment}") == (code, comment)
+
+
+def test_a_guard_with_a_key_that_is_no_python_ends_at_the_first_mark() -> None:
+    assert split_guard("___dict_contains(<It's 5>, L['d'])  # if a:") == (
+        "___dict_contains(<It's 5>, L['d'])",
+        "# if a:",
+    )

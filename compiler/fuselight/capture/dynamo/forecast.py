@@ -42,7 +42,6 @@ MOST_LEAVES = 64
 MOST_ATTRIBUTES = 32
 _DEPTH = 4
 _TENSOR_GUARD = re.compile(r"tensor '(?P<source>.+)' (?P<what>.+) mismatch")
-_COMMENT = re.compile(r"\s+#\s.*$", re.DOTALL)
 _COMPARED = re.compile(r"(?P<source>[LG]\[.+?)\s*(?:==|is|!=|<|>|%)")
 _ATTRIBUTE = re.compile(r"(?P<owner>L\['\w+'\].*?)\.(?P<name>\w+)$")
 _GLOBAL = re.compile(r"G\['(?P<name>\w+)'\]$")
@@ -144,7 +143,7 @@ def _first_failure(managers: Sequence[Any], f_locals: Mapping[str, object]) -> t
 def _with_guard(
     forecast: Forecast, manager: Any, text: str, births: Mapping[Any, Births], callee: Callee
 ) -> Forecast:
-    code = _COMMENT.sub("", text).strip()
+    code = torch_texts.split_guard(text)[0]
     mismatch = _TENSOR_GUARD.search(code)
     compared = _COMPARED.search(code)
     source = mismatch["source"] if mismatch else compared["source"] if compared else ""

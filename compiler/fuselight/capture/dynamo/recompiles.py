@@ -19,7 +19,6 @@ from fuselight.capture.dynamo.guards import Births
 from fuselight.shared import torch_texts
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, Stack
 
-_COMMENT = re.compile(r"\s+#\s(.*)$", re.DOTALL)
 _BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")
 _MISSING = "MISSING"
 _SETTINGS = ("GLOBAL_STATE", "GRAD_MODE", "DETERMINISTIC", "TORCH_FUNCTION", "DEFAULT_DEVICE")
@@ -280,7 +279,7 @@ def _leaf_failures(
     """The false expressions of one leaf guard, which may hold many (all symbolic shapes)."""
     parts: dict[str, str] = {}
     for text in map(str, leaf.verbose_code_parts()):  # torch writes some expressions twice
-        parts.setdefault(_COMMENT.sub("", text).strip(), text)
+        parts.setdefault(torch_texts.split_guard(text)[0], text)
     if len(parts) > 1:
         parts = {part: text for part, text in parts.items() if reader.is_false(part)} or parts
     for part, text in parts.items():
@@ -329,7 +328,7 @@ def failing_text(manager: Any, f_locals: Mapping[str, object], texts: Sequence[s
     if len(texts) < 2:  # noqa: PLR2004 - nothing to choose from
         return "".join(texts)
     reader = _GuardReader(manager, f_locals)
-    false = (text for text in texts if reader.is_false(_COMMENT.sub("", text).strip()))
+    false = (text for text in texts if reader.is_false(torch_texts.split_guard(text)[0]))
     return next(false, "; ".join(texts))
 
 
@@ -352,8 +351,9 @@ def born_in_comment(text: str, paths: set[str]) -> Stack:
 
     torch cuts the path at its start, so the file is the only one known that ends like it, or none.
     """
-    match = _BORN_COMMENT.search(text)
-    if match is None or "(unknown source" in text:
+    comment = torch_texts.split_guard(text)[1]
+    match = _BORN_COMMENT.search(comment)
+    if match is None or "(unknown source" in comment:
         return ()
     end = match["path"].strip()
     known = [path for path in paths if path.endswith(end)]
@@ -394,7 +394,7 @@ def _root_failure(manager: Any, f_locals: Mapping[str, object], text: str, table
     if "Duplicate tensor" in text:
         why = _explain_aliasing(manager, f_locals)
         return GuardFailure("NO_TENSOR_ALIASING", "", text, why, cause=GuardCause.ALIASING)
-    part = _COMMENT.sub("", text).strip()
+    part = torch_texts.split_guard(text)[0]
     reader = _GuardReader(manager, f_locals)
     failure = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
     reads = (table.by_source.get(source, ()) for source in guard_differences.sources_of(part))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from fuselight.shared.torch_texts import split_guard
+
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{4,}\b|(?<![\d.])\d{9,}(?![\d.])")
 _SYMBOL = re.compile(r"\b([su])\d+\b")
 _DEVICE = re.compile(r"\b(cuda|xpu|hpu|npu|mtia|privateuseone)(?::|, index=)\d+")
@@ -22,7 +24,6 @@ _COLLECTIVE = re.compile(r"\b_c10d_functional\w*\.(\w+)|\b(?:_dtensor|c10d)\.(\w
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _ENTRY = re.compile(r"^\[?!?[\d/_]+\]?: ")
 _LEAF = re.compile(r"\+- (?P<kind>[A-Z_]+): (?P<code>.*)$")
-_COMMENT = re.compile(r"\s+# .*$")
 _COMPARED_GUARDS = frozenset({"GLOBAL_STATE", "TENSOR_MATCH"})
 """Modes and tensors. The graph shows what other guards decide; what it does not show, as a name, does not matter."""
 _THREADS = re.compile(r'"num_threads":\d+')
@@ -60,7 +61,7 @@ def comparable_guards(text: str) -> dict[str, str]:
         leaf = _LEAF.search(line)
         if leaf is None or leaf["kind"] not in _COMPARED_GUARDS:
             continue
-        code = _COMMENT.sub("", leaf["code"]).rstrip()
+        code, _ = split_guard(leaf["code"])
         code = _SYMBOL.sub(
             r"\1", _THREADS.sub("", _GUARD_DEVICE.sub("device", _COUNTED_NAME.sub("", _neutral(code))))
         )
@@ -71,7 +72,7 @@ def comparable_guards(text: str) -> dict[str, str]:
 def comparable_reason(text: str) -> str:
     """Why a cache entry did not fit, without its ID, its values and the stack."""
     first = _ENTRY.sub("", text).partition("\n")[0]
-    return _NUMBER.sub("#", _COMMENT.sub("", _neutral(first))).strip()
+    return _NUMBER.sub("#", _neutral(split_guard(first)[0]))
 
 
 def comparable_error(text: str) -> str:

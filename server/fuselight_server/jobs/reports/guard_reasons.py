@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, SizeChange
-from fuselight.shared.torch_texts import in_user_words, membership, without_internal_names
+from fuselight.shared.torch_texts import in_user_words, membership, split_guard, without_internal_names
 from fuselight_server.base.formatting import format_list
 from fuselight_server.jobs.trace_log.facts import function_and_resumption, read_printed_stack
 
@@ -154,13 +154,12 @@ def _mismatch(reason: str, origins: GuardOrigins) -> Mismatch:
 
 
 def _failure(text: str, origins: GuardOrigins) -> GuardFailure:
-    condition = text.partition("\nUser stack trace:")[0]
+    code, comment = split_guard(text.partition("\nUser stack trace:")[0])
     born = origins.shown(frame.location for frame in read_printed_stack(text)) or _born_in_comment(
-        condition, origins
+        comment, origins
     )
-    code = condition.partition("  #")[0].strip()
     failure = _of_type(code) or _of_tensor(code) or _of_condition(code)
-    if "duck sizing added this equality" in condition:
+    if "duck sizing added this equality" in comment:
         failure = replace(failure, difference=f"{failure.difference} ({_DUCK_SIZING})")
     if not born and failure.source:
         born = _born_of_symbol(failure, origins)
@@ -298,17 +297,17 @@ def _of_comparison(words: str) -> GuardFailure:
     return GuardFailure("", source, "", f"{source} is no longer {was}", was, cause=cause)
 
 
-def _born_in_comment(text: str, origins: GuardOrigins) -> Stack:
+def _born_in_comment(comment: str, origins: GuardOrigins) -> Stack:
     """`# return x * self.scale  # dels/net.py:12 in forward`: of the only file of the job whose path ends like it."""
-    comment = _BORN_COMMENT.search(text)
-    if comment is None:
+    place = _BORN_COMMENT.search(comment)
+    if place is None:
         return ()
-    end = comment["path"].strip()
+    end = place["path"].strip()
     known = [path for path in origins.paths if path.endswith(end)]
     if len(known) != 1:
         return ()
-    function, _ = function_and_resumption(comment["function"])
-    return origins.shown((Location(known[0], int(comment["line"]), function=function),))
+    function, _ = function_and_resumption(place["function"])
+    return origins.shown((Location(known[0], int(place["line"]), function=function),))
 
 
 def _born_of_symbol(failure: GuardFailure, origins: GuardOrigins) -> Stack:

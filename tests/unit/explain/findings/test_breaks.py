@@ -297,6 +297,45 @@ def test_what_the_line_calls_is_not_said_to_run_in_eager_mode(
     assert ("`other`, which this line calls, is compiled separately" in finding.cost) == is_called
 
 
+EAGER = "in eager mode, and no kernel is fused across it"
+
+
+@pytest.mark.parametrize(
+    ("stack", "own", "cost"),
+    [
+        # As `checkpoint`, which torch calls in eager mode with all that it calls.
+        ((HELPER,), (), f"all of `helper` runs {EAGER}"),
+        ((at(50, function="block"), HELPER), (), f"all of `block` runs {EAGER}"),
+        # As `torch.vmap`, whose own functions torch tries to compile under the name of the user's.
+        (
+            (at(9, path=LIBRARY, function="wrapped"), HELPER),
+            (at(9, path=LIBRARY, function="wrapped"),),
+            f"all of `helper` runs {EAGER}",
+        ),
+        ((at(50, function="<lambda>"),), (), f"all of `<lambda>` runs {EAGER}"),
+        # A function that torch compiles by itself after the break, as `forward` of an `autograd.Function`.
+        ((HELPER,), (HELPER,), f"this line runs {EAGER}"),
+        (
+            (at(50, function="block"), HELPER),
+            (at(50, function="block"), HELPER),
+            f"all of `helper` runs {EAGER}",
+        ),
+        ((at(31, function="<listcomp>"),), (), f"this line runs {EAGER}"),
+        ((at(9, path=LIBRARY, function="wrapped"),), (), f"this line runs {EAGER}"),
+    ],
+)
+def test_a_function_that_torch_never_compiles_runs_in_eager_mode_as_a_whole(
+    stack: tuple[Location, ...], own: tuple[Location, ...], cost: str
+) -> None:
+    breaks = [broken(FORWARD, *stack)]
+    if own:
+        name = (own[0] if own[0].function != "wrapped" else HELPER).function
+        breaks.append(broken(*own, *stack[len(own) :], compile_id="2/0", frame_function=name))
+    compiles = (compiled("0/0", 0, 5), compiled("2/0", 2, None), compiled("1/0", 1, 3))
+    (finding,) = findings(report(frames=FRAMES, compiles=compiles, breaks=tuple(breaks)))
+    assert finding.cost[-1] == cost
+
+
 def test_without_compiles_no_cost_in_graphs_is_claimed() -> None:
     (finding,) = findings(report(breaks=(broken(FORWARD),)))
     assert finding.cost == ("this line runs in eager mode, and no kernel is fused across it",)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 _MOST_NAMED = 2
-_EAGER_LINE = "this line runs in eager mode, and no kernel is fused across it"
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,9 @@ def break_costs(context: Context, group: list[Break]) -> Iterator[str]:
             yield f"{format_list(called)}, which this line calls, {verb} compiled separately"
             yield "no kernel is fused across the call"
         else:
-            yield _EAGER_LINE
+            eager = _eager_function(context, outermost) if context.report.compiles else None
+            what = "this line runs" if eager is None else f"all of `{plain(eager)}` runs"
+            yield f"{what} in eager mode, and no kernel is fused across it"
 
 
 def sides_of(context: Context, graph_break: Break) -> GraphSides | None:
@@ -123,6 +124,32 @@ def _compiled_on_the_way(context: Context, group: list[Break]) -> list[str]:
         if (frame.location.path, frame.function.rpartition(".")[2]) in places or _is_of_any(frame, roots):
             names[f"`{plain(frame.function)}`"] = None
     return cut_list(names, _MOST_NAMED)
+
+
+def _eager_function(context: Context, graph_break: Break) -> str | None:
+    """The user's function around the break that torch never compiles; None if the innermost one was tried by itself.
+
+    After a break, torch compiles each function that the line calls by itself, but none that an operator calls for it,
+    as `checkpoint`: that runs in eager mode, with all that it calls.
+    """
+    tried = {
+        (item.stack[0].path, item.frame_function.rpartition(".")[2])
+        for item in context.report.breaks
+        if item.stack and item.frame_function
+    }
+    frames = (context.report.frames[item.frame] for item in context.report.compiles if _size(item))
+    tried |= {(frame.location.path, frame.function.rpartition(".")[2]) for frame in frames}
+    name = None
+    for place in reversed(graph_break.stack[1:]):
+        if (place.path, place.function) in tried:
+            break
+        if place.function and place.function not in _COMPREHENSIONS and context.is_user_file(place.path):
+            name = place.function
+    return name
+
+
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+"""Functions in the bytecode alone, of Python before 3.12."""
 
 
 def _is_of_any(frame: Frame, roots: set[Frame | None]) -> bool:

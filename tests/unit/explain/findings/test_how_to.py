@@ -61,10 +61,6 @@ BREAKS = {
         ("    torch.manual_seed(0)", "torch.manual_seed(0)", "GB0007"),
         "# in the code that calls `step`, before the call:\ntorch.manual_seed(0)",
     ),
-    "a copy of a tensor": (
-        ("y = copy.deepcopy(self.w)", "copy.deepcopy(self.w)", "GB4198"),
-        "self.w.detach().clone()",
-    ),
     "an opaque function": (
         ("    y = tools.sort_rows(x)", "tools.sort_rows(x)", "GB0098"),
         (

@@ -75,24 +75,6 @@ _BREAKS = (
         _HOISTED + "{call}",
     ),
     _Example(
-        r"(?:copy\.)?deepcopy\((?P<name>[\w.]+)\)",
-        "Copy a tensor with `clone()`",
-        "{name}.detach().clone()",
-        frozenset({"GB4198"}),
-    ),
-    _Example(
-        r"class (?P<name>\w+).*",
-        "Define the class outside the function, where it is made once",
-        "{s}  # at the top level of the file\n    ...",
-        frozenset({"GB8977"}),
-    ),
-    _Example(
-        r"id\((?P<name>[\w.]+)\)",
-        "Compare objects with `is`, or use a name as the key",
-        "{name} is other",
-        frozenset({"GB0191"}),
-    ),
-    _Example(
         r"(?:[^=\n]*=\s*|return\s+)(?P<name>(?!torch\.)[A-Za-z_][\w.]*)\((?P<rest>[^()\n]+)\)",
         "Make the function an operator of its own, with a rule for the shape of its result; gradients through it "
         "also need `register_autograd`",

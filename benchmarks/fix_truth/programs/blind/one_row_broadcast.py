@@ -36,5 +36,5 @@ def probe_wrong():
         return "fails"
 
 def probe_empty_base():
-    """empty base"""
+    """row one selected element is broadcast to none"""
     return join(torch.tensor([1.0]), torch.ones(0))

@@ -23,7 +23,7 @@ import torch  # noqa: E402 - the path is set above
 from benchmarks.architectures import MODELS, MORE  # noqa: E402
 from benchmarks.small_models import small_model  # noqa: E402
 
-MOST_PARAMETERS = 10_000_000
+MAX_PARAMETERS = 10_000_000
 _USED = {*MODELS, *MORE, "deberta-v2", "switch_transformers", "m2m_100", "fsmt"}
 """Models that rewrites, tests or earlier measurements used."""
 _ARGUMENT = re.compile(r"(\w+)=(\w+)\[([\d, ]+)\]")
@@ -47,7 +47,7 @@ def own_breaks(model_type: str) -> int:
     configuration = getattr(transformers, new_model.configuration)(**new_model.sizes)
     with torch.device("meta"):
         parameters = sum(parameter.numel() for parameter in model_class(configuration).parameters())
-    if parameters > MOST_PARAMETERS:
+    if parameters > MAX_PARAMETERS:
         raise ValueError(f"{parameters:,} parameters")
     torch.manual_seed(0)
     model, inputs = model_class(configuration).train(), inputs_of(new_model.call)

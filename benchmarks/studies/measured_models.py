@@ -27,17 +27,17 @@ ROWS = {
     "cell_loop": 16384,
     "user_triton": 4096,
 }
-"""How often the rows of `benchmarks.gpu.models` are repeated, else MOST_ROWS: so that the device is what takes the time
+"""How often the rows of `benchmarks.gpu.models` are repeated, else MAX_ROWS: so that the device is what takes the time
 of a call, and not the host, whose time no two processes share to within some percent.
 """
-MOST_ROWS = 512
+MAX_ROWS = 512
 TINY = "tiny"
 LARGE = "resnet50_large"
 
 
 def rows_of(name: str, rows: int) -> int:
     """How often the rows of a model are repeated, where `rows` is 0; else `rows`."""
-    return rows or ROWS.get(name, MOST_ROWS)
+    return rows or ROWS.get(name, MAX_ROWS)
 
 
 def build_model(name: str, dtype: str, rows: int) -> ModelCall:

@@ -167,15 +167,15 @@ def test_the_link_cache_holds_all_codes_of_a_valid_report() -> None:
 
 RESULTS: dict[Tier, tuple[int, Callable[[Key, int], TargetResult]]] = {
     Tier.CAPTURE: (
-        CaptureResult.MOST,
+        CaptureResult.MAX,
         lambda key, number: capture_result_of(key, number, report(), []),
     ),
     Tier.KERNELS: (
-        KernelResult.MOST,
+        KernelResult.MAX,
         lambda key, number: kernel_result_of(key, number, report(tier=Tier.KERNELS)),
     ),
     Tier.MEASURED: (
-        MeasuredResult.MOST,
+        MeasuredResult.MAX,
         lambda key, number: measured_result_of(key, number, benchmark()),
     ),
 }
@@ -257,7 +257,7 @@ def test_a_tail_keeps_the_end_of_what_was_printed() -> None:
 def test_the_host_gets_a_bounded_number_of_modules_and_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preload, "_MOST", 10)
+    monkeypatch.setattr(preload, "_MAX", 10)
     ahead = preload.Preload(HostFolder())
     path = tmp_path / "ahead.json"
     installed = Path(json.__file__).parent

@@ -46,7 +46,7 @@ _SETTLING = 8
 _WARM_UP = 0.5
 """Maximum fraction of `MeasurePlan.seconds` for the warm-up."""
 _PROFILED_LEAST = 3
-_PROFILED_MOST = 30
+_PROFILED_MAX = 30
 _PROFILED_FRESH = 5
 """Profiled calls if each needs copies of the inputs, all made before the first call."""
 _PROFILED_EXTRA = 1
@@ -189,7 +189,7 @@ class ConfigurationSession:
 
         `timed_later`: calls will be timed in this process afterwards, so that no profiler may stay attached.
         """
-        most = _PROFILED_FRESH if self.unit.fresh else _PROFILED_MOST
+        most = _PROFILED_FRESH if self.unit.fresh else _PROFILED_MAX
         self._detaches = timed_later and not self.compiled.cudagraphs
         calls = max(_PROFILED_LEAST, min(most, int(self.plan.seconds * 1e6 / max(self.us, 1.0))))
         ready = iter([self.unit.prepare() for _ in range(calls + _PROFILED_EXTRA)] if self.unit.fresh else ())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.inputs import DirectiveError, parse_directive
 from fuselight.shared.inputs.records import call_text, is_resumed, owner_of, text_of_call
 from fuselight.shared.kernel_calls import (
-    MOST_CALLS,
+    MAX_CALLS,
     KernelCall,
     KernelCalls,
     calls_path,
@@ -98,7 +98,7 @@ class CallLog:
         call = KernelCall(target, text, key)
         self._new.pop(call, None)
         self._new[call] = None
-        if len(self._new) > MOST_CALLS:
+        if len(self._new) > MAX_CALLS:
             del self._new[next(iter(self._new))]
 
     def _variables(self, code: CodeType, f_locals: Mapping[str, Any]) -> Iterator[str]:

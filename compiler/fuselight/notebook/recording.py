@@ -1,7 +1,7 @@
 """What torch.compile does in the kernel, from `%load_ext fuselight` on, and the part of it that one cell caused.
 
 Invariant: recording starts when torch's compiler is first imported and never imports it. It observes: the user's own
-backend compiles. What is recorded is bounded: a recorder that has seen `MOST_COMPILES` compiles is replaced by another.
+backend compiles. What is recorded is bounded: a recorder that has seen `MAX_COMPILES` compiles is replaced by another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fuselight.shared.report import Inputs, Problem, Report, Rung, TargetRef, Ti
 if TYPE_CHECKING:
     from fuselight.capture.dynamo import Parts, Recorder
 
-MOST_COMPILES = 5000
+MAX_COMPILES = 5000
 _GROWING = ("compiles", "breaks", "recompiles", "not_compiled", "unseen", "problems")
 """The parts of a recording that have an entry for each event."""
 
@@ -118,7 +118,7 @@ class KernelRecording:
     def bound(self) -> None:
         """Begin again with another recorder if this one holds too much; no run may be under way."""
         parts = self._parts()
-        if parts is not None and len(parts.compiles) > MOST_COMPILES:
+        if parts is not None and len(parts.compiles) > MAX_COMPILES:
             self._leave()
             self._number += 1
             self._enter()

@@ -49,7 +49,7 @@ from fuselight.shared.tuned_file import ARTIFACT_BYTES, artifacts_name
 _LOG = logging.getLogger("fuselight")
 _FILE = "file"
 _AS_DEFAULT = "compiling as torch.compile's default does"
-_MOST = 100
+_MAX = 100
 """Reasons and files that are remembered."""
 
 
@@ -94,7 +94,7 @@ class ReplayState:
 def _is_new(known: dict[str, None], text: str) -> bool:
     if text in known:
         return False
-    while len(known) >= _MOST:
+    while len(known) >= _MAX:
         del known[next(iter(known))]
     known[text] = None
     return True

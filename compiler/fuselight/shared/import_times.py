@@ -18,11 +18,11 @@ from typing import Any
 RECORD = "fuselight_imports"
 """Name of the artifact in torch's log with the imports of its process (`report.Imports`)."""
 
-_MOST_LINES = 1_000
-_MOST_IMPORTS = 20_000
+_MAX_LINES = 1_000
+_MAX_IMPORTS = 20_000
 """Imports after which nothing more is timed: a program that reloads a module in a loop."""
-_MOST_MODULES = 8
-_MOST_FRAMES = 300
+_MAX_MODULES = 8
+_MAX_FRAMES = 300
 _MANAGER = "_ModuleLockManager"
 """The class whose objects the import system holds while it imports a module."""
 _NOT_USERS = frozenset(("fuselight", "functorch", "torch", "torchgen", "triton"))
@@ -117,7 +117,7 @@ class ImportTimes:
         frame = _importer(frame)
         if stack and (frame is None or not self._is_of_user(frame)):
             return None
-        for _ in range(_MOST_FRAMES):
+        for _ in range(_MAX_FRAMES):
             if frame is None or self._is_of_user(frame):
                 break
             frame = frame.f_back
@@ -136,7 +136,7 @@ class ImportTimes:
         while stack and stack.pop() is not entry:
             pass
         self._add(entry, now, stack, self._lines, self._intervals)
-        if len(self._intervals) >= _MOST_IMPORTS:
+        if len(self._intervals) >= _MAX_IMPORTS:
             self._uninstall()
 
     def _add(
@@ -157,7 +157,7 @@ class ImportTimes:
             return
         line = lines.get(entry.key)
         if line is None:
-            if len(lines) >= _MOST_LINES:
+            if len(lines) >= _MAX_LINES:
                 self._dropped.add(entry.key)
                 return
             line = lines.setdefault(entry.key, _Line())
@@ -200,7 +200,7 @@ class ImportTimes:
             "lines": [
                 {
                     "location": {"path": os.path.normpath(os.path.join(self._folder, path)), "line": number},
-                    "modules": sorted(line.modules, key=lambda name: -line.modules[name])[:_MOST_MODULES],
+                    "modules": sorted(line.modules, key=lambda name: -line.modules[name])[:_MAX_MODULES],
                     "module_count": len(line.modules),
                     "seconds": line.seconds,
                     "own_seconds": line.own,

@@ -19,10 +19,10 @@ from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import STORE, linked, project_root, read_regular, write_whole
 
 FOLDER = "notebooks"
-MOST_CALLS = 500
-MOST_OF_TARGET = 8
+MAX_CALLS = 500
+MAX_OF_TARGET = 8
 """Calls that are kept of one target, the newest."""
-_MOST_BYTES = 4 * 1024 * 1024
+_MAX_BYTES = 4 * 1024 * 1024
 _NAMED = 80
 """Characters of a notebook's name in the name of a file."""
 
@@ -62,7 +62,7 @@ def read_calls(path: Path) -> KernelCalls | None:
     if any(os.path.islink(folder) for folder in (path.parent, path.parent.parent)):
         return None
     try:
-        return decode(KernelCalls, parse_json(read_regular(path, _MOST_BYTES, follow_link=False)))
+        return decode(KernelCalls, parse_json(read_regular(path, _MAX_BYTES, follow_link=False)))
     except (OSError, ValueError, DecodeError, RecursionError):
         return None
 
@@ -79,7 +79,7 @@ def write_calls(path: Path, calls: KernelCalls) -> None:
     if not os.path.lexists(ignore):
         write_whole(ignore, b"*\n")
     data = json.dumps(encode(calls), ensure_ascii=False).encode("utf-8", "surrogateescape")
-    if len(data) <= _MOST_BYTES:
+    if len(data) <= _MAX_BYTES:
         write_whole(path, data)
 
 
@@ -91,9 +91,9 @@ def merged(older: Iterable[KernelCall], newer: Iterable[KernelCall]) -> tuple[Ke
     ordered = list(dict.fromkeys([*(call for call in kept if call not in latest), *latest]))
     counts: dict[str, int] = {}
     out = []
-    for call in reversed(ordered[-MOST_CALLS:]):
+    for call in reversed(ordered[-MAX_CALLS:]):
         counts[call.target] = counts.get(call.target, 0) + 1
-        if counts[call.target] <= MOST_OF_TARGET:
+        if counts[call.target] <= MAX_OF_TARGET:
             out.append(call)
     return tuple(reversed(out))
 

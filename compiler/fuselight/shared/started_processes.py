@@ -33,7 +33,7 @@ _RECORDER_DUMP = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _RECORDER_SIZE = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 _RECORDER_ON_TIMEOUT = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 _RECORDED_COLLECTIVES = "2000"
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def read_ends(folder: str) -> tuple[ProcessEnd, ...]:
     """The processes that failed; empty if nothing was recorded."""
     try:
         with open_regular(os.path.join(folder, ENDS)) as file:
-            data = parse_json(file.read(_MOST_BYTES))
+            data = parse_json(file.read(_MAX_BYTES))
         return tuple(decode(ProcessEnd, item) for item in data)
     except (OSError, ValueError, TypeError, DecodeError, RecursionError):
         return ()

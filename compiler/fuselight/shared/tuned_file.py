@@ -28,7 +28,7 @@ NAME = "fuselight-tuned.json"
 FORMAT = 1
 """Version of the format. Readers accept files whose number is not larger than theirs."""
 _TUNE = "tune again: `fuselight tune PATH`"
-_MOST_BYTES = 32 * 1024 * 1024
+_MAX_BYTES = 32 * 1024 * 1024
 _ATTEMPTS = 5
 _DEEP = "it is nested too deeply"
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
@@ -126,7 +126,7 @@ def read(path: str | os.PathLike[str], *, is_named: bool = False) -> TunedFile |
 def read_text(path: str | os.PathLike[str], *, is_named: bool = False) -> str | None:
     """Read the text of a tuned file; see `read`. Raises TunedFileError."""
     try:
-        data = read_regular(path, _MOST_BYTES, follow_link=is_named, is_own=not is_named)
+        data = read_regular(path, _MAX_BYTES, follow_link=is_named, is_own=not is_named)
         if not is_named:
             check_folder(os.path.dirname(os.path.abspath(path)))
         return data.decode()

@@ -13,7 +13,7 @@ from typing import Any
 from fuselight.shared.report.tuned import ATTENTION, PRECISION, TunedResult
 
 _Rule = Callable[[Any], bool]
-_MOST = 2**31
+_MAX = 2**31
 _LONGEST = 4096
 """Characters of a text, and names of submodules."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -98,19 +98,19 @@ _OTHERS: dict[str, _Rule] = {
     "max_autotune_gemm_backends": _BACKENDS,
     "max_autotune_gemm_search_space": _SPACES,
     "max_autotune_flex_search_space": _SPACES,
-    "max_fusion_unique_io_buffers": _is_number(0, _MOST, or_none=True),
+    "max_fusion_unique_io_buffers": _is_number(0, _MAX, or_none=True),
     "min_overlap_ratio": _is_share,
     "multi_kernel_hints": lambda value: (
-        isinstance(value, list) and len(value) <= _LONGEST and all(map(_is_number(1, _MOST), value))
+        isinstance(value, list) and len(value) <= _LONGEST and all(map(_is_number(1, _MAX), value))
     ),
-    "realize_acc_reads_threshold": _is_number(0, _MOST, or_none=True),
-    "realize_opcount_threshold": _is_number(0, _MOST, or_none=True),
+    "realize_acc_reads_threshold": _is_number(0, _MAX, or_none=True),
+    "realize_opcount_threshold": _is_number(0, _MAX, or_none=True),
     "triton.max_tiles": _is_number(1, 3, or_none=True),
     "triton.multi_kernel": _is_number(0, 3),
 }
 OPTIONS: Mapping[str, _Rule] = {
     **dict.fromkeys(_SWITCHES, _is_switch),
-    **dict.fromkeys(_COUNTS, _is_number(0, _MOST)),
+    **dict.fromkeys(_COUNTS, _is_number(0, _MAX)),
     **_OTHERS,
 }
 """Inductor's options that a search may write: whether a value is allowed, by name."""
@@ -164,7 +164,7 @@ def _is_launch(name: str, value: Any) -> bool:
         return not value
     if name == "time_taken_ms":  # nobody reads it
         return isinstance(value, (int, float))
-    return bool(_NAME.fullmatch(name)) and isinstance(value, int) and -1 <= value <= _MOST
+    return bool(_NAME.fullmatch(name)) and isinstance(value, int) and -1 <= value <= _MAX
 
 
 def _shown(value: Any) -> str:

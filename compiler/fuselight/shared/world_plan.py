@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from fuselight.shared.report import MeshDimension, WorldPlan
 
-MOST_RANKS = 16_384
+MAX_RANKS = 16_384
 """Largest world: every process group lists its ranks."""
-MOST_RUN = 8
+MAX_RUN = 8
 """Ranks that run by default."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _DIMENSION = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([0-9]{1,6})\s*")
@@ -24,15 +24,15 @@ class WorldError(ValueError):
     """A number of ranks or a mesh that cannot be used."""
 
 
-def world_plan(ranks: int | None, mesh: str | None = None, most: int = MOST_RUN) -> WorldPlan | None:
+def world_plan(ranks: int | None, mesh: str | None = None, most: int = MAX_RUN) -> WorldPlan | None:
     """Return the plan for `ranks` ranks that form `mesh`; None if neither is given. Raises WorldError."""
     if ranks is None and mesh is None:
         return None
     dimensions = parse_mesh(mesh) if mesh is not None else ()
     of_mesh = math.prod(dimension.size for dimension in dimensions)
     size = of_mesh if ranks is None else ranks
-    if not 1 <= size <= MOST_RANKS:
-        raise WorldError(f"`{size}` ranks: a world has from 1 to {MOST_RANKS:,} ranks")
+    if not 1 <= size <= MAX_RANKS:
+        raise WorldError(f"`{size}` ranks: a world has from 1 to {MAX_RANKS:,} ranks")
     if dimensions and of_mesh != size:
         product = " * ".join(str(dimension.size) for dimension in dimensions)
         counted = f"{of_mesh:,} rank{'' if of_mesh == 1 else 's'}"

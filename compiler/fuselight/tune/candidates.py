@@ -29,7 +29,7 @@ from fuselight.tune.knobs import (
     unsuitable,
 )
 from fuselight.tune.pool import DEFAULT, TrialPool
-from fuselight.tune.schedule import MOST_AUTOTUNES, CompileTime, Knobs, Planner, has_rival, named_knobs
+from fuselight.tune.schedule import MAX_AUTOTUNES, CompileTime, Knobs, Planner, has_rival, named_knobs
 from fuselight.tune.summary import median_us
 from fuselight.tune.timed_rounds import TimedRounds
 from fuselight.tune.trial import Trial
@@ -252,7 +252,7 @@ class Candidates:
         running = [
             trial for trial in self.pool.compiling if _times_kernels(trial.knobs or Knobs(), trial.name)
         ]
-        return not _times_kernels(knobs, name) or len(running) < MOST_AUTOTUNES[self.device]
+        return not _times_kernels(knobs, name) or len(running) < MAX_AUTOTUNES[self.device]
 
     def _untimed(self, knobs: Knobs) -> Knobs:
         """The knobs without those whose kernels an earlier candidate has timed: its timings are used again."""

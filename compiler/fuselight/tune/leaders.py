@@ -13,7 +13,7 @@ from fuselight.tune.context import SearchContext
 from fuselight.tune.timed_rounds import complexity
 from fuselight.tune.trial import Trial
 
-_MOST_NOISE = 0.1
+_MAX_NOISE = 0.1
 _FINALISTS = 3
 """Candidates that stay alive between races, besides `default`."""
 
@@ -35,7 +35,7 @@ class Leaders:
         row = self.context.pool.default.row
         timing = row.device or row.wall
         spread = timing.spread if timing is not None else 0.0
-        self.default_noise = min(_MOST_NOISE, max(self.context.rounds.noise, spread))
+        self.default_noise = min(_MAX_NOISE, max(self.context.rounds.noise, spread))
 
     def race(self, trials: Sequence[Trial], least: int = 1) -> None:
         """Race trials with `default` while there is time, at least `least` rounds."""

@@ -30,8 +30,8 @@ BYTES_PER_COMPILE = 3 << 30
 _FINISH_PART = 0.25
 _LEAST_FINISH = 10.0
 """Seconds after the budget in which what was measured is confirmed and described."""
-MOST_COMPILES = 8
-MOST_AUTOTUNES = {GPU: 2, CPU: 1}
+MAX_COMPILES = 8
+MAX_AUTOTUNES = {GPU: 2, CPU: 1}
 """Compiles that time kernels at the same time, by device. On a CPU they take the cores from each other. A GPU runs the
 kernels of several processes in turn, and choices made next to 18 other compiles gained 1 to 8% on an H100
 (docs/results/tuning-history.md)."""
@@ -39,8 +39,8 @@ kernels of several processes in turn, and choices made next to 18 other compiles
 
 def compiles_side_by_side(cores: float, available_bytes: int | None) -> int:
     """How many compiles run at the same time on a machine with this many cores and this much free memory."""
-    fit = MOST_COMPILES if available_bytes is None else available_bytes // BYTES_PER_COMPILE
-    return int(max(1, min(MOST_COMPILES, max(2.0, cores / CORES_PER_COMPILE), fit)))
+    fit = MAX_COMPILES if available_bytes is None else available_bytes // BYTES_PER_COMPILE
+    return int(max(1, min(MAX_COMPILES, max(2.0, cores / CORES_PER_COMPILE), fit)))
 
 
 @dataclass

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Kind: TypeAlias = Literal["string", "integer", "number", "boolean", "strings"]
-_MOST_ITEMS = 256
+_MAX_ITEMS = 256
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -81,8 +81,8 @@ class Argument:
     def _items(self, values: list[Any]) -> tuple[str, ...]:
         if not all(isinstance(value, str) for value in values):
             raise ArgumentError(f"`{self.name}` is not a list of strings")
-        if len(values) > _MOST_ITEMS:
-            raise ArgumentError(f"`{self.name}` has more than {_MOST_ITEMS} items")
+        if len(values) > _MAX_ITEMS:
+            raise ArgumentError(f"`{self.name}` has more than {_MAX_ITEMS} items")
         for value in values:
             self._check_text(value)
         return tuple(values)

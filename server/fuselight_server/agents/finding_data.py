@@ -62,7 +62,7 @@ TARGET_SCHEMA = {
         "torch": {"type": "string"},
     },
 }
-_MOST_CALLS = 5
+_MAX_CALLS = 5
 
 
 def target_data(report: Report, outcome: CheckOutcome | None = None) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def target_data(report: Report, outcome: CheckOutcome | None = None) -> dict[str
         "breaks": numbers.breaks,
         "recompilations": numbers.recompilations,
         "summary": _summary(report),
-        "inputs": cut_list(calls, _MOST_CALLS),
+        "inputs": cut_list(calls, _MAX_CALLS),
         "inputs_from": report.inputs.rung.value if report.inputs is not None else "",
         "tier": report.tier.value,
         "torch": report.versions.torch or "",

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from fuselight_server.agents.protocol.toolbox import Caller
 
-_MOST_KEPT = 16
+_MAX_KEPT = 16
 """Answers that are kept for `result`."""
-_MOST_QUEUED = 8
+_MAX_QUEUED = 8
 _LAST_SECONDS = 10.0
 """How long work may take to end when the server ends."""
 
@@ -120,7 +120,7 @@ class Works:
         self, name: str, work: Callable[[Callable[[str], None], CancelToken], Awaitable[ToolAnswer]]
     ) -> StartedWork:
         waiting = sum(work.state is WorkState.QUEUED for work in self._works.values())
-        if waiting >= _MOST_QUEUED:
+        if waiting >= _MAX_QUEUED:
             raise ArgumentError(f"{waiting} calls are queued already: wait for them with `result`")
         self._number += 1
         handle, token = f"{name}-{self._number}", CancelToken()
@@ -128,7 +128,7 @@ class Works:
         self._works[handle] = started
         started.task.add_done_callback(_note_failure)
         ended = [handle for handle, kept in self._works.items() if kept.has_ended]
-        for old in ended[: max(len(ended) - _MOST_KEPT, 0)]:
+        for old in ended[: max(len(ended) - _MAX_KEPT, 0)]:
             del self._works[old]
         return started
 

@@ -33,7 +33,7 @@ ANSWERS = frozenset({"run", "command", "never"})
 """Code may run on each save, when the user asks for a run, or not at all."""
 _SCHEMA = 1
 _MAX_BYTES = 2**20
-_MOST = 2000
+_MAX = 2000
 """Answers that are kept, the newest."""
 FIRST_CALL = "#first-call"
 """After the path of a program, in the subject of an answer about its part up to the first call."""
@@ -127,7 +127,7 @@ class ConsentStore:
         }
 
     def _write(self, answers: Iterable[ConsentAnswer]) -> None:
-        newest = sorted(answers, key=lambda kept: -kept.when)[:_MOST]
+        newest = sorted(answers, key=lambda kept: -kept.when)[:_MAX]
         entries = {kept.subject: {"answer": kept.answer, "when": kept.when} for kept in newest}
         text = json.dumps({"schema": _SCHEMA, "answers": entries}, indent=1)
         write_whole(self.path, text.encode())

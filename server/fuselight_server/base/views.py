@@ -1,6 +1,6 @@
 """Pages and texts for editors without windows of ours: files in `.fuselight/views/`.
 
-Invariant: the page of a target has one file, which each showing replaces. The newest `MOST` files are kept; nothing in
+Invariant: the page of a target has one file, which each showing replaces. The newest `MAX` files are kept; nothing in
 them runs but the script of the page itself, under a policy that allows no other.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.store import Store
 
 FOLDER = "views"
-MOST = 60
+MAX = 60
 _LONGEST = 80
 """Characters of a file's name before its ending."""
 
@@ -41,7 +41,7 @@ def write_view(store: Store, name: str, text: str) -> Path:
     path = folder / name
     write_whole(path, text.encode("utf-8", "backslashreplace"))
     newest = sorted(files_of(folder, "*"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
-    for old in newest[MOST:]:
+    for old in newest[MAX:]:
         with contextlib.suppress(OSError):
             old.unlink()
     return path

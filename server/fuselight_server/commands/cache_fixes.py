@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from fuselight_server.source.reading import Reading
 
 CODE = "FL922"
-_MOST_FIXES = 20
+_MAX_FIXES = 20
 """Most fixes of one target."""
-_MOST_FILES = 2_000
+_MAX_FILES = 2_000
 """Python files of a project that are searched for imports."""
 _KINDS = frozenset((CauseKind.BYPASS, CauseKind.DISABLED))
 
@@ -81,7 +81,7 @@ class CacheFixer:
             return
         tried: set[tuple[str, int, str]] = set()
         warm = await self._start({})
-        for _ in range(_MOST_FIXES):
+        for _ in range(_MAX_FIXES):
             passed = await self._next_fix(warm, tried)
             if passed is None:
                 break
@@ -299,7 +299,7 @@ class _Imports:
         used = re.compile(rf"\b{re.escape(name)}\b")
         root = project_root(self.path)
         for number, file in enumerate(python_files([root])):
-            if number >= _MOST_FILES:
+            if number >= _MAX_FILES:
                 return True
             text = read_text(file) if str(file) != self.path else ""
             if isinstance(text, str) and importing.search(text) and used.search(text):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "job-files.json"
-_MOST_BYTES = 1 << 20
-_MOST_ANSWERS = 2_000
+_MAX_BYTES = 1 << 20
+_MAX_ANSWERS = 2_000
 
 
 def kept_choices(folder: Path) -> Mapping[str, str]:
@@ -28,7 +28,7 @@ def kept_choices(folder: Path) -> Mapping[str, str]:
     if not is_own(store.folder):
         return {}
     try:
-        kept = parse_json(read_regular(store.folder / FILE, _MOST_BYTES, follow_link=False))
+        kept = parse_json(read_regular(store.folder / FILE, _MAX_BYTES, follow_link=False))
     except (OSError, ValueError, RecursionError):
         return {}
     pairs = kept.items() if isinstance(kept, dict) else ()
@@ -38,7 +38,7 @@ def kept_choices(folder: Path) -> Mapping[str, str]:
 def keep_choices(folder: Path, choices: Mapping[str, str]) -> None:
     """Keep the answers, the last ones if there are too many."""
     store = Store.of(folder)
-    last = dict(list(choices.items())[-_MOST_ANSWERS:])
+    last = dict(list(choices.items())[-_MAX_ANSWERS:])
     with contextlib.suppress(OSError):
         store.prepare()
         write_whole(store.folder / FILE, json.dumps(last, indent=1).encode())

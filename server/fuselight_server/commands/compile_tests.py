@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 _SCHEMA = 1
-_MOST_BYTES = 32 * 1024 * 1024
-_MOST_TESTS = 500
+_MAX_BYTES = 32 * 1024 * 1024
+_MAX_TESTS = 500
 """Failed tests that are kept; the oldest go first."""
 
 
@@ -48,7 +48,7 @@ def failed_test(test: str, findings: Iterable[Finding]) -> FailedCompileTest:
 
 def _key(path: str) -> str | None:
     try:
-        return data_key(read_regular(path, _MOST_BYTES))
+        return data_key(read_regular(path, _MAX_BYTES))
     except OSError:
         return None
 
@@ -58,7 +58,7 @@ def read_failed(store: Store) -> tuple[FailedCompileTest, ...]:
     if not is_own(store.folder):
         return ()
     try:
-        data = parse_json(read_regular(_path(store), _MOST_BYTES, follow_link=False))
+        data = parse_json(read_regular(_path(store), _MAX_BYTES, follow_link=False))
         if not isinstance(data, dict) or data.get("schema") != _SCHEMA:
             return ()
         return tuple(decode(FailedCompileTest, entry) for entry in data.get("tests", ()))
@@ -74,9 +74,9 @@ def keep_failed(store: Store, ran: Collection[str], failed: Iterable[FailedCompi
     store.prepare()
     with locked_folder(str(store.folder)):
         others = [entry for entry in read_failed(store) if entry.test not in ran]
-        kept = [*others, *failed][-_MOST_TESTS:]
+        kept = [*others, *failed][-_MAX_TESTS:]
         data = json.dumps({"schema": _SCHEMA, "tests": [encode(entry) for entry in kept]}).encode()
-        if len(data) <= _MOST_BYTES:
+        if len(data) <= _MAX_BYTES:
             write_whole(_path(store), data)
 
 

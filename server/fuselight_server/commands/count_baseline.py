@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NAME = "fuselight-tests.json"
 """Its name where none is given: not that of a baseline of findings, which `fuselight check` writes."""
 _SCHEMA = 1
-_MOST_BYTES = 32 * 1024 * 1024
+_MAX_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _fingerprint(finding: Finding, check: CompileCheck, folder: Path) -> str:
 def read(path: Path) -> dict[str, CountEntry]:
     """The entries of a baseline by the name of the check; none if there is no file. Raises CommandError."""
     try:
-        data = parse_json(read_regular(path, _MOST_BYTES))
+        data = parse_json(read_regular(path, _MAX_BYTES))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.sources import SourceFiles
 
-_MOST_HINTS = 3
-_MOST_PLACES = 10
+_MAX_HINTS = 3
+_MAX_PLACES = 10
 
 
 def finding_data(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
@@ -34,12 +34,12 @@ def finding_data(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
         "severity": finding.severity.name.lower(),
         "title": finding.title,
         "cost": list(finding.cost),
-        "hints": list(finding.hints[:_MOST_HINTS]),
+        "hints": list(finding.hints[:_MAX_HINTS]),
         "remedies": [remedy.as_data() for remedy in finding.remedies],
         "target": finding.target,
         "tier": finding.tier.value,
         "has_known_rewrites": has_remedies(finding.code),
-        "also_at": cut_list(places, _MOST_PLACES),
+        "also_at": cut_list(places, _MAX_PLACES),
     }
     if finding.count > 1:
         data["count"] = finding.count

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.execution.runs.kept_answers import KeptAnswers
 
-_MOST = 200
+_MAX = 200
 """Findings of one outcome of which the fixes are looked up: each takes some milliseconds."""
 
 
@@ -56,7 +56,7 @@ class FindingFixes:
     """The fixes of each finding, computed or from an earlier check of the same capture when they are shown."""
 
     def __init__(self, outcome: CheckOutcome) -> None:
-        """`outcome`: with the findings that are shown; of more than `_MOST`, the lines to fix first count."""
+        """`outcome`: with the findings that are shown; of more than `_MAX`, the lines to fix first count."""
         self._outcome = outcome
         ranks = {
             (priority.cost.path, priority.cost.line): rank for rank, priority in enumerate(outcome.priorities)
@@ -65,7 +65,7 @@ class FindingFixes:
             filter(lambda finding: has_remedies(finding.code), outcome.findings),
             key=lambda finding: ranks.get((finding.span.path, finding.span.line), len(ranks)),
         )
-        self._looked_up = set(order[:_MOST])
+        self._looked_up = set(order[:_MAX])
         self._texts: dict[str, str | None] = {}
         self._used: set[str] = set()
 

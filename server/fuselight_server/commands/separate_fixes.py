@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.fixes.verification.attempts import Attempt
 
-_MOST_SEPARATED = 40
+_MAX_SEPARATED = 40
 """Fixes for which fewer needs are looked for than all before them."""
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -84,7 +84,7 @@ def _needs(steps: Sequence[_Step], number: int, before: Mapping[str, str], names
     if _applies(steps, needs, number, before):
         return needs
     everything = set(range(number))
-    for earlier in range(number) if number < _MOST_SEPARATED else ():
+    for earlier in range(number) if number < _MAX_SEPARATED else ():
         if earlier not in needs and _applies(steps, everything - {earlier}, number, before):
             everything.discard(earlier)
     return everything

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fuselight_server.commands.verify import PatchVerdict, VerifyOutcome
     from fuselight_server.fixes.verification.comparison import TextComparison
 
-_MOST_FINDINGS = 20
-_MOST_CASES = 40
+_MAX_FINDINGS = 20
+_MAX_CASES = 40
 _VERDICTS = {
     VerdictKind.SAME: "The results are the same",
     VerdictKind.DIFFERS: "Refused: the results differ",
@@ -89,12 +89,12 @@ def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
         "class": verdict.fix_class.value if verdict.fix_class is not None else None,
         "before": _numbers(verdict.before),
         "after": _numbers(verdict.after) if verdict.has_run else None,
-        "findings_fixed": cut_list(map(_line, verdict.fixed), _MOST_FINDINGS),
-        "findings_new": [finding_data(finding, sources) for finding in verdict.new[:_MOST_FINDINGS]],
-        "findings_next": [finding_data(finding, sources) for finding in verdict.next[:_MOST_FINDINGS]],
-        "findings_kept": cut_list(map(_line, verdict.kept), _MOST_FINDINGS),
+        "findings_fixed": cut_list(map(_line, verdict.fixed), _MAX_FINDINGS),
+        "findings_new": [finding_data(finding, sources) for finding in verdict.new[:_MAX_FINDINGS]],
+        "findings_next": [finding_data(finding, sources) for finding in verdict.next[:_MAX_FINDINGS]],
+        "findings_kept": cut_list(map(_line, verdict.kept), _MAX_FINDINGS),
         "inputs": [call.text for call in report.inputs.calls[:5]] if report.inputs is not None else [],
-        "compared": cut_list(comparison.tried, _MOST_CASES),
+        "compared": cut_list(comparison.tried, _MAX_CASES),
         "not_compared": _not_compared(comparison),
         "lines_not_run": _unrun(verdict.not_run),
         "old_lines_not_run": _unrun(verdict.old_not_run),
@@ -104,7 +104,7 @@ def _verdict(verdict: PatchVerdict, sources: SourceFiles) -> dict[str, Any]:
 
 
 def _unrun(lines: tuple[SourceLine, ...]) -> list[str]:
-    return cut_list((f"{shown_path(line.path)}:{line.line}" for line in lines), _MOST_FINDINGS)
+    return cut_list((f"{shown_path(line.path)}:{line.line}" for line in lines), _MAX_FINDINGS)
 
 
 def _not_compared(comparison: TextComparison) -> list[str]:
@@ -113,7 +113,7 @@ def _not_compared(comparison: TextComparison) -> list[str]:
         ("raise an exception before and after the change", comparison.not_accepted),
         ("no time was left", comparison.not_reached),
     )
-    return [f"{reason}: {', '.join(cut_list(names, _MOST_CASES))}" for reason, names in reasons if names]
+    return [f"{reason}: {', '.join(cut_list(names, _MAX_CASES))}" for reason, names in reasons if names]
 
 
 def _numbers(report: Report) -> dict[str, int]:

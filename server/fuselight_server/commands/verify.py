@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AllowedChange", "PatchVerdict", "VerdictKind", "VerifyOutcome", "verify"]
 
-_MOST_CHARACTERS = 500_000
+_MAX_CHARACTERS = 500_000
 """Of all changed texts: they are parsed several times."""
 _WORST_FIRST = (VerdictKind.FAILS, VerdictKind.DIFFERS, VerdictKind.UNVERIFIED, VerdictKind.SAME)
 
@@ -140,9 +140,9 @@ def _run_by_none(verdicts: Sequence[PatchVerdict]) -> tuple[PatchVerdict, ...]:
 def _check_size(texts: Mapping[str, str]) -> None:
     """Raises CommandError for texts that would take too long to read."""
     size = sum(map(len, texts.values()))
-    if size > _MOST_CHARACTERS:
+    if size > _MAX_CHARACTERS:
         raise CommandError(
-            f"{_names(texts)}: the changed texts have {size:,} characters, and up to {_MOST_CHARACTERS:,} are "
+            f"{_names(texts)}: the changed texts have {size:,} characters, and up to {_MAX_CHARACTERS:,} are "
             "verified. Verify a part of the change, or move data out of the code."
         )
 

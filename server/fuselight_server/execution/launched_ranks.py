@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _RUN_ID = "TORCHELASTIC_RUN_ID"
 _KEYS = (_RUN_ID, "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 _LOOK_EVERY = 0.1
 _JOINING = 10.0
 """Seconds after the start of a rank in which others of its machine may still start: a program can end before."""
@@ -153,7 +153,7 @@ class SharedRun:
     def _registered(self) -> Iterator[RegisteredRank]:
         for path in Path(self.folder).glob("rank-*.json"):
             with contextlib.suppress(OSError, ValueError, DecodeError), open_regular(path) as file:
-                yield decode(RegisteredRank, parse_json(file.read(_MOST_BYTES)))
+                yield decode(RegisteredRank, parse_json(file.read(_MAX_BYTES)))
 
 
 def _start_of(process: int) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.outcome import CheckOutcome
 
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 """Findings in the output of one cell, which the notebook keeps."""
 _WIDTH = 100
 _COLORS = {
@@ -55,8 +55,8 @@ def _unknown(outcome: CheckOutcome) -> Iterator[str]:
     yield from (
         f"unknown: {problem.what}: {problem.why}" for report in outcome.reports for problem in report.problems
     )
-    if len(outcome.findings) > MOST_SHOWN:
-        yield f"The first {MOST_SHOWN} of {len(outcome.findings)} findings are shown."
+    if len(outcome.findings) > MAX_SHOWN:
+        yield f"The first {MAX_SHOWN} of {len(outcome.findings)} findings are shown."
 
 
 def _text(outcome: CheckOutcome, summary: list[str]) -> str:
@@ -64,7 +64,7 @@ def _text(outcome: CheckOutcome, summary: list[str]) -> str:
     terminal = Terminal(stream, color=Color.NEVER, width=_WIDTH)
     terminal.print("\n".join(["Fuselight", *summary]), "\n")
     print_first(outcome, terminal)
-    print_blocks(outcome.findings[:MOST_SHOWN], outcome.sources, terminal)
+    print_blocks(outcome.findings[:MAX_SHOWN], outcome.sources, terminal)
     if outcome.findings:
         terminal.print(totals(outcome))
     return stream.getvalue().rstrip()
@@ -78,7 +78,7 @@ def _html(outcome: CheckOutcome, summary: list[str]) -> str:
     parts = [
         f"<div><strong>Fuselight</strong> {html_text(first)}</div>",
         *(f"<div>{html_text(line)}</div>" for line in lines),
-        *(_finding(finding, outcome) for finding in outcome.findings[:MOST_SHOWN]),
+        *(_finding(finding, outcome) for finding in outcome.findings[:MAX_SHOWN]),
     ]
     style = "border-left:3px solid #8888;padding:2px 10px;margin:4px 0"
     return f'<div class="fuselight" style="{style}">{"".join(parts)}</div>'

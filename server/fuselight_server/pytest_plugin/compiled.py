@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 S = TypeVar("S", bound="_CheckTuple[Any]")
-_MOST_LINES = 5
+_MAX_LINES = 5
 """Findings below a failed comparison: pytest shows eight lines of it."""
 _WIDTH = 100
 _ATTRIBUTES = (
@@ -164,7 +164,7 @@ class Changes(_CheckTuple[ExpectedChange]):
 
     def explanation(self) -> list[str]:
         """List them, with what to do."""
-        rows = [_change_line(change) for change in self[:_MOST_LINES]]
+        rows = [_change_line(change) for change in self[:_MAX_LINES]]
         return [*rows, *_more(len(self) - len(rows), "change")]
 
 
@@ -258,7 +258,7 @@ class CompileResult:
     def finding_lines(self, codes: tuple[str, ...] = ()) -> list[str]:
         """One line for each of the worst findings, those of `codes` first."""
         rows = causing(self.check, codes)
-        lines = [finding_line(finding) for finding in rows[:_MOST_LINES]]
+        lines = [finding_line(finding) for finding in rows[:_MAX_LINES]]
         return [*lines, *_more(len(rows) - len(lines), "finding")]
 
     def condition_notes(self) -> list[str]:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _HOPS = 4
 """Files that one name is followed through."""
-_MOST_BASES = 10
+_MAX_BASES = 10
 """Classes above a class that are looked through: some that are being edited are bases of each other."""
-_MOST_STEPS = 5_000
+_MAX_STEPS = 5_000
 """Objects that are built and methods that are entered for one answer, some 0.1 s: classes that build or call each other
 several times would take exponentially many."""
 _LARGEST = 1_000_000
@@ -36,7 +36,7 @@ class ClassSource:
     node: ast.ClassDef
     file: FileSource
 
-    def method(self, name: str, depth: int = _MOST_BASES) -> ast.FunctionDef | None:
+    def method(self, name: str, depth: int = _MAX_BASES) -> ast.FunctionDef | None:
         """A method, also of a base class of the workspace."""
         for statement in self.node.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == name:
@@ -85,7 +85,7 @@ class AnswerBounds:
     def take_step(self) -> bool:
         """Whether one more object may be built, or one more method entered."""
         self.steps += 1
-        return self.steps <= _MOST_STEPS
+        return self.steps <= _MAX_STEPS
 
 
 class FileSource:

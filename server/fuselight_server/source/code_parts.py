@@ -26,7 +26,7 @@ LOCALS = ".<locals>."
 _BOM = b"\xef\xbb\xbf"
 _GOES_ON = (b"@", b"from")
 """Beginnings of lines at which a statement may go on that looks complete."""
-_MOST_JOINED = 4
+_MAX_JOINED = 4
 """Chunks before or after another one with which it is parsed: a file may have hundreds that begin so."""
 _DEFINED = re.compile(rb"^(?:def|class|async[ \t]+def)[ \t]+(\w+)", re.MULTILINE)
 
@@ -205,9 +205,9 @@ def _statement_around(chunks: list[tuple[bytes, int]], index: int) -> tuple[int,
     In brackets a line may begin with the operator `@`, or with `from` after `yield`, and is cut off there.
     """
     first, last = index, index
-    while first > 0 and index - first < _MOST_JOINED and chunks[first][0].startswith(_GOES_ON):
+    while first > 0 and index - first < _MAX_JOINED and chunks[first][0].startswith(_GOES_ON):
         first -= 1
-    while last + 1 < len(chunks) and last - index < _MOST_JOINED and chunks[last + 1][0].startswith(_GOES_ON):
+    while last + 1 < len(chunks) and last - index < _MAX_JOINED and chunks[last + 1][0].startswith(_GOES_ON):
         last += 1
     return first, last + 1
 

@@ -17,7 +17,7 @@ from fuselight_server.source.class_sources import ClassSource, FileSource, dotte
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-MOST_DEPTH = 8
+MAX_DEPTH = 8
 """Modules within modules that are followed."""
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -109,7 +109,7 @@ class Reader:
             return int(args[0]) if math.isfinite(args[0]) else None
         definition = self.file.find_class(node.func) if name else None
         if definition is not None:
-            is_bounded = self.depth < MOST_DEPTH and self.file.bounds.take_step()
+            is_bounded = self.depth < MAX_DEPTH and self.file.bounds.take_step()
             return built(definition, args, keywords, self.depth + 1) if is_bounded else None
         last = name.rpartition(".")[2]
         if not last[:1].isupper():

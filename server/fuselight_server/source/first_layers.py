@@ -19,7 +19,7 @@ BATCH, LENGTH, SIDE = 2, 16, 32
 """Sizes where no layer decides."""
 _DIGITS = 28
 """A side of an image with one channel: most are those of MNIST and its kin."""
-_MOST_SIDE = 1024
+_MAX_SIDE = 1024
 _IMAGE_SIZES = ("image_size", "img_size", "resolution", "input_size", "size", "img_res", "crop_size")
 _LENGTHS = (
     *("block_size", "max_len", "max_seq_len", "max_length", "context_length", "n_positions", "seq_len"),
@@ -61,7 +61,7 @@ class _Sizes:
     def side(self, kernel: Any) -> int:
         """A side of an image that a kernel fits into."""
         known = self._first(_IMAGE_SIZES)
-        side = known if known is not None and known <= _MOST_SIDE else SIDE
+        side = known if known is not None and known <= _MAX_SIDE else SIDE
         return max(side, 2 * kernel) if isinstance(kernel, int) and side < kernel else side
 
     def length(self) -> int:

@@ -27,13 +27,13 @@ from fuselight_server.source.imported_classes import module_files
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_MOST_FILES = 3000
-_MOST_PARSED = 120
+_MAX_FILES = 3000
+_MAX_PARSED = 120
 _LARGEST = 500_000
-_MOST_BYTES = 30_000_000
+_MAX_BYTES = 30_000_000
 _ROUNDS = 3
 """A program may call a function that calls a function that builds the class."""
-_MOST_BUILDERS = 20
+_MAX_BUILDERS = 20
 _TEST = re.compile(r"(?:test_.*|.*_test)\.py$")
 
 
@@ -114,7 +114,7 @@ def find_programs(
                 builders += [_Wanted(file.path, builder) for builder in uses.builders]
         if any(program.calls for _, program in programs.values()):
             break  # those of further rounds come after them
-        wanted = [builder for builder in dict.fromkeys(builders) if builder not in seen][:_MOST_BUILDERS]
+        wanted = [builder for builder in dict.fromkeys(builders) if builder not in seen][:_MAX_BUILDERS]
         seen.update(wanted)
     ranked = sorted(programs.values(), key=lambda item: _rank(path, *item))
     return tuple(program for _, program in ranked)
@@ -147,7 +147,7 @@ class _Sources:
                     yield file
 
     def _file(self, path: str, text: str) -> _File | None:
-        if path not in self._parsed and len(self._parsed) < _MOST_PARSED:
+        if path not in self._parsed and len(self._parsed) < _MAX_PARSED:
             tree = _parse(text)
             self._parsed[path] = _File(path, tree) if tree is not None else None
         return self._parsed.get(path)
@@ -157,7 +157,7 @@ def _texts(path: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The texts of the Python files and notebooks, but for that of the target."""
     size = 0
     files = (file for folder in dict.fromkeys(folders) for file in _files(folder))
-    for file in itertools.islice(dict.fromkeys(files), _MOST_FILES):
+    for file in itertools.islice(dict.fromkeys(files), _MAX_FILES):
         if file == path:
             continue
         try:
@@ -165,7 +165,7 @@ def _texts(path: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
         except OSError:
             continue
         size += len(data)
-        if size > _MOST_BYTES:
+        if size > _MAX_BYTES:
             return
         text = data.decode("utf-8-sig", "replace")
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.source.class_sources import dotted_name
-from fuselight_server.source.expression_values import MOST_DEPTH, Layer, Object, Reader, Sequence
+from fuselight_server.source.expression_values import MAX_DEPTH, Layer, Object, Reader, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,7 +118,7 @@ class LayerFlow:
             return next(filter(None, results), None)
         name = dotted_name(node.func)
         method = self.owner.definition.method(name.removeprefix("self."))
-        if name.startswith("self.") and method is not None and self.depth < MOST_DEPTH:
+        if name.startswith("self.") and method is not None and self.depth < MAX_DEPTH:
             self._enter(self.owner, method, held)
             return None
         last = node.func.attr if isinstance(node.func, ast.Attribute) else name
@@ -133,9 +133,7 @@ class LayerFlow:
         if isinstance(node, ast.Subscript):
             outer = self._module(node.value)
             return outer.parts[0] if isinstance(outer, Sequence) and outer.parts else None
-        value = Reader(self.owner.definition.file, {**self.locals, "self": self.owner}, MOST_DEPTH).value(
-            node
-        )
+        value = Reader(self.owner.definition.file, {**self.locals, "self": self.owner}, MAX_DEPTH).value(node)
         return value if isinstance(value, (Layer, Sequence, Object)) else None
 
     def _give(self, module: Any, place: int | str, held: tuple[str, bool]) -> tuple[str, bool] | None:
@@ -155,7 +153,7 @@ class LayerFlow:
                 self.needs[name] = Need(part, is_flat)
             elif isinstance(part, Object):
                 forward = part.definition.method("forward")
-                if forward is not None and self.depth < MOST_DEPTH:
+                if forward is not None and self.depth < MAX_DEPTH:
                     self._enter(part, forward, [(place, (name, is_flat))])
             return None
         return name, is_flat

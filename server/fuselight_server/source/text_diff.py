@@ -17,9 +17,9 @@ _TOKEN = re.compile(r"\r\n|\n|[^\S\n\r]+|\w+|.", re.DOTALL)
 _WORD = re.compile(r"\w+")
 _SIMILAR = 0.5
 """Part of the words of two blocks that must be in both, so that one counts as a form of the other."""
-_MOST_TOKENS = 1_500
+_MAX_TOKENS = 1_500
 """Tokens of a block that are compared: at worst, 0.1 s on the event loop. A longer one counts as rewritten."""
-_MOST_CHARACTERS = 4_000
+_MAX_CHARACTERS = 4_000
 
 Place = tuple[int, int]
 """Row and column in UTF-8 bytes, both from the start of the old text."""
@@ -110,7 +110,7 @@ def _in_changed(block: _Block) -> Iterator[Replacement]:
 def _in_rewritten(block: _Block) -> Iterator[Replacement]:
     """Compare tokens where much is in both; else lines one by one, or all of the old ones are gone."""
     old, new = "".join(block.old), "".join(block.new)
-    is_short = max(len(old), len(new)) < _MOST_CHARACTERS
+    is_short = max(len(old), len(new)) < _MAX_CHARACTERS
     if not old or not new or (is_short and (len(block.old) == 1 or _is_similar(old, new))):
         yield from _by_token(block.row, old, new)
     elif len(block.old) == len(block.new):
@@ -142,7 +142,7 @@ def _by_token(row: int, old: str, new: str) -> Iterator[Replacement]:
 def _tokens(text: str) -> Sequence[str]:
     """Tokens of a short text; a long one counts as one token, for its lines have been compared already."""
     tokens = _TOKEN.findall(text)
-    return tokens if len(tokens) <= _MOST_TOKENS else [text]
+    return tokens if len(tokens) <= _MAX_TOKENS else [text]
 
 
 def _after(place: Place, text: str) -> Place:

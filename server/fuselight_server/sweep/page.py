@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from fuselight_server.sweep.summary import SweepSummary
 
 _CAUSES = "The cause in the most models first"
-_MOST_NAMES = 12
+_MAX_NAMES = 12
 """Models that are listed for a cause."""
 _BAR_WIDTH, _BAR_HEIGHT = 80, 90
 """Of the histogram, pixels."""
@@ -152,7 +152,7 @@ def _causes(title: str, causes: Sequence[CauseCount], noun: str, nothing: str) -
         return html_section(title, f"<p>{html_text(nothing)}</p>") if nothing else ""
     lines = []
     for cause in causes:
-        names = format_first(cause.rows, _MOST_NAMES)
+        names = format_first(cause.rows, _MAX_NAMES)
         lines.append(
             TableLine(
                 (
@@ -182,7 +182,7 @@ def _comparison(comparison: SweepComparison, against: str) -> str:
         ("Only in the earlier sweep", comparison.missing),
     ):
         if ids:
-            parts.append(f"<p>{html_text(title)}: {html_text(format_first(ids, _MOST_NAMES))}.</p>")
+            parts.append(f"<p>{html_text(title)}: {html_text(format_first(ids, _MAX_NAMES))}.</p>")
     return html_section(f"Compared with {against}", *parts)
 
 

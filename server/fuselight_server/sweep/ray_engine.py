@@ -56,7 +56,7 @@ _EMPTY_SECONDS = 120.0
 """How long the cluster may have no room for any task before the sweep ends."""
 _LOOK_SECONDS = 5.0
 """Between looks at the cluster's resources."""
-_MOST_BYTES = 256 * 2**20
+_MAX_BYTES = 256 * 2**20
 """Of the files that travel to the nodes: Ray itself takes up to 512 MiB."""
 _SUITE = "suite"
 
@@ -334,9 +334,9 @@ def _upload(root: str, tasks: Sequence[SweepTask]) -> Upload:
     """What is sent of a project. Raises EngineError where it is too much."""
     named = dict.fromkeys(task.row.path for task in tasks if root in task.request.roots)
     upload = upload_of(root, named)
-    if upload.size > _MOST_BYTES:
+    if upload.size > _MAX_BYTES:
         raise EngineError(
-            f"{root} has more than {_MOST_BYTES // 2**20} MB of tracked files, which is too much to send to the nodes: "
+            f"{root} has more than {_MAX_BYTES // 2**20} MB of tracked files, which is too much to send to the nodes: "
             "move the models to a folder with its own pyproject.toml, without data"
         )
     return upload

@@ -37,7 +37,7 @@ ROWS, ABOUT, PAGE, MODELS, LOCK, TUNED = (
     "lock",
     "fuselight-tuned.json",
 )
-_MOST_BYTES = 2**30
+_MAX_BYTES = 2**30
 _MARK_BYTES = 1 << 16
 """Of a file's beginning, by which it is known as a sweep's."""
 _HOLDER = re.compile(rb"\d+ on .*", re.DOTALL)
@@ -142,9 +142,9 @@ class ResultsFolder:
         """Return the newest row of each task of earlier runs, and get ready to append. Raises ResultsError."""
         try:
             self._file = open_to_append(self.path / ROWS)
-            data = read_regular(self.path / ROWS, _MOST_BYTES + 1, follow_link=False)
-            if len(data) > _MOST_BYTES:
-                raise ResultsError(f"{self.path / ROWS} is larger than {_MOST_BYTES:,} bytes: move it away")
+            data = read_regular(self.path / ROWS, _MAX_BYTES + 1, follow_link=False)
+            if len(data) > _MAX_BYTES:
+                raise ResultsError(f"{self.path / ROWS} is larger than {_MAX_BYTES:,} bytes: move it away")
             whole = data[: data.rfind(b"\n") + 1]
             rows, self.damaged = read_rows(whole)
             self._end = len(whole)
@@ -232,7 +232,7 @@ def read_results(named: str) -> SweepResults:
     if is_folder:
         path = path / ROWS
     try:
-        data = read_regular(path, _MOST_BYTES, follow_link=not is_folder)
+        data = read_regular(path, _MAX_BYTES, follow_link=not is_folder)
     except OSError as error:
         raise ResultsError(
             f"{named} has no results of a sweep: {error.strerror or error}. Name the folder that `--out` named, its "

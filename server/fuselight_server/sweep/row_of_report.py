@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fuselight_server.sweep.tasks import SweepTask
 
 _UNKNOWN = "unknown"
-_MOST_PROBLEMS = 3
+_MAX_PROBLEMS = 3
 _UNTRIED = frozenset({TuneOutcome.SKIPPED, TuneOutcome.UNFINISHED})
 
 
@@ -64,7 +64,7 @@ def _row(task: SweepTask, answer: RemoteAnswer) -> SweepRow:
     report = decode(Report, answer.report)
     failures = [_with_packages(failure_of(failure), task) for failure in report.failures]
     row = task.unfinished(RowStatus.FAILED, failures[0]) if failures else _done(task)
-    problems = tuple(f"{problem.what}: {problem.why}" for problem in report.problems[:_MOST_PROBLEMS])
+    problems = tuple(f"{problem.what}: {problem.why}" for problem in report.problems[:_MAX_PROBLEMS])
     row = replace(row, notes=(*row.notes, *problems))
     parts = {
         SweepJob.CHECK: _with_capture,

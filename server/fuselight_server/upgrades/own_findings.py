@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fuselight_server.upgrades.times import TimeDifference
 
 RESULTS, KERNELS, DEPRECATED, SLOWER = "FL931", "FL932", "FL933", "FL934"
-_MOST_LINES = 5
+_MAX_LINES = 5
 """Lines that take longer, in the message of a slower call."""
 
 
@@ -94,7 +94,7 @@ def _slower_lines(lines: Sequence[TimeDifference]) -> str:
     rows = [
         f"- {Path(time.place.path).name}:{time.place.line}: {format_time(time.before_us)} -> "
         f"{format_time(time.after_us)}"
-        for time in lines[:_MOST_LINES]
+        for time in lines[:_MAX_LINES]
         if time.place is not None
     ]
     return (

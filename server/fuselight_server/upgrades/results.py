@@ -20,8 +20,8 @@ from fuselight.shared.report import Report
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.upgrades.model import ComparedRuns, SideReports
 
-_MOST_BYTES = 256 << 20
-_MOST_TEXT = 1 << 30
+_MAX_BYTES = 256 << 20
+_MAX_TEXT = 1 << 30
 """Of a file once it is unpacked."""
 _TARGETS = "targets"
 _SCHEMA = 2
@@ -44,8 +44,8 @@ class RunsFolder:
     def load(self, key: str) -> ComparedRuns | None:
         """The runs with a key; None if there are none that can be read."""
         try:
-            packed = read_regular(self._path(key), _MOST_BYTES, follow_link=False)
-            data = parse_json(unpack(io.BytesIO(packed), _MOST_TEXT))
+            packed = read_regular(self._path(key), _MAX_BYTES, follow_link=False)
+            data = parse_json(unpack(io.BytesIO(packed), _MAX_TEXT))
             if not isinstance(data, dict) or data.get("schema") != _SCHEMA:
                 return None
             before, after = (_decoded_side(data[side]) for side in ("before", "after"))

@@ -16,7 +16,7 @@ from fuselight_server.base.formatting import (
     format_time,
 )
 from fuselight_server.jobs.comparison.model import ChangeVerdict, JobComparison, TimeChange
-from fuselight_server.jobs.comparison.rows import MOST_ROWS, change_rows
+from fuselight_server.jobs.comparison.rows import MAX_ROWS, change_rows
 from fuselight_server.upgrades.model import TargetState, is_failure
 from fuselight_server.upgrades.numerics import ResultChange, result_change, result_text
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Versions
     from fuselight_server.upgrades.model import KernelLineChange, LineKernels, TargetComparison
 
-_MOST_LINES = 10
+_MAX_LINES = 10
 """Lines whose kernels differ, in text."""
-_MOST_GROUPS = 3
+_MAX_GROUPS = 3
 """Kernels of a line that are described."""
 
 
@@ -122,19 +122,19 @@ def _time_rows(
     if verdict is ChangeVerdict.REGRESSION:
         return
     times = [time for time in target.times if time.verdict is verdict is not ChangeVerdict.SAME]
-    for time in times[:MOST_ROWS]:
+    for time in times[:MAX_ROWS]:
         what = time.configuration if time.place is None else f"{show_path(time.place.path)}:{time.place.line}"
         both = f"{format_time(time.before_us)} -> {format_time(time.after_us)}"
         yield f"measured time of {time.target or '__main__'}, {what}: {both} ({time.change})"
-    if len(times) > MOST_ROWS:
-        yield f"and {len(times) - MOST_ROWS:,} more times: the JSON has all"
+    if len(times) > MAX_ROWS:
+        yield f"and {len(times) - MAX_ROWS:,} more times: the JSON has all"
 
 
 def _line_rows(target: TargetComparison, show_path: Callable[[str], str]) -> Iterator[str]:
-    for change in target.lines[:_MOST_LINES]:
+    for change in target.lines[:_MAX_LINES]:
         yield f"kernels of {show_path(change.place.path)}:{change.place.line}: {_line(change)}"
-    if len(target.lines) > _MOST_LINES:
-        yield f"and kernels of {len(target.lines) - _MOST_LINES:,} more lines: the JSON has all"
+    if len(target.lines) > _MAX_LINES:
+        yield f"and kernels of {len(target.lines) - _MAX_LINES:,} more lines: the JSON has all"
 
 
 def _line(change: KernelLineChange) -> str:
@@ -167,4 +167,4 @@ def _groups(groups: Counter[tuple[SourceLine, ...]], place: SourceLine) -> str:
         others = [line for line in group if line != place]
         text = f"fused with {format_line_ranges(others, place)}" if others else "alone"
         texts.append(f"{text} ({count:,} kernels)" if count > 1 else text)
-    return format_first(texts, _MOST_GROUPS)
+    return format_first(texts, _MAX_GROUPS)

@@ -28,7 +28,7 @@ def test_a_view_is_replaced_and_forgotten(tmp_path: Path) -> None:
 
 
 def test_the_oldest_views_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "MOST", 2)
+    monkeypatch.setattr(views, "MAX", 2)
     store = Store.at(tmp_path)
     for index, name in enumerate(("a.html", "b.html", "c.html")):
         path = write_view(store, name, name)

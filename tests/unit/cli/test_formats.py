@@ -257,7 +257,7 @@ def test_a_target_without_inputs_did_not_fail() -> None:
 
 
 def test_sarif_has_at_most_what_services_take_the_worst_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_formats, "MOST_RESULTS", 2)
+    monkeypatch.setattr(service_formats, "MAX_RESULTS", 2)
     check_outcome = outcome()
     (example,) = check_outcome.findings
     check_outcome.findings = [

@@ -630,7 +630,7 @@ def test_no_cache_computes_everything(answers: Answers) -> None:
 
 
 def test_answers_are_bounded_and_the_oldest_go(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_answers, "_MOST", 3)
+    monkeypatch.setattr(kept_answers, "_MAX", 3)
     path = str(project.folder / "model.py")
     project.check()
     for word in "abcd":
@@ -666,7 +666,7 @@ def test_too_many_sources_to_compare_keep_no_answer(
 ) -> None:
     project.check()
     answers_file(project).unlink()
-    monkeypatch.setattr(kept_answers, "_MOST_FILES", 1)
+    monkeypatch.setattr(kept_answers, "_MAX_FILES", 1)
     kept = KeptAnswers()
     kept.remember(str(project.folder / "model.py"), "an answer", (), "a question")
     kept.save()

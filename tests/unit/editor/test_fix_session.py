@@ -634,7 +634,7 @@ async def test_what_is_known_of_fixes_is_bounded(world: FixWorld) -> None:
         assert await world.verified() == [VERIFIED]
     session = world.session
     assert (len(offers._offers), len(attempts._attempts), len(offers._findings)) == (2, 2, 1)
-    assert len(session._results) <= fix_session.MOST_RESULTS
+    assert len(session._results) <= fix_session.MAX_RESULTS
     assert session._targets._folder is not None
     kept = await asyncio.to_thread(os.listdir, session._targets._folder)
     assert len(kept) == 1, "the results of older texts are deleted"

@@ -14,8 +14,8 @@ from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.opened_job import OpenedJob
 from fuselight_server.editor.handlers.protocol import written_page
 from fuselight_server.editor.presenters.job_page import page_of
-from fuselight_server.editor.presenters.job_sections import MOST_ROWS, MOST_TIMELINES
-from fuselight_server.editor.results.jobs import MOST_JOBS, OpenJobs, job_result_of
+from fuselight_server.editor.presenters.job_sections import MAX_ROWS, MAX_TIMELINES
+from fuselight_server.editor.results.jobs import MAX_JOBS, OpenJobs, job_result_of
 from fuselight_server.jobs.ranks.model import (
     DifferenceKind,
     RankDifference,
@@ -105,11 +105,11 @@ def test_a_page_of_1024_ranks_is_small_and_says_what_it_leaves_out(opened: Opene
     page = page_of(result, None, (), lambda path: Path(path).name)
     assert page.ranks is not None
     assert page.timeline is not None
-    assert (page.ranks.count, len(page.ranks.rows), page.ranks.more) == (RANKS, MOST_ROWS, RANKS - MOST_ROWS)
+    assert (page.ranks.count, len(page.ranks.rows), page.ranks.more) == (RANKS, MAX_ROWS, RANKS - MAX_ROWS)
     assert [(group.ranks, group.recompilations) for group in page.ranks.groups] == [(768, 0), (256, 1)]
     assert [group.is_slowest for group in page.ranks.groups] == [False, True]
     assert page.ranks.missing == "ranks 1024 and 1025"
-    assert (len(page.timeline.rows), page.timeline.more) == (MOST_TIMELINES, RANKS - MOST_TIMELINES)
+    assert (len(page.timeline.rows), page.timeline.more) == (MAX_TIMELINES, RANKS - MAX_TIMELINES)
     assert {span.depth for each in page.timeline.rows for span in each.spans} == {0}
     assert all(each.is_cut for each in page.timeline.rows)
     assert len(written_page(page)) < 1_000_000
@@ -140,9 +140,9 @@ def test_the_lines_of_a_page_are_where_they_are_now(opened: OpenedJob) -> None:
 
 def test_the_oldest_job_is_closed_for_one_too_many(opened: OpenedJob) -> None:
     jobs = OpenJobs()
-    for number in range(MOST_JOBS + 2):
+    for number in range(MAX_JOBS + 2):
         source = f"file:///logs/{number}"
         jobs.accept([job_result_of(0, source, opened)], source)
-    assert [job.source for job in jobs.values()] == [f"file:///logs/{n}" for n in range(2, MOST_JOBS + 2)]
-    assert jobs.accept([], f"file:///logs/{MOST_JOBS}") == jobs.paths()
-    assert len(jobs) == MOST_JOBS - 1
+    assert [job.source for job in jobs.values()] == [f"file:///logs/{n}" for n in range(2, MAX_JOBS + 2)]
+    assert jobs.accept([], f"file:///logs/{MAX_JOBS}") == jobs.paths()
+    assert len(jobs) == MAX_JOBS - 1

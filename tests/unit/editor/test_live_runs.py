@@ -247,7 +247,7 @@ async def test_the_number_of_live_runs_is_bounded(model_folder: Path) -> None:
     await workspace.settle()
     workspace.edit("model.py", many.replace("return scale(x)", "print(x)"))
     await workspace.pause()
-    assert len(workspace.worker.live) == live_runs.MOST_LIVE_RUNS
+    assert len(workspace.worker.live) == live_runs.MAX_LIVE_RUNS
     assert workspace.deferred() == ["edits are traced for 3 targets of a file"] * 3
     assert [line for line, tier, _ in shown(workspace) if tier == "predicted"] == [12]
 

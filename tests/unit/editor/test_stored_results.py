@@ -172,7 +172,7 @@ async def test_number_and_age_are_bounded(tmp_path: Path, monkeypatch: pytest.Mo
     (first,) = stored_reports.stored_captures(Store.at(tmp_path)).files()
     os.utime(first, (time.time() - 31 * 24 * 3600,) * 2)
     assert breaks(await reloaded(tmp_path)) == []
-    monkeypatch.setattr(stored_reports, "_MOST", 2)
+    monkeypatch.setattr(stored_reports, "_MAX", 2)
     for number in range(4):
         (tmp_path / f"m{number}.py").write_text(TRAIN)
         before.run(f"m{number}.py", "f")

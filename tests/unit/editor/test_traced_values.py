@@ -351,7 +351,7 @@ def test_an_unusual_gradient_is_named() -> None:
 
 
 def test_the_oldest_captures_give_up_their_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(captures, "MOST_FACTS", 2 * len(FACTS))
+    monkeypatch.setattr(captures, "MAX_FACTS", 2 * len(FACTS))
     editor = Editor()
     results = [editor.accept(name) for name in ("one", "two", "three")]
     assert [capture_result.facts.count for capture_result in results] == [0, len(FACTS), len(FACTS)]

@@ -23,7 +23,7 @@ from fuselight.shared.report import (
     Recompile,
 )
 from fuselight_server.base.finding import Span
-from fuselight_server.explain.graphs import MOST, ArrowKind, BoxKind, Picture, fold, picture
+from fuselight_server.explain.graphs import MAX, ArrowKind, BoxKind, Picture, fold, picture
 from tests.support.reports import FILE, at, broken, report
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def chain(length: int, *, titles: int = 1) -> Report:
 
 
 def test_a_small_picture_stays_as_it_is() -> None:
-    new_picture = picture(chain(MOST // 2 - 1))
+    new_picture = picture(chain(MAX // 2 - 1))
     assert fold(new_picture) == new_picture
 
 
@@ -302,21 +302,21 @@ def test_a_different_box_is_not_folded() -> None:
 @pytest.mark.slow
 def test_boxes_that_cannot_be_folded_are_cut_with_their_count() -> None:
     # Each part has one break more than the one before it, round and round, so that no two neighbours are alike.
-    whole = chain(4 * MOST)
-    odd = tuple(broken(at(900 + index), compile_id=f"{index}/0") for index in range(1, 4 * MOST, 2))
+    whole = chain(4 * MAX)
+    odd = tuple(broken(at(900 + index), compile_id=f"{index}/0") for index in range(1, 4 * MAX, 2))
     whole = dataclasses.replace(whole, breaks=(*whole.breaks, *odd))
     everything = picture(whole)
     new_picture = fold(everything)
-    assert len(new_picture.boxes) == 2 * MOST
+    assert len(new_picture.boxes) == 2 * MAX
     assert new_picture.boxes[-1].kind is BoxKind.MORE
-    assert new_picture.boxes[-1].title == f"and {len(everything.boxes) - 2 * MOST + 1} more boxes"
+    assert new_picture.boxes[-1].title == f"and {len(everything.boxes) - 2 * MAX + 1} more boxes"
     assert {arrow.end for arrow in new_picture.arrows} >= {"more"}
 
 
 def test_every_arrow_of_a_folded_picture_leads_from_box_to_box() -> None:
-    for length in (MOST, 2 * MOST, 1500):
+    for length in (MAX, 2 * MAX, 1500):
         new_picture = fold(picture(chain(length, titles=3)))
         ids = {box.id for box in new_picture.boxes}
         assert {end for arrow in new_picture.arrows for end in (arrow.start, arrow.end)} <= ids
-        assert len(ids) == len(new_picture.boxes) <= 2 * MOST
+        assert len(ids) == len(new_picture.boxes) <= 2 * MAX
         assert FILE in {box.at.path for box in new_picture.boxes if box.at}

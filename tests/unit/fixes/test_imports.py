@@ -87,7 +87,7 @@ def test_an_import_stays_that_another_file_takes_from_here(other: str, tmp_path:
     assert without_unused_imports(str(path), old, new, [str(tmp_path)]) == expected
 
 
-@pytest.mark.parametrize("bound", ["MOST_FILES", "_MOST_FOLDERS"])
+@pytest.mark.parametrize("bound", ["MAX_FILES", "_MAX_FOLDERS"])
 def test_in_a_workspace_that_is_too_large_imports_stay(
     bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

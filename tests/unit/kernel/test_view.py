@@ -7,7 +7,7 @@ import pytest
 from fuselight.shared.kernel_cells import CellText, ReportHeading
 from fuselight.shared.report import Break, Location, Report
 from fuselight_server.kernel.cell_names import named_cells, with_cell_names
-from fuselight_server.kernel.view import MOST_SHOWN, view
+from fuselight_server.kernel.view import MAX_SHOWN, view
 from tests.support.reports import report
 
 FOLDER = "/cells/ipykernel_7"
@@ -66,10 +66,10 @@ def test_an_ignore_comment_of_a_cell_counts() -> None:
 
 
 def test_the_output_of_a_cell_is_bounded() -> None:
-    lines = "\n".join(f"    print({number})" for number in range(MOST_SHOWN + 10))
-    shown = view(breaking(*range(1, MOST_SHOWN + 11)), {CODE: cell(lines)}, ReportHeading("cell [4]"))
-    assert shown.html.count("<details") == MOST_SHOWN
-    assert f"The first {MOST_SHOWN} of {MOST_SHOWN + 10} findings are shown." in shown.text
+    lines = "\n".join(f"    print({number})" for number in range(MAX_SHOWN + 10))
+    shown = view(breaking(*range(1, MAX_SHOWN + 11)), {CODE: cell(lines)}, ReportHeading("cell [4]"))
+    assert shown.html.count("<details") == MAX_SHOWN
+    assert f"The first {MAX_SHOWN} of {MAX_SHOWN + 10} findings are shown." in shown.text
 
 
 @pytest.mark.parametrize("cells", [{}, {OTHER: cell("y", path=OTHER)}])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fuselight.shared.kernel_calls import (
-    MOST_CALLS,
-    MOST_OF_TARGET,
+    MAX_CALLS,
+    MAX_OF_TARGET,
     KernelCall,
     KernelCalls,
     calls_of_notebook,
@@ -73,7 +73,7 @@ def test_a_target_with_new_calls_loses_those_of_an_earlier_text_of_its_cell() ->
 
 
 def test_calls_are_bounded_and_the_newest_stay() -> None:
-    calls = [KernelCall("net", f"net({number})", "") for number in range(MOST_OF_TARGET + 3)]
+    calls = [KernelCall("net", f"net({number})", "") for number in range(MAX_OF_TARGET + 3)]
     assert merged(calls, []) == tuple(calls[3:])
-    many = [KernelCall(f"f{number}", "f()", "") for number in range(MOST_CALLS + 5)]
+    many = [KernelCall(f"f{number}", "f()", "") for number in range(MAX_CALLS + 5)]
     assert merged(many, [FIRST]) == (*many[6:], FIRST)

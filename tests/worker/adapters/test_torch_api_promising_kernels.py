@@ -28,7 +28,7 @@ pytestmark = pytest.mark.torch
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="this environment has no Triton"
 )
-MOST = 6
+MAX = 6
 H100, SMALL = Gpu(132, 227 * 1024, warp_groups=True), Gpu(20, 99 * 1024, warp_groups=False)
 
 
@@ -53,7 +53,7 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> list[Offered]:
 
         def record(select: Any, self: Any, name: str, choices: Any, *args: Any, **named: Any) -> Any:
             every = list(choices)
-            offered_choices.append(Offered(every, promising(every, args[0], args[1], MOST)))
+            offered_choices.append(Offered(every, promising(every, args[0], args[1], MAX)))
             return choose(select, self, name, every, *args, **named)
 
         return record
@@ -105,7 +105,7 @@ def test_candidates_of_the_library_are_kept_and_some_of_each_template(
     generate(function, *inputs)
     (offered_choices,) = offered
     every, kept = offered_choices.kinds(offered_choices.every), offered_choices.kinds(offered_choices.kept)
-    assert kept["TritonTemplateCaller"] == MOST < every["TritonTemplateCaller"]
+    assert kept["TritonTemplateCaller"] == MAX < every["TritonTemplateCaller"]
     assert kept["ExternKernelCaller"] == every["ExternKernelCaller"] > 0
     assert [
         choice for choice in offered_choices.every if choice in offered_choices.kept
@@ -241,15 +241,15 @@ SCALED = [Operand(256, 512), Operand(512, 256)]
 )
 def test_of_a_multiplication_with_scales_all_are_kept(scales: list[Operand]) -> None:
     choices = nine("scaled_mm")
-    assert promising(choices, SCALED + scales, result(256, 256), MOST) == choices
-    assert promising(choices, SCALED, result(256, 256), MOST) == choices[:MOST]
+    assert promising(choices, SCALED + scales, result(256, 256), MAX) == choices
+    assert promising(choices, SCALED, result(256, 256), MAX) == choices[:MAX]
 
 
 @pytest.mark.usefixtures("on_an_h100")
 def test_gradients_of_convolutions_are_all_kept() -> None:
     nodes, window = [Operand(8, 64, 28, 28), Operand(128, 64, 3, 3)], f"{TILE}, GROUPS=1, KERNEL_H=3"
-    for name, count in (("convolution2d", MOST), ("convolution2d_bwd_weight", 9)):
-        assert len(promising(nine(name, window), nodes, result(8, 128, 28, 28), MOST)) == count
+    for name, count in (("convolution2d", MAX), ("convolution2d_bwd_weight", 9)):
+        assert len(promising(nine(name, window), nodes, result(8, 128, 28, 28), MAX)) == count
 
 
 KERNELS = (
@@ -288,6 +288,6 @@ def test_the_fastest_of_published_autotuning_logs_is_kept(
         )
         for number, entry in enumerate(offered)
     ]
-    kept = promising(choices, [Operand(m, k), Operand(k, n)], result(m, n), MOST)
+    kept = promising(choices, [Operand(m, k), Operand(k, n)], result(m, n), MAX)
     assert fastest in [value.tile for value in kept]
-    assert len(kept) == MOST < len(offered)
+    assert len(kept) == MAX < len(offered)

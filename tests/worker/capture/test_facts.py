@@ -13,7 +13,7 @@ import torch
 
 from fuselight.capture.dynamo import Recorder, capture_only
 from fuselight.shared.report import Fact, FactKind, FileFacts, TracedFacts, TracedValue
-from fuselight.shared.report.facts import MOST_VALUES
+from fuselight.shared.report.facts import MAX_VALUES
 from tests.support.recording import PRELUDE
 
 pytestmark = [
@@ -230,7 +230,7 @@ def test_many_values_of_one_expression_are_bounded(tmp_path: Path, monkeypatch: 
         f"""
         @torch.compile
         def grows(x):
-            for n in range({MOST_VALUES + 5}):
+            for n in range({MAX_VALUES + 5}):
                 x = torch.cat((x, x[:1]))
             return x
         grows(torch.randn(3, 2))
@@ -238,7 +238,7 @@ def test_many_values_of_one_expression_are_bounded(tmp_path: Path, monkeypatch: 
         monkeypatch,
     )
     fact = next(fact for fact in run.file.facts if fact.assigned and run.source(fact) == "x")
-    assert len(fact.values) == MOST_VALUES
+    assert len(fact.values) == MAX_VALUES
     assert fact.omitted == 5
 
 

@@ -270,7 +270,7 @@ def test_steps_never_overlap(
     whole = steps(watched)
     _check(whole)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compile_steps, "_MOST", most)
+        patch.setattr(compile_steps, "_MAX", most)
         folded = steps(watched)
     _check(folded)
     assert len(folded) <= 3 * most + 1
@@ -306,7 +306,7 @@ def test_samples_fill_only_long_stretches_without_events(
 
 
 def test_the_shortest_of_too_many_phases_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuselight.adapters.torch_api.dynamo.compile_events._MOST", 8)
+    monkeypatch.setattr("fuselight.adapters.torch_api.dynamo.compile_events._MAX", 8)
     compiled = _compiled()
     with hear_compile_events() as events:
         compiled(torch.ones(3))

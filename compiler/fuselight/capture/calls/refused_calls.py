@@ -19,7 +19,7 @@ from fuselight.capture.calls.tensors import tensors_in
 from fuselight.shared.inputs import describe_value
 from fuselight.shared.report.failure import first_line
 
-_MOST_KEPT = 1000
+_MAX_KEPT = 1000
 """Tensors computed from the inputs that are watched."""
 _SHAPE_READS = frozenset({"__get__", "size", "dim", "ndimension", "numel", "__len__", "nelement"})
 _CHECKS = (ValueError, IndexError, AssertionError)
@@ -137,7 +137,7 @@ class _Watch(TorchFunctionMode):
         except Exception as error:
             self._failed = error, operator
             raise
-        if known and len(known) == len(tensors) and len(self._kept) < _MOST_KEPT:
+        if known and len(known) == len(tensors) and len(self._kept) < _MAX_KEPT:
             for tensor in tensors_in(result):
                 if id(tensor) not in self._sources:
                     self._sources[id(tensor)] = sources

@@ -13,7 +13,7 @@ from fuselight.shared.inputs import OPTIONS, Directive, DirectiveError
 from fuselight.shared.inputs.corrections import nearest_name
 from fuselight.shared.inputs.grammar import dtype_of
 
-_MOST_NAMES = 8
+_MAX_NAMES = 8
 
 
 def check_arguments(directive: Directive, function: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ def check_arguments(directive: Directive, function: Any, args: list[Any], kwargs
 
 def _takes(names: Sequence[str]) -> str:
     """What parameters a callee has, as the end of a message."""
-    shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    shown = ", ".join(names[:_MAX_NAMES]) + (", ..." if len(names) > _MAX_NAMES else "")
     return f"; it takes ({shown})"
 
 

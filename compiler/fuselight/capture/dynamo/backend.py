@@ -72,9 +72,9 @@ def capture_backend(
     return compiled_results.with_compiled_results(gm) if wanted in _WITH_AOT_AUTOGRAD else forward
 
 
-MOST_OPERATORS = 150
+MAX_OPERATORS = 150
 """Operators of a graph that `AotCapture` gives to AOTAutograd, which takes two to three times as long as Dynamo."""
-MOST_IN_ALL = 450
+MAX_IN_ALL = 450
 """Operators of all graphs of one run that it gives to AOTAutograd."""
 
 
@@ -189,7 +189,7 @@ class AotCapture:
 
     def _fits(self, gm: torch.fx.GraphModule) -> bool:
         operators = sum(str(node.op).startswith("call_") for node in gm.graph.nodes)
-        fits = operators <= MOST_OPERATORS and self._operators + operators <= MOST_IN_ALL
+        fits = operators <= MAX_OPERATORS and self._operators + operators <= MAX_IN_ALL
         self._operators += operators if fits else 0
         self.skipped += not fits
         return fits

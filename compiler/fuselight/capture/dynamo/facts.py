@@ -23,7 +23,7 @@ from fuselight.shared.report import (
     TracedFacts,
     TracedValue,
 )
-from fuselight.shared.report.facts import MOST_EXPRESSIONS, MOST_VALUES
+from fuselight.shared.report.facts import MAX_EXPRESSIONS, MAX_VALUES
 
 Span = tuple[int, int, int, int]
 _Counts = dict[variables.Seen, int]
@@ -152,7 +152,7 @@ class FactLog:
         has_run_code = attempt.has_run_code(code)
         if known is None or span is None:
             return
-        if has_run_code and name.startswith(_COMPUTING) and len(self._computed) < MOST_EXPRESSIONS:
+        if has_run_code and name.startswith(_COMPUTING) and len(self._computed) < MAX_EXPRESSIONS:
             attempt.computed.add((known.path, span))
         attempt.lines.setdefault(known.original, set()).add(span[0])
         if name in _PUSHES:
@@ -177,7 +177,7 @@ class FactLog:
                 continue
             known = self._values.get(key)
             if known is None:
-                if len(self._values) >= MOST_EXPRESSIONS:
+                if len(self._values) >= MAX_EXPRESSIONS:
                     self._is_full = True
                     continue
                 known = self._values[key] = {}
@@ -197,7 +197,7 @@ class FactLog:
             merged: collections.Counter[int] = collections.Counter()
             for seen, count in counts.items():
                 merged[table.setdefault(_value(seen), len(table))] += count
-            values = tuple(merged.most_common(MOST_VALUES))
+            values = tuple(merged.most_common(MAX_VALUES))
             facts[path].append(Fact(*span, values, assigned, len(merged) - len(values)))
         branches: dict[str, list[Branch]] = collections.defaultdict(list)
         for path, span in sorted({key[:2] for key in self._branches}):
@@ -227,7 +227,7 @@ class FactLog:
             return ()
         return (
             Problem(
-                "facts", "the values of some expressions", f"only the first {MOST_EXPRESSIONS:,} are kept"
+                "facts", "the values of some expressions", f"only the first {MAX_EXPRESSIONS:,} are kept"
             ),
         )
 

@@ -37,9 +37,9 @@ from fuselight.capture.dynamo.wrappers import Callee
 from fuselight.shared import torch_texts
 from fuselight.shared.report import ChangeKind, Forecast, FrameForecast, Stack
 
-MOST_LEAVES = 64
+MAX_LEAVES = 64
 """Values of one call that are changed, one at a time."""
-MOST_ATTRIBUTES = 32
+MAX_ATTRIBUTES = 32
 _DEPTH = 4
 _TENSOR_GUARD = re.compile(r"tensor '(?P<source>.+)' (?P<what>.+) mismatch")
 _COMPARED = re.compile(r"(?P<source>[LG]\[.+?)\s*(?:==|is|!=|<|>|%)")
@@ -218,7 +218,7 @@ def _changes(
     counts: LoopCounts,
 ) -> Iterator[_Change]:
     f_locals = {name: value for name, value in frame.f_locals.items() if not name.startswith("__nested_")}
-    leaves = list(_leaves(f_locals, ()))[:MOST_LEAVES]  # without what torch resumes callers with
+    leaves = list(_leaves(f_locals, ()))[:MAX_LEAVES]  # without what torch resumes callers with
     leaves = [
         (path, value) for path, value in leaves if _may_be_copied(managers, frame.f_locals, path, value)
     ]
@@ -440,7 +440,7 @@ def _attribute_changes(
         table = births.get(manager)
         for source, born in table.by_source.items() if table is not None else ():
             is_users = is_read_by_user(source, born, roots)
-            if is_users and not source.endswith(".training") and len(sources) < MOST_ATTRIBUTES:
+            if is_users and not source.endswith(".training") and len(sources) < MAX_ATTRIBUTES:
                 sources.setdefault(source, manager)
     for source, manager in sources.items():
         holder = _holder(source, manager, frame.f_locals)

@@ -18,7 +18,7 @@ from fuselight.adapters.torch_api.dynamo.modes import Setting
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import Mode, Stack
 
-_MOST = 256
+_MAX = 256
 """Values of modes and settings whose lines are kept."""
 
 
@@ -48,12 +48,12 @@ class ModeLog:
     def setting_changed(self, setting: Setting, before: str) -> None:
         """The program, a library or torch has set a setting."""
         stack = _user_stack(only_if_direct=True)
-        if stack and len(self._settings) < _MOST:
+        if stack and len(self._settings) < _MAX:
             self._settings.setdefault(setting, before)
             self._keep(setting.full_name, setting.value, stack)
 
     def _keep(self, name: str, value: str, stack: Stack) -> None:
-        if stack and ((name, value) in self._set or len(self._set) < _MOST):
+        if stack and ((name, value) in self._set or len(self._set) < _MAX):
             self._set[name, value] = stack
 
     def read(self) -> tuple[Mode, ...]:
@@ -89,7 +89,7 @@ def _user_stack(*, only_if_direct: bool = False) -> Stack:
     while frame is not None:
         path = frame.f_code.co_filename
         if stacks.is_shown(path):
-            return stacks.from_frames(_above(frame), _MOST_FRAMES)
+            return stacks.from_frames(_above(frame), _MAX_FRAMES)
         code = modes.decorated_code(frame)
         if code is not None and stacks.is_shown(code.co_filename):
             return (stacks.def_location(code),)
@@ -99,7 +99,7 @@ def _user_stack(*, only_if_direct: bool = False) -> Stack:
     return ()
 
 
-_MOST_FRAMES = 6
+_MAX_FRAMES = 6
 _OF_PATCHES = ("_config_module.py", "contextlib.py")
 
 

@@ -24,11 +24,11 @@ from fuselight.adapters.torch_api.dynamo import frames, version_calls
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import Location, Stack, UnseenChange, UnseenKind
 
-_MOST_COMPILES = 512
-_MOST_HOOKS = 256
-_MOST_MODULES = 5000
-_MOST_VARIABLES = 64
-_MOST_ATTRIBUTES = 1000
+_MAX_COMPILES = 512
+_MAX_HOOKS = 256
+_MAX_MODULES = 5000
+_MAX_VARIABLES = 64
+_MAX_ATTRIBUTES = 1000
 
 
 _HOOKS = frozenset(
@@ -118,7 +118,7 @@ class UnseenLog:
     ) -> None:
         """A function was compiled; `modules` are the `id` of those that it calls, `values` what it can reach."""
         variables, self._read = tuple(self._read), []
-        if len(self._compiled) >= _MOST_COMPILES:
+        if len(self._compiled) >= _MAX_COMPILES:
             return
         reachable = {id(value): value for value in _reachable(values)}
         called = [value for value in reachable.values() if isinstance(value, torch.nn.Module)]
@@ -142,7 +142,7 @@ class UnseenLog:
     def variable_read(self, name: str) -> None:
         """The trace reads an environment variable, on which it makes no guard."""
         is_known = any(variable.name == name for variable in self._read)  # os.getenv reads by os.environ
-        if not is_known and len(self._read) < _MOST_VARIABLES:
+        if not is_known and len(self._read) < _MAX_VARIABLES:
             self._read.append(
                 _Variable(name, os.environ.get(name), stacks.from_summaries(frames.user_stack()))
             )
@@ -172,7 +172,7 @@ class UnseenLog:
         self, module: torch.nn.Module | None, kind: str, hooks: Mapping[Any, Any], identity: int
     ) -> None:
         """A module, or None for all modules, is about to get a hook; `hooks` are those that it has."""
-        if len(self._hooks) >= _MOST_HOOKS or not self._compiled or kind not in _HOOKS:
+        if len(self._hooks) >= _MAX_HOOKS or not self._compiled or kind not in _HOOKS:
             return
         concerned = [
             compiled_function
@@ -244,14 +244,14 @@ def _reachable(values: Iterable[object]) -> Iterator[object]:
         yield value
         held = [value, *_attributes(value)]
         for other_module in [item for item in held if isinstance(item, torch.nn.Module)]:
-            for module in itertools.islice(other_module.modules(), _MOST_MODULES):
+            for module in itertools.islice(other_module.modules(), _MAX_MODULES):
                 yield module
                 yield from _attributes(module)
 
 
 def _attributes(value: object) -> list[object]:
     held = getattr(value, "__dict__", None)
-    return list(held.values()) if isinstance(held, dict) and len(held) <= _MOST_ATTRIBUTES else []
+    return list(held.values()) if isinstance(held, dict) and len(held) <= _MAX_ATTRIBUTES else []
 
 
 def _methods(kind: type, inlined: Mapping[int, CodeType]) -> Iterator[_Method]:

@@ -39,7 +39,7 @@ _BETWEEN = frozenset({"contextlib", __name__, "fuselight.measure.profile.compile
 """Modules between a `with` statement and `sampling_calls`."""
 DARK = 0.05
 """Fraction of the first call above which a stretch without a phase is filled from samples."""
-_MOST = 400
+_MAX = 400
 """Maximum steps that are kept individually; the rest are summed."""
 
 
@@ -160,7 +160,7 @@ def steps(
     whole = _Node("", events.start_ns, events.end_ns, inner=roots)
     _fit_others(whole, others)
     _light(whole, watched.samples)
-    _fold(whole, _MOST)
+    _fold(whole, _MAX)
     return tuple(step for node in whole.inner for step in _listed(node, events.start_ns, places))
 
 

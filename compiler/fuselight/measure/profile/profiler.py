@@ -33,7 +33,7 @@ from fuselight.measure.profile.recording import (
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import Stack
 
-MOST_EVENTS = 20_000
+MAX_EVENTS = 20_000
 """Event limit of one recording: half a second to parse. More calls than that do not change a median."""
 _FEW_CALLS = 5
 _FEW_EVENTS = 100_000
@@ -64,14 +64,14 @@ def trace_calls(
     calls: int,
     device: torch.device,
     *,
-    most_events: int = MOST_EVENTS,
+    most_events: int = MAX_EVENTS,
 ) -> Trace:
     """Profile up to `calls` calls, fewer if they would exceed about `most_events` events; waits for each.
 
     An additional first call starts the profiler and counts the events. Raises NotProfiledError, and what `call` raises.
     """
     each = max(1, len(_seen(_profiled(call, 1, device), device)))
-    few = min(_FEW_CALLS, _FEW_EVENTS // MOST_EVENTS * most_events // each)
+    few = min(_FEW_CALLS, _FEW_EVENTS // MAX_EVENTS * most_events // each)
     count = max(1, min(calls, max(few, most_events // each)))
     return Trace(_profiled(call, count, device), count, device)
 

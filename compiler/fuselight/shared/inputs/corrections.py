@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 400
 """Characters of a directive for which spellings are tried: nobody writes a longer one by hand."""
-_MOST_FAULTS = 3
-_MOST_TRIED = 150
+_MAX_FAULTS = 3
+_MAX_TRIED = 150
 _COMMA = ", "
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _CLOSING = {opening: closing for closing, opening in _PAIRS.items()}
@@ -61,9 +61,7 @@ class Correction:
 def correction(text: str, is_readable: Callable[[str], bool]) -> Correction | None:
     """The first correction with which a directive can be read, alone or with others after it."""
     return (
-        _first_of(text, is_readable, iter(range(_MOST_TRIED)), _MOST_FAULTS)
-        if len(text) <= _LONGEST
-        else None
+        _first_of(text, is_readable, iter(range(_MAX_TRIED)), _MAX_FAULTS) if len(text) <= _LONGEST else None
     )
 
 

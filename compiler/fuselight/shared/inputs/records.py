@@ -17,7 +17,7 @@ from typing import Any
 from fuselight.shared.inputs.describe import describe_call, device_option
 from fuselight.shared.report import is_user_file
 
-MOST_CALLS = 500
+MAX_CALLS = 500
 """Calls that one run records."""
 _RESUMED = "torch_dynamo_resume_in_"
 

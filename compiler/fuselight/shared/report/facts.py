@@ -1,7 +1,7 @@
 """What the expressions of the user's files were while Dynamo traced them.
 
 Invariant: an expression that was not traced has no fact, and a fact is what Dynamo saw, never a guess. Positions are
-those of `report`: 1-based lines, 0-based UTF-8 byte columns. Bounds: `MOST_EXPRESSIONS` a report, `MOST_VALUES` each.
+those of `report`: 1-based lines, 0-based UTF-8 byte columns. Bounds: `MAX_EXPRESSIONS` a report, `MAX_VALUES` each.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from fuselight.shared.report.place import LineNumber
 
-MOST_EXPRESSIONS = 20_000
+MAX_EXPRESSIONS = 20_000
 """Expressions of one report; later ones are dropped, and a Problem says so."""
-MOST_VALUES = 8
+MAX_VALUES = 8
 """Different values of one expression; `Fact.omitted` counts the others."""
 
 
@@ -57,7 +57,7 @@ class Fact:
     assigned: bool = False
     """Whether this is a name that an assignment binds."""
     omitted: int = 0
-    """Further values, beyond `MOST_VALUES`."""
+    """Further values, beyond `MAX_VALUES`."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fuselight.shared.report.visible import visible
 
 LONGEST = 20_000
 """Maximum characters kept of an exception's text, and of a traceback."""
-_MOST_NOTES = 10
+_MAX_NOTES = 10
 """Notes kept of an exception (`add_note`)."""
 _NOTE = 500
 """Characters kept of each."""
@@ -115,7 +115,7 @@ def traceback_text(error: BaseException) -> str:
         if isinstance(notes, (list, tuple)):
             value.__notes__ = [
                 f"{note[:_NOTE]}..." if len(note) > _NOTE else note
-                for note in notes[:_MOST_NOTES]
+                for note in notes[:_MAX_NOTES]
                 if isinstance(note, str)
             ]
         chain += [value.__cause__, value.__context__, *(getattr(value, "exceptions", None) or ())]

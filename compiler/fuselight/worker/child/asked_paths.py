@@ -32,7 +32,7 @@ from fuselight import PACKAGE
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.adapters.torch_api.patching import patched
 
-MOST = 2000
+MAX = 2000
 """Paths: a run that asks for more is not kept."""
 MISSING = (0, -1, -1)
 _TYPE_ONLY = frozenset(
@@ -96,7 +96,7 @@ class AskedPaths:
 
     def note_created(self, path: str) -> None:
         """The run is about to make a path: what it asks of that later is no question about what it was given."""
-        if len(self._created) < MOST and _state_of(path, self._stat, is_type_only=True) == MISSING:
+        if len(self._created) < MAX and _state_of(path, self._stat, is_type_only=True) == MISSING:
             self._created.append(path + os.sep)
 
     def _replace(self, name: str) -> None:
@@ -119,7 +119,7 @@ class AskedPaths:
         at = path + os.sep
         if path in self._written or at.startswith((*self._skipped, *self._created)):
             return
-        if len(self.states) >= MOST:
+        if len(self.states) >= MAX:
             self.is_full = True
             return
         is_type_only = _asks_for_type(sys._getframe(1), is_access)  # noqa: SLF001 - the caller's frame

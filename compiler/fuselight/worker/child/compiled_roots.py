@@ -19,7 +19,7 @@ from fuselight.capture.dynamo.stacks import calling_frames
 from fuselight.shared.inputs.records import arguments_of
 from fuselight.shared.report import Location
 
-MOST_ROOTS = 4096
+MAX_ROOTS = 4096
 """Compiled functions and modules of one program that are distinguished."""
 _CALL = "_call_impl"
 """The method of a module that `nn.Module.compile` compiles."""
@@ -60,7 +60,7 @@ class CompiledRoots:
         in_place = isinstance(owner, torch.nn.Module) and getattr(model, "__name__", "") == _CALL
         called, original = (owner, owner) if in_place else (compiled, model)
         name = name_of(original)
-        if name is None or len(self._roots) >= MOST_ROOTS:
+        if name is None or len(self._roots) >= MAX_ROOTS:
             return
         above = calling_frames(limit=1)
         try:

@@ -30,7 +30,7 @@ from fuselight.worker.processes import fork_rules, process
 
 _VALUES = 4
 """Values of one change that are tried: the first compiles what it recompiles, the next may need no compile."""
-_MOST_CHANGES = 12
+_MAX_CHANGES = 12
 _SECONDS = 20.0
 """For one change."""
 _ALL_SECONDS = 60.0
@@ -64,7 +64,7 @@ def with_tried_values(
     )
     tried: dict[int, tuple[TriedValue, ...]] = {}
     ends = time.monotonic() + _ALL_SECONDS
-    for change in wanted[:_MOST_CHANGES]:
+    for change in wanted[:_MAX_CHANGES]:
         left = min(_SECONDS, ends - time.monotonic())
         if left > 0:
             work = functools.partial(_try, state, prepared, function, names, change)

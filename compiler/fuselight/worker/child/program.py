@@ -29,7 +29,7 @@ from fuselight.shared import import_times
 from fuselight.shared.codec import decode
 from fuselight.shared.import_hooks import AfterImport
 from fuselight.shared.incremental_json import GrowingJson
-from fuselight.shared.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
+from fuselight.shared.inputs.records import MAX_CALLS, ConstructorCalls, call_text, is_resumed
 from fuselight.shared.report import (
     Call,
     Failure,
@@ -228,7 +228,7 @@ class _Session:
             return
         if self._imports is None:
             self._note_imports()
-        if is_resumed(code) or len(self._calls) >= MOST_CALLS:
+        if is_resumed(code) or len(self._calls) >= MAX_CALLS:
             return
         if not run_failures.is_shown(code.co_filename, self._roots):
             return

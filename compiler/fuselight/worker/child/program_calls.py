@@ -1,6 +1,6 @@
 """Calls of what a program compiles, taken from the program itself, for jobs that repeat them.
 
-The program runs in eager mode until the target has been called `MOST_LOOKED` times or it ends. Invariant: a call is
+The program runs in eager mode until the target has been called `MAX_LOOKED` times or it ends. Invariant: a call is
 repeated with the objects of the program and in the modes of torch in which the program made it: gradients, autocast,
 training. Containers are copied when the call begins, because the call may change them (`recorded_arguments`).
 """
@@ -26,9 +26,9 @@ from fuselight.shared.report import Location, Rung, is_user_file
 from fuselight.worker.child.compiled_roots import CompiledRoot, CompiledRoots, call_of
 from fuselight.worker.child.recorded_arguments import ArgumentCopier, CallModes, current_modes
 
-MOST_LOOKED = 8
+MAX_LOOKED = 8
 """Calls of the target that are looked at: the program runs up to the last of them."""
-MOST_KEPT = 3
+MAX_KEPT = 3
 """Calls that are repeated: the first two, and a later one with other shapes."""
 _FIRST = 2
 
@@ -44,7 +44,7 @@ class ProgramCalls:
     target: Target
     roots: CompiledRoots
     user_folders: tuple[str, ...]
-    most_looked: int = MOST_LOOKED
+    most_looked: int = MAX_LOOKED
     _planned: list[PlannedCall] = field(default_factory=list)
     _shapes: set[str] = field(default_factory=set)
     _looked: int = 0
@@ -82,7 +82,7 @@ class ProgramCalls:
         code = frame.f_code
         if event != "call" or (code.co_name != "forward" and code not in self.roots.codes):
             return  # cheap, before the thorough test
-        if self._looked >= self.most_looked or len(self._planned) >= MOST_KEPT:
+        if self._looked >= self.most_looked or len(self._planned) >= MAX_KEPT:
             self._end()
             return
         values = dict(frame.f_locals)
@@ -94,7 +94,7 @@ class ProgramCalls:
             self._keep(root, code, values, frame)
         except Exception as error:  # noqa: BLE001 - reading the user's objects may run the user's code
             self._unkept = f"its arguments cannot be copied ({type(error).__name__}: {error})"[:200]
-        if len(self._planned) >= MOST_KEPT or self._looked >= self.most_looked:
+        if len(self._planned) >= MAX_KEPT or self._looked >= self.most_looked:
             self._end()
 
     def _end(self) -> None:

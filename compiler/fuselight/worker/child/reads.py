@@ -36,7 +36,7 @@ _KINDS = {
 """Audit events, and what they tell: a file, a folder, or in words what cannot be compared later."""
 _STARTERS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
 """Modules that are imported to start processes, which raises no audit event."""
-_MOST = 2000
+_MAX = 2000
 """Files, and folders: a run that reads more is not kept."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _MISSING = (-1, 0)
@@ -153,7 +153,7 @@ class ReadRecorder:
         get_frame, get_state, size = sys._getframe, os.stat, len  # noqa: SLF001 - the caller's frame
 
         def take_folder(path: str) -> None:
-            if size(folders) + size(import_folders) >= _MOST:
+            if size(folders) + size(import_folders) >= _MAX:
                 others["many folders"] = None
                 return
             reader = get_frame(2).f_code.co_filename
@@ -172,7 +172,7 @@ class ReadRecorder:
         def take_file(path: str, is_changed: bool) -> None:  # noqa: FBT001 - called here alone
             if not is_changed and (path in files or path in written):
                 return
-            if size(files) + size(written) >= _MOST:
+            if size(files) + size(written) >= _MAX:
                 others["many files"] = None
                 return
             if is_changed:

@@ -1,7 +1,7 @@
 """Records the arguments of functions while the target runs in eager mode, so that each can be traced by itself.
 
 Invariant: what the program does is unchanged. Containers and plain objects are copied when a call begins, because the
-call may change them; tensors and modules are kept as they are. Bounds: `MOST_CALLS` calls of a function, `MOST_OBJECTS`
+call may change them; tensors and modules are kept as they are. Bounds: `MAX_CALLS` calls of a function, `MAX_OBJECTS`
 copied objects and, over all, `KEPT_BYTES` of tensors that are no parameters: larger ones are kept without their values.
 """
 
@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-MOST_CALLS = 2
+MAX_CALLS = 2
 """The first call of a function, and a later one with other shapes."""
-MOST_OBJECTS = 2000
+MAX_OBJECTS = 2000
 KEPT_BYTES = 512 * 1024 * 1024
 _COMPARED_CALLS = 64
 """Calls of one function that are looked at."""
@@ -149,7 +149,7 @@ class _Copier:
             return value
         if id(value) in self.known:
             return self.known[id(value)]
-        if len(self.known) >= MOST_OBJECTS:
+        if len(self.known) >= MAX_OBJECTS:
             return value
         self.alive.append(value)
         self.known[id(value)] = value  # for a circle
@@ -299,7 +299,7 @@ class ArgumentRecorder:
         shapes = tuple(
             (name, tuple(value.shape)) for name, value in f_locals.items() if isinstance(value, torch.Tensor)
         )
-        if shapes in seen or len(calls) >= MOST_CALLS:
+        if shapes in seen or len(calls) >= MAX_CALLS:
             return
         first = f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         values = self._copier.keep(f_locals)

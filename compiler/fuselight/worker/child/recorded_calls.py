@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import CodeType
 
-from fuselight.shared.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
+from fuselight.shared.inputs.records import MAX_CALLS, ConstructorCalls, call_text, is_resumed
 from fuselight.shared.report import Recorded, is_user_file
 from fuselight.worker.child.compiled_roots import CompiledRoots
 from fuselight.worker.child.originals import getpid
@@ -43,7 +43,7 @@ class RecordedCalls:
 
     def add(self, code: CodeType, f_locals: Mapping[str, object]) -> None:
         """Record a call of the program that Dynamo begins to compile."""
-        if self._constructors is None or len(self._calls) >= MOST_CALLS or getpid() != self._pid:
+        if self._constructors is None or len(self._calls) >= MAX_CALLS or getpid() != self._pid:
             return
         if is_resumed(code):
             return

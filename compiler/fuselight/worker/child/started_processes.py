@@ -15,7 +15,7 @@ from typing import Any
 
 from fuselight.shared.started_processes import TRACE, ProcessEnd, process_variables, write_ends
 
-_MOST_CAUSES = 20
+_MAX_CAUSES = 20
 _LONGEST_ERROR = 300
 
 
@@ -71,7 +71,7 @@ class StartedProcesses:
 
 def ends_of(error: BaseException | None) -> list[ProcessEnd]:
     """The processes that an exception, or one that caused it, reports as failed: of torchrun or of mp.spawn."""
-    for _ in range(_MOST_CAUSES):
+    for _ in range(_MAX_CAUSES):
         if error is None:
             break
         failures = getattr(error, "failures", None)

@@ -37,7 +37,7 @@ from fuselight.shared.report import Call, Failure, Location, Note, Problem, Rung
 from fuselight.worker.child import child, run_failures
 from fuselight.worker.child.further_values import prepare_to_try, with_tried_values
 from fuselight.worker.child.originals import exit_now, getpid
-from fuselight.worker.child.program_calls import MOST_LOOKED, ProgramCalls
+from fuselight.worker.child.program_calls import MAX_LOOKED, ProgramCalls
 from fuselight.worker.child.state import RunState
 
 _perf_counter = time.perf_counter  # bound before any user code runs
@@ -223,7 +223,7 @@ def _program_calls(state: RunState) -> Answered:
     set_seeds()
     is_timed = isinstance(request, (MeasureRequest, TuneRequest))
     calls = ProgramCalls(
-        request.target, state.roots, request.roots, most_looked=1 if is_timed else MOST_LOOKED
+        request.target, state.roots, request.roots, most_looked=1 if is_timed else MAX_LOOKED
     )
     rung = Rung.SCRIPT if request.inputs.is_script else Rung.MAIN
     with _main_step(state):

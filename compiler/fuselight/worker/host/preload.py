@@ -38,7 +38,7 @@ _STEP = 0.1
 """Seconds of importing after which the host checks for messages."""
 _WARMED = {"torch._inductor.compile_fx": "fuselight.adapters.virtual_gpu.first_graph"}
 """Modules, each with the one of ours whose `warm_up` does once what each run that imports it would do again."""
-_MOST = 20_000
+_MAX = 20_000
 """Maximum names, and files, that the host accepts: far more than torch and its dependencies have. The runs import the
 rest."""
 
@@ -80,7 +80,7 @@ class Preload:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return
         for file_name in files:
-            if len(self._files) >= _MOST:
+            if len(self._files) >= _MAX:
                 break
             if isinstance(file_name, str) and os.path.realpath(file_name).startswith(self._places):
                 self._files.setdefault(file_name, False)
@@ -96,7 +96,7 @@ class Preload:
         if new:
             self._wanted_by.add(kind)
         new.sort(key=_is_ours)  # last: ours import the others, which would be one long step
-        self._wanted += new[: max(0, _MOST - len(known))]
+        self._wanted += new[: max(0, _MAX - len(known))]
 
     def patience(self) -> float:
         """Return how long the loop may sleep, in seconds."""

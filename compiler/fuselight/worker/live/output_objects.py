@@ -21,7 +21,7 @@ import torch
 from fuselight.measure.accuracy.results import elements_of
 from fuselight.worker.live.reachable import closure_of, digest_of, key_text, stored_attributes
 
-_MOST = 20_000
+_MAX = 20_000
 """Most values that are read."""
 _DEPTH = 8
 _SHOWN = 200
@@ -55,7 +55,7 @@ class OutputObjects:
         self.uncompared: list[str] = []
         """`output[1] is a generator`."""
         self._seen: dict[int, tuple[str, Any]] = {}
-        self._left = _MOST
+        self._left = _MAX
         self._read("output", outputs, 0, is_held=False)
 
     def _read(self, name: str, value: Any, depth: int, *, is_held: bool) -> None:

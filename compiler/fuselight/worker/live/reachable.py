@@ -27,7 +27,7 @@ from fuselight.capture.calls.tensors import slots_of
 from fuselight.measure.measured_call import arguments_of, modules_of
 from fuselight.shared.report import is_user_file
 
-_MOST = 4000
+_MAX = 4000
 """Most values that are read."""
 _DEPTH = 8
 _COPIED = 4096
@@ -75,27 +75,27 @@ class _StateWalk:
         """Read a value and what it holds."""
         leaf = _leaf(value)
         if leaf is not None:
-            if len(self.leaves) < _MOST:
+            if len(self.leaves) < _MAX:
                 self.leaves[name] = leaf
             return
-        if depth > _DEPTH or id(value) in self._seen or len(self.leaves) >= _MOST:
+        if depth > _DEPTH or id(value) in self._seen or len(self.leaves) >= _MAX:
             return
         self._seen.add(id(value))
         for suffix, item in self._held(name, value):
-            if len(self.leaves) >= _MOST:
+            if len(self.leaves) >= _MAX:
                 return
             self.read(f"{name}{suffix}", item, depth + 1)
 
     def _held(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(value, Mapping) and isinstance(value, dict):
-            keys = list(map(key_text, range(_MOST), dict.keys(value)))
+            keys = list(map(key_text, range(_MAX), dict.keys(value)))
             self.leaves[f"the keys of {name}"] = _Leaf((*keys[:_SHOWN], dict.__len__(value)))
             yield from zip((f"[{key:.40}]" for key in keys), list(dict.values(value)), strict=False)
         elif isinstance(value, (list, tuple, collections.deque)):
             self.found_lengths[name] = len(value)
             self.leaves[f"the length of {name}"] = _Leaf(len(value), len(value))
             before = self.lengths.get(name, len(value))
-            for index, item in enumerate(list(itertools.islice(value, _MOST))):
+            for index, item in enumerate(list(itertools.islice(value, _MAX))):
                 yield (f"[{index}]" if index < before else f"[+{index - before + 1}]"), item
         elif isinstance(value, torch.nn.Module):
             yield from ((f".{key}", item) for key, item in list(vars(value).items()) if key not in _INTERNAL)
@@ -217,7 +217,7 @@ def _leaf(value: Any) -> _Leaf | None:
 def _opaque_digest(value: Any) -> object | None:
     """What tells the states of objects that hold no others apart."""
     if isinstance(value, (set, frozenset)):
-        texts = (key_text(0, item) for item in itertools.islice(value, _MOST))
+        texts = (key_text(0, item) for item in itertools.islice(value, _MAX))
         return "set", len(value), tuple(sorted(texts))
     if isinstance(value, itertools.count):
         return repr(value)

@@ -22,7 +22,7 @@ _WORDS = {
     errno.EMFILE: ("RLIMIT_NOFILE", "opened as many files as its limit allows"),
     errno.EFBIG: ("RLIMIT_FSIZE", "limits the size of files"),
 }
-_MOST_DESCRIPTORS = 1 << 16
+_MAX_DESCRIPTORS = 1 << 16
 _set_limit: Any = getattr(_resource, "setrlimit", None)
 _get_limit: Any = getattr(_resource, "getrlimit", None)
 _close, _close_range, _suppress, _error = os.close, os.closerange, contextlib.suppress, OSError
@@ -72,7 +72,7 @@ def make_room(kept: int) -> None:
         with _suppress(_error):
             _close(0)
         _close_range(3, max(kept, 3))
-        _close_range(max(kept + 1, 3), _MOST_DESCRIPTORS)
+        _close_range(max(kept + 1, 3), _MAX_DESCRIPTORS)
 
 
 def failure_of(error: BaseException, target: Target, limits: SystemLimits) -> Failure | None:

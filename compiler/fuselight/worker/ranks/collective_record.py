@@ -16,9 +16,9 @@ from fuselight.adapters.torch_api.distributed.graph_nodes import NodeRuns
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import Collective, Stack, is_user_file
 
-MOST = 2_000
+MAX = 2_000
 """Collectives that are kept of a rank; all are counted."""
-_MOST_FRAMES = 6
+_MAX_FRAMES = 6
 _BACKWARD = os.path.join("torch", "autograd", "graph.py")
 _FSDP = os.path.join("torch", "distributed", "fsdp", "")
 _C10D = os.path.join("torch", "distributed", "distributed_c10d.py")
@@ -39,7 +39,7 @@ class CollectiveRecord:
     def add(self, call: CollectiveCall) -> None:
         """Record one call."""
         self.count += 1
-        if len(self.collectives) < MOST:
+        if len(self.collectives) < MAX:
             self.collectives.append(self._with_place(call))
 
     def _with_place(self, call: CollectiveCall) -> Collective:
@@ -67,7 +67,7 @@ class CollectiveRecord:
 
     def _users(self, stack: Stack) -> Stack:
         """The nearest frames of the user's files."""
-        return tuple(place for place in stack if is_user_file(place.path, self.roots))[-_MOST_FRAMES:]
+        return tuple(place for place in stack if is_user_file(place.path, self.roots))[-_MAX_FRAMES:]
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:

@@ -37,7 +37,7 @@ _VERSIONS = 64
 """Versions of one function that are compiled: many calls have other sizes and other numbers of dimensions."""
 _ENDLESS, _SLOWER = 10.0, 20.0
 """Seconds that each call may take, and how many times those of the old text: a compile may take long."""
-_MOST_RAISED = 4
+_MAX_RAISED = 4
 """Most calls of a family that are compiled for one type of exception."""
 _WRAPPED = "RuntimeError"
 """The exception of operators: that of compiled code, TorchRuntimeError, is one."""
@@ -177,7 +177,7 @@ class FurtherCalls:
         if not self._request.settings or exception == _WRAPPED:
             return False
         counts[call.case.family, exception] += 1
-        return counts[call.case.family, exception] <= _MOST_RAISED
+        return counts[call.case.family, exception] <= _MAX_RAISED
 
     def _record_in_float64(self, cases: Mapping[int, Case]) -> None:
         """Make calls of the old text in float64 and in eager mode, after all others."""

@@ -50,10 +50,10 @@ from fuselight.worker.child.state import RunState, put
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.verify.eager_mode import eager_mode
 
-_MOST_CALLS = 4
-_MOST_ELEMENTS = 1 << 27
+_MAX_CALLS = 4
+_MAX_ELEMENTS = 1 << 27
 """Of all values that are kept for the later side: half a GiB of float32."""
-_MOST_DEPRECATIONS = 50
+_MAX_DEPRECATIONS = 50
 _HIDDEN = (DeprecationWarning, PendingDeprecationWarning)
 _DEPRECATED = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 _WORDS = re.compile(r"\bdeprecat|\bwill be removed\b|\bwill change\b", re.IGNORECASE)
@@ -103,12 +103,12 @@ class CompareOutputs:
         result = ComparedOutputs(ReleaseOutputs())
         state.result = result
         try:
-            for index, planned in enumerate(answered.calls[:_MOST_CALLS]):
+            for index, planned in enumerate(answered.calls[:_MAX_CALLS]):
                 builder = _Builder(climb, index, [answered] if not index else [])
                 call = _ReleaseCallRun(state, request, index, planned.text, builder)
                 state.calls.append(Call(index, planned.text, planned.location))
                 self._make(call, result)
-            _note_further(result, len(answered.calls) - _MOST_CALLS)
+            _note_further(result, len(answered.calls) - _MAX_CALLS)
         except OtherValuesError as why:
             result.outputs = replace(result.outputs, refused=str(why))
         finally:
@@ -140,7 +140,7 @@ class CompareOutputs:
                 return
             users = [place for place in traceback.extract_stack() if is_user_file(place.filename, roots)]
             places = run_failures.stack_of(users[-1:], roots)
-            if places and len(self.deprecations) < _MOST_DEPRECATIONS:
+            if places and len(self.deprecations) < _MAX_DEPRECATIONS:
                 place = Location(places[0].path, places[0].line)
                 self.deprecations.setdefault((text, place), Deprecation(text, category.__name__, place))
 
@@ -215,9 +215,9 @@ class _ReleaseCallRun:
         """Leave the values and the results in the folder. Raises OtherValuesError."""
         held = dict(held_tensors(self._built()))
         total = sum(tensor.numel() for tensor in held.values())
-        if total > _MOST_ELEMENTS:
+        if total > _MAX_ELEMENTS:
             raise OtherValuesError(
-                f"the inputs and parameters have {total:,} elements; up to {_MOST_ELEMENTS:,} are compared"
+                f"the inputs and parameters have {total:,} elements; up to {_MAX_ELEMENTS:,} are compared"
             )
         for name, tensor in held.items():
             if type(tensor) not in _PLAIN:

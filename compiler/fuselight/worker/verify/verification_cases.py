@@ -59,15 +59,15 @@ _MASKS = (torch.uint8, torch.int64, torch.float32)
 """Types that masks may have in place of bool."""
 _TRUTHS = ((True, False), (False, True), (True, True), (False, False))
 """Values of the even and of the odd elements: a condition on bools may take either side."""
-_MOST_GROUPS = 6
+_MAX_GROUPS = 6
 """Most sizes of the inputs that are varied."""
-_MOST_ALONE = 3
+_MAX_ALONE = 3
 """Most inputs that are varied alone."""
-_MOST_TRAINED = 8
+_MAX_TRAINED = 8
 """Most cases that are made in training, too."""
-_MOST_COMPILED_SIZES = 3
+_MAX_COMPILED_SIZES = 3
 """Most sizes that are compiled, too."""
-_MOST_COMPILED_RANKS = 15
+_MAX_COMPILED_RANKS = 15
 """Most numbers of dimensions that are compiled, too, of those that the target accepts."""
 _REPEATS = 3
 _MODERATE = 30
@@ -78,7 +78,7 @@ _DIFFERENTIATED = frozenset({CaseFamily.SIZE, CaseFamily.VALUES, CaseFamily.DTYP
 
 _TELLING = ("bool", "float32", "float64", "int64")
 """Starts of the names of the dtypes that are compiled first: symbolic numbers differ by these kinds."""
-_MOST_OF_DTYPE = 2
+_MAX_OF_DTYPE = 2
 """Most cases of one dtype that are compiled for a setting."""
 _SMALL = range(2, 10)
 """Sizes with which a division or an index of the target may raise an exception."""
@@ -139,7 +139,7 @@ def cases_of(prepared: Prepared, *, settings: bool = False) -> list[Case]:
     cases = [*_modes(prepared), *hooked, Case("later calls", CaseFamily.REPEATED, repeats=_REPEATS)]
     if differentiable:
         cases.append(_second_gradients(prepared))
-    cases += [_in_training(case) for case in plain[:_MOST_TRAINED] if is_trained]
+    cases += [_in_training(case) for case in plain[:_MAX_TRAINED] if is_trained]
     for case in several:
         cases.append(case)
         if not case.has_variants:
@@ -180,22 +180,22 @@ def compiled_cases(cases: list[Case], *, settings: bool = False) -> list[Case]:
     others_of_gradients = {CaseFamily.FROZEN, CaseFamily.HOOKS, CaseFamily.SECOND}
     modes += [case for case in cases if case.family in others_of_gradients]
     sizes = [case for case in cases if case.family is CaseFamily.SIZE and case.grad is None][
-        :_MOST_COMPILED_SIZES
+        :_MAX_COMPILED_SIZES
     ]
     values = [case for case in cases if case.family is CaseFamily.VALUES]
     trained = [case for case in values if case.training] or [case for case in values if case.grad]
     special = [case for case in cases if case.family is CaseFamily.NONFINITE and case.grad is None]
     ranks = [case for case in cases if case.family is CaseFamily.RANK and case.grad is None][
-        :_MOST_COMPILED_RANKS
+        :_MAX_COMPILED_RANKS
     ]
     if not settings:
         return [*modes, *trained, *special, *sizes, *ranks]
-    dtypes = _first_of_each(_MOST_OF_DTYPE, cases, CaseFamily.DTYPE)
+    dtypes = _first_of_each(_MAX_OF_DTYPE, cases, CaseFamily.DTYPE)
     telling = [case for case in dtypes if case.name.startswith(_TELLING)]
     others = [case for case in dtypes if not case.name.startswith(_TELLING)]
     options = [case for case in cases if case.family is CaseFamily.OPTION]
     options += _first_of_each(1, cases, CaseFamily.EMPTY)
-    extremes = _first_of_each(_MOST_OF_DTYPE, cases, CaseFamily.EXTREME)
+    extremes = _first_of_each(_MAX_OF_DTYPE, cases, CaseFamily.EXTREME)
     return [*modes, *trained, *special, *sizes, *options, *telling, *ranks, *others, *extremes]
 
 
@@ -259,7 +259,7 @@ def _second_gradients(prepared: Prepared) -> Case:
 def _sizes(inputs: list[torch.Tensor]) -> Iterator[Case]:
     """Each size of the inputs as 1 and as another number, together where they are equal, and each input alone."""
     sizes = [size for argument in inputs for size in argument.shape]
-    for size in list(dict.fromkeys(sizes))[:_MOST_GROUPS]:
+    for size in list(dict.fromkeys(sizes))[:_MAX_GROUPS]:
         for number in _other_sizes(size):
             words = f"size {number} in place of {size}"
             yield Case(words, CaseFamily.SIZE, resize({size: number}))
@@ -268,7 +268,7 @@ def _sizes(inputs: list[torch.Tensor]) -> Iterator[Case]:
         for number in _other_sizes(first[0]):
             yield Case(f"a batch of {number}", CaseFamily.SIZE, resize({first[0]: number}, only=0))
     if len(inputs) > 1:
-        for index, tensor in enumerate(inputs[:_MOST_ALONE]):
+        for index, tensor in enumerate(inputs[:_MAX_ALONE]):
             for number in _other_sizes(tensor.shape[0]) if tensor.dim() else ():
                 change = resize({tensor.shape[0]: number}, only=0, alone=index)
                 yield Case(f"input {index} with a batch of {number}", CaseFamily.SIZE, change)
@@ -276,7 +276,7 @@ def _sizes(inputs: list[torch.Tensor]) -> Iterator[Case]:
 
 def _small_sizes(inputs: list[torch.Tensor]) -> Iterator[Case]:
     """Each size of the inputs as small numbers, to see which raise an exception."""
-    for size in list(dict.fromkeys(size for argument in inputs for size in argument.shape))[:_MOST_GROUPS]:
+    for size in list(dict.fromkeys(size for argument in inputs for size in argument.shape))[:_MAX_GROUPS]:
         for number in _SMALL:
             if number not in {size, *_other_sizes(size)}:
                 words = f"size {number} in place of {size}"
@@ -307,7 +307,7 @@ def _ranks(inputs: list[torch.Tensor]) -> Iterator[Case]:
     yield Case("inputs with one more dimension", CaseFamily.RANK, change_each(add_dimension))
     if all(argument.dim() > 1 for argument in inputs):
         yield Case("inputs without a batch", CaseFamily.RANK, change_each(lambda tensor: tensor[0]))
-    for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
+    for index, tensor in enumerate(inputs[:_MAX_ALONE] if len(inputs) > 1 else ()):
         for second in (-2, 0):
             words = f"rows of 1 and {second}, and one dimension {{}} of input {index}"
             if tensor.dim():
@@ -364,7 +364,7 @@ def _not_finite(inputs: list[torch.Tensor]) -> Iterator[Case]:
     )
     # Python's max and min keep the first or the second of two numbers, by which of them is NaN.
     yield Case("NaN in the first element", CaseFamily.NONFINITE, change_each(put_number(math.nan, place=0)))
-    for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
+    for index, tensor in enumerate(inputs[:_MAX_ALONE] if len(inputs) > 1 else ()):
         if tensor.is_floating_point():
             yield Case(f"NaN in input {index}", CaseFamily.NONFINITE, change_one(index, put_number(math.nan)))
     shapes = [tensor.shape for tensor in inputs if tensor.is_floating_point()]
@@ -423,7 +423,7 @@ def _dtypes(inputs: list[torch.Tensor]) -> Iterator[Case]:
         yield Case(
             f"{_name(dtype)} masks", CaseFamily.DTYPE, change_each(functools.partial(mask_to, dtype=dtype))
         )
-    for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
+    for index, tensor in enumerate(inputs[:_MAX_ALONE] if len(inputs) > 1 else ()):
         yield from _dtypes_alone(index, tensor)
 
 
@@ -501,7 +501,7 @@ def _autocast(device: str) -> contextlib.AbstractContextManager[Any]:
 def _options(prepared: Prepared) -> Iterator[Case]:
     """Each number and flag among the arguments as another."""
     named: list[tuple[int | str, Any]] = [*enumerate(prepared.args), *prepared.kwargs.items()]
-    for key, value in named[: 2 * _MOST_ALONE]:
+    for key, value in named[: 2 * _MAX_ALONE]:
         for other in _other_numbers(value):
             shown = f"argument {key} = {other!r}"
             change = functools.partial(replace_argument, key=key, value=other)

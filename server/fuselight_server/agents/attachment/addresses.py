@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PURPOSE = "agents"
 _FILE = "address.json"
 _SOCKET = "s"
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _CONNECT_SECONDS = 5.0
 
 
@@ -105,7 +105,7 @@ def _known() -> Iterator[AgentAddress]:
 
 def _read(folder: str) -> AgentAddress | None:
     try:
-        data = parse_json(read_regular(Path(folder, _FILE), _MOST_BYTES, follow_link=False))
+        data = parse_json(read_regular(Path(folder, _FILE), _MAX_BYTES, follow_link=False))
         return AgentAddress(
             folder, tuple(map(str, data["workspace"])), int(data["port"]), str(data["secret"])
         )

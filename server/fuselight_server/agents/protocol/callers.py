@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _KEY = "allow"
 """Name of the question, and of the field of its form."""
-_MOST_QUESTIONS = 64
+_MAX_QUESTIONS = 64
 """Questions without an answer that are kept."""
 _PROGRESS_EVERY = 0.2
 """Seconds between two messages of progress."""
@@ -63,7 +63,7 @@ class OpenQuestions:
         """The state that the client sends back with the answer."""
         state = secrets.token_urlsafe(16)
         self._questions[state] = question
-        while len(self._questions) > _MOST_QUESTIONS:
+        while len(self._questions) > _MAX_QUESTIONS:
             self._questions.popitem(last=False)
         return state
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fuselight_server.agents.protocol.toolbox import Toolbox, ToolResult
 
 _CAPABILITIES: dict[str, Any] = {"tools": {"listChanged": False}}
-_MOST_REQUESTS = 64
+_MAX_REQUESTS = 64
 """Requests that are answered at the same time."""
 _CACHED_MS = 3_600_000
 """How long a client may keep the list of tools."""
@@ -106,8 +106,8 @@ class AgentConversation:
         identity = request.identity
         if identity in self._running:
             raise MessageError(INVALID_REQUEST, f"a request with the id {identity!r} is running", identity)
-        if len(self._running) >= _MOST_REQUESTS:
-            raise MessageError(INVALID_REQUEST, f"{_MOST_REQUESTS} requests are running already", identity)
+        if len(self._running) >= _MAX_REQUESTS:
+            raise MessageError(INVALID_REQUEST, f"{_MAX_REQUESTS} requests are running already", identity)
         if request.method == "initialize":  # before what follows it on the pipe
             self._send(result_message(identity, self._greet(request.params)))
             return

@@ -14,7 +14,7 @@ from fuselight_server.agents.protocol.messages import MESSAGE_BYTES
 if TYPE_CHECKING:
     from fuselight_server.agents.protocol.conversation import AgentConversation
 
-_MOST_WAITING = 256
+_MAX_WAITING = 256
 """Lines that are read before they are taken: a client that sends faster waits."""
 _TOO_LONG = f"skipped a line of more than {MESSAGE_BYTES:,} bytes"
 
@@ -32,7 +32,7 @@ def read_line(pipe: BinaryIO, most: int = MESSAGE_BYTES) -> bytes | None:
 async def converse(conversation: AgentConversation, pipe: BinaryIO) -> None:
     """Give a conversation the lines of a pipe until it ends."""
     loop = asyncio.get_running_loop()
-    lines: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_WAITING)
+    lines: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_WAITING)
 
     def read() -> None:
         line: bytes | None = b"\n"

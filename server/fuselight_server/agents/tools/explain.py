@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _AROUND = 6
 """Lines of source before and after a finding."""
-_MOST_RELATED = 12
-_MOST_EXPLAINED = 5
+_MAX_RELATED = 12
+_MAX_EXPLAINED = 5
 _LONGEST_PAGE = 6_000
 
 
@@ -102,7 +102,7 @@ def _explained(
     )
     if not matches:
         raise RefusedCallError(_nothing_there(outcome, in_file, path))
-    shown = matches[:_MOST_EXPLAINED]
+    shown = matches[:_MAX_EXPLAINED]
     data: dict[str, Any] = {
         "findings": [_details(finding, outcome.sources) for finding in shown],
         "evidence": evidence(outcome.reports),
@@ -142,7 +142,7 @@ def _details(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
             "message": item.message,
             "source": short_line((sources.line(item.span.path, item.span.line) or "").strip()),
         }
-        for item in finding.related[:_MOST_RELATED]
+        for item in finding.related[:_MAX_RELATED]
     ]
     return {
         **finding_data(finding, sources),

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from fuselight_server.commands.fix import Attempt, FixOutcome
     from fuselight_server.commands.separate_fixes import SeparateFix
 
-_MOST_FIXES = 40
-_MOST_REFUSALS = 20
+_MAX_FIXES = 40
+_MAX_REFUSALS = 20
 
 
 async def _fix_candidates(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
@@ -59,7 +59,7 @@ def _candidates(session: AgentSession, outcome: FixOutcome, notices: list[str]) 
     diff, rest = bounded_text(outcome.diff_named(lambda path: _name(session, path)))
     passed = outcome.separate(lambda path: _name(session, path))
     numbers = {id(fix.attempt): number for number, fix in enumerate(passed, 1)}
-    rows = [_fix(attempt) for attempt in outcome.attempts[:_MOST_FIXES]]
+    rows = [_fix(attempt) for attempt in outcome.attempts[:_MAX_FIXES]]
     left = LONGEST_TEXT
     for attempt, row in zip(outcome.attempts, rows, strict=False):
         if id(attempt) in numbers:
@@ -71,8 +71,8 @@ def _candidates(session: AgentSession, outcome: FixOutcome, notices: list[str]) 
         "verified": sum(attempt.has_passed for attempt in outcome.attempts),
         "diff": diff,
         "rest": rest,
-        "not_offered": refusals[:_MOST_REFUSALS],
-        "remedies": [_remedies(finding) for finding in outcome.findings[:_MOST_FIXES]],
+        "not_offered": refusals[:_MAX_REFUSALS],
+        "remedies": [_remedies(finding) for finding in outcome.findings[:_MAX_FIXES]],
         "without_known_fix": outcome.unsolved,
         "findings": len(outcome.checked.findings),
         "problems": problem_texts(outcome.checked.problems),
@@ -109,7 +109,7 @@ def _fix(attempt: Attempt) -> dict[str, Any]:
             }
             for finding in attempt.next
         ],
-        "compared": list(attempt.comparison.tried[:_MOST_FIXES]),
+        "compared": list(attempt.comparison.tried[:_MAX_FIXES]),
         "notes": list(attempt.notes),
     }
 

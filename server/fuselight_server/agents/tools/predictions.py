@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
     from fuselight_server.explain.kernels.shares import Folded
 
-_MOST_CHANGES = 30
-_MOST_LINES = 25
-_MOST_KERNELS = 25
+_MAX_CHANGES = 30
+_MAX_LINES = 25
+_MAX_KERNELS = 25
 
 
 async def _forecast(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
@@ -88,7 +88,7 @@ def _forecast_of(report: Report, outcome: ForecastOutcome, *, is_full: bool) -> 
     changes = expected_changes(Context.of(report, read_line=outcome.checked.sources.line))
     shown = [change for change in changes if change.recompiles or is_full]
     shown, breaks = (shown, []) if is_full else folded(shown)
-    rows = [_change(change, report, outcome.trials) for change in shown[:_MOST_CHANGES]]
+    rows = [_change(change, report, outcome.trials) for change in shown[:_MAX_CHANGES]]
     left = len(shown) - len(rows)
     return {
         **target_data(report),
@@ -218,10 +218,10 @@ def _kernels_of(report: Report, outcome: CheckOutcome, arguments: dict[str, Any]
                 "traffic": format_size(float(cost.bytes)),
                 "fused_with": [f"{shown_path(place.path)}:{place.line}" for place in sorted(cost.fused_with)],
             }
-            for cost in here[:_MOST_LINES]
+            for cost in here[:_MAX_LINES]
             if cost.place is not None
         ],
-        "kernels": [_kernel(item, report, arguments) for item in wanted[:_MOST_KERNELS]],
+        "kernels": [_kernel(item, report, arguments) for item in wanted[:_MAX_KERNELS]],
         "rest": _left_out(len(here), len(wanted)) if wanted or line is None else _no_kernel(line, call),
         "findings": [finding_data(finding, outcome.sources) for finding in outcome.of_kernels(report)],
         "fusion": _fusion(report, line, other) if line is not None and other is not None else "",
@@ -243,7 +243,7 @@ def _fusion(report: Report, *ends: SourceLine) -> str:
 def _left_out(lines: int, kernels: int) -> str:
     left = [
         format_count(count - most, noun)
-        for count, most, noun in ((lines, _MOST_LINES, "line"), (kernels, _MOST_KERNELS, "kernel"))
+        for count, most, noun in ((lines, _MAX_LINES, "line"), (kernels, _MAX_KERNELS, "kernel"))
         if count > most
     ]
     return f"{' and '.join(left)} more: name a `line`." if left else ""

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from fuselight_server.explain.benchmarks.page_types import ConfigurationRow, MeasuredPage
     from fuselight_server.explain.searches.page_types import CandidateRow
 
-_MOST_LINES = 15
-_MOST_CHANGES = 15
-_MOST_CANDIDATES = 30
+_MAX_LINES = 15
+_MAX_CHANGES = 15
+_MAX_CANDIDATES = 30
 _WORKS = {work.value: work for work in Work}
 _WORK = Argument(
     "work", "string", "What a timed call does; default: what the inputs say", choices=tuple(_WORKS)
@@ -108,7 +108,7 @@ def _benchmark_data(benchmark: TargetBenchmark, outcome: CheckOutcome) -> dict[s
         comparison = {
             "with": label(benchmark.before.past),
             "differs": list(difference.differs),
-            "changes": list(changes[:_MOST_CHANGES]) or ["nothing changed by more than the spread"],
+            "changes": list(changes[:_MAX_CHANGES]) or ["nothing changed by more than the spread"],
         }
     return {
         "target": report.target.name or "__main__",
@@ -165,7 +165,7 @@ def _line_times(page: MeasuredPage) -> list[dict[str, Any]]:
             "source": row.place.text.strip(),
             "configuration": name,
         }
-        for row in profile.lines[:_MOST_LINES]
+        for row in profile.lines[:_MAX_LINES]
     ]
 
 
@@ -250,7 +250,7 @@ def _search_data(search: TargetSearch) -> dict[str, Any]:
         "fixes_it_needs": list(result.fixes) if result is not None else [],
         "file": shown_path(written.path) if written is not None and not written.problem else "",
         "file_problem": written.problem if written is not None else "",
-        "candidates": [_candidate(row) for row in page.candidates[:_MOST_CANDIDATES]],
+        "candidates": [_candidate(row) for row in page.candidates[:_MAX_CANDIDATES]],
         "notes": list(page.notes),
         "machine": {fact.name: fact.value for fact in page.machine},
         "failures": [failure.message for failure in report.failures],

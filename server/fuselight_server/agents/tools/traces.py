@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from fuselight_server.commands.warm import WarmOutcome, WarmTarget
     from fuselight_server.jobs.caches.model import CacheResult, CacheSummary
 
-_MOST_ROWS = 40
-_MOST_LOST = 20
+_MAX_ROWS = 40
+_MAX_LOST = 20
 _TRACES = Argument(
     "traces",
     "strings",
@@ -83,8 +83,8 @@ def _job(job: OpenedJob, arguments: dict[str, Any]) -> dict[str, Any]:
         ],
         "total": part.total,
         "rest": part.rest,
-        "targets": [target_data(report) for report in job.outcome.reports[:_MOST_ROWS]],
-        "caches": _lost_rows(job.caches, _local(job))[:_MOST_LOST] if job.caches is not None else [],
+        "targets": [target_data(report) for report in job.outcome.reports[:_MAX_ROWS]],
+        "caches": _lost_rows(job.caches, _local(job))[:_MAX_LOST] if job.caches is not None else [],
         "notes": list(job.notes),
     }
 
@@ -169,7 +169,7 @@ def _runs(session: AgentSession, arguments: dict[str, Any]) -> ToolAnswer:
         "before": label(before.past),
         "after": label(after.past),
         "differs": list(difference.differs),
-        "changes": list(changes[:_MOST_ROWS]) or ["nothing changed by more than the spread"],
+        "changes": list(changes[:_MAX_ROWS]) or ["nothing changed by more than the spread"],
     }
     lines = [
         f"{data['after']} against {data['before']}, both measured:",
@@ -189,10 +189,10 @@ def _compared_jobs(compared: ComparedJobs) -> ToolAnswer:
         "after": compared.job.name,
         "summary": summary(comparison),
         "conditions": [condition_row(change) for change in comparison.conditions],
-        "new_findings": [finding_data(finding, compared.outcome.sources) for finding in new[:_MOST_ROWS]],
-        "regressions": rows[ChangeVerdict.REGRESSION][:_MOST_ROWS],
-        "improvements": rows[ChangeVerdict.IMPROVEMENT][:_MOST_ROWS],
-        "other_differences": rows[ChangeVerdict.CHANGE][:_MOST_ROWS],
+        "new_findings": [finding_data(finding, compared.outcome.sources) for finding in new[:_MAX_ROWS]],
+        "regressions": rows[ChangeVerdict.REGRESSION][:_MAX_ROWS],
+        "improvements": rows[ChangeVerdict.IMPROVEMENT][:_MAX_ROWS],
+        "other_differences": rows[ChangeVerdict.CHANGE][:_MAX_ROWS],
         "rest": _cut_rows(rows),
         "notes": list(comparison.notes),
     }
@@ -210,7 +210,7 @@ def _compared_jobs(compared: ComparedJobs) -> ToolAnswer:
 
 
 def _cut_rows(rows: dict[ChangeVerdict, list[str]]) -> str:
-    left = sum(max(len(of_kind) - _MOST_ROWS, 0) for of_kind in rows.values())
+    left = sum(max(len(of_kind) - _MAX_ROWS, 0) for of_kind in rows.values())
     return f"{format_count(left, 'further difference')} not shown." if left else ""
 
 
@@ -265,8 +265,8 @@ def _summary_row(
     return {
         "name": name,
         "state": state,
-        "missed": lost[:_MOST_LOST],
-        "rest": f"{len(lost) - _MOST_LOST} more" if len(lost) > _MOST_LOST else "",
+        "missed": lost[:_MAX_LOST],
+        "rest": f"{len(lost) - _MAX_LOST} more" if len(lost) > _MAX_LOST else "",
         "totals": [
             f"{CACHE_NAMES[total.cache]}{' (remote)' if total.is_remote else ''}: "
             f"{format_count(total.hits, 'hit')}, {format_count(total.misses, 'miss', 'misses')}, "

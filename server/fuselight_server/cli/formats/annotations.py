@@ -36,7 +36,7 @@ _LEVELS = {
     Severity.HINT: ("notice", "note"),
 }
 """GitHub's and SARIF's words."""
-MOST_RESULTS = 25_000
+MAX_RESULTS = 25_000
 """Services refuse a file with more; the worst findings come first."""
 
 
@@ -83,8 +83,8 @@ def as_sarif(outcome: CheckOutcome) -> str:
     marks = [fingerprint(finding, outcome.sources, Path.cwd()) for finding in outcome.findings]
     outcome = check_in_cells(outcome)
     findings = list(zip(outcome.findings, marks, strict=True))
-    if len(findings) > MOST_RESULTS:
-        findings = sorted(findings, key=lambda pair: rank(pair[0]))[:MOST_RESULTS]
+    if len(findings) > MAX_RESULTS:
+        findings = sorted(findings, key=lambda pair: rank(pair[0]))[:MAX_RESULTS]
     left_out = len(outcome.findings) - len(findings)
     rules = {finding.code: finding for finding, _ in findings}
     order = {code: index for index, code in enumerate(sorted(rules))}
@@ -115,7 +115,7 @@ def as_sarif(outcome: CheckOutcome) -> str:
 
 def _left_out(number: int) -> dict[str, Any]:
     count = format_count(number, "finding")
-    text = f"{count} left out: a file has at most {MOST_RESULTS:,} results. Check fewer files at once."
+    text = f"{count} left out: a file has at most {MAX_RESULTS:,} results. Check fewer files at once."
     return {"level": "warning", "message": {"text": text}}
 
 

@@ -62,11 +62,11 @@ _KERNEL_LEGEND = {
 """Columns that few kernels have, and what they mean."""
 _STEADY = 0.75
 """If the sum of the medians is below this part of the mean, calls took very different times; the page has the same."""
-_MOST_ROWS = 25
+_MAX_ROWS = 25
 """Lines and kernels that are printed of one target."""
-_MOST_PARTS = 12
+_MAX_PARTS = 12
 """Parts of a call that are printed, the longest."""
-_MOST_TENSORS = 5
+_MAX_TENSORS = 5
 _BAR = 20
 """Characters of a full bar."""
 
@@ -232,7 +232,7 @@ def _print_accuracy(name: str, accuracy: AccuracyCell, terminal: Terminal) -> No
     place = _place_text(accuracy.place) if accuracy.place else ""
     at = f" ({place})" if place not in accuracy.text else ""
     terminal.print(f"{name}: {accuracy.text}{at}")
-    for tensor in [error for error in accuracy.tensors if not error.passed][:_MOST_TENSORS]:
+    for tensor in [error for error in accuracy.tensors if not error.passed][:_MAX_TENSORS]:
         figures = ", ".join(
             f"{what} {getattr(tensor, key):.6g}"
             for what, key in (("cosine", "cosine"), ("largest error", "absolute"), ("relative", "relative"))
@@ -255,14 +255,14 @@ def _print_profile(name: str, profile: ProfileDetails, terminal: Terminal) -> No
             for line in profile.lines
         ]
         terminal.print((f"\nkernel time by line, {shown_name}", "bold"))
-        terminal.print_table([("line", "time", "share", "source"), *lines[:_MOST_ROWS]])
-        terminal.print_more(len(lines) - _MOST_ROWS, "line")
+        terminal.print_table([("line", "time", "share", "source"), *lines[:_MAX_ROWS]])
+        terminal.print_more(len(lines) - _MAX_ROWS, "line")
     if profile.kernels:
         kernels = [_kernel_cells(kernel, has_lines=not profile.no_lines) for kernel in profile.kernels]
         terminal.print((f"\nkernels, {shown_name}", "bold"))
         header = ("time", *_KERNEL_LEGEND, "count", "kernel")
-        shown = terminal.print_table([header, *kernels[:_MOST_ROWS]])
-        terminal.print_more(len(kernels) - _MOST_ROWS, "kernel")
+        shown = terminal.print_table([header, *kernels[:_MAX_ROWS]])
+        terminal.print_more(len(kernels) - _MAX_ROWS, "kernel")
         legend = [f"{column}: {meaning}" for column, meaning in _KERNEL_LEGEND.items() if column in shown]
         if legend:
             terminal.print(("; ".join(legend), "dim"))
@@ -281,7 +281,7 @@ def _print_wall_time(name: str, profile: ProfileDetails, terminal: Terminal) -> 
     whole = f"{format_time(profile.wall_us)}, with the profiler on ({profile.source})"
     terminal.print((f"\nwall time of one call, {name}: {whole}", "bold"))
     terminal.print_table(parts, has_header=False)
-    terminal.print_more(len(profile.where) - _MOST_PARTS, "part")
+    terminal.print_more(len(profile.where) - _MAX_PARTS, "part")
     medians = sum(kernel.us for kernel in profile.kernels)
     if medians < _STEADY * profile.kernel_us:
         text = (
@@ -293,7 +293,7 @@ def _print_wall_time(name: str, profile: ProfileDetails, terminal: Terminal) -> 
 
 def _longest(parts: Sequence[WallPart]) -> list[WallPart]:
     """The longest parts, in their order, whatever their kind."""
-    longest = sorted(range(len(parts)), key=lambda index: -parts[index].us)[:_MOST_PARTS]
+    longest = sorted(range(len(parts)), key=lambda index: -parts[index].us)[:_MAX_PARTS]
     return [parts[index] for index in sorted(longest)]
 
 
@@ -325,8 +325,8 @@ def _print_comparison(benchmark: TargetBenchmark, outcome: CheckOutcome, termina
     terminal.print((f"\nagainst {label(benchmark.before.past)}", "bold"))
     for text in comparison.differs:
         terminal.print(f"  differs between the runs: {text}")
-    for text in changes[:_MOST_ROWS]:
+    for text in changes[:_MAX_ROWS]:
         terminal.print(f"  {text}")
-    terminal.print_more(len(changes) - _MOST_ROWS, "change")
+    terminal.print_more(len(changes) - _MAX_ROWS, "change")
     if not changes:
         terminal.print("  nothing changed by more than the spread")

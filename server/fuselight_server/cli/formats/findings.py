@@ -41,8 +41,8 @@ _TAB = 4
 _WIDTH = 100
 """Most columns of running text; more are hard to read."""
 _NARROWEST = 40
-_MOST_RELATED = 6
-_MOST_REFUSED = 3
+_MAX_RELATED = 6
+_MAX_REFUSED = 3
 _HELP = "help: "
 """The start of a line with a link, which is never broken."""
 _SHORTEST_TIME = 0.05
@@ -94,14 +94,14 @@ def _wrapped(line: str, width: int, hanging: str) -> list[str]:
 
 def _notes(finding: Finding, sources: SourceFiles) -> Iterator[tuple[str, str]]:
     """The other places, what was run, and the page, each with its style."""
-    yield from ((refusal, "") for refusal in refusals(finding.remedies)[:_MOST_REFUSED])
-    for item in finding.related[:_MOST_RELATED]:
+    yield from ((refusal, "") for refusal in refusals(finding.remedies)[:_MAX_REFUSED])
+    for item in finding.related[:_MAX_RELATED]:
         at = sources.place(item.span)
         code = (sources.line(item.span.path, item.span.line) or "").strip()
         shown = f": {code}" if code and not code.startswith("#") else ""
         yield f"{shown_path(item.span.path)}:{at.line}: {item.message}{shown}", ""
-    if len(finding.related) > _MOST_RELATED:
-        yield f"and {format_count(len(finding.related) - _MOST_RELATED, 'more place')}", ""
+    if len(finding.related) > _MAX_RELATED:
+        yield f"and {format_count(len(finding.related) - _MAX_RELATED, 'more place')}", ""
     if finding.inputs or finding.torch:
         yield _ran(finding), "dim"
     if finding.link:

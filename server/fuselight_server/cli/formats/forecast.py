@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 Tried: TypeAlias = "Mapping[ExpectedChange, ChangeTrial]"
-_MOST_REMEDIES = 8
+_MAX_REMEDIES = 8
 """Remedies that are printed of one target."""
-_MOST_LINES = 12
+_MAX_LINES = 12
 """Changed lines of one remedy."""
 _LONGEST = 60
 """Characters of a cell."""
@@ -161,7 +161,7 @@ def _print_remedies(shown: list[ExpectedChange], terminal: Terminal, tried: Trie
         else "verified: tried on this code"
     )
     terminal.print((f"\nwhat to do ({hint})", "bold"))
-    for change in likely[:_MOST_REMEDIES]:
+    for change in likely[:_MAX_REMEDIES]:
         terminal.print(f"  {change.what}: {change.cost}")
         trial = (tried or {}).get(change)
         for item in trial.remedies if trial else ():
@@ -170,15 +170,15 @@ def _print_remedies(shown: list[ExpectedChange], terminal: Terminal, tried: Trie
             terminal.print((f"      {'' if tried is None else 'advice: '}{remedy}", "dim"))
         if trial is not None and trial.why_not:
             terminal.print((f"      nothing was tried: {trial.why_not}", "dim"))
-    terminal.print_more(len(likely) - _MOST_REMEDIES, "change", indent=2)
+    terminal.print_more(len(likely) - _MAX_REMEDIES, "change", indent=2)
 
 
 def _print_trial(trial: RemedyTrial, terminal: Terminal) -> None:
     terminal.print(f"      {trial.words}")
-    for line in trial.diff[:_MOST_LINES] if trial.verdict.passed else ():
+    for line in trial.diff[:_MAX_LINES] if trial.verdict.passed else ():
         terminal.print((f"          {line}", "dim"))
     if trial.verdict.passed:
-        terminal.print_more(len(trial.diff) - _MOST_LINES, "changed line", indent=10)
+        terminal.print_more(len(trial.diff) - _MAX_LINES, "changed line", indent=10)
 
 
 def _print_breaks(breaks: list[tuple[Location, int]], terminal: Terminal) -> None:

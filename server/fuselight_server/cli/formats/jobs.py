@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
 
-_MOST_PROCESSES = 8
+_MAX_PROCESSES = 8
 """Processes that are listed in text: a job may have a thousand."""
 
 
@@ -169,11 +169,11 @@ def print_jobs(jobs: Sequence[OpenedJob], stream: FindingStream, terminal: Termi
 
 
 def _summary(job: OpenedJob) -> Iterator[str]:
-    for process in job.processes[:_MOST_PROCESSES]:
+    for process in job.processes[:_MAX_PROCESSES]:
         label = f"{process.label}: " if len(job.processes) > 1 else ""
         yield f"{label}{target_line(process.report)}{_unfinished(process)}"
-    if len(job.processes) > _MOST_PROCESSES:
-        yield f"and {len(job.processes) - _MOST_PROCESSES:,} more processes"
+    if len(job.processes) > _MAX_PROCESSES:
+        yield f"and {len(job.processes) - _MAX_PROCESSES:,} more processes"
 
 
 def _unfinished(process: OpenedProcess) -> str:

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     )
 
 _BAR = 24
-_MOST_RESULTS = 20
+_MAX_RESULTS = 20
 """Misses and bypasses that are printed."""
-_MOST_LINES = 10
+_MAX_LINES = 10
 _STATES = {
     WarmState.WARM: "warm: the second start read everything from the caches",
     WarmState.NOTHING_COMPILED: "nothing was compiled",
@@ -85,10 +85,10 @@ def _print_lost(summary: CacheSummary, terminal: Terminal, locate: Callable[[Loc
         for cause in result.causes or (None,):
             key = (result.location, cause and cause.text, cause and cause.location)
             groups.setdefault(key, []).append(result)
-    for rows in list(groups.values())[:_MOST_RESULTS]:
+    for rows in list(groups.values())[:_MAX_RESULTS]:
         _print_group(rows, terminal, locate)
-    if len(groups) > _MOST_RESULTS:
-        terminal.print(f"  and {len(groups) - _MOST_RESULTS} more (--format json has all)")
+    if len(groups) > _MAX_RESULTS:
+        terminal.print(f"  and {len(groups) - _MAX_RESULTS} more (--format json has all)")
 
 
 def _print_group(rows: list[CacheResult], terminal: Terminal, locate: Callable[[Location], Location]) -> None:
@@ -132,13 +132,13 @@ def print_start(
         saved = format_estimate(picture.saved_by_second_start * 1e6)
         terminal.print(f"  a second start saves {saved} of the compiles and none of the imports")
     lines = shown_lines(picture)
-    for line in lines[:_MOST_LINES]:
+    for line in lines[:_MAX_LINES]:
         name = work_text(line)
         # All imports of no line need no place: their text says so.
         place = "" if line.is_import and line.location is None else _place(line.location, locate)
         terminal.print(f"  {' '.join(filter(None, (place, name)))}: {_time_of(line)}")
-    if len(lines) > _MOST_LINES:
-        terminal.print(f"  and {format_count(len(lines) - _MOST_LINES, 'line')} more")
+    if len(lines) > _MAX_LINES:
+        terminal.print(f"  and {format_count(len(lines) - _MAX_LINES, 'line')} more")
     for note in picture.notes:
         terminal.print(f"  note: {note}")
 

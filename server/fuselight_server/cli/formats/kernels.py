@@ -59,9 +59,9 @@ class Details:
 
 NO_DETAILS = Details()
 
-_MOST_KEPT = 8
+_MAX_KEPT = 8
 """Lines that are printed of what is saved for backward, and of what is recomputed."""
-_MOST_LINES = 40
+_MAX_LINES = 40
 """Lines that are printed of one target."""
 
 
@@ -218,7 +218,7 @@ def _print_lines(report: Report, outcome: CheckOutcome, terminal: Terminal) -> N
         return
     whole = float(sum(cost.us for cost in costs))
     rows = [("line", "estimate", "share", "kernels", "traffic", "source, and lines fused with it")]
-    for cost in costs[:_MOST_LINES]:
+    for cost in costs[:_MAX_LINES]:
         line = cost.place
         text = (outcome.sources.line(line.path, line.line) or "").strip() if line else ""
         fused = format_line_ranges(cost.fused_with, line) if line else ""
@@ -233,7 +233,7 @@ def _print_lines(report: Report, outcome: CheckOutcome, terminal: Terminal) -> N
             )
         )
     terminal.print_table(rows)
-    terminal.print_more(len(costs) - _MOST_LINES, "line")
+    terminal.print_more(len(costs) - _MAX_LINES, "line")
     terminal.print(
         f"{'total':<8} {target_summary(report)}; times assume typical fractions of the published rates"
     )
@@ -308,10 +308,10 @@ def _print_saved(graph: GeneratedGraph, report: Report, terminal: Terminal) -> N
     if whole := sum(saved.values()):
         most = [
             f"{format_size(count)} from {shown_line(line)}"
-            for line, count in saved.most_common(_MOST_KEPT)
+            for line, count in saved.most_common(_MAX_KEPT)
             if count
         ]
-        rest = whole - sum(count for _, count in saved.most_common(_MOST_KEPT))
+        rest = whole - sum(count for _, count in saved.most_common(_MAX_KEPT))
         more = [f"{format_size(rest)} from other lines"] if rest else []
         terminal.print(f"  saves {format_size(whole)} for backward: {', '.join([*most, *more])}")
     recomputed = Counter(
@@ -321,8 +321,8 @@ def _print_saved(graph: GeneratedGraph, report: Report, terminal: Terminal) -> N
         terminal.print(
             f"  recomputes {format_count(recomputed.total(), 'operator')} instead of saving the results:"
         )
-    for (operator, line), count in recomputed.most_common(_MOST_KEPT):
+    for (operator, line), count in recomputed.most_common(_MAX_KEPT):
         times = f" × {count}" if count > 1 else ""
         terminal.print(f"      {operator}{times} from {shown_line(line)}")
-    if len(recomputed) > _MOST_KEPT:
-        terminal.print(f"      ... and {sum(sorted(recomputed.values(), reverse=True)[_MOST_KEPT:])} more")
+    if len(recomputed) > _MAX_KEPT:
+        terminal.print(f"      ... and {sum(sorted(recomputed.values(), reverse=True)[_MAX_KEPT:])} more")

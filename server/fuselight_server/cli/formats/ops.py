@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.outcome import CheckOutcome
 
-_MOST_CALLS = 60
+_MAX_CALLS = 60
 """Calls that are printed of one target."""
-_MOST_LINES = 4
+_MAX_LINES = 4
 """Lines that are printed of one missing operator."""
 
 
@@ -94,9 +94,9 @@ def _print_missing(report: Report, outcome: CheckOutcome, terminal: Terminal, op
         terminal.print(
             "  ", (short(lacking_operator.operator), "bold red"), f" × {lacking_operator.count}{calls}"
         )
-        for line in itertools.islice(lacking_operator.places, _MOST_LINES):
+        for line in itertools.islice(lacking_operator.places, _MAX_LINES):
             terminal.print((f"      {_source_line(line, outcome)}", "dim"))
-        terminal.print_more(len(lacking_operator.places) - _MOST_LINES, "line", indent=6)
+        terminal.print_more(len(lacking_operator.places) - _MAX_LINES, "line", indent=6)
 
 
 def _print_counts(report: Report, terminal: Terminal) -> None:
@@ -111,13 +111,13 @@ def _print_counts(report: Report, terminal: Terminal) -> None:
 
 def _print_calls(report: Report, outcome: CheckOutcome, terminal: Terminal) -> None:
     terminal.print(("\nby call", "bold"))
-    for path in report.operators[:_MOST_CALLS]:
+    for path in report.operators[:_MAX_CALLS]:
         count = f" × {path.count}" if path.count > 1 else ""
         terminal.print("  ", (path.call or "(no call)", "bold cyan"), f"{count}  {path.phase.value}")
         terminal.print((f"      {_source_line(place_of(path.stack, report.roots), outcome)}", "dim"))
         _print_levels(path, terminal)
-    if len(report.operators) > _MOST_CALLS:
-        left_out = format_count(len(report.operators) - _MOST_CALLS, "more call")
+    if len(report.operators) > _MAX_CALLS:
+        left_out = format_count(len(report.operators) - _MAX_CALLS, "more call")
         terminal.print(f"  ... and {left_out}: --format json lists all")
 
 

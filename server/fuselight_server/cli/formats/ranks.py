@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.jobs.ranks.model import CompileSkew, RankRow, RankTable
 
-_MOST_GROUPS = 8
-_MOST_SKEWS = 3
-_MOST_LANES = 16
+_MAX_GROUPS = 8
+_MAX_SKEWS = 3
+_MAX_LANES = 16
 
 
 def print_ranks(table: RankTable | None, terminal: Terminal) -> None:
@@ -30,7 +30,7 @@ def print_ranks(table: RankTable | None, terminal: Terminal) -> None:
     for line in _lines(table):
         terminal.print((line, "dim"))
     if table.timeline is not None:
-        for line in timeline_text(table.timeline, rows=_MOST_LANES).split("\n"):
+        for line in timeline_text(table.timeline, rows=_MAX_LANES).split("\n"):
             terminal.print((line, "dim"))
 
 
@@ -38,15 +38,15 @@ def _lines(table: RankTable) -> Iterator[str]:
     size = f" of {table.world_size:,}" if table.world_size is not None else ""
     yield f"{len(table.rows):,}{size} {'rank' if len(table.rows) == 1 and not size else 'ranks'}:"
     rows = {row.rank: row for row in table.rows}
-    for group in table.groups[:_MOST_GROUPS]:
+    for group in table.groups[:_MAX_GROUPS]:
         yield f"  {group.label}: {_numbers([rows[rank] for rank in group.ranks])}"
-    if len(table.groups) > _MOST_GROUPS:
-        yield f"  and {len(table.groups) - _MOST_GROUPS:,} more groups"
+    if len(table.groups) > _MAX_GROUPS:
+        yield f"  and {len(table.groups) - _MAX_GROUPS:,} more groups"
     if table.missing:
         yield f"  without a log: {ranks_in_words(table.missing)}"
     if table.unranked:
         yield f"  {format_count(table.unranked, 'process', 'processes')} recorded no rank: not compared"
-    for skew in table.skews[:_MOST_SKEWS]:
+    for skew in table.skews[:_MAX_SKEWS]:
         yield f"  {_compile_words(skew)}: {skew.message}"
     for wait in table.waits:
         yield f"  {wait.message}"

@@ -32,8 +32,8 @@ _STYLES = {
     RowStatus.LOST: "red",
     RowStatus.ABSENT: "yellow",
 }
-_MOST_CAUSES = 8
-_MOST_CHANGES = 20
+_MAX_CAUSES = 8
+_MAX_CHANGES = 20
 
 
 def print_row(row: SweepRow, terminal: Terminal) -> None:
@@ -124,9 +124,9 @@ def _print_causes(title: str, causes: Sequence[CauseCount], terminal: Terminal) 
     if not causes:
         return
     terminal.print((f"{title} by cause:", "bold"))
-    for cause in causes[:_MOST_CAUSES]:
+    for cause in causes[:_MAX_CAUSES]:
         terminal.print(f"  {cause.count:>4}  {cause.cause} in {format_count(len(cause.rows), 'model')}")
-    terminal.print_more(len(causes) - _MOST_CAUSES, "cause", indent=2)
+    terminal.print_more(len(causes) - _MAX_CAUSES, "cause", indent=2)
 
 
 def _print_comparison(comparison: SweepComparison, against: str, terminal: Terminal) -> None:
@@ -136,13 +136,13 @@ def _print_comparison(comparison: SweepComparison, against: str, terminal: Termi
         f"{format_count(worse, 'regression')}, {format_count(len(comparison.changes) - worse, 'improvement')} in "
         f"{format_count(comparison.compared, 'row')}",
     )
-    for change in comparison.changes[:_MOST_CHANGES]:
+    for change in comparison.changes[:_MAX_CHANGES]:
         detail = f" ({change.detail})" if change.detail else ""
         terminal.print(
             (f"  {change.direction.value:<11}", "red" if change.direction.value == "regression" else "green"),
             f" {change.id}: {change.what}: {change.before} -> {change.after}{detail}",
         )
-    terminal.print_more(len(comparison.changes) - _MOST_CHANGES, "change", indent=2)
+    terminal.print_more(len(comparison.changes) - _MAX_CHANGES, "change", indent=2)
     for title, ids in (
         ("only in this sweep", comparison.added),
         ("only in the earlier sweep", comparison.missing),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fuselight_server.explain.ranks.collective_lines import CollectiveRow
     from fuselight_server.explain.ranks.link import RankLink
 
-_MOST_ROWS = 40
+_MAX_ROWS = 40
 
 
 def print_worlds(outcome: CheckOutcome, terminal: Terminal, link: RankLink) -> None:
@@ -74,7 +74,7 @@ def _is_fake(report: Report) -> bool:
 
 def _collectives(group: EqualRanks, report: Report, world: World, link: RankLink) -> Iterator[Part | str]:
     rows = collective_rows(group.collectives, report.roots, world.mesh, link)
-    cells = [_cells(row) for row in rows[:_MOST_ROWS]]
+    cells = [_cells(row) for row in rows[:_MAX_ROWS]]
     widths = [max((len(row[column]) for row in cells), default=0) for column in range(len(_COLUMNS))]
     for row in cells:
         padded = (
@@ -82,8 +82,8 @@ def _collectives(group: EqualRanks, report: Report, world: World, link: RankLink
             for text, width, is_number in zip(row, widths, _COLUMNS, strict=True)
         )
         yield f"    {'  '.join(padded).rstrip()}"
-    if len(rows) > _MOST_ROWS:
-        yield f"    and {format_count(len(rows) - _MOST_ROWS, 'more line')} (--format json lists all)", "dim"
+    if len(rows) > _MAX_ROWS:
+        yield f"    and {format_count(len(rows) - _MAX_ROWS, 'more line')} (--format json lists all)", "dim"
 
 
 _COLUMNS = (False, False, True, False, False, True, True, False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0
 """Between two looks."""
-_MOST = 5000
+_MAX = 5000
 """Files that are looked at."""
 
 Stamp = tuple[int, int] | None
@@ -43,7 +43,7 @@ def watched_paths(state: State) -> list[str]:
     paths = known_files(state)
     folders = [folder.path for folder in state.folders.values() if folder.uri is not None]
     paths |= {str(Store.at(Path(folder)).folder / name) for folder in folders for name in (REPORT, TESTS)}
-    return sorted(path for path in paths if os.path.isabs(path))[:_MOST]  # noqa: PTH117 - paths stay text
+    return sorted(path for path in paths if os.path.isabs(path))[:_MAX]  # noqa: PTH117 - paths stay text
 
 
 def stamps_of(paths: Iterable[str]) -> dict[str, Stamp]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.shape_hints import ShapeHint
     from fuselight_server.editor.results.snapshot import Document
 
-_MOST_LINES = 5_000
+_MAX_LINES = 5_000
 """Lines of one request: an editor asks for those that it shows."""
 
 
@@ -33,7 +33,7 @@ def inlay_hints(server: Server, params: types.InlayHintParams) -> list[types.Inl
     if not files:
         return None
     first = params.range.start.line + 1
-    last = min(params.range.end.line + 1, document.source.line_count, first + _MOST_LINES)
+    last = min(params.range.end.line + 1, document.source.line_count, first + _MAX_LINES)
     hints = ShapeHints(document, with_calls=wanted == "all")
     return [
         _converted(server, document, hint)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
 
 NONE_OF_THESE = "None of these"
-_MOST_ASKED = 4
+_MAX_ASKED = 4
 """Files that a question offers."""
 
 
@@ -108,7 +108,7 @@ def _followed(opening: Opening) -> FollowedJob:
 def _chooser(server: Server) -> Any:
     async def choose(file: AmbiguousFile) -> str | None:
         """Ask which local file a file of the job is; None: none of them."""
-        names = {shown_path(server, path): path for path in file.candidates[:_MOST_ASKED]}
+        names = {shown_path(server, path): path for path in file.candidates[:_MAX_ASKED]}
         question = f"Which local file is `{file.path}` of the job?"
         answer = await server.ui.offer(question, (*names, NONE_OF_THESE))
         return names.get(answer or "")

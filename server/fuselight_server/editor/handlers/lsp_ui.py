@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.ui import Question
     from fuselight_server.execution.runs.keys import Key
 
-_MOST_TEXTS = 20
+_MAX_TEXTS = 20
 """Texts of kernels that are kept current."""
 LENS_SECONDS = 0.3
 """Least time between two refreshes of the lenses: progress comes more often."""
@@ -85,7 +85,7 @@ class LspUi:
         self.benches.update(self._server)
         self.refresh_lenses()
         self.refresh_hints()
-        for uri in list(self._server.shown_texts)[-_MOST_TEXTS:]:
+        for uri in list(self._server.shown_texts)[-_MAX_TEXTS:]:
             refresh = types.TextDocumentContentRefreshParams(uri=uri)
             self._server.spawn(
                 self._server.workspace_text_document_content_refresh_async(refresh), "refreshing a text"

@@ -57,7 +57,7 @@ OPEN_JOB = "fuselight.server.openJob"
 CLOSE_JOB = "fuselight.server.closeJob"
 SCHEME = "fuselight-kernel"
 """Of the URI of a kernel's text, as the extension makes it."""
-_MOST_ASKED = 8
+_MAX_ASKED = 8
 """Kernels that a question offers."""
 
 
@@ -140,7 +140,7 @@ async def _show_page(
         server.ui.say(message, error=False)
         return
     first, *others = pages
-    chosen = await server.ui.offer("Which target?", tuple(pages)[:_MOST_ASKED]) if others else first
+    chosen = await server.ui.offer("Which target?", tuple(pages)[:_MAX_ASKED]) if others else first
     if chosen in pages:
         await _show_found(server, pages[chosen][0], kind, pages[chosen][1])
 
@@ -244,7 +244,7 @@ def _sources(entries: list[KernelEntry]) -> int:
 
 async def _chosen(server: Server, entries: list[KernelEntry]) -> KernelEntry | None:
     titles = {f"{entry['label']} ({entry['description']})": entry for entry in entries}
-    offered = list(titles)[:_MOST_ASKED]
+    offered = list(titles)[:_MAX_ASKED]
     left = len(titles) - len(offered)
     more = f" {format_count(left, 'more text')} of these lines: use the line of a kernel." if left else ""
     answer = await server.ui.offer(f"Which kernel?{more}", tuple(offered))

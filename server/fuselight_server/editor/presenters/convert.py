@@ -35,7 +35,7 @@ BEFORE_EDIT = "before your edit: "
 _NAME_BYTES = 255
 """The longest name that a file system has."""
 
-_MOST_LINES = 2**31
+_MAX_LINES = 2**31
 """An LSP line is a 31-bit number."""
 
 _SEVERITIES = {
@@ -80,7 +80,7 @@ def line_of(value: object) -> int | None:
     """0-based line that a client sent; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return int(value) if 0 <= value < _MOST_LINES else None
+    return int(value) if 0 <= value < _MAX_LINES else None
 
 
 def uri(path: str) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         JobComparison,
     )
 
-MOST_CHANGES = 200
+MAX_CHANGES = 200
 _ORDER = (ChangeVerdict.REGRESSION, ChangeVerdict.IMPROVEMENT, ChangeVerdict.CHANGE)
 
 
@@ -34,8 +34,8 @@ def changes_section(comparison: JobComparison, view: JobView) -> JobChanges:
     return JobChanges(
         name=comparison.base,
         statements=tuple(_statements(comparison, [verdict for verdict, _ in rows])),
-        changes=tuple(row for _, row in rows[:MOST_CHANGES]),
-        more=max(len(rows) - MOST_CHANGES, 0),
+        changes=tuple(row for _, row in rows[:MAX_CHANGES]),
+        more=max(len(rows) - MAX_CHANGES, 0),
         notes=comparison.notes,
     )
 

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.caches.model import CacheSummary
     from fuselight_server.jobs.comparison.model import JobComparison
 
-MOST_FINDINGS = 200
-MOST_DIFFERENCES = 50
-MOST_STEPS = 2_000
+MAX_FINDINGS = 200
+MAX_DIFFERENCES = 50
+MAX_STEPS = 2_000
 _TERMINAL_ADVICE = " Name its folder with `--source"
 """What only a user of the terminal can do; the editor asks for the folder."""
 _STATES = {
@@ -116,11 +116,11 @@ def page_of(
         statements=tuple(_statements(opened)),
         facts=tuple(_facts(opened)),
         notes=tuple(note.partition(_TERMINAL_ADVICE)[0] for note in opened.notes),
-        findings=tuple(_finding_row(finding, opened, view) for finding in listed[:MOST_FINDINGS]),
-        more_findings=max(len(listed) - MOST_FINDINGS, 0),
+        findings=tuple(_finding_row(finding, opened, view) for finding in listed[:MAX_FINDINGS]),
+        more_findings=max(len(listed) - MAX_FINDINGS, 0),
         ranks=rank_section(table, view) if table is not None else None,
-        differences=difference_rows(differences[:MOST_DIFFERENCES], view),
-        more_differences=max(len(differences) - MOST_DIFFERENCES, 0),
+        differences=difference_rows(differences[:MAX_DIFFERENCES], view),
+        more_differences=max(len(differences) - MAX_DIFFERENCES, 0),
         waits=wait_rows(table, view) if table is not None else (),
         timeline=timeline_section(table.timeline)
         if table is not None and table.timeline is not None
@@ -224,7 +224,7 @@ def _slowest(opened: OpenedJob) -> OpenedProcess | None:
 
 def _steps(process: OpenedProcess, view: JobView) -> Iterator[StepRow]:
     """Yield the phases of a process, the outermost if there are too many."""
-    steps = sorted(process.compile_steps, key=lambda step: (step.depth, -step.us))[:MOST_STEPS]
+    steps = sorted(process.compile_steps, key=lambda step: (step.depth, -step.us))[:MAX_STEPS]
     for step in sorted(steps, key=lambda step: step.start_us):
         at = step.location
         yield StepRow(

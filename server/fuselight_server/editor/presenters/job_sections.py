@@ -55,12 +55,12 @@ if TYPE_CHECKING:
         TimelineLane,
     )
 
-MOST_ROWS = 200
-MOST_LINES = 30
-MOST_TIMELINES = 64
-MOST_SPANS = 4_000
-_MOST_GROUPS = 12
-_MOST_WAITS = 20
+MAX_ROWS = 200
+MAX_LINES = 30
+MAX_TIMELINES = 64
+MAX_SPANS = 4_000
+_MAX_GROUPS = 12
+_MAX_WAITS = 20
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ def rank_section(table: RankTable, view: JobView) -> JobRanks:
     """The table of ranks."""
     longest = max((row.seconds or 0.0 for row in table.rows), default=0.0)
     groups = []
-    for number, group in enumerate(table.groups[:_MOST_GROUPS]):
+    for number, group in enumerate(table.groups[:_MAX_GROUPS]):
         rows = [row for row in table.rows if row.group == number]
         if rows:
             first = max(rows, key=lambda row: row.seconds or 0.0)
             groups.append(_rank_row(first, group.label, len(rows), longest, view))
-    shown = table.rows[:MOST_ROWS]
+    shown = table.rows[:MAX_ROWS]
     return JobRanks(
         count=len(table.rows),
         world_size=table.world_size,
@@ -154,13 +154,13 @@ def difference_rows(differences: Sequence[RankDifference], view: JobView) -> tup
             is_exact=difference.is_exact,
             groups=tuple(
                 MachineFact(group.label, group.behavior)
-                for group in difference.groups[:_MOST_GROUPS]
+                for group in difference.groups[:_MAX_GROUPS]
                 if group.behavior
             ),
             seconds=difference.seconds,
             related=tuple(
                 JobRelatedLine(at, text)
-                for location, text in difference.related[:_MOST_GROUPS]
+                for location, text in difference.related[:_MAX_GROUPS]
                 if (at := view.logged(location)) is not None
             ),
         )
@@ -172,13 +172,13 @@ def wait_rows(table: RankTable, view: JobView) -> tuple[JobWait, ...]:
     """The collectives that ranks were in, and compiles that ranks began later than others."""
     waits = [JobWait(wait.message, view.logged(wait.location)) for wait in table.waits]
     skews = [JobWait(skew.message, view.logged(skew.location)) for skew in table.skews]
-    return tuple([*waits, *skews][:_MOST_WAITS])
+    return tuple([*waits, *skews][:_MAX_WAITS])
 
 
 def timeline_section(timeline: RankTimeline) -> JobTimeline:
     """The compiles of ranks over one clock: outermost phases first, as many as a chart can show."""
-    shown = timeline.lanes[:MOST_TIMELINES]
-    each = max(MOST_SPANS // max(len(shown), 1), 1)
+    shown = timeline.lanes[:MAX_TIMELINES]
+    each = max(MAX_SPANS // max(len(shown), 1), 1)
     return JobTimeline(
         seconds=timeline.seconds,
         rows=tuple(_timeline_row(of_rank, each) for of_rank in shown),
@@ -223,8 +223,8 @@ def cache_section(summary: CacheSummary, opened: OpenedJob, view: JobView) -> Jo
             )
             for total in summary.totals
         ),
-        rows=rows[:MOST_ROWS],
-        more=max(len(rows) - MOST_ROWS, 0),
+        rows=rows[:MAX_ROWS],
+        more=max(len(rows) - MAX_ROWS, 0),
         compared_with=summary.compared_with or "",
         notes=summary.notes,
     )
@@ -285,8 +285,8 @@ def start_section(starts: Sequence[StartPicture], opened: OpenedJob, view: JobVi
         process=labels.get(start.file, start.file),
         seconds=start.seconds,
         stages=_stages(start.stages),
-        lines=tuple(_start_line(line, view) for line in lines[:MOST_LINES]),
-        more=max(len(lines) - MOST_LINES, 0),
+        lines=tuple(_start_line(line, view) for line in lines[:MAX_LINES]),
+        more=max(len(lines) - MAX_LINES, 0),
         saved=start.saved_by_second_start,
         notes=start.notes,
     )

@@ -34,7 +34,7 @@ MeasuredRow = Row[LineTime]
 class MeasuredResult(LineResult[LineTime]):
     """What the newest benchmark of a target measured."""
 
-    MOST: ClassVar[int] = 20  # the workspace's folder has more of them
+    MAX: ClassVar[int] = 20  # the workspace's folder has more of them
     STALE_AFTER_FAILURE: ClassVar[bool] = False
 
     notes: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from fuselight.shared.report import TracedFacts
 from fuselight_server.base.files import within
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.commands.measured_lines import measured_eager_times
-from fuselight_server.editor.results.facts import MOST_FACTS, TrackedFacts
+from fuselight_server.editor.results.facts import MAX_FACTS, TrackedFacts
 from fuselight_server.editor.results.target_result import TargetResult
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.common.context import Context
@@ -45,7 +45,7 @@ _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 class CaptureResult(TargetResult):
     """What the newest capture of a target found."""
 
-    MOST: ClassVar[int] = 200
+    MAX: ClassVar[int] = 200
 
     facts: TrackedFacts = field(default_factory=TrackedFacts)
     """What each expression was while it was traced."""
@@ -226,5 +226,5 @@ def limit_facts(results: Iterable[CaptureResult]) -> None:
     total = 0
     for capture_result in reversed(kept):
         total += capture_result.facts.count
-        if total > MOST_FACTS:
+        if total > MAX_FACTS:
             capture_result.drop_facts()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", Fact, Branch)
 
-MOST_FACTS = 200_000
+MAX_FACTS = 200_000
 """Facts that a server keeps, the newest captures first: some 100 MB."""
 
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.editor.results.snapshot import Snapshot
 
-_MOST_FIXES = 2
+_MAX_FIXES = 2
 """Fixes of a finding that are named before they are verified."""
-_MOST_REFUSED = 3
-_MOST_OF_TORCH = 2
+_MAX_REFUSED = 3
+_MAX_OF_TORCH = 2
 """Hints of PyTorch that our own advice replaces."""
 _SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)\. ")
 _SHORT = 160
@@ -143,7 +143,7 @@ def _to_do(shown: ExplainedFinding) -> list[str]:
     parts += _fixes(shown.finding)
     mine, torchs = _hints(shown.finding)
     is_answered = RemedyState.VERIFIED in states or states == {RemedyState.REFUSED}
-    parts.append(_rendered(compose(hints=mine or (() if is_answered else torchs[:_MOST_OF_TORCH]))))
+    parts.append(_rendered(compose(hints=mine or (() if is_answered else torchs[:_MAX_OF_TORCH]))))
     if RemedyState.VERIFIED not in states and not shown.edited and shown.finding.same_as is None:
         parts += _example(shown)
     return [part for part in parts if part]
@@ -156,9 +156,9 @@ def _fixes(finding: Finding) -> list[str]:
         return [f"**Fix, verified:** {plain(shown)}. Apply it with Quick Fix."]
     parts, untried = [], [remedy for remedy in finding.remedies if _is_untried_fix(remedy)]
     if untried:
-        named = " *or* ".join(plain(remedy.text) for remedy in untried[:_MOST_FIXES])
+        named = " *or* ".join(plain(remedy.text) for remedy in untried[:_MAX_FIXES])
         parts.append(f"**Fix, not tried yet:** {named}. Quick Fix verifies it.")
-    return [*parts, *(plain(sentence(text)) for text in refusals(finding.remedies)[:_MOST_REFUSED])]
+    return [*parts, *(plain(sentence(text)) for text in refusals(finding.remedies)[:_MAX_REFUSED])]
 
 
 def _is_untried_fix(remedy: FindingRemedy) -> bool:
@@ -208,7 +208,7 @@ def _folded_torch_hints(shown: ExplainedFinding) -> str:
         remedy.is_fix and remedy.state in {RemedyState.VERIFIED, RemedyState.REFUSED}
         for remedy in shown.finding.remedies
     )
-    given = _MOST_OF_TORCH if is_advice else 1
+    given = _MAX_OF_TORCH if is_advice else 1
     first = "" if is_advice or not torchs else f"PyTorch: {sentence(_shortened(torchs[0]))}"
     others = format_count(len(torchs) - given, "more hint") if len(torchs) > given else ""
     return f"{first} The report has {others} of PyTorch.".strip() if others else first

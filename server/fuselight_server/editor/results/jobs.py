@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fuselight_server.source.positions import TrackedFinding, TrackedSpan
     from fuselight_server.source.text_changes import Change
 
-MOST_JOBS = 8
+MAX_JOBS = 8
 """Jobs that are open at once; the oldest is closed for another one."""
 
 
@@ -194,7 +194,7 @@ class OpenJobs(dict[str, JobResult]):
         for job in jobs:
             self[job.id] = job
             paths |= job.places.paths()
-        return paths | self.close(list(self)[:-MOST_JOBS])
+        return paths | self.close(list(self)[:-MAX_JOBS])
 
     def close(self, ids: Iterable[str]) -> frozenset[str]:
         """Close jobs; return the files that they said something about."""

@@ -47,7 +47,7 @@ KernelRow = Row[LineCost]
 class KernelResult(LineResult[LineCost]):
     """What the newest generation of a target's kernels found."""
 
-    MOST: ClassVar[int] = 20  # a report with the source of a thousand kernels has some megabytes
+    MAX: ClassVar[int] = 20  # a report with the source of a thousand kernels has some megabytes
 
     all_lines: dict[SourceLine | None, LineCost] = field(default_factory=dict)
     """The lines of every compile; `lines` are those of one call, and what only recompiled graphs reach."""

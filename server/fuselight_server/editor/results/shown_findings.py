@@ -44,7 +44,7 @@ HINTS = 50
 """Hints about missing inputs in a file; each target has its lens anyway."""
 LISTED = 1000
 """Findings of a file, the worst and costliest first: as many as VS Code shows."""
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 """Further sources that an entry names."""
 
 
@@ -71,9 +71,9 @@ class ShownFinding:
     @property
     def sources(self) -> str:
         """The sources of its diagnostic: `fuselight, job a, 2 more`."""
-        names = [self.source, *(other.label for other in self.others[:_MOST_NAMED])]
-        if len(self.others) > _MOST_NAMED:
-            names.append(f"{len(self.others) - _MOST_NAMED:,} more")
+        names = [self.source, *(other.label for other in self.others[:_MAX_NAMED])]
+        if len(self.others) > _MAX_NAMED:
+            names.append(f"{len(self.others) - _MAX_NAMED:,} more")
         return ", ".join(names)
 
 

@@ -39,7 +39,7 @@ ENDED_EARLY = "partial: ended early"
 class TargetResult(abc.ABC):
     """What the newest run of a target found. Each tier adds its data in a subclass."""
 
-    MOST: ClassVar[int]
+    MAX: ClassVar[int]
     """Results of this tier that are kept."""
     STALE_AFTER_FAILURE: ClassVar[bool] = True
     """Whether the result before counts as stale once a newer run has failed."""
@@ -270,7 +270,7 @@ class Results(dict["Key", TargetResult]):
             paths |= older.paths()
         self[result.key] = result
         same_tier = [key for key, target_result in self.items() if type(target_result) is type(result)]
-        for key in same_tier[: -result.MOST]:
+        for key in same_tier[: -result.MAX]:
             paths |= self.pop(key).paths()
         return frozenset(paths)
 

@@ -34,7 +34,7 @@ _LONGEST = 60
 """Characters of an expression's text."""
 _SYMBOL = re.compile(r"\b[su]\d+\b(?!\[)")
 """A size or a number of torch's that varies, as `s27`; `u8[4]` is a dtype."""
-_MOST_SYMBOLS = 3
+_MAX_SYMBOLS = 3
 _KINDS = {FactKind.NUMBER: "number ", FactKind.CONSTANT: "constant ", FactKind.MODULE: "module "}
 
 
@@ -95,7 +95,7 @@ def _symbols(values: Sequence[SeenValue]) -> str:
         f"{code_span(name)} is dynamic: the compiled code takes more than one value"
         if name.startswith("s")
         else f"{code_span(name)} is known only when the compiled code runs"
-        for name in names[:_MOST_SYMBOLS]
+        for name in names[:_MAX_SYMBOLS]
     ]
     return f"\n\n{'; '.join(messages)}." if messages else ""
 

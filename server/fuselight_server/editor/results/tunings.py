@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TuningResult(TargetResult):
     """What the newest search of a target found."""
 
-    MOST: ClassVar[int] = 20  # the workspace's folder has more of them
+    MAX: ClassVar[int] = 20  # the workspace's folder has more of them
     STALE_AFTER_FAILURE: ClassVar[bool] = False
 
     notes: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["predict"]
 
-_MOST = 20
+_MAX = 20
 """Findings of one edit."""
 
 
@@ -48,7 +48,7 @@ def predict(report: Report, path: str, ran: str, now: str) -> tuple[Finding, ...
     edited = EditedText.of(ran, now)
     if edited is None or not edited.has_new_lines:
         return ()
-    predictions = list(_predict(report, path, edited, conditions))[:_MOST]
+    predictions = list(_predict(report, path, edited, conditions))[:_MAX]
     if conditions.fullgraph:
         predictions = predictions[:1]  # the first break ends the call
     context = Context.of(dataclasses.replace(report, tier=Tier.PREDICTED))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers, LineFixes
     from fuselight_server.fixes.verification.attempts import Attempt
 
-_MOST_ATTEMPTS = 40
+_MAX_ATTEMPTS = 40
 """Verified fixes that are remembered, each with the report of its text."""
 
 
@@ -27,7 +27,7 @@ class FixAttempts:
     def __init__(self, offers: FixOffers) -> None:
         """Start with none."""
         self._offers = offers
-        self._attempts: Recent[str, Attempt] = Recent(_MOST_ATTEMPTS)
+        self._attempts: Recent[str, Attempt] = Recent(_MAX_ATTEMPTS)
 
     def keep(self, offer: FixOffer, attempt: Attempt) -> None:
         """Keep what the verification of an offer found."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.fixes.verification.attempts import Attempt
 
-_MOST_NOT_OFFERED = 3
+_MAX_NOT_OFFERED = 3
 """Fixes in a menu that are not offered before any run."""
 CHANGED = "The file has changed since the fix was offered. Open the menu again."
 
@@ -168,7 +168,7 @@ def _not_offered(fixes: LineFixes) -> list[MenuEntry]:
         for fix in reversed(fixes.refused)
         if fix.entry.kind not in kinds
     }
-    return list(reversed(refused.values()))[:_MOST_NOT_OFFERED]
+    return list(reversed(refused.values()))[:_MAX_NOT_OFFERED]
 
 
 def title_of(attempt: Attempt) -> str:

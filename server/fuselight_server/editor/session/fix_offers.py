@@ -88,10 +88,10 @@ class _JobLines:
 
 
 _NOT_OPEN = "the notebook is not open"
-_MOST_OFFERS = 100
-MOST_KNOWN = 16
+_MAX_OFFERS = 100
+MAX_KNOWN = 16
 """Targets whose findings, and files whose exact fixes, are remembered."""
-_MOST_SEARCHED = 40
+_MAX_SEARCHED = 40
 """Findings of a target whose refused fixes are listed."""
 _CASE_SECONDS = 8.0
 """Time for the further calls of one text: the menu is open meanwhile."""
@@ -174,11 +174,11 @@ class FixOffers:
     def __init__(self, state: State) -> None:
         """Start with none."""
         self._state = state
-        self._offers: Recent[str, FixOffer] = Recent(_MOST_OFFERS)
-        self._findings: Recent[Key, tuple[Report, tuple[Finding, ...]]] = Recent(MOST_KNOWN)
+        self._offers: Recent[str, FixOffer] = Recent(_MAX_OFFERS)
+        self._findings: Recent[Key, tuple[Report, tuple[Finding, ...]]] = Recent(MAX_KNOWN)
         """Those of the reports that were asked about last."""
         self._fixes: Recent[Key, tuple[list[Report], tuple[tuple[Finding, LineFixes], ...]]] = Recent(
-            MOST_KNOWN
+            MAX_KNOWN
         )
         """The fixes of these, and the reports that they are by."""
 
@@ -248,7 +248,7 @@ class FixOffers:
         reports, fixes = self._fixes.get(result.key, ([], ()))
         current = self._reports_with(result)
         if list(map(id, reports)) != list(map(id, current)):
-            findings = (await self._findings_of(result))[:_MOST_SEARCHED]
+            findings = (await self._findings_of(result))[:_MAX_SEARCHED]
             fixes = tuple([(finding, await self._fixes_of(result, finding)) for finding in findings])
         self._fixes.keep(result.key, (current, fixes))
         return fixes

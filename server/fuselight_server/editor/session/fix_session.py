@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.verification.fixer import Fixer
     from fuselight_server.fixes.verification.forecast_trials import ChangeTrial
 
-MOST_RESULTS = 16
+MAX_RESULTS = 16
 """Results that are kept."""
 
 
@@ -55,7 +55,7 @@ class VerifiedResults:
     def __init__(self, state: State) -> None:
         """Start without results."""
         self._state = state
-        self._results: collections.deque[CaptureResult] = collections.deque(maxlen=MOST_RESULTS)
+        self._results: collections.deque[CaptureResult] = collections.deque(maxlen=MAX_RESULTS)
 
     def __len__(self) -> int:
         """How many are kept."""

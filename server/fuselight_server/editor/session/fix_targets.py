@@ -20,7 +20,7 @@ from fuselight_server.base.recent import Recent
 from fuselight_server.commands import fix_parts
 from fuselight_server.commands.cache_fixes import verify_cache_fix
 from fuselight_server.commands.fix_parts import fix_part
-from fuselight_server.editor.session.fix_offers import MOST_KNOWN, TextSnapshot, VerifiedFixes, new_fixer
+from fuselight_server.editor.session.fix_offers import MAX_KNOWN, TextSnapshot, VerifiedFixes, new_fixer
 from fuselight_server.editor.session.verifications import InterruptedVerificationError, result_of
 from fuselight_server.fixes.rewrites.families import FixClass
 from fuselight_server.fixes.verification.fixer import FixOptions
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.verification.attempts import Attempt
     from fuselight_server.fixes.verification.fixer import Fixer
 
-_MOST_OTHERS = 4
+_MAX_OTHERS = 4
 """Further targets of a changed file that a fix is verified for."""
 
 
@@ -119,7 +119,7 @@ class FixTargets:
             known.pop(result.key, None)
         # The calls of a program are not those of a single target.
         return [capture_result for capture_result in known.values() if not has_parts(capture_result)][
-            :_MOST_OTHERS
+            :_MAX_OTHERS
         ]
 
     def add(self, others: Iterable[CaptureResult], fixer: Fixer) -> None:
@@ -219,7 +219,7 @@ class FileFixes:
         """Start with none. `keep` keeps the report of a fixed text, with the result before it."""
         self._state, self._offers, self._tasks = state, offers, tasks
         self._targets, self._keep = targets, keep
-        self._known: Recent[str, VerifiedFixes] = Recent(MOST_KNOWN)
+        self._known: Recent[str, VerifiedFixes] = Recent(MAX_KNOWN)
         """By path."""
 
     async def verify(

@@ -25,7 +25,7 @@ from fuselight_server.editor.session.live_edits import (
     encoded,
     other_changes,
 )
-from fuselight_server.editor.session.live_runs import MOST_LIVE_RUNS, LiveRuns, RanTexts
+from fuselight_server.editor.session.live_runs import MAX_LIVE_RUNS, LiveRuns, RanTexts
 from fuselight_server.editor.session.live_traces import LiveTraces
 from fuselight_server.source.code_changes import code_changes
 from fuselight_server.source.code_parts import UnreadableError
@@ -83,7 +83,7 @@ class LiveRules:
                 version, text = document.source.version, document.source.text
                 start = time.monotonic()
                 findings_of_targets: list[tuple[EditedTarget, tuple[Finding, ...]]] = []
-                for result in self._files.results(path)[:MOST_LIVE_RUNS]:
+                for result in self._files.results(path)[:MAX_LIVE_RUNS]:
                     ran = self._texts.text(result, path)
                     if ran is not None and not other_changes(result, path):
                         edit = EditedTarget(result, document, version, ran, text)

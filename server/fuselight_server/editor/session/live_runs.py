@@ -1,6 +1,6 @@
 """Live runs: processes of a folder's worker that imported the texts of a target's last run, to trace edits in.
 
-Invariant: a target has at most one, all targets together at most `MOST_LIVE_RUNS`, and it has the texts of the result
+Invariant: a target has at most one, all targets together at most `MAX_LIVE_RUNS`, and it has the texts of the result
 that it was started for. It ends with that result, when idle, when its files are closed, and with the worker.
 """
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.execution.runs.keys import Key
 
-MOST_LIVE_RUNS = 3
+MAX_LIVE_RUNS = 3
 """Each keeps a process with the user's model."""
 IDLE_SECONDS = 300.0
 """After so long without an edit a live run is ended."""
-_MOST_FAILURES = 2
+_MAX_FAILURES = 2
 """Live runs of one result that may end by themselves."""
 _ENDED = "the tracer ended by itself; the log says why"
 
@@ -258,12 +258,12 @@ class LiveRuns:
     def _task_ended(self, run: LiveRunHandle, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
             # A defect of ours, which another attempt would meet again.
-            self._failures[run.key] = _MOST_FAILURES
+            self._failures[run.key] = _MAX_FAILURES
             self._forget(run)
             self._moved(run)
 
     def _has_failed(self, key: Key) -> bool:
-        return self._failures.get(key, 0) >= _MOST_FAILURES
+        return self._failures.get(key, 0) >= _MAX_FAILURES
 
     def lost(self, run: LiveRunHandle) -> None:
         """Take in that the worker no longer has a live run."""
@@ -308,7 +308,7 @@ class LiveRuns:
             return
         self._forget(run)
         # One that never became ready would fail again.
-        self._failures[run.key] = _MOST_FAILURES if run.ready is None else self._failures.get(run.key, 0) + 1
+        self._failures[run.key] = _MAX_FAILURES if run.ready is None else self._failures.get(run.key, 0) + 1
         if isinstance(outcome, Refused):
             failure, why = outcome.failure, outcome.reason
         else:
@@ -327,7 +327,7 @@ class LiveRuns:
     def _make_room(self) -> None:
         """End the live runs that were used least recently, so that one more is allowed."""
         by_use = sorted(self._runs.values(), key=lambda run: run.used)
-        for run in by_use[: max(len(by_use) + 1 - MOST_LIVE_RUNS, 0)]:
+        for run in by_use[: max(len(by_use) + 1 - MAX_LIVE_RUNS, 0)]:
             self.end(run, "other targets need one")
 
     def _forget(self, run: LiveRunHandle) -> None:

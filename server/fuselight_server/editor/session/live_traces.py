@@ -24,7 +24,7 @@ from fuselight_server.editor.session.live_edits import (
     with_reasons,
     without_problems,
 )
-from fuselight_server.editor.session.live_runs import MOST_LIVE_RUNS
+from fuselight_server.editor.session.live_runs import MAX_LIVE_RUNS
 from fuselight_server.source.code_changes import CodeChanges, DeferredChange, code_changes
 from fuselight_server.source.code_parts import UnreadableError
 
@@ -72,7 +72,7 @@ class LiveTraces:
             results = [result for result in self._files.results(path) if path in result.changed_files]
             await asyncio.gather(
                 *(
-                    self._trace_target(result, document, may_start=index < MOST_LIVE_RUNS)
+                    self._trace_target(result, document, may_start=index < MAX_LIVE_RUNS)
                     for index, result in enumerate(results)
                 )
             )
@@ -114,7 +114,7 @@ class LiveTraces:
         if not self._may_run(result.key):
             return "edits are traced only where a save runs the target"
         if not may_start:
-            return f"edits are traced for {MOST_LIVE_RUNS} targets of a file"
+            return f"edits are traced for {MAX_LIVE_RUNS} targets of a file"
         return await self._runs.start(result)
 
     async def _retrace(self, run: LiveRunHandle, edit: EditedTarget, changes: CodeChanges) -> None:

@@ -110,7 +110,7 @@ def _captures(store: Store, thresholds: Thresholds) -> Iterator[TargetResult]:
 def _benchmarks(store: Store) -> Iterator[TargetResult]:
     """Yield the last benchmark of each target."""
     newest = sorted(owners(store), key=lambda owner: modified(str(owner[0])), reverse=True)
-    for _, owner in newest[: MeasuredResult.MOST]:
+    for _, owner in newest[: MeasuredResult.MAX]:
         path = str(store.folder.parent / owner.path)
         run = History(store, path, owner.target).newest()
         if run is None or not _is_unchanged(run.report):
@@ -122,7 +122,7 @@ def _benchmarks(store: Store) -> Iterator[TargetResult]:
 
 def _searches(store: Store) -> Iterator[TargetResult]:
     """Yield the last search of each target."""
-    for report in itertools.islice(kept_searches(store), TuningResult.MOST):
+    for report in itertools.islice(kept_searches(store), TuningResult.MAX):
         key = Key(report.target.path, report.target.name, Tier.TUNED)
         if report.tuned is not None and within(key.path, str(store.folder.parent)) and _is_unchanged(report):
             result = tuning_result_of(key, _GENERATION, report)

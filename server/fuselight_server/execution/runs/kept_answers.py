@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _FILE = "answers.json"
-_MOST = 1024
+_MAX = 1024
 """Answers that are kept of a project, the newest."""
-_MOST_BYTES = 4 * 1024 * 1024
+_MAX_BYTES = 4 * 1024 * 1024
 _LONGEST = 2_000
 """Characters of an answer that is kept."""
-_MOST_FILES = 5_000
+_MAX_FILES = 5_000
 """Sources of a workspace beyond which no answer is kept, as comparing them would take longer."""
-_MOST_FOLDERS = 2_000
+_MAX_FOLDERS = 2_000
 _RULES = ("explain/findings", "fixes", "source")
 """Folders of the code that answers."""
 
@@ -109,12 +109,12 @@ class _Project:
             return
         check_not_a_link(self._store.folder)
         merged = {**_read(self._store), **self._new}  # another check may have written meanwhile
-        newest = dict(list(merged.items())[-_MOST:])
+        newest = dict(list(merged.items())[-_MAX:])
         signed = signature(_signed_part(newest), create=True) or ""
         data = json.dumps(encode(_Kept(newest, signed)), separators=(",", ":")).encode(
             "utf-8", "surrogatepass"
         )
-        if len(data) <= _MOST_BYTES:
+        if len(data) <= _MAX_BYTES:
             write_whole(self._store.folder / _FILE, data)
 
     @functools.cached_property
@@ -141,7 +141,7 @@ def _read(store: Store) -> dict[str, KeptAnswer]:
     """The answers of a store; none if this user's Fuselight has not signed them."""
     try:
         check_not_a_link(store.folder)
-        data = read_regular(store.folder / _FILE, _MOST_BYTES, follow_link=False)
+        data = read_regular(store.folder / _FILE, _MAX_BYTES, follow_link=False)
         kept: _Kept = decode(_Kept, parse_json(data))
         expected = signature(_signed_part(kept.answers))
     except (OSError, ValueError, DecodeError, RecursionError):
@@ -170,7 +170,7 @@ def _sources_key(root: Path) -> str | None:
                 with contextlib.suppress(OSError):
                     status = (parent / name).stat()
                     states.append((str(parent / name), status.st_size, status.st_mtime_ns))
-        if number >= _MOST_FOLDERS or len(states) > _MOST_FILES:
+        if number >= _MAX_FOLDERS or len(states) > _MAX_FILES:
             return None
     return _key_of(json.dumps(states))
 

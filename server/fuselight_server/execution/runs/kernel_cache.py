@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _KEPT = 64
-_MOST_BYTES = 256 * 1024 * 1024
+_MAX_BYTES = 256 * 1024 * 1024
 _CHANGING = ("id", "generation", "overlays", "limits", "preload")
 """Fields of a request that decide nothing about what is generated; the text of buffers is compared file by file."""
 
@@ -94,7 +94,7 @@ class KernelCache:
 
     @property
     def _reports(self) -> StoredReports:
-        return StoredReports(self.folder, _KEPT, _MOST_BYTES)
+        return StoredReports(self.folder, _KEPT, _MAX_BYTES)
 
     def _name(self, request: RunRequest, versions: Versions) -> str:
         asked = {name: value for name, value in encode(request).items() if name not in _CHANGING}

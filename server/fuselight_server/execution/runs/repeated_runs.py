@@ -49,9 +49,9 @@ _IGNORED_VARIABLES = frozenset(
 """Variables that differ between terminals and tell programs nothing about their work. All others count."""
 _REPEATABLE = frozenset({"inputs", "fullgraph"})
 """Failures that depend on the text alone. A run that failed in another way is made again."""
-_MOST = 4096
+_MAX = 4096
 """Files and folders of one run that are compared."""
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 """Bytes of files that are compared by content; further ones are compared by size and time."""
 _LARGEST = 16 * 1024 * 1024
 _MODULE_ENDS = (".py", ".so", ".pyd", ".pyc", ".zip")
@@ -81,7 +81,7 @@ class RunRecord:
     def is_current(self) -> bool:
         """Whether everything is as it was read."""
         read = (self.files, self.folders, self.import_folders, self.packages, self.asked)
-        if sum(map(len, read)) > _MOST:
+        if sum(map(len, read)) > _MAX:
             return False
         budget = _Budget()
         return (
@@ -112,7 +112,7 @@ def record_of(identity: str, report: Report, packages: Iterable[str]) -> RunReco
         packages={path: _stamp(path) for path in packages},
     )
     read = (reads.files, reads.folders, reads.import_folders, reads.asked)
-    return record if sum(len(paths) for paths in read) < _MOST else None
+    return record if sum(len(paths) for paths in read) < _MAX else None
 
 
 def identity_of(
@@ -142,10 +142,10 @@ def identity_of(
 
 
 class _Budget:
-    """Compares files by content until `_MOST_BYTES` are read."""
+    """Compares files by content until `_MAX_BYTES` are read."""
 
     def __init__(self) -> None:
-        self._left = _MOST_BYTES
+        self._left = _MAX_BYTES
 
     def key_of(self, path: str) -> str:
         try:

@@ -45,10 +45,10 @@ UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionE
 """What reading a damaged report raises."""
 
 
-_MOST = 256
+_MAX = 256
 """Captures that are kept."""
-_MOST_BYTES = 32 * 1024 * 1024
-_MOST_SECONDS = 30 * 24 * 3600.0
+_MAX_BYTES = 32 * 1024 * 1024
+_MAX_SECONDS = 30 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _stamp(path: str) -> tuple[int, int] | None:
 
 def stored_captures(store: Store) -> StoredReports:
     """Return the captures that are kept in a store."""
-    return StoredReports(store.folder / "captures", _MOST, _MOST_BYTES, _MOST_SECONDS)
+    return StoredReports(store.folder / "captures", _MAX, _MAX_BYTES, _MAX_SECONDS)
 
 
 def keep_capture(store: Store, report: Report, run: RunRecord | None = None) -> str:
@@ -248,7 +248,7 @@ def repeated_capture(store: Store, target: TargetRef, identity: str) -> Repeated
     run = stored.run
     if run is None or run.identity != identity or stored.report.target != target:
         return None
-    if time.time() - moment.timestamp() > _MOST_SECONDS or not stored.report.files:
+    if time.time() - moment.timestamp() > _MAX_SECONDS or not stored.report.files:
         return None
     is_same = stored.changed_file({}) is None and run.is_current()
     return RepeatedCapture(stored.report, moment, stored.signed) if is_same else None

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 FORMATS = ("json", "csv", "html")
-_MOST_BYTES = 2**28
+_MAX_BYTES = 2**28
 """Of an export: a benchmark of thousands of kernels is a tenth of it."""
 
 
@@ -54,7 +54,7 @@ class NotReadError(ValueError):
 def text_of(path: str) -> str:
     """Return the text of an export. Raises NotReadError."""
     try:
-        text = read_regular(path, _MOST_BYTES).decode()
+        text = read_regular(path, _MAX_BYTES).decode()
         from_json(text)
     except (OSError, ValueError, DecodeError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error

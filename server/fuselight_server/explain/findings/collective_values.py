@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 CODE = "FL917"
 _WITHOUT_VALUE = frozenset({"barrier", "send"})
-_MOST_COLLECTIVES = 500
-_MOST_LINES = 20_000
+_MAX_COLLECTIVES = 500
+_MAX_LINES = 20_000
 _TEXT = (
     "The ranks ran without a network, so the result of this collective is not real, and a job may take the other side "
     "of the branch. What follows the branch in this run is true for one side alone."
@@ -75,7 +75,7 @@ def _collectives(context: Context) -> Iterator[Collective]:
             if is_programs and collective.kind not in _WITHOUT_VALUE and key not in seen:
                 seen.add(key)
                 yield collective
-            if len(seen) >= _MOST_COLLECTIVES:
+            if len(seen) >= _MAX_COLLECTIVES:
                 return
 
 
@@ -123,9 +123,7 @@ class _Modules:
 
     def _parse(self, path: str) -> ast.Module | None:
         lines: list[str] = []
-        while (
-            len(lines) < _MOST_LINES and (line := self._context.read_line(path, len(lines) + 1)) is not None
-        ):
+        while len(lines) < _MAX_LINES and (line := self._context.read_line(path, len(lines) + 1)) is not None:
             lines.append(line.rstrip("\n"))
         try:
             return parse_python("\n".join(lines))

@@ -218,7 +218,7 @@ def advice(lines: Sequence[Priority], path: str = "") -> Priority | None:
     return None if is_plain and path in {"", first.path} else lines[0]
 
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def more_like_the_first(lines: Sequence[Priority], place: Callable[[Priority], str]) -> str:
@@ -235,7 +235,7 @@ def more_like_the_first(lines: Sequence[Priority], place: Callable[[Priority], s
     others = [line for line in lines[1:] if words and rules[words](line.cost)]
     if not others:
         return ""
-    listed = format_list(cut_list(map(place, others), _MOST_NAMED))
+    listed = format_list(cut_list(map(place, others), _MAX_NAMED))
     verb, _, rest = words.partition(" ")
     verb = verb if len(others) == 1 else verb.removesuffix("s")
     return f"{format_count(len(others), 'more line')} {verb} {rest}: {listed}"

@@ -3,7 +3,7 @@
 Invariant: a picture holds what the report holds and no more; what follows what is drawn where the report tells it.
 """
 
-from fuselight_server.explain.graphs.folding import MOST, fold
+from fuselight_server.explain.graphs.folding import MAX, fold
 from fuselight_server.explain.graphs.picture import (
     Arrow,
     ArrowKind,
@@ -14,4 +14,4 @@ from fuselight_server.explain.graphs.picture import (
     picture,
 )
 
-__all__ = ["MOST", "Arrow", "ArrowKind", "Box", "BoxKind", "Member", "Picture", "fold", "picture"]
+__all__ = ["MAX", "Arrow", "ArrowKind", "Box", "BoxKind", "Member", "Picture", "fold", "picture"]

@@ -16,7 +16,7 @@ from fuselight_server.explain.graphs.picture import Arrow, Box, BoxKind, Member,
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-MOST = 60
+MAX = 60
 """Up to this many boxes nothing is folded; a layout has at most twice as many."""
 FEWEST = 3
 """The fewest neighbors that are folded."""
@@ -36,7 +36,7 @@ class _Unit:
         return (self.box, *self.breaks)
 
 
-def fold(picture: Picture, most: int = MOST) -> Picture:
+def fold(picture: Picture, most: int = MAX) -> Picture:
     """Fold equal neighbors, then similar ones, until at most `most` boxes are left; then cut at twice that."""
     for key in (_equal, _alike):
         shorter = True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Assembled, Report
 
-_MOST_CANDIDATES = 6
+_MAX_CANDIDATES = 6
 
 
 def one_call(report: Report) -> Report:
@@ -83,4 +83,4 @@ def resources(assembled: Assembled) -> str:
 
 def candidates(names: Sequence[str]) -> str:
     """`one, another and 19 more`: what a GPU would time against each other."""
-    return format_first(names, _MOST_CANDIDATES)
+    return format_first(names, _MAX_CANDIDATES)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Collective, CollectiveMismatch, Location, World
 
 _POINT_TO_POINT = frozenset({"send", "recv"})
-_MOST_EXTRA = 8
+_MAX_EXTRA = 8
 """Calls in a row that some ranks make alone."""
 _COMPARED = 3
 """Calls after them whose lines must be the same."""
@@ -47,7 +47,7 @@ def extra_call(
     at = next((index for index, first, second in before if first != second), None)
     if at is None:
         return None
-    for count in range(1, _MOST_EXTRA + 1):
+    for count in range(1, _MAX_EXTRA + 1):
         for longer, shorter in ((0, 1), (1, 0)):
             location = innermost_user_frame(calls[longer][at].stack, roots)
             if location is not None and _goes_on(lines[longer][at + count :], lines[shorter][at:]):

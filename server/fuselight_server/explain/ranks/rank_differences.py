@@ -139,10 +139,10 @@ def _blocked_receive(world: World, roots: Sequence[str]) -> Iterator[WorldDiffer
         if rank != first and place is not None
     )
     text = "A receive ends once the other rank has sent. No rank of these goes on, even if sends never wait."
-    yield WorldDifference("FL912", title, text, places[first], related[:_MOST_RELATED], hint=_SEND_FIRST)
+    yield WorldDifference("FL912", title, text, places[first], related[:_MAX_RELATED], hint=_SEND_FIRST)
 
 
-_MOST_RELATED = 8
+_MAX_RELATED = 8
 _SEND_FIRST = "Have one of two ranks send before it receives, or use `batch_isend_irecv` for both directions"
 
 

@@ -35,7 +35,7 @@ FIX_SHARE = 0.25
 """Part of the budget in which fixes are verified before the search, at most."""
 _ALWAYS = 5
 """Processes of each search besides its compiles: eager, `default`, the reference in float64, and those that race."""
-_MOST_COMPILES = 8
+_MAX_COMPILES = 8
 """Compiles that a search runs side by side, at most."""
 
 
@@ -77,7 +77,7 @@ def scaled(limits: Limits, plan: TunePlan) -> Limits:
         if plan.limit_seconds
         else 0.0
     )
-    side_by_side = plan.jobs or min(_MOST_COMPILES, max(2, (os.cpu_count() or 1) // 2))
+    side_by_side = plan.jobs or min(_MAX_COMPILES, max(2, (os.cpu_count() or 1) // 2))
     return replace(limits, seconds=seconds, memory_mb=limits.memory_mb * (side_by_side + _ALWAYS))
 
 

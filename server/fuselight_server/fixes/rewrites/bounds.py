@@ -37,7 +37,7 @@ _NEGATED = {
 _BOOLS = {"True": True, "False": False}
 _CHANGES = "calls in which that does not hold fail"
 _NUMBERS = frozenset({"GB0124", "GB0033", "GB0109"})
-_MOST = 3
+_MAX = 3
 """Promises of one remedy."""
 
 
@@ -74,7 +74,7 @@ def _with_setting(
         return
     conditions = (_condition(site, function, use) for use in site.loads(function, name))
     promises = list(dict.fromkeys(condition for condition in conditions if condition is not None))
-    if not promises or len(promises) > _MOST:
+    if not promises or len(promises) > _MAX:
         return
     new = _after(site, statement, promises)
     if new is None or reason_of_choice(site, (site.report, *others), read):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
-from fuselight_server.fixes.syntax.imports import LONGEST_FILE, MOST_FILES, other_files
+from fuselight_server.fixes.syntax.imports import LONGEST_FILE, MAX_FILES, other_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -121,7 +121,7 @@ def other_texts(
             if text is not None and name in text:
                 yield other, text
     for count, file in enumerate(other_files(path, roots)):
-        if file is None or count >= MOST_FILES:
+        if file is None or count >= MAX_FILES:
             yield "", None
             return
         if str(file) not in seen and _has(file, name):

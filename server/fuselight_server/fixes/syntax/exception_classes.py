@@ -24,14 +24,14 @@ _RUNS_CODE = frozenset({"__new__", "__setattr__", "__getattribute__"})
 """Methods that run when an exception is created, beside its constructor."""
 _SHOWING = frozenset({"str", "repr", "int", "float", "len", "tuple", "list", "format", "type", "round"})
 """Functions of Python that only give a value."""
-_MOST_BASES = 8
+_MAX_BASES = 8
 
 
 def only_keeps_arguments(site: Site, name: str, depth: int = 0) -> bool:
     """Whether the constructor of an exception only keeps its arguments and computes a message of them."""
     if name in _BUILTIN and not site.is_bound(name):
         return True
-    definition = _definition(site, name) if depth < _MOST_BASES else None
+    definition = _definition(site, name) if depth < _MAX_BASES else None
     if definition is None or definition.decorators or definition.keywords:
         return False
     methods = [part for part in definition.body.body if isinstance(part, cst.FunctionDef)]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[^\W\d]\w*")
 _HEAD = re.compile(r"(?:from\s+\S+\s+)?import\s+")
 _ATTRIBUTE = re.compile(r"\b(\w+)\.(?=(\w+))")
-MOST_FILES = 5_000
-_MOST_FOLDERS = 2_000
+MAX_FILES = 5_000
+_MAX_FOLDERS = 2_000
 LONGEST_FILE = 4_000_000
 """Bytes; a source that somebody wrote is shorter."""
 _NAME = re.compile(r"[/\\]")
@@ -75,7 +75,7 @@ def names_taken_from(path: str, names: Collection[str], roots: Sequence[str]) ->
     actual_names: set[str] = set()
     files = other_files(path, roots) if names and stem else iter(())
     for count, file in enumerate(files):
-        if count >= MOST_FILES or file is None:
+        if count >= MAX_FILES or file is None:
             return set(names)
         try:
             text = read_regular(file, LONGEST_FILE).decode("utf-8", "replace")
@@ -92,7 +92,7 @@ def other_files(path: str, roots: Sequence[str]) -> Iterator[Path | None]:
     for root in roots:
         for parent, names in walk_sources(Path(root)):
             folders += 1
-            if folders > _MOST_FOLDERS:
+            if folders > _MAX_FOLDERS:
                 yield None
                 return
             files = (parent / name for name in names if name.endswith((".py", ".pyi", ".ipynb")))

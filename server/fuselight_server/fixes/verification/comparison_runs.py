@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.rewrites.remedy import Remedy
     from fuselight_server.fixes.verification.fixed_texts import FixedTexts
 
-_MOST_RECORDS = 16
+_MAX_RECORDS = 16
 """Results of old texts that are kept on the disk."""
 _LONGER = 2.0
 """How much longer than the old text the new one may take for its further calls."""
@@ -185,7 +185,7 @@ class ComparisonRuns:
                 shutil.rmtree(folder, ignore_errors=True)
                 return folder, report
             self._records[key] = folder, report
-            while len(self._records) > _MOST_RECORDS:
+            while len(self._records) > _MAX_RECORDS:
                 oldest, _ = self._records.pop(next(iter(self._records)))
                 shutil.rmtree(oldest, ignore_errors=True)
         return self._records[key]

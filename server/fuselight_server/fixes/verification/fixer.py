@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.verification.comparison_runs import FixTarget
     from fuselight_server.source.reading import Reading
 
-_MOST_FIXES = 200
+_MAX_FIXES = 200
 """Most fixes of one target: a remedy that brings its own finding back must end."""
 CASE_SECONDS = 20.0
 """Time for the further calls of one text in one round."""
@@ -130,7 +130,7 @@ class Fixer:
         """Keep each remedy of the target's findings that passes; returns the report of the last text."""
         tried: dict[_Trial, Attempt] = {}
         last, older, classes = report, list[_Trial](), _KEEPING
-        for _ in range(_MOST_FIXES):
+        for _ in range(_MAX_FIXES):
             fixed = await self._next_fix(target, last, options, classes, tried)
             if fixed is not None:
                 last = fixed

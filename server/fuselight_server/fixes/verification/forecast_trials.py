@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.verification.comparison_runs import FixTarget
     from fuselight_server.fixes.verification.fixer import Fixer
 
-MOST_CHANGES = 6
+MAX_CHANGES = 6
 """Changes of a target that are tried: each takes some calls of the target."""
 _CODES = ("FL201", "FL102")
 
@@ -90,7 +90,7 @@ def tried_changes(changes: Iterable[ExpectedChange]) -> tuple[ExpectedChange, ..
     """The changes for which remedies are tried: the likely ones that a call can make."""
     return tuple(
         change for change in changes if change.recompiles and change.is_likely and change.call_changes
-    )[:MOST_CHANGES]
+    )[:MAX_CHANGES]
 
 
 async def try_remedies(

@@ -33,7 +33,7 @@ _HIGHER_ORDER = re.compile(r"Can't cache HigherOrderOperator: (?P<name>[\w.:]+)"
 _CLASS = re.compile(r"unpicklable type (?P<name>[\w.<>]+)")
 _WITH_AUTOCAST = re.compile(r"^\s*(?:async\s+)?(?:with\b|@).*\bautocast\b")
 _DEF = re.compile(r"^\s*(?:async\s+)?def\b")
-_MOST_LINES_ABOVE = 60
+_MAX_LINES_ABOVE = 60
 _ALLOW_AUTOGRAD = "torch._functorch.config.autograd_cache_allow_custom_autograd_functions"
 _MARK_CACHEABLE = "torch._inductor.config.unsafe_marked_cacheable_functions"
 
@@ -246,7 +246,7 @@ def _statement_above(where: Location, read_line: ReadLine) -> Location | None:
     """The statement that enters autocast around a line, by indentation; else a decorator of its function."""
     text = read_line(where.path, where.line)
     indent, is_above_def = 0 if text is None else _indent(text), False
-    for number in range(where.line - 1, max(0, where.line - _MOST_LINES_ABOVE), -1):
+    for number in range(where.line - 1, max(0, where.line - _MAX_LINES_ABOVE), -1):
         above = read_line(where.path, number)
         if above is None:
             return None

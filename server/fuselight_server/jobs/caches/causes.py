@@ -30,7 +30,7 @@ HOW_TO_RECORD = (
 )
 SAME_SOURCE = "the graph that AOTAutograd makes of the same operators"
 """Subject of a changed graph where Dynamo's has not changed."""
-_MOST_TOLD = 3
+_MAX_TOLD = 3
 _GRAPH_FACTORS = frozenset((Factor.GRAPH, Factor.INPUT))
 _IGNORED_DYNAMO = frozenset(
     ("debug_dir_root", "log_compilation_metrics", "log_file_name", "verbose", "dead_code_elimination")
@@ -269,8 +269,8 @@ def source_name(name: str) -> str:
 
 def _told(changes: Sequence[KeyChange]) -> str:
     """The changes in one line."""
-    told = [_line_text(change) for change in changes[:_MOST_TOLD]]
-    rest = len(changes) - _MOST_TOLD
+    told = [_line_text(change) for change in changes[:_MAX_TOLD]]
+    rest = len(changes) - _MAX_TOLD
     return "; ".join(told) + (f"; and {rest} more" if rest > 0 else "")
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     ReadLine = Callable[[str, int], str | None]
 
-_MOST_LINES = 100
+_MAX_LINES = 100
 """Lines that decorators may take."""
 
 
@@ -48,7 +48,7 @@ def at_def(location: Location | None, function: str | None, read_line: ReadLine 
     if not (read_line(location.path, location.line) or "").lstrip().startswith("@"):
         return location
     wanted = re.compile(rf"\s*(?:async\s+)?def\s+{re.escape(function.rpartition('.')[2])}\b")
-    for number in range(location.line + 1, location.line + _MOST_LINES):
+    for number in range(location.line + 1, location.line + _MAX_LINES):
         text = read_line(location.path, number)
         if text is None:
             break

@@ -36,7 +36,7 @@ _MISSES = {
     CauseKind.NO_BACKWARD: "its cache entry waits for a backward",
     CauseKind.GUARDS: "the cache has no entry for these sizes",
 }
-_MOST_RELATED = 5
+_MAX_RELATED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _related(group: _CauseOnLine, locate: Callable[[Location], Location]) -> Ite
         places.add((compiled.path, compiled.line))
         yield Related(Span(place.path, place.line), "the compiled function")
     lines = [line for change in group.cause.changes for line in change.lines]
-    for line in lines[: _MOST_RELATED + 1]:
+    for line in lines[: _MAX_RELATED + 1]:
         if line.location is None or (line.location.path, line.location.line) in places:
             continue
         places.add((line.location.path, line.location.line))

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from fuselight_server.jobs.trace_log.graphs import GraphLine
 
-MOST_LINES = 20
-_MOST_NODES = 20_000
+MAX_LINES = 20
+_MAX_NODES = 20_000
 """Nodes of a graph that are compared."""
-_MOST_PAIRS = 1_000_000
+_MAX_PAIRS = 1_000_000
 """Pairs of nodes between the equal ends of two graphs; of more, only the first differences are compared."""
-_COMPARED_AT_MOST = 200
+_COMPARED_AT_MAX = 200
 _FREED = re.compile(r";\s+(?:\w+ = )+None\s*$")
 _WORD = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"^\s*(?P<name>[A-Za-z_]\w*)(?:: \"[^\"]*\")? = (?P<value>.+)$")
@@ -57,7 +57,7 @@ def changed_lines(before: str, after: str) -> tuple[ChangedLine, ...]:
     for key in (_pattern, _flow, _source):
         changed = _changed(old, new, key)
         if changed:
-            return changed[:MOST_LINES]
+            return changed[:MAX_LINES]
     return ()
 
 
@@ -80,7 +80,7 @@ def _nodes(text: str) -> list[_PrintedNode]:
     operators = {name: f"<{name}>" for name, _ in input_names(text)}
     unnamed = dict.fromkeys(operators, "_")
     for line in lines_of(text):
-        if len(nodes) >= _MOST_NODES:
+        if len(nodes) >= _MAX_NODES:
             break
         match = _ASSIGNED.match(printed[line.printed - 1])
         value = _FREED.sub("", match["value"] if match else "").strip()
@@ -141,8 +141,8 @@ def _between_equal_ends(
     while end < shorter - start and key(old[-1 - end]) == key(new[-1 - end]):
         end += 1
     old, new = old[start : len(old) - end], new[start : len(new) - end]
-    if len(old) * len(new) > _MOST_PAIRS:
-        return old[:_COMPARED_AT_MOST], new[:_COMPARED_AT_MOST]
+    if len(old) * len(new) > _MAX_PAIRS:
+        return old[:_COMPARED_AT_MAX], new[:_COMPARED_AT_MAX]
     return old, new
 
 

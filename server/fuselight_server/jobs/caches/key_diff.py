@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.trace_log.model import CacheComponent
 
 _INPUTS = "example_inputs["
-_MOST_SETTINGS = 10
+_MAX_SETTINGS = 10
 
 
 def key_changes(before: Sequence[CacheComponent], after: Sequence[CacheComponent]) -> tuple[KeyChange, ...]:
@@ -111,7 +111,7 @@ def setting_changes(
             shortened(_text(old[name])),
             shortened(_text(new[name])),
         )
-        for name in names[:_MOST_SETTINGS]
+        for name in names[:_MAX_SETTINGS]
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KEYED = frozenset((CacheName.FX_GRAPH, CacheName.AOTAUTOGRAD))
 """Caches whose records have components."""
-_MOST_KEYS = 64
+_MAX_KEYS = 64
 """Keys and graphs that are remembered: a key has hundreds of components."""
 
 
@@ -80,7 +80,7 @@ class PayloadMemory:
             return None
         where = (event.cache, event.key, "" if event.key else f"{event.payload}")
         if where not in self._components:
-            if len(self._components) >= _MOST_KEYS:
+            if len(self._components) >= _MAX_KEYS:
                 del self._components[next(iter(self._components))]
             self._components[where] = read_components(event)
         return self._components[where]
@@ -103,7 +103,7 @@ class PayloadMemory:
             return None
         payload = graphs[-1].payload
         if payload not in self._graphs:
-            if len(self._graphs) >= _MOST_KEYS:
+            if len(self._graphs) >= _MAX_KEYS:
                 del self._graphs[next(iter(self._graphs))]
             self._graphs[payload] = read_text(payload)
         return self._graphs[payload]

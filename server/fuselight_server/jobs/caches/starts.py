@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _Times = dict[StartStage, float]
 _SMALLEST_PART = 0.02
-_MOST_OVERLAP = 1.02
+_MAX_OVERLAP = 1.02
 _SHORTEST_OVERLAP = 0.005
 _STAGES = (
     (
@@ -256,7 +256,7 @@ def import_notes(imports: Imports | None) -> Iterator[str]:
     if imports.more_lines:
         yield f"Only the first {format_count(len(imports.lines), 'line')} that import are listed."
     each = sum(line.own_seconds for line in imports.lines) + imports.outside_seconds
-    if each > imports.seconds * _MOST_OVERLAP + _SHORTEST_OVERLAP:
+    if each > imports.seconds * _MAX_OVERLAP + _SHORTEST_OVERLAP:
         yield "Several threads imported at the same time: the lines add up to more than the imports took."
 
 

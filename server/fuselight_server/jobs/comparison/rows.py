@@ -33,9 +33,9 @@ if TYPE_CHECKING:
         TimeChange,
     )
 
-MOST_ROWS = 50
+MAX_ROWS = 50
 """Rows of one kind in text; JSON has all."""
-_MOST_NAMES = 6
+_MAX_NAMES = 6
 """Kernels or reasons that are listed."""
 _LONGEST = 120
 """Characters of a reason that are shown."""
@@ -66,9 +66,9 @@ def change_rows(
     rows_of = _Rows(comparison, show_path)
     for kind in rows_of.kinds:
         rows = list(kind(verdict))
-        yield from rows[:MOST_ROWS]
-        if len(rows) > MOST_ROWS:
-            yield f"and {len(rows) - MOST_ROWS:,} more of this kind: the JSON has all"
+        yield from rows[:MAX_ROWS]
+        if len(rows) > MAX_ROWS:
+            yield f"and {len(rows) - MAX_ROWS:,} more of this kind: the JSON has all"
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def _graphs(facts: FunctionFacts | None) -> str:
     if facts is None or not facts.operators:
         return "no graph"
     numbers = format_list(f"{number:,}" for number in facts.operators)
-    if facts.graphs > _MOST_NAMES:
+    if facts.graphs > _MAX_NAMES:
         numbers = f"{min(facts.operators):,} to {max(facts.operators):,}"
     noun = "operator" if facts.operators[-1] == 1 else "operators"
     return f"{format_count(facts.graphs, 'graph')} of {numbers} {noun}"
@@ -225,4 +225,4 @@ def _graphs(facts: FunctionFacts | None) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     shown = (name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in names)
-    return format_first([f"`{name}`" for name in shown], _MOST_NAMES)
+    return format_first([f"`{name}`" for name in shown], _MAX_NAMES)

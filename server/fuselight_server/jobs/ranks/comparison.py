@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.ranks.graph_difference import SourceLines
     from fuselight_server.jobs.trace_log.model import LoggedJob
 
-_MOST_DIFFERENCES = 50
+_MAX_DIFFERENCES = 50
 
 
 def compare_ranks(
@@ -63,7 +63,7 @@ def compare_digests(
     differences = []
     for divergence in divergences(ranks, explainer.is_real):
         differences.append(explainer.explain(divergence))
-        if len(differences) == _MOST_DIFFERENCES:
+        if len(differences) == _MAX_DIFFERENCES:
             break
     order = explainer.order_of_collectives(ranks)
     if order is not None:

@@ -57,7 +57,7 @@ _KEPT_PHASES = (
     "build_guards",
 )
 """Prefixes of the phases of a timeline; others lie inside them."""
-MOST_PHASES = 400
+MAX_PHASES = 400
 """Phases of a rank that are kept; fewer for each of many ranks."""
 _COMPILED_AUTOGRAD = "compiled autograd"
 
@@ -179,7 +179,7 @@ class TextDigest:
 
 
 def digest(
-    process: ProcessLog, parts: SharedParts | None = None, *, most_phases: int = MOST_PHASES
+    process: ProcessLog, parts: SharedParts | None = None, *, most_phases: int = MAX_PHASES
 ) -> RankDigest:
     """What is compared of a process."""
     parts = parts or SharedParts()

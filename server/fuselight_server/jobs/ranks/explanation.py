@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
     _KeyedCompile = tuple[tuple[object, ...], CompileDigest]
 
-_MOST_PAIRS = 64
+_MAX_PAIRS = 64
 """Groups of ranks that are compared with the largest one."""
-_MOST_TEXTS = 2_000
+_MAX_TEXTS = 2_000
 """Texts of logs that are kept: each difference needs a few."""
 
 
@@ -308,7 +308,7 @@ class Explainer:
             side for side in sides_of(divergence, lambda content: content.graphs) if side.compiled.graphs
         ]
         equal, changed = [sides[-1]], []
-        for side in sides[:-1][:_MOST_PAIRS]:  # the others are in no group
+        for side in sides[:-1][:_MAX_PAIRS]:  # the others are in no group
             change = self._change(sides[-1].compiled, side.compiled)
             if change is None:
                 equal.append(side)
@@ -368,7 +368,7 @@ class Explainer:
             except LogError:
                 self.unread += 1
                 text = ""
-            if len(self._texts) >= _MOST_TEXTS:
+            if len(self._texts) >= _MAX_TEXTS:
                 self._texts.clear()
             self._texts[payload] = text
         return self._texts[payload]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MAX_DUMP = 64 << 20
-MOST_DUMPS = 20_000
+MAX_DUMPS = 20_000
 _NAME = re.compile(r"(?=.*(?:trace|flight|recorder|fr_)).*?(?P<rank>\d{1,7})(?:\.(?:json|pkl|pickle|bin))?$")
 _GENERATED = re.compile(r"/(?P<folder>[a-z0-9]{2})/c(?P=folder)[a-z2-7]{20,}\.py$")
 """Inductor's own modules in its cache: the frames around them have the user's line."""
@@ -38,7 +38,7 @@ _COMPILED_BELOW = "/torch/_dynamo/eval_frame.py"
 _RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(?P<name>\w+?)_at_\d+(?:_at_\d+)*")
 _LOG = re.compile(r"\.log(?:\.gz)?$")
 _PICKLE = b"\x80"
-_MOST_FRAMES = 200
+_MAX_FRAMES = 200
 _MAX_TEXT = 4096
 """Characters of a text of a dump that are read: torch's longest are paths."""
 _MAX_PARTS = 4
@@ -131,7 +131,7 @@ def read_dumps(folders: Iterable[str], place: DumpPlace | None = None) -> list[F
     dumps: dict[int, FlightDump] = {}
     elsewhere = place.files() if place is not None else ()
     since = place.since if place is not None else None
-    for path, rank in itertools.chain(_candidates(folders, since), itertools.islice(elsewhere, MOST_DUMPS)):
+    for path, rank in itertools.chain(_candidates(folders, since), itertools.islice(elsewhere, MAX_DUMPS)):
         dump = _read(path, rank)
         if dump is not None:
             dumps[rank] = dump
@@ -153,7 +153,7 @@ def _candidates(folders: Iterable[str], since: float | None) -> Iterator[tuple[s
             match = None if _LOG.search(name) else _NAME.match(name)
             if match is not None:
                 count += 1
-                if count > MOST_DUMPS:
+                if count > MAX_DUMPS:
                     return
                 yield str(Path(folder, name)), int(match["rank"])
 
@@ -227,7 +227,7 @@ def _location(frames: Sequence[Mapping[str, Any]]) -> Location | None:
 def _place(frames: Sequence[Mapping[str, Any]]) -> tuple[Location | None, bool]:
     """The same, and whether it is a function that Dynamo has compiled, whose graph is the next frame."""
     inner = ""
-    for frame in frames[:_MOST_FRAMES]:
+    for frame in frames[:_MAX_FRAMES]:
         path = _text(frame["filename"])
         if not (is_library(path) or path.startswith("<") or _GENERATED.search(path.replace("\\", "/"))):
             name = _text(frame["name"])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     SourceLines = Callable[[str], Sequence[str] | None]
 
-_MOST_COMPARED = 2_000
+_MAX_COMPARED = 2_000
 """Nodes after the first difference in which the graphs are matched again."""
 _ASSIGNED = re.compile(r"^\s+\w+(?:: \"[^\"]*\")? = (.*?)(?:;  .*)?$")
 _NAME = re.compile(r"(?<![\w.'])[A-Za-z_]\w*(?![\w(.'])")
@@ -201,7 +201,7 @@ def _in_operators(left: ComparedGraph, right: ComparedGraph, places: _BothLines)
     if keys[0] == keys[1]:
         return None
     start = _common(*keys)
-    tails = [side[start : start + _MOST_COMPARED] for side in keys]
+    tails = [side[start : start + _MAX_COMPARED] for side in keys]
     opcodes = difflib.SequenceMatcher(None, tails[0], tails[1], autojunk=False).get_opcodes()
     _, first, first_end, second, second_end = next(code for code in opcodes if code[0] != "equal")
     nodes = [

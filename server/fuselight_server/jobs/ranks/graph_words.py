@@ -22,7 +22,7 @@ GRAPH_KINDS = {
     GraphChange.CONSTANT: DifferenceKind.CONSTANT,
 }
 """The worst first."""
-_MOST_SHOWN = 4
+_MAX_SHOWN = 4
 
 
 def graph_words(odd: Sequence[RankSide], changes: Sequence[GraphDifference], reference: RankSide) -> str:
@@ -68,8 +68,8 @@ def _values(odd: Sequence[RankSide], changes: Sequence[GraphDifference], referen
     """`1 on rank 0, 2 on rank 1`."""
     values = [*zip(odd, (change.right for change in changes), strict=True), (reference, changes[0].left)]
     ordered = sorted(values, key=lambda item: item[0].ranks[0])
-    shown = [f"{text or 'none'} on {ranks_in_words(side.ranks)}" for side, text in ordered[:_MOST_SHOWN]]
-    return ", ".join([*shown, "..."] if len(ordered) > _MOST_SHOWN else shown)
+    shown = [f"{text or 'none'} on {ranks_in_words(side.ranks)}" for side, text in ordered[:_MAX_SHOWN]]
+    return ", ".join([*shown, "..."] if len(ordered) > _MAX_SHOWN else shown)
 
 
 _WORDS: dict[GraphChange, Callable[[Sequence[RankSide], Sequence[GraphDifference], RankSide], str]] = {

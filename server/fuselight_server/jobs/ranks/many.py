@@ -1,7 +1,7 @@
 """Reads the logs of a job with many ranks in bounded memory.
 
 Invariant: one log at a time is in memory as data; of each, its digest is kept. Only the ranks that stand for a group of
-equal ones are read again as a whole, at most `MOST_SHOWN` of them.
+equal ones are read again as a whole, at most `MAX_SHOWN` of them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 MANY_RANKS = 64
 """Logs from which on a job is read this way."""
-MOST_SHOWN = 16
+MAX_SHOWN = 16
 """Ranks that are read as a whole."""
-_MOST_PHASES = 60
+_MAX_PHASES = 60
 """Phases of each rank in the timeline."""
 
 
@@ -80,7 +80,7 @@ def _digests(
         except LogError as error:
             yield [], [LogNote(NoteKind.NOT_A_LOG, str(error), file)]
             continue
-        yield [digest(process, parts, most_phases=_MOST_PHASES) for process in processes], notes
+        yield [digest(process, parts, most_phases=_MAX_PHASES) for process in processes], notes
         parts.texts.clear()
 
 
@@ -116,4 +116,4 @@ def _chosen(digests: Sequence[RankDigest]) -> list[int | None]:
     ranks = {item.log.rank: item for item in digests if item.log.rank is not None}
     if not ranks:
         return [None]
-    return [group.ranks[0] for group in groups_of(dict(sorted(ranks.items())))[:MOST_SHOWN]]
+    return [group.ranks[0] for group in groups_of(dict(sorted(ranks.items())))[:MAX_SHOWN]]

@@ -11,7 +11,7 @@ import itertools
 import pickletools
 from typing import Any
 
-MOST_OPCODES = 5_000_000
+MAX_OPCODES = 5_000_000
 MAX_NODES = 5_000_000
 """Values of the tree, where each value counts as often as it occurs."""
 MAX_DEPTH = 50
@@ -36,7 +36,7 @@ def load_plain(data: bytes) -> Any:
     """The value in a pickle. Raises NotPlainError."""
     machine = _Machine()
     try:
-        for opcode, argument, _ in itertools.islice(pickletools.genops(data), MOST_OPCODES):
+        for opcode, argument, _ in itertools.islice(pickletools.genops(data), MAX_OPCODES):
             if opcode.name == "STOP":
                 _check_tree(machine.stack[-1])
                 return machine.stack[-1]

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
     from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
 
-_MOST_RANKS = 1_000_000
+_MAX_RANKS = 1_000_000
 
 
 def world_size(digests: Sequence[RankDigest]) -> int | None:
     """The number of ranks, as the environment that the logs record has it; None if none does."""
     sizes = [item.log.environment.get("WORLD_SIZE", "") for item in digests]
     numbers = [int(size) for size in sizes if size.isdecimal() and len(size) < 8]  # noqa: PLR2004
-    return max((number for number in numbers if 0 < number <= _MOST_RANKS), default=None)
+    return max((number for number in numbers if 0 < number <= _MAX_RANKS), default=None)
 
 
 def missing_ranks(ranks: Mapping[int, RankDigest], size: int | None) -> tuple[int, ...]:
     """Ranks without a log."""
     last = max(max(ranks) + 1, size or 0)
-    return () if last > _MOST_RANKS else tuple(rank for rank in range(last) if rank not in ranks)
+    return () if last > _MAX_RANKS else tuple(rank for rank in range(last) if rank not in ranks)
 
 
 def groups_of(ranks: Mapping[int, RankDigest]) -> tuple[RankGroup, ...]:

@@ -23,7 +23,7 @@ LEAST_SKEW = 0.2
 """Seconds."""
 _NEAR_LATEST = 0.8
 """Part of the largest skew from which on a rank counts as late."""
-_MOST_SKEWS = 20
+_MAX_SKEWS = 20
 
 
 def timeline_of(ranks: Mapping[int, RankDigest]) -> RankTimeline | None:
@@ -65,7 +65,7 @@ def _label(compiled: CompileDigest) -> str:
 def skews_of(ranks: Mapping[int, RankDigest]) -> tuple[CompileSkew, ...]:
     """The compiles that some ranks began later than the others, the largest skew first."""
     skews = [skew for group in aligned_compiles(ranks) for skew in [_skew(group)] if skew is not None]
-    return tuple(sorted(skews, key=lambda skew: -skew.seconds)[:_MOST_SKEWS])
+    return tuple(sorted(skews, key=lambda skew: -skew.seconds)[:_MAX_SKEWS])
 
 
 def _skew(group: Mapping[int, CompileDigest]) -> CompileSkew | None:

@@ -14,7 +14,7 @@ from fuselight.shared.foreign_data import parse_python
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_MOST_LINES = 100_000
+_MAX_LINES = 100_000
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class LocalFunction:
 
 def read_definitions(lines: Sequence[str]) -> dict[tuple[int, str], LocalFunction]:
     """The functions by first line, which is that of a decorator if there is one, and name; by `def` line, too."""
-    if len(lines) > _MOST_LINES:
+    if len(lines) > _MAX_LINES:
         return {}
     try:
         tree = parse_python("\n".join(lines))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
-_MOST_LINES = 100_000
+_MAX_LINES = 100_000
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FileCalls:
 def read_calls(lines: Sequence[str]) -> FileCalls:
     """The calls of a file; none of one that does not parse."""
     calls = FileCalls()
-    if len(lines) > _MOST_LINES:
+    if len(lines) > _MAX_LINES:
         return calls
     try:
         tree = parse_python("\n".join(lines))

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Location
 
-MOST_FILES = 200_000
+MAX_FILES = 200_000
 """Python files of the source folders that are listed."""
-_MOST_BYTES = 8 << 20
+_MAX_BYTES = 8 << 20
 """Of a local file that is compared: source is not larger."""
 _DECORATORS = 10
 """Lines of decorators above a `def`, which is where torch says that a function starts."""
@@ -92,7 +92,7 @@ class LocalSources:
         self._definitions: dict[str, dict[tuple[int, str], LocalFunction]] = {}
         self._calls: dict[str, FileCalls] = {}
         files = dict.fromkeys(path for folder in folders for path in _python_files(folder.absolute()))
-        for path in itertools.islice(files, MOST_FILES):
+        for path in itertools.islice(files, MAX_FILES):
             self._by_name.setdefault(_parts(path)[-1], []).append(path)
 
     def named(self, name: str) -> Sequence[str]:
@@ -110,7 +110,7 @@ class LocalSources:
             return None
         if path not in self._lines:
             try:
-                text = read_regular(path, _MOST_BYTES).decode("utf-8-sig", "replace")
+                text = read_regular(path, _MAX_BYTES).decode("utf-8-sig", "replace")
                 self._lines[path] = split_text(text)
             except OSError:
                 self._lines[path] = None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.trace_log.graphs import GraphLine
     from fuselight_server.jobs.trace_log.model import LoggedCompile, Payload, ProcessLog
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """Of graphs and generated code that are read. A training step of a 12-layer GPT-2 has 2 MB."""
 _SHOWN = frozenset(GraphKind) - {GraphKind.COMPILED_AUTOGRAD}
 
@@ -30,7 +30,7 @@ _SHOWN = frozenset(GraphKind) - {GraphKind.COMPILED_AUTOGRAD}
 class LogTexts:
     """Texts by their place in the logs."""
 
-    most_bytes: int = MOST_BYTES
+    most_bytes: int = MAX_BYTES
     texts: dict[str, str] = field(default_factory=dict)
     """By their key in `Report.texts`: the ranks of a job mostly have the same."""
     unread: dict[str, int] = field(default_factory=dict)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _GAP = 2.0
 """Seconds without any process after which a job has ended: workers of one job can follow each other."""
 _MAX_NAMED = 10
-_MOST_COMPARED = 64
+_MAX_COMPARED = 64
 """Processes without a rank that are compared with each other."""
 
 
@@ -97,7 +97,7 @@ def _has_strangers(processes: Sequence[ProcessLog]) -> bool:
     known = [(log, files) for log in processes if log.rank is None and (files := _compiled_files(log))]
     return any(
         first_files.isdisjoint(second_files) and _overlap(first, second)
-        for (first, first_files), (second, second_files) in itertools.combinations(known[:_MOST_COMPARED], 2)
+        for (first, first_files), (second, second_files) in itertools.combinations(known[:_MAX_COMPARED], 2)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.jobs.caches.graph_diff import MOST_LINES, changed_lines, input_names
+from fuselight_server.jobs.caches.graph_diff import MAX_LINES, changed_lines, input_names
 
 HEAD = 'class GraphModule(torch.nn.Module):\n    def forward(self, L_x_: "f32[4, 8][8, 1]cpu", L_y_: "f32[8]"):\n'
 
@@ -79,5 +79,5 @@ def test_of_large_graphs_the_first_differences_are_shown() -> None:
         return graph(*lines)
 
     changes = changed_lines(repeated("relu"), repeated("gelu"))
-    assert len(changes) == MOST_LINES
+    assert len(changes) == MAX_LINES
     assert (changes[0].before, changes[0].after) == ("act_0.relu()", "act_0.gelu()")

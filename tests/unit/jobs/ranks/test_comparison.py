@@ -19,7 +19,7 @@ from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.jobs.ranks.comparison import compare_digests, compare_ranks
 from fuselight_server.jobs.ranks.digests import digest
 from fuselight_server.jobs.ranks.findings import rank_findings
-from fuselight_server.jobs.ranks.many import MANY_RANKS, MOST_SHOWN, read_many
+from fuselight_server.jobs.ranks.many import MANY_RANKS, MAX_SHOWN, read_many
 from fuselight_server.jobs.ranks.model import DifferenceKind, RankTable
 from fuselight_server.jobs.trace_log.files import LogError, find_logs
 from fuselight_server.jobs.trace_log.reader import read_jobs
@@ -355,13 +355,13 @@ def test_many_ranks_are_compared_and_those_that_differ_are_opened(tmp_path: Path
 
 
 def test_many_ranks_of_as_many_kinds_open_a_bounded_number(tmp_path: Path) -> None:
-    logs = {rank: compiled(rank, operator=f"op{rank}") for rank in range(MOST_SHOWN * 2)}
+    logs = {rank: compiled(rank, operator=f"op{rank}") for rank in range(MAX_SHOWN * 2)}
     (job,) = read_many(find_logs([logs_of(tmp_path, logs)]), "job")
-    assert len(job.job.ranks) == MOST_SHOWN
-    assert len(job.digests) == MOST_SHOWN * 2
+    assert len(job.job.ranks) == MAX_SHOWN
+    assert len(job.digests) == MAX_SHOWN * 2
     table = compare_digests(job.digests)
     assert table is not None
-    assert len(table.groups) == MOST_SHOWN * 2
+    assert len(table.groups) == MAX_SHOWN * 2
 
 
 def test_many_files_that_are_no_logs_are_an_error_and_one_is_a_note(tmp_path: Path) -> None:

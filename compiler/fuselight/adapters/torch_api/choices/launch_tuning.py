@@ -28,7 +28,7 @@ _DESCENT = re.compile(r"'coordinate_descent_tuning': True")
 """What Inductor writes into the source of a kernel that it tunes."""
 _UNTUNED = ("TEMPLATE", "USER_AUTOTUNE", "FIXED")
 """Kinds of kernels that Inductor does not tune by coordinate descent."""
-_MOST_STARTS = 2
+_MAX_STARTS = 2
 """Configurations of which the fastest is where the descent starts: with more, most of their neighbors are not timed."""
 _SMALL_BYTES = 2 << 20
 """A kernel that moves less takes 2 to 3 us on an H100, most of it for its start: the 195 timings of the kernels of
@@ -162,7 +162,7 @@ def neighbors(kernel: Any) -> list[Any]:
     if not kernel.inductor_meta.get("coordinate_descent_tuning") or not _is_tuned(kernel):
         return []
     starts = kernel.configs or [compile_result.config for compile_result in kernel.compile_results]
-    if len(starts) > _MOST_STARTS or any(getattr(start, "found_by_coordesc", False) for start in starts):
+    if len(starts) > _MAX_STARTS or any(getattr(start, "found_by_coordesc", False) for start in starts):
         return []
     tuning: Any = importlib.import_module("torch._inductor.runtime.coordinate_descent_tuner")
     tuner, configurations = kernel.coordesc_tuner, dict[Any, Any]()

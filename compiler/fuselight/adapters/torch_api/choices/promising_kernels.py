@@ -26,7 +26,7 @@ _COUNTER = re.compile(r"_\d+$")
 _CONVOLUTION = re.compile(r"(triton_)?convolution[23]d(_\d+)?$")
 _SPLIT = "k_split"
 """The setting of a choice that is a graph of its own: a batch of multiplications, and their sum."""
-_MOST_SPLITS = 2
+_MAX_SPLITS = 2
 """Inductor compiles each of these as a graph, which takes seconds."""
 _SPLIT_TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_stages": 4, "num_warps": 8}
 """What the library's batch of multiplications is assumed to use."""
@@ -109,7 +109,7 @@ def promising(choices: Sequence[Any], nodes: Sequence[Any], layout: Any, most: i
             continue  # not a multiplication as it is known here: Inductor times it
     slow: set[int] = set()
     for template, times in expected.items():
-        few = heapq.nsmallest(_MOST_SPLITS if template == _SPLIT else most, times, key=times.__getitem__)
+        few = heapq.nsmallest(_MAX_SPLITS if template == _SPLIT else most, times, key=times.__getitem__)
         slow.update(times.keys() - few)
     return [choice for place, choice in enumerate(choices) if place not in slow]
 

@@ -35,8 +35,8 @@ WAITS_AFTER = 3.0
 _KEPT = 5.0
 """Seconds for which its dump stays after the collective has ended: with a timeout, an exception ends the process."""
 _JUST_NOW = 2 * _EVERY
-_MOST_FRAMES = 100
-_MOST_ACTIVE = 50
+_MAX_FRAMES = 100
+_MAX_ACTIVE = 50
 _C10D = os.path.join("torch", "distributed", "distributed_c10d.py")
 _OF_CALLS = (_C10D, os.path.join("torch", "distributed", "c10d_logger.py"))
 _OF_TRANSPORT = re.compile(r"gloo/transport|Connection (?:closed|reset)|Timed out waiting|ncclRemoteError")
@@ -90,7 +90,7 @@ def recorder_dump() -> dict[str, Any]:
         kept[tuple(entry.get("process_group") or ())] = entry
         if not (entry.get("retired") or entry.get("state") == "completed"):
             active.append(entry)
-    entries = [*active[:_MOST_ACTIVE], *(entry for entry in kept.values() if entry not in active)]
+    entries = [*active[:_MAX_ACTIVE], *(entry for entry in kept.values() if entry not in active)]
     entries.sort(key=lambda entry: int(entry.get("record_id", 0)))
     return {"version": body.get("version", ""), "entries": entries, "pg_config": _members()}
 
@@ -228,7 +228,7 @@ class WaitWatch:
     def _stack(self) -> list[FrameType]:
         """The frames of the main thread, innermost first."""
         frame = sys._current_frames().get(self._main or 0)  # noqa: SLF001 - the documented way to another thread's stack
-        return [item for item, _ in traceback.walk_stack(frame)][:_MOST_FRAMES] if frame is not None else []
+        return [item for item, _ in traceback.walk_stack(frame)][:_MAX_FRAMES] if frame is not None else []
 
     def _write(self, more: Mapping[str, Any]) -> None:
         known = (self._last, more["stack"], more["call"])

@@ -24,7 +24,7 @@ from fuselight.adapters.torch_api.dynamo.frames import RESUME
 from fuselight.adapters.torch_api.patching import wrapped
 from fuselight.shared.report import Location
 
-_MOST = 50_000
+_MAX = 50_000
 """Phases that are kept before the shorter half of them is given up: a GPT-2 of 12 layers has some thousand."""
 
 
@@ -107,7 +107,7 @@ class _EventListener:
     def _keep(self, phase: CompilePhase) -> None:
         phases = self.events.phases
         phases.append(phase)
-        if len(phases) >= _MOST:  # what holds a phase is as long as it, so what stays still nests
+        if len(phases) >= _MAX:  # what holds a phase is as long as it, so what stays still nests
             middle = sorted(compile_phase.end_ns - compile_phase.start_ns for compile_phase in phases)[
                 len(phases) // 2
             ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Break, Compile, Frame
     from fuselight_server.explain.findings.common.context import Context
 
-_MOST_NAMED = 2
+_MAX_NAMED = 2
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _compiled_on_the_way(context: Context, group: list[Break]) -> list[str]:
             continue
         if (frame.location.path, frame.function.rpartition(".")[2]) in places or _is_of_any(frame, roots):
             names[f"`{plain(frame.function)}`"] = None
-    return cut_list(names, _MOST_NAMED)
+    return cut_list(names, _MAX_NAMED)
 
 
 def _eager_function(context: Context, graph_break: Break) -> str | None:
@@ -175,7 +175,7 @@ def _compiled_calls(context: Context, graph_break: Break) -> list[str]:
         )
         if not is_own and (item.caller[-1].path, item.caller[-1].line) == (home.path, home.line):
             names[f"`{plain(frame.function)}`"] = None
-    return cut_list(names, _MOST_NAMED)
+    return cut_list(names, _MAX_NAMED)
 
 
 def _name(graph_break: Break) -> str:

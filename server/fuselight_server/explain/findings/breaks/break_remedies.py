@@ -113,8 +113,8 @@ _DRAW_STEP = (
 _RECURRENT_TEXT = "TorchDynamo does not trace RNN, GRU and LSTM unless a setting asks for it."
 _ALLOW_RNN = "Or set torch._dynamo.config.allow_rnn = True: the module is then part of the graph{}"
 _PACKED = re.compile(r"\b(?:pack_padded_sequence|pack_sequence|PackedSequence|pad_packed_sequence)\b")
-_MOST_FILES = 50
-_MOST_LINES = 5_000
+_MAX_FILES = 50
+_MAX_LINES = 5_000
 _ARGUMENT_TEXT = "An operator takes tensors, numbers, strings, dtypes, devices, and lists and dicts of these."
 _ARGUMENT_STEP = "Pass what the operator needs of the object, as tensors or numbers"
 _GENERATOR_STEPS = (
@@ -224,9 +224,9 @@ def _recurrent_hints(context: Context, graph_break: Break) -> Iterator[str]:
 
 def _has_packed_sequences(context: Context) -> bool:
     """Whether a file of the program names packed sequences."""
-    paths = [path for path in context.report.files if context.is_user_file(path)][:_MOST_FILES]
+    paths = [path for path in context.report.files if context.is_user_file(path)][:_MAX_FILES]
     for path in dict.fromkeys((*paths, context.report.target.path)):
-        for number in range(1, _MOST_LINES):
+        for number in range(1, _MAX_LINES):
             line = context.read_line(path, number)
             if line is None:
                 break

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
-_MOST_LINES = 20_000
+_MAX_LINES = 20_000
 _RESET = "torch._dynamo.reset() after it, which drops all compiled code"
 _BEFORE = "Or register it before the first call"
 _HINTS = {
@@ -115,7 +115,7 @@ def _assignment(context: Context, path: str, owner: str, name: str) -> Location 
         rf"\s*(?:[\w.]+\.)?{owner}\.{name}\s*=(?!=)|.*\bsetattr\((?:[\w.]+\.)?{owner}, *['\"]{name}['\"]"
     )
     lines = []
-    for line in range(1, _MOST_LINES):
+    for line in range(1, _MAX_LINES):
         text = context.read_line(path, line)
         if text is None:
             break

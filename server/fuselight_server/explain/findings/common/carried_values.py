@@ -32,7 +32,7 @@ _ITEM = re.compile(r"\[([^\[\]]+)\]")
 _PATH = re.compile(r"[^\W\d]\w*(?:\.\w+|\[(?:-?\d+|'[^'\[\]]*')\])+")
 """An attribute or an item, which is what it was before."""
 _LONGEST_EXPRESSION = 60
-_MOST_LINES = 20_000
+_MAX_LINES = 20_000
 _Place = tuple[int, int, int, int]
 """Line, column, last line and last column of an expression."""
 
@@ -192,7 +192,7 @@ def _with_items(context: Context, path: str, place: _Place, items: str) -> str:
 
 def _assignments_of(context: Context, path: str) -> dict[_Place, tuple[str, ...]]:
     lines = []
-    for number in range(1, _MOST_LINES):
+    for number in range(1, _MAX_LINES):
         line = context.read_line(path, number)
         if line is None:
             break

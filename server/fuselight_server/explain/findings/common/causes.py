@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.base.finding import Finding
 
-_MOST_LISTED = 40
+_MAX_LISTED = 40
 """Lines of further places that a message names."""
 
 
@@ -65,8 +65,8 @@ def _full(first: Finding, *others: Finding) -> Finding:
 def _places(first: Finding, others: tuple[Finding, ...]) -> str:
     """Name the places, as `2 more places have the same cause: lines 12, 14`."""
     lines = [SourceLine(finding.span.path, finding.span.line) for finding in others]
-    listed = format_line_ranges(lines[:_MOST_LISTED], SourceLine(first.span.path, first.span.line))
-    more = len(lines) - _MOST_LISTED
+    listed = format_line_ranges(lines[:_MAX_LISTED], SourceLine(first.span.path, first.span.line))
+    more = len(lines) - _MAX_LISTED
     verb = "has" if len(lines) == 1 else "have"
     return f"{format_count(len(lines), 'more place')} {verb} the same cause: {listed}" + (
         f" and {more:,} more." if more > 0 else "."

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 _LAST_NAME = re.compile(r"(?:\[(['\"])(?P<key>\w+)\1\]|(?P<name>\b[^\W\d]\w*))$")
-_MOST_LINES = 20_000
+_MAX_LINES = 20_000
 
 
 def changing_line(context: Context, failure: GuardFailure) -> str:
@@ -34,7 +34,7 @@ def _assigning_line(context: Context, read: Location, name: str) -> int | None:
     if assigns.search(context.read_line(read.path, read.line) or ""):
         return read.line
     lines = []
-    for number in range(1, _MOST_LINES):
+    for number in range(1, _MAX_LINES):
         text = context.read_line(read.path, number)
         if text is None:
             break

@@ -32,8 +32,8 @@ _SENTENCE_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)\.(?=[ \n])")
 _BLANKS = re.compile(r"[ \t]*\n[ \t]*")
 _LONG_FLOAT = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?(?![\w.])")
 _DIGITS = 6
-_MOST_DIGITS = 17
-_MOST_PARAGRAPHS = 3
+_MAX_DIGITS = 17
+_MAX_PARAGRAPHS = 3
 _THREE_LINES = 300
 """Characters of three lines."""
 _LONGEST_INPUTS = 160
@@ -59,7 +59,7 @@ def excerpt(text: str) -> str:
         for part, after in itertools.zip_longest(parts, parts[1:], fillvalue="")
         if not part.startswith("# File") and not (part.endswith(":") and after.startswith("# File"))
     ]
-    return shortened("\n\n".join(kept[:_MOST_PARAGRAPHS]))
+    return shortened("\n\n".join(kept[:_MAX_PARAGRAPHS]))
 
 
 def shortened(text: str) -> str:
@@ -75,9 +75,9 @@ def rounded(failure: GuardFailure) -> str:
     both = (failure.was, failure.now)
     is_same = failure.was == failure.now
     enough = (
-        number for number in range(_DIGITS, _MOST_DIGITS) if len({_short(item, number) for item in both}) > 1
+        number for number in range(_DIGITS, _MAX_DIGITS) if len({_short(item, number) for item in both}) > 1
     )
-    digits = _DIGITS if is_same else next(enough, _MOST_DIGITS)
+    digits = _DIGITS if is_same else next(enough, _MAX_DIGITS)
     return _short(failure.difference, digits + 2 if digits > _DIGITS else digits) or ""
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import GuardFailure, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
-_MOST_LINES = 20_000
+_MAX_LINES = 20_000
 _LAST_PART = re.compile(r"(?:\.(?P<attribute>\w+)|\['(?P<key>\w+)'\])(?:\[\d+\])?$")
 _SETTING = re.compile(r"\bparam_groups\[\d+\]\['(?P<name>\w+)'\]")
 _CYCLIC = frozenset({"OneCycleLR", "CyclicLR"})
@@ -69,7 +69,7 @@ def _files(context: Context, recompilation: Recompile) -> dict[str, None]:
 def text_of(context: Context, path: str) -> str:
     """The text of a file as it was run."""
     lines = []
-    for number in range(1, _MOST_LINES):
+    for number in range(1, _MAX_LINES):
         line = context.read_line(path, number)
         if line is None:
             break

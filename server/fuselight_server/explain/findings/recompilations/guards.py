@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
-_MOST_LINES = 8
+_MAX_LINES = 8
 
 
 def guard_findings(context: Context) -> Iterator[Finding]:
@@ -70,5 +70,5 @@ def _lines(context: Context, compiled: Compile) -> Iterator[Related]:
         home = context.innermost_user_frame(place.stack)
         if home is not None:
             born[home.path, home.line] += place.count
-    for (path, line), number in born.most_common(_MOST_LINES):
+    for (path, line), number in born.most_common(_MAX_LINES):
         yield Related(Span(path, line), f"this line created {format_count(number, 'guard')}")

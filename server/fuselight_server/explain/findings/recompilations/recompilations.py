@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
 
-_MOST_LISTED = 12
-_MOST_NAMED = 3
+_MAX_LISTED = 12
+_MAX_NAMED = 3
 
 
 def recompilation_findings(context: Context) -> Iterator[Finding]:
@@ -282,7 +282,7 @@ def _about_dynamic(context: Context, group: list[Root]) -> str:
     if not of_each[-1]:
         return ""
     names = tuple(dict.fromkeys(name for names in of_each for name in names))
-    shown = cut_list(map(quoted, names), _MOST_NAMED)
+    shown = cut_list(map(quoted, names), _MAX_NAMED)
     return f"torch then made {format_list(shown)} dynamic: other values usually need no further compile."
 
 
@@ -425,10 +425,10 @@ def _merged(failures: list[GuardFailure]) -> list[str]:
 
 
 def _listed(head: str, items: list[str]) -> str:
-    """Items under a heading, at most `_MOST_LISTED`; empty for none."""
-    lines = [f"- {item}" for item in items[:_MOST_LISTED]]
-    if len(items) > _MOST_LISTED:
-        lines.append(f"- and {len(items) - _MOST_LISTED} more")
+    """Items under a heading, at most `_MAX_LISTED`; empty for none."""
+    lines = [f"- {item}" for item in items[:_MAX_LISTED]]
+    if len(items) > _MAX_LISTED:
+        lines.append(f"- and {len(items) - _MAX_LISTED} more")
     return "\n".join([f"{head}:", *lines]) if items else ""
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 _NOT_ALONE = frozenset({GuardCause.CLASS, GuardCause.DISPATCH})
-_MOST_CAUSES = 3
+_MAX_CAUSES = 3
 """Causes that get advice in one finding."""
 _ROOT = re.compile(r"[^\W\d]\w*(?=[.\[]|$)")
 _CONSEQUENCES = frozenset({GuardCause.RELATION, GuardCause.STRIDE})
@@ -127,7 +127,7 @@ def remedies_of(
         if cause in causes:
             out += (_named(item, remedy) for remedy in _cured_alone(context, recompilation, item, shown))
             continue
-        if len(causes) == _MOST_CAUSES or not set(_ROOTS).isdisjoint(causes):
+        if len(causes) == _MAX_CAUSES or not set(_ROOTS).isdisjoint(causes):
             continue
         if item is not shown and item.source in is_free:
             continue  # no later call compiles again for it

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _ROOT = re.compile(r"[^\W\d]\w*")
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 _STEADY = "Expect it: only the number of dimensions changed, after which torch makes all sizes symbolic"
 _NOBODYS = re.compile(r"\.(?:stride\(\d+\)|item\(\))$")
 """Numbers that torch itself makes symbolic: a stride that changed, the value of a tensor that is an index."""
@@ -209,7 +209,7 @@ def _also_fixed(context: Context, groups: tuple[list[tuple[Compile, Symbol]], ..
         f"{quoted(in_words(context, *group[0]) or group[0][1].name)} to {group[0][1].specialized_to}"
         for group in groups
     ]
-    return f"The same line fixes {format_list(cut_list(names, _MOST_NAMED))}." if names else ""
+    return f"The same line fixes {format_list(cut_list(names, _MAX_NAMED))}." if names else ""
 
 
 def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -> tuple[str, ...]:
@@ -249,7 +249,7 @@ def _marks(context: Context, compiled: Compile, symbol: Symbol) -> Iterator[Rela
     wanted = re.compile(rf"\bmark_(?:dynamic|unbacked)\([^()]*,\s*(?:index\s*=\s*)?{dimension[1]}\s*[,)]")
     locations = []
     for path in paths:
-        for line in range(1, _MOST_LINES):
+        for line in range(1, _MAX_LINES):
             text = context.read_line(path, line)
             if text is None:
                 break
@@ -260,7 +260,7 @@ def _marks(context: Context, compiled: Compile, symbol: Symbol) -> Iterator[Rela
 
 
 _SIZE_OF = re.compile(r"\.size\((\d+)\)$")
-_MOST_LINES = 20_000
+_MAX_LINES = 20_000
 
 
 def _is_size(symbol: Symbol) -> bool:

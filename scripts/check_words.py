@@ -207,8 +207,6 @@ def name_fault(identifier: str, path: str) -> str:
     for folder, renamed in RENAMED_IN.items():
         if path.startswith(folder) and whole in renamed:
             return renamed[whole]
-    if whole.isupper() and "MAX" in whole.split("_"):
-        return "`MAX`, as in `MAX_ROWS`"
     better = RENAMED.get(identifier) or VAGUE_NAMES.get(whole, "")
     parts = (MISSPELLED_PARTS.get(word.lower()) for word in _WORD.findall(whole))
     return better or next(filter(None, parts), "")

@@ -102,6 +102,7 @@ def test_a_disabled_function_may_stay_in_the_graph_from_2_14_on() -> None:
     advice = how_to(finding(line, "sort_rows(x)", "GB0098", torch="2.14.1"), line)
     assert advice is not None
     assert "nonstrict_trace" in advice.code
+    assert "makes no text of a size or an int that varies" in advice.words
     old = how_to(finding(line, "sort_rows(x)", "GB0098"), line)
     assert old is not None
     assert "custom_op" in old.code

@@ -77,6 +77,7 @@ def test_a_number_that_is_only_a_size_cannot_stay_a_tensor(use: str, *, is_size:
         ("Add the logging method to `torch._dynamo.config.ignore_logging_functions`.", "lose its messages"),
         ("you can try adding it to `torch._dynamo.config.reorderable_logging_functions`.", "another order"),
         ("if it is traceable, use `torch.compiler.allow_in_graph`.", "depend on its arguments alone"),
+        ("mark it with `torch.compiler.nonstrict_trace`.", "has the name of a symbol instead of the value"),
         ("Remove the call.", ""),
     ],
 )

@@ -275,7 +275,10 @@ _COSTS = {
         "torch then neither looks into the function nor checks what it reads and changes: it must depend on its "
         "arguments alone"
     ),
-    "nonstrict_trace": "torch does not check what the function reads and changes besides its arguments",
+    "nonstrict_trace": (
+        "torch does not check what the function reads and changes besides its arguments, and text that it makes of a "
+        "size or an int that varies has the name of a symbol instead of the value"
+    ),
 }
 """What follows a setting or a function that a hint of torch names: its price."""
 

@@ -114,7 +114,8 @@ def _not_traced(finding: Finding, expression: str) -> HowTo | None:
     if match is None or release is None or (int(release[1]), int(release[2])) < (2, 14):
         return None
     words = (
-        "If the function has no side effects and needs no values of tensors, keep it in the graph untraced"
+        "If the function has no side effects, needs no values of tensors, and makes no text of a size or an int that "
+        "varies, keep it in the graph untraced"
     )
     return HowTo(
         words,

@@ -16,6 +16,8 @@ import textwrap
 import tokenize
 from dataclasses import dataclass
 
+from fuselight.shared.foreign_data import parse_python
+
 CHAIN = re.compile(r"\n*\*\*\* While handling this graph break, another graph break occurred: \*\*\*\n*")
 _LINK = re.compile(r"\n*\s*For more details about this graph break, please visit: \S*?gb(\d+)\.html")
 _USER_CODE = re.compile(r"\n*from user code:\n.*", re.DOTALL)
@@ -169,8 +171,8 @@ _QUOTED = re.compile(r"'([LG]\[.+?\][\w.]*)'(?= )")
 
 def _is_expression(text: str) -> bool:
     try:
-        call = ast.parse(f"f({text})", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        call = parse_python(f"f({text})", "eval").body
+    except SyntaxError:
         return False
     return isinstance(call, ast.Call) and (len(call.args), len(call.keywords)) == (1, 0)
 

@@ -85,10 +85,12 @@ def test_a_baseline_fails_on_new_findings_only(project: Path, monkeypatch: pytes
     path.write_text("# a comment more\n" + MODEL.replace("return x *", "print()\n    return x *"))
     base = project / "base.json"
     data = json.loads(base.read_text())
-    base.write_text(json.dumps({**data, "torch": "1.0"}))
+    (target, conditions) = next(iter(data["conditions"].items()))
+    data["conditions"][target] = {**conditions, "torch": "1.0"}
+    base.write_text(json.dumps(data))
     changed = run_cli("check", "model.py", "--baseline", "base.json")
     assert (
-        f"Changed since the baseline: torch was 1.0, now {data['torch']}. Findings can be new for this reason."
+        f"Changed since the baseline: torch was 1.0, now {conditions['torch']}. Findings can be new for this reason."
     ) in " ".join(changed.stdout.split())
     new = run_cli("check", "model.py", "--baseline", "base.json", "--format", "json")
     assert new.exit_code == 1

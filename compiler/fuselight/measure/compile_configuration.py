@@ -191,6 +191,9 @@ def _as_configured(backends: Compiled, asked: dict[str, Any], model: Any = None)
     An optimizer's step is compiled as `torch.compile(optimizer.step)` does, which is what a tuned result says of it.
     With the model's options it fails: gradients are results of the model's CUDA graphs, and those of another
     torch.compile overwrite them.
+
+    Freezing cannot be left to `options`: torch applies them after Dynamo, which has made every parameter an input of
+    the graph by then, so the option has no effect.
     """
     configuration = backends.configuration
     of_step = isinstance(getattr(model, "__self__", None), torch.optim.Optimizer)

@@ -225,7 +225,12 @@ class RunClient:
     def _messages(  # noqa: C901 - one loop over three pipes
         self, data: bytes, stop: Callable[[], bool]
     ) -> Iterator[dict[str, Any] | None]:
-        """Write `data`, and yield messages until the process ends; None whenever time has passed."""
+        """Write `data`, and yield messages until the process ends; None whenever time has passed.
+
+        Reading waits for no writing: while a large request is written, the worker may fill its pipe of errors, and each
+        side would wait for the other. `communicate` would wait for the end of the process, which serves further
+        requests.
+        """
         process = self._process
         if process is None or process.stdin is None or process.stdout is None or process.stderr is None:
             raise WorkerLostError("the worker has no pipes")

@@ -132,6 +132,9 @@ def call_parts(measured: MeasuredConfiguration, *, us: float | None = None) -> C
 
     On a GPU the device's clock counts: a profiled call waits longer for the host than a call of a program does.
     `us` is as in `ceilings`.
+
+    Counts are of launches, not of the device kernels that one library call makes. Attention that torch composed of
+    multiplications and a softmax has no kernel with that name: its line decides.
     """
     profile, timing = measured.profile, measured.device or measured.wall
     if profile is None or timing is None or profile.wall_us <= 0:

@@ -182,7 +182,11 @@ class _CodeComparison:
         return next((why for why, applies in reasons.items() if applies), "")
 
     def _compare_init(self, now: FunctionPart, before: FunctionPart | None) -> None:
-        """Find the attributes that a changed `__init__` may set differently."""
+        """Find the attributes that a changed `__init__` may set differently.
+
+        Names are followed through the statements until none is added: `width = 2 * size` passes a changed `size` on. If
+        a statement binds something that cannot be read, no method of the class can be traced again.
+        """
         if before is None:
             self._classes.setdefault(now.of_class, "`__init__` is new")
             return

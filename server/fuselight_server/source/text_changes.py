@@ -40,7 +40,12 @@ class Moved:
 
 
 def moved(span: Span, change: Change) -> Moved | None:
-    """`span` after `change`; None when its lines were deleted with nothing in their place."""
+    """`span` after `change`; None when its lines were deleted with nothing in their place.
+
+    A finding whose line is edited counts as doubtful, so an edit next to the line must not touch it: Return at the end
+    of the line above, or whole lines put in before column 0. A line that is replaced, as a formatter does, is edited
+    and not deleted.
+    """
     last = max(span.line, span.last_line)
     adds_lines_below = change.start == change.end and change.start_at_line_end and change.adds_line_first
     if change.start[0] > last or (change.start[0] == last and adds_lines_below):

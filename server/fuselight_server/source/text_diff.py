@@ -74,7 +74,11 @@ def _layout_left_out(line: str) -> str:
 
 
 def _aligned(block: _Block, key: Callable[[str], str]) -> Iterator[_Block]:
-    """Split a block at the lines that have the same key in both texts."""
+    """Split a block at the lines that have the same key in both texts.
+
+    A formatter, a revert or a client with full sync replaces the whole text to change a few lines, so the equal head
+    and tail are cut off first: the matcher takes quadratic time.
+    """
     old, new = [key(line) for line in block.old], [key(line) for line in block.new]
     short = min(len(old), len(new))
     head = next((at for at in range(short) if old[at] != new[at]), short)

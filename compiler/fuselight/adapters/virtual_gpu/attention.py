@@ -54,7 +54,10 @@ def choose(
     enable_gqa: bool,
     training: bool,
 ) -> str:
-    """`cudnn`, `flash`, `efficient` or `math`: ATen's first that takes the inputs. RuntimeError where none does."""
+    """`cudnn`, `flash`, `efficient` or `math`: ATen's first that takes the inputs. RuntimeError where none does.
+
+    `torch._fused_sdp_choice` is no help: it dispatches by the device of its inputs, and these are fakes on the CPU.
+    """
     capability = device.capability
     fits = _fits(query, key, value)
     equal_heads = query.dim() == 4 and query.size(1) == key.size(1) == value.size(1)  # noqa: PLR2004

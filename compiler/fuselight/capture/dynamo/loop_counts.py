@@ -82,6 +82,9 @@ def _sizes_at(steps: Sequence[dis.Instruction], index: int) -> tuple[list[Tensor
     """The sizes of the variable that an instruction loads, and the first instruction after them; none elsewhere.
 
     Several are those of `x.shape` and `x.size()`, each of which is assigned.
+
+    One expression has other instructions in each Python: `x.size` is LOAD_METHOD before 3.12 and LOAD_ATTR since,
+    `x.shape[0]` is BINARY_SUBSCR before 3.14 and BINARY_OP since.
     """
     loaded = _loaded(steps[index])
     rest = steps[index + 1 : index + 4]

@@ -276,7 +276,12 @@ def _compiled(expression: str) -> CodeType:
 def _leaf_failures(
     leaf: Any, source: str, value: object, reader: _GuardReader, table: Births
 ) -> Iterator[GuardFailure]:
-    """The false expressions of one leaf guard, which may hold many (all symbolic shapes)."""
+    """The false expressions of one leaf guard, which may hold many (all symbolic shapes).
+
+    torch writes the guard of a number that it first kept symbolic twice, and without a source. Read as a relation, it
+    made the first version look nearer to the call than the newest one; `specialized` makes it a guard on that number
+    again.
+    """
     parts: dict[str, str] = {}
     for text in map(str, leaf.verbose_code_parts()):  # torch writes some expressions twice
         parts.setdefault(torch_texts.split_guard(text)[0], text)

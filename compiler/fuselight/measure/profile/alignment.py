@@ -52,7 +52,12 @@ Range = tuple[int, int]
 
 
 def align(elements: Sequence[Element], kernels: Sequence[Kernel]) -> list[int | None]:
-    """For each element, in order, the position of its launch in `kernels`; None if that is uncertain."""
+    """For each element, in order, the position of its launch in `kernels`; None if that is uncertain.
+
+    Generated kernels come first: graph and profile have the same names for them. A library's kernel has the name that
+    the vendor gave it, and one call may launch several, so those are matched only between two generated kernels, by
+    operator and then by count. One match over everything could trade a certain pair for a longer run of guesses.
+    """
     out: list[int | None] = [None] * len(elements)
     generated = {kernel.name for kernel in kernels if kernel.kind not in _LIBRARY}
     users = {

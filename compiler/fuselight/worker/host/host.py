@@ -285,6 +285,12 @@ class Host:
         return (*self._closing, *others)
 
     def _fork(self, request: RunRequest, fake: str | None) -> RunningChild:
+        """Start a run in a fork of this process, which has torch loaded and never runs user code.
+
+        What is the same in each run is loaded here between runs: in a fork, to read an object is to copy its page, so
+        that reading Python's own functions in each run took a fifth of a small capture. A broken fork rule is logged
+        and no refusal: the run may hang, and its time limit ends it.
+        """
         if all(running.is_idle for running in self._runs.values()):  # the limits of another run must be kept
             self._log_all(self._preload.before(type(request), self._warm.baseline))
         for broken in fork_rules.violations(self._warm.baseline):
@@ -319,6 +325,11 @@ class Host:
         return children.fork_run(request, folder=self._folder, close=close, fake=fake, work=work)
 
     def _spawn(self, request: RunRequest, fake: str | None) -> RunningChild:
+        """Give a run to the process that waits for it, and start the next one.
+
+        Without fork each run has to import torch, which takes seconds: the spare process does it while nothing runs.
+        Its time counts from its first progress message, sent once torch is imported.
+        """
         spare, self._spare = self._spare, None
         if spare is not None and not os.path.isdir(spare[1]):  # user code deleted it
             process.kill_group(spare[0].pid)

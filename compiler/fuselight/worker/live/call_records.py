@@ -329,6 +329,10 @@ def compare_records(
 
     `compiled`: `new` ran compiled, so that torch may print more. `measured`: for such a call, the rounding of the old
     text. `vanish`: whether elements of gradients that are near zero in both calls are rounding, which float64 decides.
+
+    Without `measured`, a compiled call would be refused for adding in another order than both calls of the old text. It
+    may be twice as far from the old text as the compiled and eager calls of that are from each other, the rule of
+    torch's benchmark suite.
     """
     if new.raised != old.raised:
         return (Difference(Aspect.EXCEPTION, _exceptions(new, old)),)

@@ -199,6 +199,9 @@ def retrace(
 
     `on_break` gets the report so far when the compile of a frame with a graph break has ended. From then on torch keeps
     the break: a frame that it traces again without it, or leaves to eager mode, does not end its compile so.
+
+    Of layers that repeat others, two are traced and not all: the answer is awaited while the user types. A failure may
+    come from the layers that are left out, so all are traced before it is reported.
     """
     start = time.perf_counter()
     ran = recording.texts.get(request.path)
@@ -276,6 +279,12 @@ def _finding_count(state: RunState) -> int:
 def _trace_call(
     state: RunState, recorder: _TraceRecorder, edit: _Edit, key: FunctionKey, call: RecordedCall
 ) -> None:
+    """Trace one recorded call, with those sizes symbolic that the run had made symbolic.
+
+    It is a first call for torch, which would fix each size. The trace ends with its last graph, as torch takes as long
+    again for the code and the guards. A call with `mark_dynamic` continues, since torch checks that promise with the
+    guards.
+    """
     traced = edit.recording.traced[key]
     values = fresh_values(call)
     function = _function(edit, key, call, values)

@@ -95,7 +95,12 @@ def plan(
     sizes: Iterable[int],
     namespaces: Sequence[Namespace],
 ) -> tuple[ContextPlan, Prepared]:
-    """Find which values can be varied, in the text before the change; also returns the call that was built for that."""
+    """Find which values can be varied, in the text before the change; also returns the call that was built for that.
+
+    Other inputs alone do not suffice: with one head, attention scaled by `d` equals attention scaled by `d // heads`,
+    and no input shows a dropped residual that a flag turns off. The plan is made once, in the run of the old text,
+    since both texts have to be called with the same values.
+    """
     built: dict[tuple[str, str], list[Any]] = {}
     with _constructors_noted(namespaces, built):
         prepared = build()

@@ -131,6 +131,12 @@ class FurtherCalls:
         return prepared
 
     def _record(self, calls: list[CaseCall]) -> None:
+        """Make the calls of this round, and record each; the first that does not end in time ends the round.
+
+        A round is a process of its own, so it reads from the folder what earlier rounds have recorded: which eager
+        calls raised, and how many compiled calls were spent on each exception. Calls in float64 come last, so that they
+        cannot take the time of the calls that they only refine.
+        """
         first = self._request.first
         known = self._folder.done()
         raised: dict[int, str] = {}
@@ -195,6 +201,12 @@ class FurtherCalls:
                 self._folder.add_in_float64(index, record)
 
     def _compare(self, calls: list[CaseCall]) -> None:
+        """Make the recorded calls in their order, and compare each; the first that does not end in time ends the round.
+
+        A call that timed out is not skipped: the two texts would make the next calls in different states. How many
+        calls a round reaches depends on the load of the machine, so the next round continues there: when a clock
+        decided, one fix was `same results` under load and had an exception otherwise.
+        """
         done, first = self._folder.done(), self._request.first
         eager = {id(call.case): index for index, call in enumerate(calls) if not call.compiled}
         refused: dict[str, None] = {}

@@ -183,6 +183,9 @@ class _Calls:
         """Write a record of each call. Raises NothingToCompareError.
 
         The report has a verification only once all records are complete: a run can be ended before.
+
+        Calls in float64 are for gradients near zero: that of the bias of the keys of an attention is zero by the
+        formula, and rounding in float32, which would refuse each change of an attention with projections.
         """
         first = self._write_round(_RECORDED, compiled=False)
         raised = next((record for record in first if record.raised), None)

@@ -175,6 +175,9 @@ def compiled_cases(cases: list[Case], *, settings: bool = False) -> list[Case]:
     """The cases that are compiled, too: few modes and sizes, as a compile takes long, and values, which share code.
 
     `settings`: and each dtype once, options, no rows and extreme values, which eager calls do not compare.
+
+    A setting of torch or an argument of torch.compile has no effect in eager calls, so a change of one shows in
+    compiled calls alone.
     """
     modes = [case for case in cases if case.family in {CaseFamily.MODE, CaseFamily.GRADIENTS}][:2]
     others_of_gradients = {CaseFamily.FROZEN, CaseFamily.HOOKS, CaseFamily.SECOND}

@@ -113,6 +113,9 @@ def with_earlier_readings(report: Report, history: History) -> Report:
     """Return a finished benchmark with what the last ones of the same code read, where a time depends on the process.
 
     Readings count where nothing but the configurations differs: neither files, versions, inputs nor the device.
+
+    A call that the host limits takes another time in each process, and one process does not show it: its spread is
+    small. Earlier processes show the range that a claim has to respect.
     """
     measured = report.measured
     if measured is None or not measured.finished:

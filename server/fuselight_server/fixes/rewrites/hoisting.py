@@ -184,7 +184,11 @@ def _before_and_after(
 
 
 def _split(site: Site, statements: list[Statement], statement: Statement) -> SplitBody | None:
-    """The parts of a body; None where the effect cannot leave it."""
+    """The parts of a body; None where the effect cannot leave it.
+
+    Independent names are not enough to move an effect: a file that is read first may be the one that a call above
+    writes, and no name shows it.
+    """
     first = next((i for i, node in enumerate(statements) if not effect_of(site, node)), len(statements))
     last = _last_return(statements)
     end = len(statements) - (last is not None)

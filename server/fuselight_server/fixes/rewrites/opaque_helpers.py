@@ -196,7 +196,11 @@ def _kind(kind: FactKind, text: str) -> str:
 
 
 def _writes_arguments(site: Site, function: cst.FunctionDef, types: dict[str, str]) -> bool:
-    """Whether the function may write into a tensor or a list that it is called with."""
+    """Whether the function may write into a tensor or a list that it is called with.
+
+    torch trusts `mutates_args=()`, so a write through another name would be lost. Names are followed until none is
+    added: in a loop, a name can be bound below its use.
+    """
     lists = {name for name, kind in types.items() if kind.startswith("list")}
     shared = {name for name, kind in types.items() if "Tensor" in kind}
     bindings = [
@@ -337,6 +341,12 @@ def _operator(
     types: dict[str, str],
     statements: list[cst.BaseSmallStatement],
 ) -> Iterator[Remedy]:
+    """Move the body into a custom operator, and call that.
+
+    The operator's name has the file's: two files `utils.py` with a function of one name registered one operator, and
+    calls of the first failed. The tag stands there also where nothing random is seen: Inductor made one call of two
+    equal ones.
+    """
     name, newline, torch = function.name.value, site.newline, site.torch
     step, operator = site.step(function.body), f"{name}_operator"
     kinds = {key: kind.replace("torch.", f"{torch}.") for key, kind in types.items()}

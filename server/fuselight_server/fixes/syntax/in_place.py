@@ -242,6 +242,11 @@ def _writes_into(target: cst.BaseExpression, group: set[str]) -> bool:
 
 
 def _changed_by_call(site: Site, call: cst.Call, group: set[str], depth: int) -> str:
+    """How a call may change what a group of names shares; empty if it does not.
+
+    torch.where makes a new tensor where the branch kept its argument, so a later change in place no longer reaches
+    that. A function that is not known counts as one that changes its arguments: a refused fix does no harm.
+    """
     name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
     touched = [argument for argument in call.args if _shared(site, argument.value) & group]
     for argument in touched:

@@ -85,6 +85,9 @@ def compare_further(remedy: Remedy, first: TextComparison, report: Report) -> Te
     """Add a round of further calls to a comparison that has passed; `report` is theirs.
 
     Without progress, the next round leaves out the call that this one ended in.
+
+    Rounds end by calls, not by a clock: under load, a comparison that a time limit ended offered a fix as `same
+    results` that has an exception on a quiet machine.
     """
     joined = join(remedy, first, _comparison(remedy, report, judge_cases(remedy, report)))
     if report.verification is None:

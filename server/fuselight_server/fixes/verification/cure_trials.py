@@ -66,7 +66,11 @@ async def try_cures(
     read_line: Callable[[str, int], str | None],
     show: Callable[[str], None] = lambda _text: None,
 ) -> Report:
-    """The report with the trials of its cures, those of the worst findings first; itself if there is nothing to try."""
+    """The report with the trials of its cures, those of the worst findings first; itself if there is nothing to try.
+
+    Trials are compared with a run without a change and never with the report: the program may compile something else
+    when it runs again, which would count for the change. If that run differs from the report, nothing is tried.
+    """
     cures = wanted_cures(report, read_line)
     seconds = sum(report.phases.values())
     if not cures or not isinstance(request, CaptureRequest) or not _may_try(request, report):

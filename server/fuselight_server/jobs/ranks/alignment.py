@@ -78,7 +78,10 @@ class _Aligned:
 
 
 def compared(digest: RankDigest) -> Iterator[tuple[int, CompileDigest]]:
-    """The compiles of a rank with their numbers; of calls past the recompile limit, the first of each function."""
+    """The compiles of a rank with their numbers; of calls past the recompile limit, the first of each function.
+
+    torch logs a refused compile for each such call, so that a rank that makes more calls would differ in nothing else.
+    """
     refused: set[Unit] = set()
     for position, compiled in enumerate(digest.compiles):
         if compiled.content.state is AttemptState.REFUSED:

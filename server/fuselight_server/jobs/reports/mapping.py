@@ -278,7 +278,11 @@ def shown_job_path(path: str) -> str:
 
 
 def _candidates(logged: str, known: SourceEvidence, sources: LocalSources) -> tuple[str, ...]:
-    """The local files that a file of the job may be: those with the longest common end, of these with most lines."""
+    """The local files that a file of the job may be: those with the longest common end, of these with most lines.
+
+    A path of the job is one of another machine, and the name alone fits many files (`utils.py`). Among those that end
+    alike, the lines that the log quotes decide.
+    """
     parts = _parts(logged)
     if not parts:
         return ()

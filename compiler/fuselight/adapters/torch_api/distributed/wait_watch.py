@@ -175,7 +175,12 @@ class WaitWatch:
         self._write({"stack": _as_data(stack), "call": call if waits else None})
 
     def end(self) -> None:
-        """The process ends: leave a dump if it waited and an exception ends it, or for ranks that wait for this one."""
+        """The process ends: leave a dump if it waited and an exception ends it, or for ranks that wait for this one.
+
+        The stack of the exception is not enough: one out of a collective that a backward calls comes from C++, without
+        a frame of torch.distributed, so the text of the transport decides. The exit code is not, either: `mp.spawn`
+        turns an exception into a code, so the exception itself is looked up.
+        """
         if self._stop.is_set():
             return
         self._stop.set()

@@ -150,6 +150,11 @@ def _has_graph(context: Context, uncompiled_code: NotCompiled) -> bool:
 
 
 def _finding(context: Context, group: list[NotCompiled]) -> Finding:
+    """One finding for the frames of a group, all of one kind and place.
+
+    `follows` orders the work: a limit costs more than the recompilations or the break that lead to it, so that by cost
+    alone it was named as the first to fix.
+    """
     uncompiled_code = group[0]
     home = context.innermost_user_frame(
         (uncompiled_code.location,), uncompiled_code.stack, uncompiled_code.caller

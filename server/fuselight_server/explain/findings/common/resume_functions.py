@@ -225,7 +225,11 @@ _VARIABLE = re.compile(r"\b[LG]\['(\w+)'\]")
 
 
 def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
-    """Return the recompilations to report, in order; a part that an earlier one explains is folded into it."""
+    """Return the recompilations to report, in order; a part that an earlier one explains is folded into it.
+
+    A part that also differs in a value of its own stays a finding, with that value first: the others have their advice
+    where they were first reported.
+    """
     out: list[Root] = []
     for recompilation in recompiles:
         if _take_over(context, out, recompilation):

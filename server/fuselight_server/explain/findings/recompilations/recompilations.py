@@ -149,6 +149,11 @@ def birthplace(context: Context, recompilation: Recompile) -> tuple[Location, Gu
 
 
 def _finding(context: Context, group: list[Root], shared: SharedSize | None = None) -> Finding:
+    """One finding for the recompilations of a group; `shared` is the size that varies in other groups, too.
+
+    A batch of another size compiles several functions again. The first of their findings has the cure, counted in
+    compiles of the program: with a cure for each, one change was shown several times and counted for one function.
+    """
     recompilation = group[0].recompile
     again = [recompile for root in group for recompile in (root.recompile, *root.parts, *root.wrappers)]
     home, failure = birthplace(context, recompilation)

@@ -324,7 +324,11 @@ def is_held(context: Context, recompilation: Recompile, failure: GuardFailure) -
 def made_dynamic(
     context: Context, recompilation: Recompile, failures: Iterable[GuardFailure]
 ) -> tuple[str, ...]:
-    """The sizes and numbers that torch made symbolic in the compile that followed."""
+    """The sizes and numbers that torch made symbolic in the compile that followed.
+
+    The symbols of that compile decide, and not the rule of torch, which marks, settings and the program's own checks
+    change. A guard such as `1.0 + clip == 1.18` fixes a float afterwards that was symbolic in it: it is left out.
+    """
     compiled = context.compile_of(recompilation.compile_id)
     # A float that stays symbolic is an input of the graph, as a tensor; AOTAutograd fixes all others.
     inputs = compiled.graph.inputs if compiled is not None and compiled.graph is not None else ()

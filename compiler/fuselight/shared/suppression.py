@@ -6,10 +6,11 @@ Invariant: no code of the user's runs; a statement or an expression of an unknow
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from types import FunctionType
 from typing import Any
 
 _Tree = Callable[[str], "ast.Module | None"]
@@ -20,14 +21,25 @@ _PARAMETERS = 4
 
 def exit_suppresses(kind: type, raised: Sequence[str], tree: _Tree) -> bool:
     """Whether `__exit__` of a class returns true for an exception whose type and bases have these names."""
-    function = _source(inspect.getattr_static(kind, "__exit__", None), tree)
+    method = inspect.getattr_static(kind, "__exit__", None)
+    function = _source(method, tree)
     if function is None:
         return False
     names = [argument.arg for argument in function.args.args][1:_PARAMETERS]
     if len(names) < _PARAMETERS - 1 and function.args.vararg is None:
         return False
     kind_name, error_name, *_ = (*names, "", "")
-    return _Exit(kind_name, error_name, tuple(raised)).returned(function.body) is True
+    return _Exit(kind_name, error_name, tuple(raised), method.__globals__).returned(function.body) is True
+
+
+def static_value(name: str, variables: Mapping[str, Any]) -> Any:
+    """The value of a dotted name among global variables, None if there is none. No property runs."""
+    first, *rest = name.split(".")
+    value = variables.get(first, getattr(builtins, first, None))
+    for part in rest:
+        value = inspect.getattr_static(value, part, None)
+        value = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+    return value
 
 
 def yield_line(generator: Any, tree: _Tree) -> int | None:
@@ -38,8 +50,10 @@ def yield_line(generator: Any, tree: _Tree) -> int | None:
 
 
 def _source(function: Any, tree: _Tree) -> ast.FunctionDef | None:
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, CodeType) or (source := tree(code.co_filename)) is None:
+    if type(function) is not FunctionType:
+        return None
+    code = function.__code__
+    if (source := tree(code.co_filename)) is None:
         return None
     functions = (node for node in ast.walk(source) if isinstance(node, ast.FunctionDef))
     return next(
@@ -66,6 +80,8 @@ class _Exit:
     error: str
     """That for the exception."""
     raised: tuple[str, ...]
+    variables: Mapping[str, Any]
+    """The global variables of its file."""
 
     def returned(self, body: Sequence[ast.stmt]) -> bool | None:
         """What the statements return, as a bool; None if they return nothing known."""
@@ -98,10 +114,12 @@ class _Exit:
         if isinstance(test, ast.BoolOp):
             is_and = isinstance(test.op, ast.And)
             return next((not is_and for part in test.values if self._is_true(part) is not is_and), is_and)
-        if isinstance(test, ast.Call) and ast.unparse(test.func) in {"isinstance", "issubclass"}:
-            asked, kinds = test.args
-            if ast.unparse(asked) in {self.kind, self.error}:
-                return any(name in self.raised for name in _kinds(kinds))
+        if (
+            isinstance(test, ast.Call)
+            and ast.unparse(test.func) in {"isinstance", "issubclass"}
+            and [ast.unparse(part) for part in test.args[:1]] in ([self.kind], [self.error])
+        ):
+            return any(name in self.raised for name in self._kinds(test.args[-1]))
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             return self._compare(test.left, test.ops[0], test.comparators[0])
         raise _Unknown
@@ -110,15 +128,20 @@ class _Exit:
         """`kind is None`, `kind is IndexError`, `kind in (KeyError, IndexError)` and their opposites."""
         if ast.unparse(left) not in {self.kind, self.error}:
             raise _Unknown
-        is_equal = self.raised[0] in _kinds(right) and ast.unparse(left) == self.kind
+        is_equal = self.raised[0] in self._kinds(right) and ast.unparse(left) == self.kind
         if isinstance(operator, (ast.Is, ast.Eq, ast.In)):
             return is_equal
         if isinstance(operator, (ast.IsNot, ast.NotEq, ast.NotIn)):
             return not is_equal
         raise _Unknown
 
-
-def _kinds(node: ast.expr) -> list[str]:
-    """The names of the types that an expression lists."""
-    parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
-    return [ast.unparse(part).rpartition(".")[2] for part in parts]
+    def _kinds(self, node: ast.expr) -> list[str]:
+        """The names of the types that an expression lists."""
+        if isinstance(node, ast.Constant) and node.value is None:
+            return []
+        parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
+        values = [static_value(ast.unparse(part), self.variables) for part in parts]
+        kinds = [kind for value in values for kind in (value if isinstance(value, tuple) else (value,))]
+        if not all(isinstance(kind, type) for kind in kinds):
+            raise _Unknown
+        return [kind.__name__ for kind in kinds]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import inspect
 import linecache
 import re
 import sys
@@ -204,7 +205,7 @@ def _suppresses(manager: ast.expr, function: ast.AST, place: Location, raised: T
     factory = _value(ast.unparse(manager.func), place.path)
     if isinstance(factory, type):
         return suppression.exit_suppresses(factory, raised, _tree)
-    generator: Any = getattr(factory, "__wrapped__", None)  # of contextlib.contextmanager
+    generator: Any = inspect.getattr_static(factory, "__wrapped__", None)  # of contextlib.contextmanager
     line = suppression.yield_line(generator, _tree)
     return line is not None and _walk(Location(generator.__code__.co_filename, line), raised)[0] is not None
 
@@ -219,17 +220,12 @@ def _names(node: ast.expr, path: str) -> Iterable[str]:
 
 
 def _value(text: str, path: str) -> Any:
-    first, *rest = text.split(".")
+    first = text.partition(".")[0]
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", {})
         if names.get("__file__") == path and first in names:
-            value = names[first]
-            break
-    else:
-        value = getattr(builtins, first, None)
-    for name in rest:
-        value = getattr(value, name, None)
-    return value
+            return suppression.static_value(text, names)
+    return suppression.static_value(text, {})
 
 
 def _tree(path: str) -> ast.Module | None:

@@ -131,6 +131,8 @@ class CureTrial:
 
     is_made: bool = True
     """Whether the change was made in a call; if not, it was not tried."""
+    stays: tuple[str, ...] = ()
+    """The guards that fail as often with it, by function, cause and guarded value: it cures none of their findings."""
 
     @property
     def cures(self) -> bool:

@@ -288,6 +288,31 @@ def test_a_cure_saves_compiles_and_loses_nothing(cured: Report, refused: str) ->
 
 
 @pytest.mark.parametrize(
+    "other",
+    [
+        number("self.window"),
+        # A relation is the same one, whatever torch writes for the values of its line that are dynamic now.
+        replace(failed("n % 3 != 0 no longer holds", cause=GuardCause.RELATION), born=(at(27),)),
+    ],
+)
+def test_a_change_that_saves_the_compile_of_another_guard_is_advised_for_that_one_alone(
+    other: GuardFailure,
+) -> None:
+    mine = number()
+    now = replace(other, code="n % d != 0") if other.cause is GuardCause.RELATION else other
+    without = replace(run(3), recompiles=(again(mine, compile_id="0/1"), again(other, compile_id="0/2")))
+    cured = replace(run(2), recompiles=(again(now, compile_id="0/1"),))
+    dynamic = next(cure for cure in finding_of(mine).cures if cure.kind is CureKind.DYNAMIC)
+    trial = judge_trial(dynamic, without, cured)
+    assert trial.cures
+    own, others = findings(replace(without, trials=(trial,)))
+    assert own.hints[0].startswith("Compile with torch.compile(..., dynamic=True) (tried: 3 → 2 compiles)")
+    assert others.hints[0].startswith("Expect one compile for each")
+    refused = [remedy.why for remedy in others.remedies if remedy.state is RemedyState.REFUSED]
+    assert refused == ["it saves another recompilation, and this one stays"]
+
+
+@pytest.mark.parametrize(
     ("was", "now", "refused"),
     [
         ({"self.n": "1"}, {"self.n": "a tensor"}, ""),

@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CureGoal, CureKind, CureTrial, NotCompiledKind
+from fuselight.shared.report import CureGoal, CureKind, CureTrial, GuardCause, NotCompiledKind
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.resume_functions import nearest, worded_recompilations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from fuselight.shared.report import Break, CallCure, Report, TrialCounts
+    from fuselight.shared.report import Break, CallCure, GuardFailure, Recompile, Report, TrialCounts
 
 _LIMITS = frozenset({NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT})
 _ROUNDING = 1e-3
@@ -42,7 +45,40 @@ def judge_trial(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
         refused = "other functions are compiled more often"
     is_made = cured.trial is not None and not cured.trial.refused and refused != NOT_APPLIED
-    return CureTrial(cure, before, after, refused, is_made=is_made)
+    was, now = _guard_counts(without), _guard_counts(cured)
+    stays = tuple(guard for guard, count in was.items() if now[guard] >= count)
+    return CureTrial(cure, before, after, refused, is_made=is_made, stays=stays)
+
+
+def trials_of(
+    trials: Mapping[CallCure, CureTrial], recompilation: Recompile, failure: GuardFailure
+) -> dict[CallCure, CureTrial]:
+    """The trials as those of one failed guard: what saves only compiles that other guards cause does not cure it."""
+    guard = _guard(recompilation, failure)
+    return {
+        cure: replace(trial, refused=_STAYS) if trial.cures and guard in trial.stays else trial
+        for cure, trial in trials.items()
+    }
+
+
+_STAYS = "it saves another recompilation, and this one stays"
+
+
+def _guard_counts(report: Report) -> Counter[str]:
+    """How many recompilations each guard caused."""
+    return Counter(
+        guard
+        for item in worded_recompilations(Context.of(report))
+        for guard in {_guard(item, failure) for failure in nearest(item)}
+    )
+
+
+def _guard(recompilation: Recompile, failure: GuardFailure) -> str:
+    """What identifies a guard in two runs. Of a relation the line does: dynamic values change how torch writes it."""
+    place = failure.born[-1] if failure.born else recompilation.location
+    is_named = failure.expression and failure.cause is not GuardCause.RELATION
+    guarded = failure.expression if is_named else f"{place.path}:{place.line}"
+    return f"{recompilation.location.path}:{recompilation.location.line} {failure.cause.value} {guarded}"
 
 
 def _objections(cure: CallCure, without: Report, cured: Report) -> Iterator[str]:

@@ -21,6 +21,7 @@ from fuselight_server.explain.findings.advice.expectations import (
     fixed_by_torch,
     is_of_object,
 )
+from fuselight_server.explain.findings.advice.trial_verdict import trials_of
 from fuselight_server.explain.findings.common.library_remedies import library_remedy
 from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at
 from fuselight_server.explain.findings.common.source_tree import function_tree, tree_around
@@ -169,7 +170,8 @@ def remedies_for(
     )
     if certain:
         return advice(certain)
-    tried = tried_remedies(candidates_for(context, recompilation, failure), context.trials)
+    trials = trials_of(context.trials, recompilation, failure)
+    tried = tried_remedies(candidates_for(context, recompilation, failure), trials)
     if tried and tried[0].state is RemedyState.TRIED:
         return tried
     return (*advice(expected(context, recompilation, failure)), *tried)
@@ -181,9 +183,8 @@ def _cured_alone(
     """What cures by changing the value of another guard than that of the finding."""
     known = {item.cure for item in candidates_for(context, recompilation, shown)}
     others = (item for item in lone_candidates(context, recompilation, failure) if item.cure not in known)
-    return tuple(
-        remedy for remedy in tried_remedies(others, context.trials) if remedy.state is RemedyState.TRIED
-    )
+    trials = trials_of(context.trials, recompilation, failure)
+    return tuple(remedy for remedy in tried_remedies(others, trials) if remedy.state is RemedyState.TRIED)
 
 
 def candidates_for(

@@ -39,12 +39,12 @@ class NoInterpreterError(CommandError):
 def choose(named: str | None, project: Path, environ: Mapping[str, str]) -> Interpreter:
     """The first rung that names an interpreter that exists. Raises NoInterpreterError."""
     if named is not None:
-        version = shutil.which(named) or (str(Path(named).absolute()) if _runs(Path(named)) else None)
-        if version is None:
+        path = shutil.which(named) or (str(Path(named).absolute()) if _runs(Path(named)) else None)
+        if path is None:
             raise NoInterpreterError(
                 f"--python {named}: there is no such program. Give the path of a Python with torch."
             )
-        return Interpreter(version, why="--python")
+        return Interpreter(path, why="--python")
     found_first = first(project, environ, active_first=True)
     if found_first is not None:
         return found_first
@@ -71,8 +71,8 @@ def first(project: Path, environ: Mapping[str, str], *, active_first: bool) -> I
             return Interpreter(python, why=why)
     if importlib.util.find_spec("torch") is not None:
         return Interpreter(sys.executable, why="the torch of the Python that runs fuselight")
-    version = shutil.which("python3") or shutil.which("python")
-    return Interpreter(version, why="python3 on PATH") if version is not None else None
+    path = shutil.which("python3") or shutil.which("python")
+    return Interpreter(path, why="python3 on PATH") if path is not None else None
 
 
 def expand(text: str, folder: Path, environ: Mapping[str, str]) -> str:

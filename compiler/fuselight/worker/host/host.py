@@ -288,8 +288,8 @@ class Host:
         """Start a run in a fork of this process, which has torch loaded and never runs user code.
 
         What is the same in each run is loaded here between runs: in a fork, to read an object is to copy its page, so
-        that reading Python's own functions in each run took a fifth of a small capture. A broken fork rule is logged
-        and no refusal: the run may hang, and its time limit ends it.
+        that reading Python's own functions in each run took a fifth of a small capture. A broken fork rule is
+        logged and does not refuse the run: it may hang, and its time limit ends it.
         """
         if all(running.is_idle for running in self._runs.values()):  # the limits of another run must be kept
             self._log_all(self._preload.before(type(request), self._warm.baseline))

@@ -233,9 +233,9 @@ def _random_words(difference: Difference, comparison: CallComparison) -> str:
 def _is_allowed(remedy: Remedy, difference: Difference, comparison: CallComparison) -> bool:
     """Whether the class of a change permits a difference.
 
-    Memory and rounding in a further call lower the class instead of refusing the change. What is printed after the
-    graph is compared by its lines, not by their order: until then a value may have changed in place, and a warning
-    quotes the compiled code.
+    Memory and rounding in a further call lower the class instead of refusing the change. A change that only delays
+    what is printed may change the order of the lines and no text: a value that is changed in place until then is
+    printed with its later contents.
     """
     is_further = (
         comparison.family is not CaseFamily.RECORDED

@@ -80,7 +80,7 @@ class _Aligned:
 def compared(digest: RankDigest) -> Iterator[tuple[int, CompileDigest]]:
     """The compiles of a rank with their numbers; of calls past the recompile limit, the first of each function.
 
-    torch logs a refused compile for each such call, so that a rank that makes more calls would differ in nothing else.
+    torch logs a refused compile for each such call, so a rank that only makes more calls would seem to differ.
     """
     refused: set[Unit] = set()
     for position, compiled in enumerate(digest.compiles):

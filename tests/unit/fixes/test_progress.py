@@ -107,13 +107,35 @@ def test_a_break_in_code_that_was_compiled_before_refuses() -> None:
 def test_a_patch_names_what_it_uncovers_by_the_rule_of_fixes(compiled: tuple[int, ...]) -> None:
     """A break in code that was compiled before is new."""
     before, after = run(compiled=compiled, stops=(3,), skips=not compiled), run(compiled=(4, 5), stops=(6,))
+    assert patch_codes(NEW, before, after) == ([["GB0059"], []] if not compiled else [[], ["GB0059"]])
+
+
+@pytest.mark.parametrize(
+    ("line", "is_next"),
+    [
+        ("cured", True),
+        ("torch._dynamo.config.reorderable_logging_functions.add(print)", True),
+        ("torch._dynamo.config.trace_autograd_ops = True", True),
+        ("torch._dynamo.config.capture_scalar_outputs = True", False),
+        ("with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True): pass", False),
+    ],
+)
+def test_a_patch_of_settings_names_what_comes_next_but_for_those_that_move_a_break(
+    line: str, *, is_next: bool
+) -> None:
+    old, new = run(stops=(3,), skips=True, traced=(2,)), run(stops=(4,), skips=True, traced=(2, 4))
+    codes = patch_codes(OLD.replace("cure", line), old, new)
+    assert codes == ([["GB0059"], []] if is_next else [[], ["GB0059"]])
+
+
+def patch_codes(text: str, before: Report, after: Report) -> list[list[str]]:
+    """The codes of the findings that a patch uncovers, and of those that are new."""
     fixer: Any = SimpleNamespace(
         findings=findings, readings=lambda _texts: {}, texts=SimpleNamespace(text={PATH: OLD}.get)
     )
-    remedy = patch_of({PATH: NEW}, {PATH: OLD}, ())
+    remedy = patch_of({PATH: text}, {PATH: OLD}, ())
     verdict = judge_patch(fixer, remedy, (before, after), TextComparison(VerdictKind.SAME, "same results"))
-    codes = [[finding.code for finding in rows] for rows in (verdict.next, verdict.new)]
-    assert codes == ([["GB0059"], []] if not compiled else [[], ["GB0059"]])
+    return [[finding.code for finding in rows] for rows in (verdict.next, verdict.new)]
 
 
 def test_an_operator_that_is_lost_refuses() -> None:

@@ -96,6 +96,10 @@ def _can_reorder(site: Site, call: cst.Call) -> bool:
     )
 
 
+CAPTURES = "capture_"
+"""Start of the names of settings that keep values in the graph."""
+
+
 def switch(
     report: Report, read: Callable[[str], str | None], name: str, caveat: str = ""
 ) -> Iterator[Remedy]:
@@ -107,7 +111,12 @@ def switch(
     new = _with_statement(path, text, f"{_torch_name(path, text)}._dynamo.config.{name} = True")
     if new is not None:
         fix_class = FixClass.EQUAL if caveat else FixClass.EXACT
-        yield Remedy(name, f"Set {name}", fix_class, {path: new}, is_setting=True, caveat=caveat)
+        yield Remedy(
+            *(name, f"Set {name}", fix_class, {path: new}),
+            is_setting=True,
+            moves_break=name.startswith(CAPTURES),
+            caveat=caveat,
+        )
 
 
 def _with_statement(path: str, text: str, statement: str, *, after: str = "") -> str | None:

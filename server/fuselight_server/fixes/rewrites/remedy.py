@@ -27,6 +27,8 @@ class Remedy:
     """For `FixClass.CHANGES`: what changes, as `random numbers`; empty for the other classes."""
     is_setting: bool = False
     """Whether it changes a setting of torch or an argument of torch.compile, which eager calls do not show."""
+    moves_break: bool = False
+    """Whether torch may break where the value is used that it keeps in the graph, and nothing else changes."""
     best_class: FixClass | None = None
     """The best class that it can earn; None: `fix_class`. What a person has written can earn any."""
     caveat: str = ""

@@ -16,6 +16,7 @@ from fuselight.shared.report import Culprit
 from fuselight_server.base.files import split_text
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.explain.findings import apply_ignores, findings
+from fuselight_server.fixes.rewrites.configuration import CAPTURES
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.verification.comparison import OTHER_INPUTS, TextComparison, compare_calls, end
 from fuselight_server.fixes.verification.finding_changes import is_same_finding, uncovered_findings
@@ -99,6 +100,7 @@ class PatchVerdict:
 
 def patch_of(texts: Mapping[str, str], old: Mapping[str, str], allowed: Collection[AllowedChange]) -> Remedy:
     """A patch as verification takes it. `old`: the texts before it."""
+    lines = [line for path, text in texts.items() for line in _changed_lines(old.get(path, ""), text)]
     changes = ", ".join(words for change, words in _ALLOWED_WORDS.items() if change in allowed)
     return Remedy(
         kind="patch",
@@ -107,13 +109,13 @@ def patch_of(texts: Mapping[str, str], old: Mapping[str, str], allowed: Collecti
         texts=dict(texts),
         changes=changes,
         best_class=FixClass.EXACT,
-        is_setting=any(_changes_settings(old.get(path, ""), text) for path, text in texts.items()),
+        is_setting=any(map(_SETTINGS.search, lines)),
+        moves_break=any(CAPTURES in line for line in lines),
     )
 
 
-def _changes_settings(old: str, new: str) -> bool:
-    lines = set(split_text(old)) ^ set(split_text(new))
-    return any(_SETTINGS.search(line) for line in lines)
+def _changed_lines(old: str, new: str) -> set[str]:
+    return set(split_text(old)) ^ set(split_text(new))
 
 
 async def verify_patch(
@@ -169,7 +171,7 @@ def judge_patch(
     lines = {path: LineMap.between(fixer.texts.text(path) or "", text) for path, text in remedy.texts.items()}
     fixed, added, kept = compare_findings(old, new, lines)
     progress = CompileProgress(before, after, lines)
-    uncovered = uncovered_findings(added, progress, moves_break=remedy.is_setting)
+    uncovered = uncovered_findings(added, progress, moves_break=remedy.moves_break)
     added = tuple(finding for finding in added if finding not in uncovered)
     fixed = fixed if _is_as_complete(*reports) else ()
     return PatchVerdict(comparison, before, after, fixed, added, kept, uncovered)

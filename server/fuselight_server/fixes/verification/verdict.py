@@ -52,8 +52,6 @@ _SAME = {
 }
 
 
-_MOVES_BREAK = "capture_"
-"""Start of the names of settings after which torch may break where the value is used."""
 _INEXACT = frozenset({Aspect.MEMORY, Aspect.STRIDES})
 """What values do not show: a fix that changes it is equal."""
 _IN_CALL = frozenset({"call", "trace"})
@@ -88,9 +86,7 @@ def judge(
     `before`, `after`: findings of the old and the new text. `progress`: their reports, the new one with the comparison.
     """
     report = progress.compared
-    changes = finding_changes(
-        finding, before, after, progress, moves_break=remedy.kind.startswith(_MOVES_BREAK)
-    )
+    changes = finding_changes(finding, before, after, progress, moves_break=remedy.moves_break)
     why = _failure(report) or _unverified(report) or changes.why or _difference(remedy, report)
     return dataclasses.replace(_verdict(remedy, why, report), next=() if why else changes.next)
 

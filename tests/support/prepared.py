@@ -86,8 +86,11 @@ class Zygote:
         stub = Path(self.path).parent / "bin" / "python"  # as an environment has it
         stub.parent.mkdir(exist_ok=True)
         text = _STUB.format(python=sys.executable, condition=condition, path=self.path, unlike=zygote.UNLIKE)
-        stub.write_text(text, encoding="utf-8")
-        stub.chmod(0o755)
+        if (
+            not stub.exists() or stub.read_text(encoding="utf-8") != text
+        ):  # a program cannot start while it is written
+            stub.write_text(text, encoding="utf-8")
+            stub.chmod(0o755)
         return str(stub)
 
     def fork(self, variables: Mapping[str, str]) -> ForkedProcess | None:

@@ -30,6 +30,16 @@ FORWARD = at(30, (8, 20), function="forward")
 HELPER = at(5, (4, 15), function="helper")
 
 
+@pytest.mark.parametrize("call", ["h.register_hook(keep)", "w.register_post_accumulate_grad_hook(keep)"])
+def test_what_breaks_the_graph_in_a_hook_is_the_hooks_to_leave(call: str) -> None:
+    (finding,) = findings(
+        report(breaks=(broken(FORWARD, HELPER, gb="GB0124"),)),
+        read_line=lambda _path, line: call if line == FORWARD.line else "seen.append(grad.sum().item())",
+    )
+    assert finding.hints[0].startswith("Let the hook only compute with tensors: torch traces it")
+    assert not any("outside the compiled code (" in hint for hint in finding.hints)
+
+
 def test_one_cause_on_one_line_is_one_finding_however_often_it_was_met() -> None:
     # Inlined into forward, then met again in helper's own frame, then in a second compile of forward.
     breaks = (

@@ -103,6 +103,11 @@ _SIZE_STEP = (
     "Compute the number outside the compiled code and pass it in: it is used as a size, and torch accepts no tensor "
     "there"
 )
+_REGISTERED = re.compile(r"\.register_(?:post_accumulate_grad_|multi_grad_)?hook\(")
+_HOOK_STEP = (
+    "Let the hook only compute with tensors: torch traces it, and refuses a hook that changes a list or an attribute. "
+    "What records values belongs into a hook of a parameter or an argument, registered outside the compiled code"
+)
 _DRAWS = re.compile(r"\bRandom\.\w+|\brandom\.\w+")
 _DRAW_STEP = (
     "Draw the number outside the compiled code, and pass it in: as a tensor if the code only computes with it, else as "
@@ -166,7 +171,13 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
         general = _useful(_torch_hints(graph_break), (*_NO_STEP, *_AVOIDED))
         hints = outside_hints(gb_id, broke, general)
         return BreakWords(title, hints=hints, torch_hints=sum(hint in general for hint in hints))
-    return _in_users_code(context, graph_break, broke, title)
+    words = _in_users_code(context, graph_break, broke, title)
+    is_in_hook = any(
+        _REGISTERED.search(context.source(frame) or "")
+        for frame in graph_break.stack[:-1]
+        if context.is_user_file(frame.path)
+    )
+    return replace(words, hints=(_HOOK_STEP, *_split(words)[1])) if is_in_hook else words
 
 
 def _in_users_code(context: Context, graph_break: Break, broke: Location, title: str) -> BreakWords:

@@ -71,8 +71,7 @@ class FindingRemedy:
         elif self.state is RemedyState.VERIFIED:
             text = f"{text} (verified: {', '.join(filter(None, (self.counts, self.why)))})"
         elif self.state is RemedyState.NOT_TRIED:
-            why = f", as {self.why}" if self.why == NO_CALL else " yet"
-            text = f"Not tried{why}: {_lowered(text)}"
+            text = f"Not tried{f', as {self.why}' if self.why else ' yet'}: {_lowered(text)}"
         if self.cost and (self.is_fix or self.state is not RemedyState.NOT_TRIED):
             text = f"{text}. {self.cost}"
         if self.unwritten:
@@ -122,12 +121,16 @@ _RANKS = {RemedyState.VERIFIED: 0, RemedyState.TRIED: 1, RemedyState.REFUSED: 5}
 
 
 def in_order(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
-    """The entries by what is known of them: what was verified, what was tried, fixes, advice, PyTorch's, refused."""
+    """The entries by what is known of them: what was verified, what was tried, fixes, advice, PyTorch's, refused.
+
+    What could not be tried comes with PyTorch's.
+    """
     return tuple(sorted(dict.fromkeys(remedies), key=_rank))
 
 
 def _rank(remedy: FindingRemedy) -> int:
-    usual = 4 if remedy.is_torchs else 2 if remedy.is_fix else 3
+    is_last = remedy.is_torchs or (remedy.state is RemedyState.NOT_TRIED and remedy.why)
+    usual = 4 if is_last else 2 if remedy.is_fix else 3
     return _RANKS.get(remedy.state, usual)
 
 

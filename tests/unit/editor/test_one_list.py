@@ -55,7 +55,12 @@ def where(finding: Finding, _report: Report, read: Any) -> Remedy:
     return Remedy("where", "Use torch.where", FixClass.EXACT, {finding.span.path: text})
 
 
-TRIALS = {"not tried": None, "cures": "", "does not cure": "there are as many graph breaks: 2"}
+TRIALS = {
+    "not tried": None,
+    "cures": "",
+    "does not cure": "there are as many graph breaks: 2",
+    "moves the break": "it breaks the graph on line 9",
+}
 PROGRAMS: dict[str, tuple[str, tuple[Any, ...], tuple[RefusedRewrite, ...]]] = {
     "a setting": ("GB0124", (setting,), ()),
     "a setting that changes values": ("GB0124", (), (LOSSY,)),

@@ -16,6 +16,7 @@ from fuselight.shared.report import CureRun, Problem, Rung
 from fuselight_server.base.finding import rank
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
+from fuselight_server.explain.findings.common.context import TRIALS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 SHARE = 0.3
 """Of the time of a command that trials may take in addition."""
-_PROBLEM = "trials"
 MAX_TRIALS = 40
 """Trials of one target, however much time there is."""
 _EXPENSIVE = 1.5
@@ -80,7 +80,7 @@ async def try_cures(
 
     capture = request
     report = dataclasses.replace(
-        report, problems=tuple(problem for problem in report.problems if problem.stage != _PROBLEM)
+        report, problems=tuple(problem for problem in report.problems if problem.stage != TRIALS)
     )
 
     async def timed(cure: CallCure | None, calls: int | None) -> Report:
@@ -102,7 +102,7 @@ async def try_cures(
             if without.failures and not report.failures
             else "the program compiled something else when it ran again"
         )
-        return dataclasses.replace(report, problems=(*report.problems, Problem(_PROBLEM, "cures", why)))
+        return dataclasses.replace(report, problems=(*report.problems, Problem(TRIALS, "cures", why)))
     calls = without.trial.calls if without.trial is not None else None
     trials: list[CureTrial] = []
     for number, cure in enumerate(cures[:MAX_TRIALS], 1):

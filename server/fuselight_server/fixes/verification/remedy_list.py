@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CureGoal
 from fuselight_server.base.remedies import FindingRemedy, RemedyState, in_order
+from fuselight_server.explain.findings.advice.trial_verdict import MOVED_BREAKS
 from fuselight_server.explain.findings.common.text import compose
 from fuselight_server.explain.findings.fixable import BREAKS, FixClass
 
@@ -118,10 +119,11 @@ def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
         return replace(
             cure, kind=fix.kind, cost=cost, is_fix=True, changes_behavior=changes, values=fix.values
         )
-    if cure.state is RemedyState.REFUSED and goal is CureGoal.COMPILES:
+    if cure.state is RemedyState.REFUSED and not cure.why.startswith(MOVED_BREAKS):
         return replace(cure, text=fix.text, kind=fix.kind, is_fix=True, values=fix.values)
     # A setting that moves a break to code that ran in eager mode before is progress, which a verification sees.
-    return replace(fix, cure=cure.cure)
+    is_moved = cure.state is RemedyState.REFUSED
+    return replace(fix, why=f"in a trial {cure.why}" if is_moved else cure.why, cure=cure.cure)
 
 
 def _left(

@@ -23,6 +23,7 @@ from fuselight.shared.report import (
     NotCompiled,
     NotCompiledKind,
     Outcome,
+    Problem,
     Report,
     TrialCounts,
 )
@@ -111,6 +112,15 @@ def test_what_a_trial_refused_stays_in_the_list_with_the_reason_and_is_never_sai
         (RemedyState.NOT_TRIED, NO_CALL),
         (RemedyState.REFUSED, trials[0].refused),
     ]
+
+
+def test_a_change_says_why_no_trial_of_it_could_be_made() -> None:
+    problem = Problem("trials", "cures", "the program compiled something else when it ran again")
+    (finding,) = findings(report(recompiles=(again(number()),), problems=(problem,)))
+    assert finding.hints[:2] == (
+        "Expect one compile for each value of `self.limit`",
+        f"Not tried, as {problem.why}: keep `self.limit` as a tensor",
+    )
 
 
 def test_where_nothing_cures_the_compiles_are_expected() -> None:
@@ -417,6 +427,16 @@ def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
             "logging.Logger methods are not supported for non-export cases.",
             "method: <Logger net (INFO)>.info, args: [], kwargs: {}",
             ['{"ignore_logging_functions": ["logging.Logger.info"]}'],
+        ),
+        # What asks for a level or for a handler shows no message: code that lost its result would go another way.
+        *(
+            (
+                "GB0291",
+                "logging.Logger methods are not supported for non-export cases.",
+                f"method: <Logger net (INFO)>.{method}, args: [`int`], kwargs: {{}}",
+                [],
+            )
+            for method in ("isEnabledFor", "hasHandlers", "getEffectiveLevel", "_log")
         ),
     ],
 )

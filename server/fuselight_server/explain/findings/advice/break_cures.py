@@ -47,7 +47,11 @@ LOGGING_COSTS = {
 _LOGGING = {
     "GB0007": (re.compile(r"`_?(warnings\.warn)`"), "", (REORDERED, IGNORED)),
     "GB0059": (re.compile(r"`(print)`"), "builtins.", (REORDERED,)),
-    "GB0291": (re.compile(r">\.(\w+), args"), "logging.Logger.", (IGNORED,)),
+    "GB0291": (
+        re.compile(r">\.(debug|info|warning|warn|error|exception|critical|fatal|log), args"),
+        "logging.Logger.",
+        (IGNORED,),
+    ),
 }
 """By the id of the break: how its texts name a logging function, the function's module, the settings for it."""
 

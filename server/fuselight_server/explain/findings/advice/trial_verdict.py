@@ -27,6 +27,10 @@ _ROUNDING = 1e-3
 """By how much sums may differ: a number as a tensor is rounded to the default dtype."""
 _READ = "item"
 """The call with which a graph reads a dynamic float: as a tensor, the float needs none."""
+_MORE_BREAKS = "other lines then break the graph more often"
+_OTHER_BREAK = "it breaks the graph on line "
+MOVED_BREAKS = (_MORE_BREAKS, _OTHER_BREAK)
+"""How the refusals begin of a change after which another line breaks the graph."""
 NOT_APPLIED = "no call of a compiled function has this value"
 Line = tuple[str, int]
 """A file and a line of it."""
@@ -41,7 +45,7 @@ def judge_trial(cure: CallCure, without: Report, cured: Report) -> CureTrial:
         refused = f"there are as many {cure.goal.value}: {after}"
     is_of_compiles = cure.goal is not CureGoal.BREAKS
     if not refused and not is_of_compiles and _breaks(cured) - _breaks(without) > after - before:
-        refused = "other lines then break the graph more often"
+        refused = _MORE_BREAKS
     if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
         refused = "other functions are compiled more often"
     is_made = cured.trial is not None and not cured.trial.refused and refused != NOT_APPLIED
@@ -167,7 +171,7 @@ def _uncompiled(without: Report, cured: Report) -> Iterator[str]:
     places = set(map(_innermost, without.breaks))
     for item in cured.breaks:
         if item.stack and _innermost(item) not in places:
-            yield f"it breaks the graph on line {item.stack[-1].line}"
+            yield f"{_OTHER_BREAK}{item.stack[-1].line}"
     eager = {(item.location.path, item.location.line) for item in without.not_compiled}
     for uncompiled in cured.not_compiled:
         place = uncompiled.location

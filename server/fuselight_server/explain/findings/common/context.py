@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import fuselight_server
 from fuselight.shared.report import Location, is_pythons_own, is_user_file
 from fuselight_server.base.finding import Finding, Related, Severity, Span
-from fuselight_server.base.remedies import FindingRemedy, advised, in_order
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advised, in_order
 from fuselight_server.explain.findings.common import catalogue
 from fuselight_server.explain.findings.common.refused_calls import (
     is_of_refused_call,
@@ -206,7 +206,9 @@ class Context:
             more["related"] = self.trail(stack, without=at, verb="in")
         cost = tuple(map(without_resume_names, cost))
         remedies = in_order(
-            (hint if isinstance(hint, FindingRemedy) else FindingRemedy(hint)).renamed(without_resume_names)
+            self._with_reason(hint if isinstance(hint, FindingRemedy) else FindingRemedy(hint)).renamed(
+                without_resume_names
+            )
             for hint in hints
         )
         related = more.pop("related", ())
@@ -227,6 +229,16 @@ class Context:
             link=catalogue.link(code),
             **more,
         )
+
+    def _with_reason(self, remedy: FindingRemedy) -> FindingRemedy:
+        """A change that was not tried with the reason, where no trial of the report could be made."""
+        problem = next((item for item in self.report.problems if item.stage == TRIALS), None)
+        is_open = remedy.state is RemedyState.NOT_TRIED and remedy.cure is not None and not remedy.why
+        return replace(remedy, why=problem.why) if problem is not None and is_open else remedy
+
+
+TRIALS = "trials"
+"""The stage of a problem that kept all trials of a report from being made."""
 
 
 def _indentation(text: str) -> int:

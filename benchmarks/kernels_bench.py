@@ -146,7 +146,7 @@ def _measured(folder: Path) -> list[Row]:
 
 def _cached(folder: Path, request: RunRequest, report: Report) -> float:
     cache = KernelCache(Store.at(folder))
-    cache.keep(request, report)
+    cache.keep_report(request, report)
     taken = []
     for _ in range(ROUNDS):
         started = time.perf_counter()

@@ -97,7 +97,7 @@ class World:
         target = TargetRef(path=str(self.model), name="Net", line=7, kind="module")
         run = run_of(replace(report, target=target, files={}), str(self.project), lambda _path, _line: None)
         assert run is not None
-        assert history_of(str(self.model), "Net").keep(run) is not None
+        assert history_of(str(self.model), "Net").keep_run(run) is not None
 
     @property
     def answers(self) -> ConsentStore:

@@ -160,7 +160,7 @@ def _is_severe(message: Json) -> bool:
 def test_an_answer_outlasts_the_server(connect: Start, tmp_path: Path, state: ConsentStore) -> None:
     folder = project(tmp_path)
     recorded = next(client for client in CLIENTS if client.name == "eglot")
-    state.keep(str(folder), "run")
+    state.keep_answer(str(folder), "run")
     client, _ = start(connect, recorded, folder)
     uri = client.open(folder / "model.py")
     client.command("fuselight.server.run", {"uri": uri})
@@ -199,7 +199,7 @@ def test_an_editor_that_shows_no_questions_says_how_to_let_code_run(
     message = client.notified("window/showMessage", lambda params: "shows no questions" in params["message"])
     assert f"`fuselight consent --allow {folder}`" in message["message"]
     assert state.answers() == ()
-    state.keep(str(folder), "run")  # what that command does
+    state.keep_answer(str(folder), "run")  # what that command does
     client.command("fuselight.server.run", {"uri": uri})
     created = "window/workDoneProgress/create"
     client.wait(lambda message: message.get("method") == created, "a run")
@@ -219,7 +219,7 @@ def test_an_interpreter_without_torch_is_reported_when_a_file_opens_and_after_ea
     python.chmod(0o755)
     minimal = next(client for client in CLIENTS if client.name == "minimal")
     recorded = dataclasses.replace(minimal, configuration={}, options=None)
-    state.keep(str(folder), "run")
+    state.keep_answer(str(folder), "run")
     client, _ = start(connect, recorded, folder)
     client.unknown = frozenset({"window/showMessageRequest"})
     uri = client.open(folder / "model.py")

@@ -56,7 +56,7 @@ def write_capture(folder: Path, name: str) -> None:
 def write_benchmark(folder: Path, _name: str) -> None:
     run = run_of(benchmark(row("eager", 300.0), row("default", 100.0)), ROOT, lambda *_: LONG)
     assert run is not None
-    History(Store.at(folder), str(folder / "model.py"), "Net").keep(run)
+    History(Store.at(folder), str(folder / "model.py"), "Net").keep_run(run)
 
 
 def write_search(folder: Path, name: str) -> None:
@@ -81,7 +81,7 @@ def write_choices(folder: Path, name: str) -> None:
 
 
 def write_consent(folder: Path, name: str) -> None:
-    ConsentStore(folder / "state").keep(f"/{name}", "run")
+    ConsentStore(folder / "state").keep_answer(f"/{name}", "run")
 
 
 def write_calls_of_notebook(folder: Path, name: str) -> None:

@@ -85,7 +85,7 @@ class ConsentStore:
         """The answer about a subject, with its time; None where the user has not been asked."""
         return self._read().get(subject)
 
-    def keep(self, subject: str, answer: str) -> None:
+    def keep_answer(self, subject: str, answer: str) -> None:
         """Keep an answer in place of the one before. Raises OSError."""
         if answer in ANSWERS:
             with self._locked():

@@ -71,7 +71,7 @@ def _allow(store: ConsentStore, path: Path, terminal: Terminal) -> None:
             f"`{path}` does not exist. Name the folder that your editor has open, or a program in it."
         )
     for subject in (absolute, first_call_of(absolute)) if is_program else (absolute,):
-        store.keep(subject, "run")
+        store.keep_answer(subject, "run")
     what = "the program" if is_program else "code of"
     terminal.print(f"allowed: {what} {absolute} runs on each save, in editors other than VS Code")
 

@@ -123,7 +123,7 @@ def _kept(
     run = run_of(report, str(history.store.folder.parent), outcome.sources.line)
     if run is not None:
         try:
-            run = history.keep(run) or run
+            run = history.keep_run(run) or run
         except NotKeptError as error:
             notify(str(error))
     return TargetBenchmark(report, run, before)

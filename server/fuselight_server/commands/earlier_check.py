@@ -44,7 +44,7 @@ class EarlierCheck:
         self._keys[target_of(report)] = known.key
         return dataclasses.replace(report, trials=known.report.trials)
 
-    def keep(self, findings: Iterable[Finding]) -> None:
+    def keep_verified(self, findings: Iterable[Finding]) -> None:
         """Keep what was verified of the fixes of findings, for the next check."""
         answers = KeptAnswers()
         for finding in findings:

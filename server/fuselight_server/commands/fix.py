@@ -159,7 +159,7 @@ async def fix(
         dict(files.fixer.texts.changed),
     )
     if not writes:
-        files.earlier.keep(outcome.findings)
+        files.earlier.keep_verified(outcome.findings)
     if writes:
         files.write(checked)
     shared_findings(checked)

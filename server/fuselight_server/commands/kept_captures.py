@@ -58,7 +58,7 @@ class KeptCaptures:
             self._log(f"{target.name or '__main__'} of {target.path} is unchanged: not run")
         return given
 
-    def keep(self, request: RunRequest, report: Report, packages: Iterable[str]) -> str:
+    def keep_capture(self, request: RunRequest, report: Report, packages: Iterable[str]) -> str:
         """Keep the report of a run, if it would be the answer to the same run; returns its key.
 
         The key is empty if the report is not kept.

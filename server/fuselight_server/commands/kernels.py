@@ -60,7 +60,7 @@ async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome) -> Report
         if lookup.report is not None:
             return lookup.report
     report = await target_run.report()
-    problem = cache.keep(request, report)
+    problem = cache.keep_report(request, report)
     if problem is not None:
         outcome.problems.append(Problem("cache", request.target.name or "__main__", problem))
     return report

@@ -277,7 +277,7 @@ class CommandRuns:
     ) -> None:
         hello = target_run.worker.hello
         if self._kept is not None and hello is not None:
-            key = self._kept.keep(request, report, hello.packages)
+            key = self._kept.keep_capture(request, report, hello.packages)
             outcome.capture_keys[report.target.path, report.target.name] = key
 
 

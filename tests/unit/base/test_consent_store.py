@@ -29,17 +29,17 @@ def answer(store: ConsentStore, subject: str) -> str | None:
 
 def test_an_answer_outlasts_the_store_object(store: ConsentStore) -> None:
     assert answer(store, "/w") is None
-    store.keep("/w", "run")
-    store.keep("/w/train.py#first-call", "command")
+    store.keep_answer("/w", "run")
+    store.keep_answer("/w/train.py#first-call", "command")
     again = ConsentStore(store.path.parent)
     assert (answer(again, "/w"), answer(again, "/w/train.py#first-call")) == ("run", "command")
     assert answer(again, "/w/train.py") is None, "an answer about a part is none for the whole program"
-    again.keep("/w", "never")
+    again.keep_answer("/w", "never")
     assert answer(store, "/w") == "never"
 
 
 def test_later_is_no_answer(store: ConsentStore) -> None:
-    store.keep("/w", "later")
+    store.keep_answer("/w", "later")
     assert not store.path.exists()
 
 
@@ -54,14 +54,14 @@ def test_later_is_no_answer(store: ConsentStore) -> None:
 )
 def test_forgetting_a_path_forgets_what_lies_in_it(store: ConsentStore, path: str, left: list[str]) -> None:
     for subject in ("/w", "/w/a.py", "/w/a.py#first-call", "/w2", "/other/a.py"):
-        store.keep(subject, "run")
+        store.keep_answer(subject, "run")
     forgotten = [kept.subject for kept in store.forget(path)]
     assert subjects(store) == left
     assert len(forgotten) == 5 - len(left)
 
 
 def test_all_answers_are_forgotten(store: ConsentStore) -> None:
-    store.keep("/w", "run")
+    store.keep_answer("/w", "run")
     assert [kept.subject for kept in store.forget_all()] == ["/w"]
     assert store.forget_all() == ()
     assert store.answers() == ()
@@ -69,18 +69,18 @@ def test_all_answers_are_forgotten(store: ConsentStore) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 def test_nobody_else_reads_the_file_or_puts_another_in_its_place(store: ConsentStore) -> None:
-    store.keep("/w", "run")
+    store.keep_answer("/w", "run")
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
     store.path.parent.chmod(0o755)
     assert answer(store, "/w") is None, "others could have written it"
     with pytest.raises(OSError, match="other users can open it"):
-        store.keep("/w", "run")
+        store.keep_answer("/w", "run")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="making a link needs no permission on POSIX alone")
 def test_a_link_in_place_of_the_file_is_not_followed(store: ConsentStore, tmp_path: Path) -> None:
-    store.keep("/w", "run")
+    store.keep_answer("/w", "run")
     elsewhere = tmp_path / "elsewhere.json"
     store.path.rename(elsewhere)
     store.path.symlink_to(elsewhere)
@@ -101,10 +101,10 @@ def test_a_link_in_place_of_the_file_is_not_followed(store: ConsentStore, tmp_pa
     ],
 )
 def test_a_damaged_file_counts_as_empty_and_is_replaced(store: ConsentStore, text: str) -> None:
-    store.keep("/w", "run")
+    store.keep_answer("/w", "run")
     store.path.write_text(text)
     assert answer(store, "/w") is None
-    store.keep("/v", "never")
+    store.keep_answer("/v", "never")
     assert store.answers() == (ConsentAnswer("/v", "never", store.answers()[0].when),)
     assert json.loads(store.path.read_text())["schema"] == 1
 
@@ -120,11 +120,11 @@ def test_each_system_has_its_folder() -> None:
 def test_answers_that_are_given_at_the_same_time_are_all_kept(store: ConsentStore) -> None:
     stores = [ConsentStore(store.path.parent) for _ in range(16)]
     with ThreadPoolExecutor(len(stores)) as pool:
-        list(pool.map(lambda item: item[1].keep(f"/w{item[0]}", "run"), enumerate(stores)))
+        list(pool.map(lambda item: item[1].keep_answer(f"/w{item[0]}", "run"), enumerate(stores)))
     assert subjects(store) == sorted(f"/w{number}" for number in range(len(stores)))
 
 
 def test_a_time_that_no_float_holds_is_no_answer(store: ConsentStore) -> None:
-    store.keep("/w", "run")
+    store.keep_answer("/w", "run")
     store.path.write_text(store.path.read_text().replace(str(store.answers()[0].when), "9" * 400))
     assert store.answers() == ()

@@ -23,9 +23,9 @@ def test_answers_are_listed_and_one_is_taken_back(
     assert run_command(["consent"]) == 0
     assert capsys.readouterr().out == f"No answers are kept in {store.path}.\n"
     project = tmp_path / "project"
-    store.keep(str(project), "run")
-    store.keep(f"{project / 'train.py'}#first-call", "command")
-    store.keep(str(tmp_path / "other"), "never")
+    store.keep_answer(str(project), "run")
+    store.keep_answer(f"{project / 'train.py'}#first-call", "command")
+    store.keep_answer(str(tmp_path / "other"), "never")
     assert run_command(["consent", "--list"]) == 0
     *lines, empty, last = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[-1] for line in lines] == [
@@ -46,14 +46,14 @@ def test_answers_are_listed_and_one_is_taken_back(
 def test_an_unknown_path_is_an_error_that_says_what_to_do(
     store: ConsentStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store.keep("/somewhere", "run")
+    store.keep_answer("/somewhere", "run")
     assert run_command(["consent", "--forget", "nowhere"]) == 2
     assert "no answer about `nowhere` is kept. `fuselight consent` lists" in capsys.readouterr().err
     assert [(kept.subject, kept.answer) for kept in store.answers()] == [("/somewhere", "run")]
 
 
 def test_all_are_forgotten(store: ConsentStore, capsys: pytest.CaptureFixture[str]) -> None:
-    store.keep("/somewhere", "run")
+    store.keep_answer("/somewhere", "run")
     assert run_command(["consent", "--forget-all"]) == 0
     assert run_command(["consent", "--forget-all"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "No answers are kept."

@@ -289,7 +289,7 @@ def report_changed(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
     """As one that a repository brings: it says that there are no findings."""
     for kept in captures(project):
         stored = stored_captures(Store.at(project.folder)).read(kept)
-        stored_captures(Store.at(project.folder)).keep(
+        stored_captures(Store.at(project.folder)).keep_report(
             kept.name.removesuffix(".json.gz"), replace(stored.report, breaks=()), None
         )
         assert stored.run is not None

@@ -33,5 +33,7 @@ def test_verdicts_of_two_files_with_a_target_of_one_name_are_kept_apart(
     for request, of_path in zip(paths, reports, strict=True):
         check.with_trials(request, of_path)
     fix = FindingRemedy("Use torch.where", RemedyState.VERIFIED, "where", is_fix=True)
-    check.keep(replace(finding, remedies=(fix,)) for of_path in reports for finding in findings(of_path))
+    check.keep_verified(
+        replace(finding, remedies=(fix,)) for of_path in reports for finding in findings(of_path)
+    )
     assert kept == [(f"key of {path}", path) for path in paths]

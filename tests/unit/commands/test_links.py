@@ -46,7 +46,7 @@ def everything_in(folder: Path) -> dict[str, str]:
 
 
 def _keep_report(project: Path) -> None:
-    StoredReports(project / ".fuselight" / "captures", 9, 1 << 20).keep("a", report())
+    StoredReports(project / ".fuselight" / "captures", 9, 1 << 20).keep_report("a", report())
 
 
 def _keep_view(project: Path) -> None:

@@ -62,7 +62,7 @@ def keep(path: str, name: str, times: dict[int, float]) -> None:
     lines = TEXT.splitlines(keepends=True)
     run = run_of(given, root, lambda _path, line: lines[line - 1])
     assert run is not None
-    assert history.keep(run) is not None
+    assert history.keep_run(run) is not None
 
 
 def outcome_of(path: str, *lines: int, **parts: object) -> CheckOutcome:

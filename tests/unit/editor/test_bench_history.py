@@ -68,7 +68,7 @@ async def test_a_renamed_target_is_compared_with_its_old_runs(session: Benchmark
     )
     run = run_of(after, str(Path(session.path).parent), lambda _path, _line: "    return x + 1")
     assert run is not None
-    assert history_of(session.path, "g").keep(run) is not None
+    assert history_of(session.path, "g").keep_run(run) is not None
 
     async def page(**named: str) -> dict[str, Any]:
         params = MeasuredParams(session.uri, "g", **named)

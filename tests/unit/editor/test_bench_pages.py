@@ -56,7 +56,7 @@ async def test_a_page_names_its_run_if_the_terminal_added_a_newer_one(session: B
         lambda _path, _line: "return x + 1",
     )
     assert newer is not None
-    assert history_of(session.path, "f").keep(newer) is not None
+    assert history_of(session.path, "f").keep_run(newer) is not None
     page = await session.page()
     assert (page["run"], page["when"]) == (FIRST, "2026-01-01T12:00:00Z"), "what stands on the lines"
     page = await session.page(run=SECOND)

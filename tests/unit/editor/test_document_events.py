@@ -46,7 +46,7 @@ class Events:
             state=part("state", at=self.document, folder_of=Folder("/w", None)),
             runs=SimpleNamespace(in_flight=()),
             edits=part("edits"),
-            early=part("early", keep=is_early),
+            early=part("early", keep_request=is_early),
             tasks=part("tasks"),
         )
         session.state.captures = {}
@@ -126,7 +126,7 @@ def test_an_opened_document_is_compared_before_stored_results_are_shown() -> Non
     events.documents.opened(events.document)
     assert events.order[:3] == ["state.open", "on_disk.note", "edits.opened"]
     assert events.order[3:] == [
-        "stored.show_for", "tasks.start", "early.keep", "environments.look"
+        "stored.show_for", "tasks.start", "early.keep_request", "environments.look"
     ]  # fmt: skip
     events.document.runnable = False
     events.calls.clear()

@@ -84,7 +84,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_answer_in_another_window_answers_here() -> None:
     asked = OpenQuestion()
     await asked.has_looked(2)
-    asked.store.keep("/w x", "run")
+    asked.store.keep_answer("/w x", "run")
     assert await asked.answer == "run"
     asked.window.button.set_result("Later")
     await asyncio.gather(*asked.tasks)
@@ -94,7 +94,7 @@ async def test_an_answer_in_another_window_answers_here() -> None:
 async def test_the_last_word_of_the_user_counts() -> None:
     asked = OpenQuestion()
     await asked.has_looked(2)
-    asked.store.keep("/w x", "run")
+    asked.store.keep_answer("/w x", "run")
     assert await asked.answer == "run"
     asked.window.button.set_result("Not in This Folder")
     await asyncio.gather(*asked.tasks)
@@ -105,7 +105,7 @@ async def test_the_last_word_of_the_user_counts() -> None:
 
 
 async def test_an_older_refusal_does_not_answer_a_run_that_the_user_asks_for() -> None:
-    ConsentStore().keep("/w x", "never")
+    ConsentStore().keep_answer("/w x", "never")
     asked = OpenQuestion(explicit=True)
     await asked.has_looked(3)
     assert not asked.answer.done()
@@ -130,7 +130,7 @@ async def test_a_question_without_an_answer_is_explained_once(
     await asked.has_looked(3)
     (text,) = asked.window.texts
     assert f"`{command}`" in text
-    asked.store.keep(program or "/w x", "run")
+    asked.store.keep_answer(program or "/w x", "run")
     assert await asked.answer == "run"
     asked.window.button.cancel()
 

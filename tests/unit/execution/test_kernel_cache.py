@@ -62,7 +62,7 @@ def model(tmp_path: Path) -> Path:
 def cache(tmp_path: Path, model: Path) -> KernelCache:
     cache = KernelCache(Store(tmp_path / "kept"))
     assert cache.find(asked(model), VERSIONS).report is None
-    assert cache.keep(asked(model), answered(model)) is None
+    assert cache.keep_report(asked(model), answered(model)) is None
     return cache
 
 
@@ -100,11 +100,11 @@ def test_a_report_is_not_reused_after_a_library_was_reinstalled(
         generated=(GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,)),),
     )
     for path in (frame, operator):
-        assert cache.keep(asked(model), inlined) is None
+        assert cache.keep_report(asked(model), inlined) is None
         assert cache.find(asked(model), VERSIONS).report == inlined
         path.write_text("def f(): return 1\n")
         assert cache.find(asked(model), VERSIONS).why == f"{path.name} has changed"
-    assert cache.keep(asked(model), inlined) is None
+    assert cache.keep_report(asked(model), inlined) is None
     frame.unlink()
     assert cache.find(asked(model), VERSIONS).why == "layers.py has changed"
 
@@ -175,7 +175,7 @@ def test_a_damaged_file_is_a_miss_and_is_deleted(cache: KernelCache, model: Path
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path, model: Path) -> None:
     (tmp_path / "file").write_text("")
-    message = KernelCache(Store(tmp_path / "file" / "kept")).keep(asked(model), answered(model))
+    message = KernelCache(Store(tmp_path / "file" / "kept")).keep_report(asked(model), answered(model))
     assert message is not None
     assert "cannot be kept" in message
 
@@ -183,7 +183,7 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path, model: Path
 def test_a_failed_run_is_not_cached(tmp_path: Path, model: Path) -> None:
     failed = dataclasses.replace(answered(model), failures=(Failure(Culprit.USER, "exception", "no", "fix"),))
     cache = KernelCache(Store(tmp_path / "none"))
-    assert cache.keep(asked(model), failed) is None
+    assert cache.keep_report(asked(model), failed) is None
     assert not cache.folder.exists()
 
 
@@ -193,7 +193,7 @@ def test_the_oldest_entries_are_deleted(
     monkeypatch.setattr(kernel_cache, "_KEPT", 2)
     os.utime(next(cache.folder.iterdir()), (1, 1))
     for number in range(3):
-        cache.keep(asked(model, argv=(str(number),)), answered(model))
+        cache.keep_report(asked(model, argv=(str(number),)), answered(model))
     assert len(list(cache.folder.iterdir())) == 2
     assert cache.find(asked(model), VERSIONS).report is None
 

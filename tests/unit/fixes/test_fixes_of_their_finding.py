@@ -50,7 +50,7 @@ def test_the_editor_shows_a_verdict_for_its_finding_alone(other: Finding) -> Non
     nothing: Any = None
     attempts = FixAttempts(nothing)
     mine, others = offer("mine", FINDING), offer("others", other)
-    attempts.keep(mine, passed(FINDING))
+    attempts.keep_attempt(mine, passed(FINDING))
     refusal = of_refusal(RefusedRewrite("cond", "Use torch.cond", "`x` is written"))
     refused: Any = SimpleNamespace(finding=other, entry=refusal)
     here = LineFixes((mine, others), (refused,))

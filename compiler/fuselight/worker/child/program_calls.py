@@ -121,7 +121,7 @@ class ProgramCalls:
             return
         self._shapes.add(text)
         copier = ArgumentCopier()
-        kept, modes = copier.keep((args, kwargs)), current_modes()
+        kept, modes = copier.keep_values((args, kwargs)), current_modes()
         call = _LiveCall(function, copier, kept, modes)
         self._planned.append(PlannedCall(text, _line_above(frame, self.user_folders), call.build))
 

@@ -214,7 +214,7 @@ class ArgumentCopier:
     _bytes: int = 0
     _storages: set[int] = field(default_factory=set)
 
-    def keep(self, values: Any) -> Any:
+    def keep_values(self, values: Any) -> Any:
         """Copy containers and plain objects; tensors lose the graph that computed them."""
         return _Copier(self._kept).copy(values)
 
@@ -302,7 +302,7 @@ class ArgumentRecorder:
         if shapes in seen or len(calls) >= MAX_CALLS:
             return
         first = f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-        values = self._copier.keep(f_locals)
+        values = self._copier.keep_values(f_locals)
         training = first.training if isinstance(first, torch.nn.Module) else None
         seen.add(shapes)
         call = RecordedCall(code, frame.f_globals, values, current_modes(), training, self.index)

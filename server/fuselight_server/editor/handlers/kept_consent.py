@@ -88,7 +88,7 @@ class KeptConsent:
             raise
         answer = question.answers.get(title or "", LATER)
         try:
-            await asyncio.to_thread(self._store.keep, question.subject, answer)
+            await asyncio.to_thread(self._store.keep_answer, question.subject, answer)
         except OSError as error:
             self._server.state.log(f"the answer is not kept: {self._store.path}: {error.strerror or error}")
         return answer

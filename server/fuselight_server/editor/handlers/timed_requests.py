@@ -64,7 +64,7 @@ class TimedRequests:
             if not answer["started"]:
                 server.ui.say(answer["message"], error=False)
 
-        if server.analysis.early.keep(start_later):
+        if server.analysis.early.keep_request(start_later):
             return started(name)
         if server.analysis.workers.interpreter(server.state.folder_of(reading.path)) is None:
             return refused("No Python interpreter was found to run it: select one that has torch.")

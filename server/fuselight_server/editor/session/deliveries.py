@@ -102,7 +102,7 @@ class Deliveries:
                 self._session.tasks.start(
                     self.intake.look_for_programs(result), "looking for programs with inputs"
                 )
-            await self._stored.keep(result)
+            await self._stored.keep_capture(result)
             self._fixes.try_cures(result)
             self._fixes.try_left_cures()
         self._saves.run_again(job.key)

@@ -59,7 +59,7 @@ class DocumentEvents:
             self._edits.opened(document.path)
             results = self._stored.show_for(document.path)
             self._session.tasks.start(results, "reading results of earlier sessions")
-            if not self._session.early.keep(lambda: self._environments.look(document)):
+            if not self._session.early.keep_request(lambda: self._environments.look(document)):
                 self._environments.look(document)
 
     def changed(self, document: Document, version: int, edits: Iterable[Edit]) -> None:

@@ -29,7 +29,7 @@ class FixAttempts:
         self._offers = offers
         self._attempts: Recent[str, Attempt] = Recent(_MAX_ATTEMPTS)
 
-    def keep(self, offer: FixOffer, attempt: Attempt) -> None:
+    def keep_attempt(self, offer: FixOffer, attempt: Attempt) -> None:
         """Keep what the verification of an offer found."""
         self._attempts.keep(offer.id, attempt)
 

@@ -61,7 +61,7 @@ class VerifiedResults:
         """How many are kept."""
         return len(self._results)
 
-    async def keep(self, before: CaptureResult, report: Report, texts: dict[str, str]) -> None:
+    async def keep_result(self, before: CaptureResult, report: Report, texts: dict[str, str]) -> None:
         """Keep the result before a fix, and that of its verification: `texts` are the new ones."""
         settings = self._state.folder_of(before.key.path).settings
         after = await asyncio.to_thread(
@@ -123,7 +123,7 @@ class FixSession:
         self.tasks = VerificationTasks(state)
         self._targets = FixTargets(state, self.offers, self.tasks, prepare=prepare)
         self._results = VerifiedResults(state)
-        self._files = FileFixes(state, self.offers, self.tasks, self._targets, self._results.keep)
+        self._files = FileFixes(state, self.offers, self.tasks, self._targets, self._results.keep_result)
 
     def is_current(self, texts: dict[str, str]) -> bool:
         """Whether each file has this text now."""
@@ -254,8 +254,8 @@ class FixSession:
         self._state.log(f"`{offer.remedy.title}`: {attempt.status.value}, {attempt.why}")
         # Before the fix can be chosen, whose edit ends this. What a part of a program found is not the program's.
         if attempt.report is not None and first is None and not has_parts(offer.result):
-            await self._results.keep(offer.result, attempt.report, offer.remedy.texts)
-        self.attempts.keep(offer, attempt)
+            await self._results.keep_result(offer.result, attempt.report, offer.remedy.texts)
+        self.attempts.keep_attempt(offer, attempt)
         if not attempt.is_checking:
             # Its lens names what passed, its report what did not.
             self._state.mark_results(offer.result.paths())

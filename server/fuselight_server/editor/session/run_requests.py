@@ -72,7 +72,7 @@ class SaveRuns:
         self._run_saved(path, automatic=automatic)
 
     def _run_saved(self, path: str, *, automatic: bool) -> None:
-        if self._session.early.keep(lambda: self._run_saved(path, automatic=automatic)):
+        if self._session.early.keep_request(lambda: self._run_saved(path, automatic=automatic)):
             return
         document = self._state.at(path)
         if document is None or not document.runnable:
@@ -191,7 +191,7 @@ class RunRequests:
         self, path: str, target: str | None, tier: Tier = Tier.CAPTURE, plan: TimedPlan | None = None
     ) -> None:
         """Run a target (None: what the file compiles) because the user asked for it; timed runs by a plan."""
-        if self._session.early.keep(lambda: self.command(path, target, tier, plan)):
+        if self._session.early.keep_request(lambda: self.command(path, target, tier, plan)):
             return
         if target is None:
             named = self.permissions.targets.compiled_or_program(path)

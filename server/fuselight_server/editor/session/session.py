@@ -101,7 +101,7 @@ class PendingUntilConfigured:
         """Whether they are known."""
         return self._waiting is None
 
-    def keep(self, request: Callable[[], object]) -> bool:
+    def keep_request(self, request: Callable[[], object]) -> bool:
         """Keep `request` until they are; False, and nothing is kept, where they are already."""
         if self._waiting is None:
             return False

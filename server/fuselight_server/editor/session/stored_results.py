@@ -51,7 +51,7 @@ class StoredResults:
         self._state = state
         self._read: set[Path] = set()
 
-    async def keep(self, result: CaptureResult) -> None:
+    async def keep_capture(self, result: CaptureResult) -> None:
         """Keep a capture of a file in a workspace folder; why that is not possible goes to the log."""
         folder = self._state.folder_of(result.key.path)
         if not result.has_data or folder.uri is None:

@@ -207,7 +207,7 @@ class BenchmarkSession(TimedSession["MeasuredResult"]):
             return
         key = result.key
         try:
-            kept = await asyncio.to_thread(history_of(key.path, key.name).keep, result.run)
+            kept = await asyncio.to_thread(history_of(key.path, key.name).keep_run, result.run)
         except NotKeptError as error:
             self._state.log(str(error))
             return

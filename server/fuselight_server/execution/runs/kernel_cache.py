@@ -77,13 +77,13 @@ class KernelCache:
             path.touch()
         return CacheLookup(replace(stored.report, generation=request.generation), "unchanged")
 
-    def keep(self, request: RunRequest, report: Report) -> str | None:
+    def keep_report(self, request: RunRequest, report: Report) -> str | None:
         """Keep a report in which nothing failed. Returns why that is not possible, None where it is."""
         if report.failures or not report.files:
             return None
         try:
             self.store.prepare()  # closes its folder to others
-            self._reports.keep(self._name(request, report.versions), report)
+            self._reports.keep_report(self._name(request, report.versions), report)
         except OSError as error:
             return f"kernels cannot be kept in {self.folder}: {error.strerror or error}"
         return None
@@ -136,7 +136,7 @@ async def run_cached(
             log(f"kernels of {name}: {lookup.why}; they are generated again")
     outcome = await worker.run(request, on_progress, on_partial)
     if isinstance(outcome, Answer):
-        problem = await asyncio.to_thread(cache.keep, request, outcome.report)
+        problem = await asyncio.to_thread(cache.keep_report, request, outcome.report)
         if problem is not None:
             log(problem)
     return outcome

@@ -119,7 +119,7 @@ class StoredReports:
             raise
         return stored
 
-    def keep(self, name: str, report: Report, run: RunRecord | None = None) -> str:
+    def keep_report(self, name: str, report: Report, run: RunRecord | None = None) -> str:
         """Replace the report of this name; returns its signature, empty without `run`. Raises OSError."""
         make_folder(self.folder)
         stored = encode(StoredReport(report, _libraries(report), run))
@@ -204,7 +204,7 @@ def keep_capture(store: Store, report: Report, run: RunRecord | None = None) -> 
     store.prepare()
     light = replace(report, output=Output(), texts={}, reads=None)
     with locked_folder(str(store.folder)):
-        return stored_captures(store).keep(_name(report.target), light, run)
+        return stored_captures(store).keep_report(_name(report.target), light, run)
 
 
 def keep_trials(store: Store, target: TargetRef, report: Report) -> str:
@@ -216,7 +216,7 @@ def keep_trials(store: Store, target: TargetRef, report: Report) -> str:
         if stored.report.files != report.files:
             raise ValueError("another run has replaced the capture")
         tried = replace(stored.report, trials=report.trials, problems=report.problems)
-        key = captures.keep(_name(target), tried, stored.run)
+        key = captures.keep_report(_name(target), tried, stored.run)
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the run is as old as it was
     return key
 

@@ -207,7 +207,7 @@ class History:
         key = data_key(f"{self.owner.path}\0{self.target}".encode("utf-8", "surrogatepass"))
         return _benches(self.store) / key
 
-    def keep(self, run: BenchmarkRun) -> BenchmarkRun | None:
+    def keep_run(self, run: BenchmarkRun) -> BenchmarkRun | None:
         """Keep a run that came to its end with a time; return it under the id that it has here, None for any other.
 
         Raises NotKeptError.

@@ -144,7 +144,7 @@ def at(folder: Path) -> History:
 def test_stored_runs_are_private_and_readable(tmp_path: Path) -> None:
     here = at(tmp_path)
     assert here.runs() == ()
-    assert here.keep(benchmark_run(timed((42, 100.0)))) is not None
+    assert here.keep_run(benchmark_run(timed((42, 100.0)))) is not None
     (past,) = here.runs()
     assert (past.id, past.when, past.device) == ("20260101T120000Z", WHEN.format(1), "NVIDIA H200")
     assert past.label == "torch 2.13.0, inference, default 3.0×"
@@ -163,8 +163,8 @@ def test_stored_runs_are_private_and_readable(tmp_path: Path) -> None:
 def test_the_newest_twenty_are_kept_and_two_of_one_second_both(tmp_path: Path) -> None:
     here = at(tmp_path)
     for day in range(1, 25):
-        here.keep(benchmark_run(timed((42, 100.0), day=day)))
-    here.keep(benchmark_run(timed((42, 90.0), day=24)))
+        here.keep_run(benchmark_run(timed((42, 100.0), day=day)))
+    here.keep_run(benchmark_run(timed((42, 90.0), day=24)))
     ids = [past.id for past in here.runs()]
     assert len(ids) == history.KEPT
     assert ids[:2] == ["20260124T120000Z-2", "20260124T120000Z"]
@@ -175,14 +175,14 @@ def test_the_number_of_targets_is_bounded(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(history, "KEPT_TARGETS", 3)
     store = Store.at(tmp_path)
     for number in range(5):
-        History(store, str(tmp_path / f"m{number}.py"), "f").keep(benchmark_run(timed((1, 1.0))))
+        History(store, str(tmp_path / f"m{number}.py"), "f").keep_run(benchmark_run(timed((1, 1.0))))
     assert len(list((store.folder / "bench").iterdir())) == 3
 
 
 def test_damaged_entries_are_ignored(tmp_path: Path) -> None:
     here = at(tmp_path)
     for day in (1, 2):
-        here.keep(benchmark_run(timed((42, 100.0), day=day)))
+        here.keep_run(benchmark_run(timed((42, 100.0), day=day)))
     newest = here.folder / "20260102T120000Z.json.gz"
     newest.write_bytes(newest.read_bytes()[:-40])
     assert here.read("20260102T120000Z") is None
@@ -196,12 +196,12 @@ def test_damaged_entries_are_ignored(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".fuselight").write_text("a file")
     with pytest.raises(NotKeptError, match="benchmarks cannot be kept in "):
-        at(tmp_path).keep(benchmark_run(timed((42, 1.0))))
+        at(tmp_path).keep_run(benchmark_run(timed((42, 1.0))))
 
 
 def test_caches_are_cleared_with_the_rest(tmp_path: Path) -> None:
     here = at(tmp_path)
-    here.keep(benchmark_run(timed((42, 1.0))))
+    here.keep_run(benchmark_run(timed((42, 1.0))))
     forget(here.store)
     here.store.clear()
     assert not here.store.folder.exists()

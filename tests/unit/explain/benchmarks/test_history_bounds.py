@@ -101,7 +101,7 @@ def test_a_small_file_that_unpacks_to_a_great_deal_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = at(tmp_path)
-    kept = here.keep(benchmark_run(BASE))
+    kept = here.keep_run(benchmark_run(BASE))
     assert kept is not None
     assert here.read(kept.past.id) == kept
     path = here.folder / f"{kept.past.id}.json.gz"
@@ -112,16 +112,16 @@ def test_a_small_file_that_unpacks_to_a_great_deal_is_not_read(
     assert here.read(kept.past.id) is None
     monkeypatch.setattr(history, "_MAX_BYTES", 100)
     with pytest.raises(NotKeptError, match="too large to be kept"):
-        here.keep(benchmark_run(BASE))
+        here.keep_run(benchmark_run(BASE))
 
 
 def test_all_runs_of_a_workspace_share_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other_benchmark_run = at(tmp_path, "a").keep(benchmark_run(BASE))
+    other_benchmark_run = at(tmp_path, "a").keep_run(benchmark_run(BASE))
     assert other_benchmark_run is not None
     size = (at(tmp_path, "a").folder / f"{other_benchmark_run.past.id}.json.gz").stat().st_size
     monkeypatch.setattr(history, "KEPT_BYTES", 3 * size + size // 2)
     for target in ("b", "c", "d", "e"):
-        at(tmp_path, target).keep(benchmark_run(BASE))
+        at(tmp_path, target).keep_run(benchmark_run(BASE))
     assert len(list((tmp_path / ".fuselight/bench").glob("*/*.json.gz"))) == 3
     assert len(at(tmp_path, "e").runs()) == 1, "the newest stays"
 
@@ -130,7 +130,7 @@ def test_a_file_has_one_history_by_whichever_path_it_is_reached(tmp_path: Path) 
     folder = tmp_path / "project"
     folder.mkdir()
     (tmp_path / "link").symlink_to(folder)
-    at(folder).keep(benchmark_run(BASE))
+    at(folder).keep_run(benchmark_run(BASE))
     other = History(Store.at(folder), str(tmp_path / "link/model.py"), "Net")
     assert len(other.runs()) == 1
 
@@ -155,10 +155,10 @@ def test_readings_of_earlier_processes_count_where_the_host_limits_a_call(tmp_pa
     first = ran(1, 4_300.0)
     assert with_earlier_readings(first, there) is not first
     assert with_earlier_readings(first, there) == first, "the first has nothing to compare with"
-    there.keep(benchmark_run(first))
-    there.keep(benchmark_run(ran(2, 7_700.0)))
-    there.keep(benchmark_run(ran(3, 90_000.0, files={str(tmp_path / "model.py"): "other code"})))
-    there.keep(benchmark_run(changed(ran(4, 80_000.0), cold_cache=True)))
+    there.keep_run(benchmark_run(first))
+    there.keep_run(benchmark_run(ran(2, 7_700.0)))
+    there.keep_run(benchmark_run(ran(3, 90_000.0, files={str(tmp_path / "model.py"): "other code"})))
+    there.keep_run(benchmark_run(changed(ran(4, 80_000.0), cold_cache=True)))
     now = with_earlier_readings(ran(5, 5_000.0), there)
     assert now.measured is not None
     eager, default = now.measured.configurations

@@ -43,7 +43,7 @@ def keep(path: Path, target: str = "Net", *, day: int = 1, us: float = 30.0) -> 
     root = str(history.store.folder.parent)
     run = run_of(measured(path, target, day=day, us=us), root, lambda at, line: f'open("{at}")  # {line}')
     assert run is not None
-    assert history.keep(run) is not None
+    assert history.keep_run(run) is not None
     return history
 
 

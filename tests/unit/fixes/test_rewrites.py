@@ -411,6 +411,13 @@ def test_torch_where_asks_for_numbers_also_where_they_are_not_used(body: str) ->
     assert remedy.caveat == (words if SCALED[body] else "")
 
 
+def test_a_form_feed_hides_no_number_of_a_side() -> None:
+    body = next(body for body, asks in SCALED.items() if asks)
+    text = f"FIRST = 1\n\x0c\nSECOND = 2\n\x0c\n{HEAD}{textwrap.indent(body, '    ')}"
+    (remedy,) = [remedy for remedy in offered(text, "x.sum() > 0") if remedy.kind == "where"]
+    assert "`self.drop` must be a finite number" in remedy.caveat
+
+
 def test_torch_cond_says_what_layers_lose_in_training() -> None:
     text = (
         "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
+from fuselight_server.base.files import split_text
 from fuselight_server.fixes.syntax.imports import LONGEST_FILE, MAX_FILES, other_files
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class OwnedAttribute:
 
         `text`: the file of the class. `others`: the other files; a text of None stands for those that were not read.
         """
-        lines = text.splitlines()
+        lines = split_text(text)
         for line, is_named in self._uses(text, is_own=True):
             if not (is_named and self.first <= line <= self.last):
                 return f"`{lines[line - 1].strip()}` on line {line}"
@@ -99,7 +100,7 @@ class OwnedAttribute:
 
 def _end_of_class(text: str, start: int) -> int:
     """The last line of a class at top level."""
-    lines = text.splitlines()
+    lines = split_text(text)
     for number in range(start, len(lines)):
         if lines[number][:1].strip() and not lines[number].startswith((")", "#")):
             return number

@@ -13,6 +13,7 @@ import libcst as cst
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import FactKind
+from fuselight_server.base.files import split_text
 from fuselight_server.fixes.syntax.in_place import changes_of, changes_of_attributes, changes_of_result
 from fuselight_server.fixes.syntax.purity import assigned_class, is_stateless_module
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
@@ -70,7 +71,7 @@ def numbers_of_sides(site: Site, new: str) -> str:
     Of another caller, None or a tensor would fail or give another shape. The gradient of that side is zero, and zero
     times infinity is NaN.
     """
-    old, lines = set(site.text.splitlines()), new.splitlines()
+    old, lines = set(split_text(site.text)), split_text(new)
     try:
         tree = parse_python(new)
     except SyntaxError:  # a cell with a command of IPython

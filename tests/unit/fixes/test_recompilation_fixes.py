@@ -51,12 +51,13 @@ def offered(
     refused: list[RefusedRewrite] | None = None,
     resumes_at: int | None = None,
     other: GuardFailure | None = None,
+    part: GuardFailure | None = None,
     calling: str = "",
     outcome: Outcome = Outcome.COMPILED,
 ) -> dict[str, Remedy]:
     """The remedies by kind, where the guard failed on the `def` line of a function that the line `caller` calls.
 
-    `calling`: the function of that line, of which Dynamo made `outcome`.
+    `calling`: the function of that line, of which Dynamo made `outcome`. `part`: what fails in the part after a break.
     """
     name = function.rpartition(".")[2]
     line = text[: text.index(f"def {name}(")].count("\n") + 1
@@ -68,16 +69,19 @@ def offered(
     if calling:
         further = (Frame(calling, Location("m.py", text[: text.index(f"def {calling}(")].count("\n") + 1)),)
     failures = (failure,) if other is None else (failure, other)
-    again = Recompile(function, at, (Mismatch("0/0", failures),), compile_id="0/1", caller=above)
+    again = [Recompile(function, at, (Mismatch("0/0", failures),), compile_id="0/1", caller=above)]
+    if part is not None:
+        further = (Frame(function, at, line + 2),)
+        again.append(Recompile(function, at, (Mismatch("1/0", (part,)),), compile_id="1/1"))
     report = Report(
         *(Versions("3.11", torch, None, "0", "linux", "python"), TargetRef("m.py", name, line, "function")),
         *(Tier.CAPTURE, 1),
-        recompiles=(again,),
+        recompiles=tuple(again),
         frames=(
             Frame(function, at, resumes_at, parameters=("self", "x", "n") if "." in function else ("x", "n")),
             *further,
         ),
-        compiles=(Compile("0/1", 0, Outcome.COMPILED), *(Compile("1/0", 1, outcome) for _ in further)),
+        compiles=(Compile("0/1", 0, Outcome.COMPILED), *(Compile("1/1", 1, outcome) for _ in further)),
         files=dict.fromkeys(("m.py", *(others or {})), ""),
         roots=roots,
         facts=traced(text),
@@ -272,15 +276,25 @@ def test_a_number_of_a_module_becomes_a_tensor_with_all_its_assignments() -> Non
     assert "torch.tensor(start, dtype=torch.float64, device=" in fraction["buffer"].texts["m.py"]
 
 
-def test_integers_of_modules_stay_where_a_float_varies_too() -> None:
+@pytest.mark.parametrize(
+    ("other", "part", "name"),
+    [
+        (number("self.rate", "0.5", "0.45", "L['self'].rate == 0.5"), None, "`self.rate`"),
+        (number("self.rate", "1", "1e-05"), None, "`self.rate`"),
+        (None, number("___stack0", "0.5", "inf"), "a value carried over the graph break on line 15"),
+        (number("x.__class__", "torch.Tensor", "torch.nn.Parameter"), None, None),
+        (number("self.mode", "'v1.0'", "'v1.5'"), None, None),
+    ],
+)
+def test_integers_of_modules_stay_where_a_float_varies_too(
+    other: GuardFailure | None, part: GuardFailure | None, name: str | None
+) -> None:
     """Backends make a constant of a float that code without tensors computes with: it compiles each time."""
-    refused: list[RefusedRewrite] = []
-    rate = number("self.rate", "0.5", "0.45", "L['self'].rate == 0.5")
-    remedies = offered(HEAD + CLASS, calls(), "Net.forward", other=rate, refused=refused)
-    assert "allow_unspec_int_on_nn_module" not in remedies
-    assert [refusal.reason for refusal in refused if refusal.kind == "allow_unspec_int_on_nn_module"] == [
-        "`self.rate` varies, too, and backends may compile for each value of a float"
-    ]
+    kind, refused = "allow_unspec_int_on_nn_module", list[RefusedRewrite]()
+    remedies = offered(HEAD + CLASS, calls(), "Net.forward", other=other, part=part, refused=refused)
+    reasons = [refusal.reason for refusal in refused if refusal.kind == kind]
+    assert (kind in remedies) == (name is None)
+    assert reasons == [f"{name} varies, too, and backends may compile for each value of a float"] * bool(name)
 
 
 def test_a_number_that_only_init_sets_has_no_limit() -> None:

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
 
 _INTEGER = re.compile(r"-?\d+")
+_FLOAT = re.compile(r"-?(\d+\.\d*(e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)")
 _VALUES = re.compile(r" was (\S+), now (\S+)$")
 _SIZES = re.compile(r"\bsize=\[([^\]]*)\]")
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
@@ -128,7 +129,7 @@ def recompilation_remedies(
         yield dataclasses.replace(item, values=values)
     is_number = failure.cause in {GuardCause.NUMBER, GuardCause.VALUE}
     if failure.source.startswith("self.") and is_number and _is_integer_change(failure):
-        yield from _for_module_integer(recompilation, report, read)
+        yield from _for_module_integer(recompilation, context, read)
 
 
 def _recompile(finding: Finding, context: Context) -> Recompile | None:
@@ -158,24 +159,26 @@ def _failure(finding: Finding, context: Context, recompilation: Recompile) -> Gu
 
 
 def _for_module_integer(
-    recompilation: Recompile, report: Report, read: Callable[[str], str | None]
+    recompilation: Recompile, context: Context, read: Callable[[str], str | None]
 ) -> Iterator[Remedy | RefusedRewrite]:
     """The setting by which integers of modules vary. Backends may still compile for each value of a float."""
     place = recompilation.function, recompilation.location
     others = (
         other.source
-        for again in report.recompiles
+        for again in worded_recompilations(context)
         if (again.function, again.location) == place
         for entry in again.entries
         for other in entry.failures
-        if other.cause in {GuardCause.NUMBER, GuardCause.VALUE} and "." in f"{other.was} {other.now}"
+        if other.cause in {GuardCause.NUMBER, GuardCause.VALUE}
+        and any(_FLOAT.fullmatch(text or "") for text in (other.was, other.now))
     )
     other = next(others, "")
     if other:
-        reason = f"`{other}` varies, too, and backends may compile for each value of a float"
+        name = other if " " in other else f"`{other}`"  # a value that a graph break carries over is a phrase
+        reason = f"{name} varies, too, and backends may compile for each value of a float"
         yield RefusedRewrite(_MODULE_INTEGERS, f"Set {_MODULE_INTEGERS}", reason)
     else:
-        yield from switch(report, read, _MODULE_INTEGERS)
+        yield from switch(context.report, read, _MODULE_INTEGERS)
 
 
 def _by_words(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Iterator[Remedy]:

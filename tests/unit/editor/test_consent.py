@@ -123,7 +123,7 @@ async def test_a_program_runs_only_after_a_question_that_says_that_it_may_write_
     assert question.message == "Run the __main__ block of train.py under torch.compile?"
     assert "to get the inputs of model" in question.detail
     assert "may write files" in question.detail
-    assert list(question.answers) == ["Only When I Ask", "Run on Each Save", "Later"], (
+    assert list(question.answers) == ["Run When I Ask", "Run on Each Save", "Later"], (
         "the narrower one is the default"
     )
     await session.answer("command")
@@ -273,7 +273,7 @@ def test_runs_by_hand_offer_no_run_on_save() -> None:
         await session.run()
         return list(session.ui.questions[0][0].answers)
 
-    assert asyncio.run(asked()) == ["Only When I Ask", "Later"]
+    assert asyncio.run(asked()) == ["Run When I Ask", "Later"]
 
 
 @pytest.mark.asyncio

@@ -235,7 +235,7 @@ def program_question(
             f"Run {os.path.basename(path)}{why}?",  # noqa: PTH119 - paths stay text
             f"It runs up to its first call, with {executable}, and may write files. "
             "A run on save keeps files of the workspace as they are.",
-            {"Only When I Ask": ON_REQUEST, **on_save, "Later": LATER},
+            {"Run When I Ask": ON_REQUEST, **on_save, "Later": LATER},
             program=path,
             is_part=True,
             explicit=explicit,
@@ -245,7 +245,7 @@ def program_question(
         f"Run the __main__ block of {os.path.basename(path)} under torch.compile?",  # noqa: PTH119 - paths stay text
         f"The whole program runs{why}, with {executable}, and may write files. "
         "A run on save keeps files of the workspace as they are.",
-        {"Only When I Ask": ON_REQUEST, **on_save, "Later": LATER},
+        {"Run When I Ask": ON_REQUEST, **on_save, "Later": LATER},
         program=path,
         explicit=explicit,
     )

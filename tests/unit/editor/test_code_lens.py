@@ -272,6 +272,22 @@ async def test_a_class_shows_its_parts_that_a_run_of_main_compiled() -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(("line", "is_within"), [(6, True), (12, False)])
+async def test_a_class_leads_to_what_a_run_of_main_found_in_it(line: int, *, is_within: bool) -> None:
+    costly = (broken(at(line), gb="GB0059"), broken(at(line), gb="GB0124"), broken(at(16), gb="GB0170"))
+    broken_report = report(frames=(Frame("forward", at(6)),), breaks=costly)
+    state = opened(capture_result_of(Key(FILE, ""), 1, broken_report, findings(broken_report)))
+    commands = {
+        value["command"]["title"]: value["command"]["arguments"][0]["target"]
+        for value in await answered(state)
+        if value["range"]["start"]["line"] == NET
+    }
+    assert (f"Fix line {line} first" in commands) == is_within
+    assert {name for name in commands.values() if name != "Net"} == {""}, "the report is of the program"
+    assert commands["Details"] == ""
+
+
+@pytest.mark.asyncio
 async def test_no_lens_is_long() -> None:
     failure = Failure(Culprit.USER, "ValueError", "it failed because " + "x" * 1000, "fix it")
     failed = capture_result_of(Key(FILE, "step"), 1, report(failures=(failure,)), ())

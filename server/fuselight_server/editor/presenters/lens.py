@@ -60,7 +60,10 @@ def target_lenses(shown: TargetLens, place: MessageRange) -> list[Lens]:
 def _info_lens(info: Info, place: MessageRange, argument: dict[str, str]) -> Lens:
     text = shorten(info.text, LONGEST - len(info.state))
     tooltip = info.tooltip or (info.text if text != info.text else "")
-    named: dict[str, str | int] = {**argument, "target": info.target or argument["target"]}
+    named: dict[str, str | int] = {
+        **argument,
+        "target": argument["target"] if info.target is None else info.target,
+    }
     if info.is_for_file:
         del named["target"]
     return lens(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Rung, Tier
+from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_lines
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.changes import first_of
@@ -114,7 +115,7 @@ def lens_of(snapshot: Snapshot, target: StaticTarget, known: Collection[str]) ->
     facts: list[Info] = []
     if not (has_inputs and Key(snapshot.path, shown.name) in snapshot.captures):
         for main in _programs(snapshot, shown):
-            facts += result_facts(main, within=shown.span)
+            facts += (*first_to_fix(snapshot, main, shown.span), *result_facts(main, within=shown.span))
     return TargetLens(seen, shown.name, has_inputs, shown.directives, tuple(facts), shown.compiled)
 
 
@@ -260,8 +261,7 @@ class TargetLens:
             yield from (*edits, *tiers)
             return
         yield from edits
-        if not result.stale:
-            yield from self._fix_first(result)
+        yield from first_to_fix(self.snapshot, result)
         yield from (info for info in tiers if info.state != STALE)
         yield from self._of_capture(result)
         yield from (info for info in tiers if info.state == STALE)
@@ -286,14 +286,6 @@ class TargetLens:
             yield Info(short_end(failure), tooltip=failed(failure))
         tooltip = f"{failed(failure)}. Inserts a line above {self._words} with the inputs of an example call."
         yield Info("needs inputs: add a line", "", ADD_INPUTS, tooltip=tooltip)
-
-    def _fix_first(self, result: CaptureResult) -> Iterator[Info]:
-        """Yield which line to fix first."""
-        fix, line = self.snapshot.first_fixes.get(result.key, ""), result.first_line
-        if line is not None:
-            text = f"Fix {format_where(line, self.snapshot.path)} first{' (fix verified)' if fix else ''}"
-            command = SHOW_FIRST if self.snapshot.client.show_document else DETAILS
-            yield Info(text, age(result), command, tooltip=result.fix_first(fix))
 
     def _inputs(self) -> Iterator[Info]:
         """Yield where the inputs come from."""
@@ -346,8 +338,22 @@ def _programs(snapshot: Snapshot, target: StaticTarget) -> Iterator[CaptureResul
 
 def _stands_in(result: CaptureResult, at: Location, within: Span) -> bool:
     """Whether a place of the report is in `within` now."""
-    last = within.end_line or within.line
-    return at.path == within.path and within.line <= result.places.now(span(at)).line <= last
+    return _contains(within, SourceLine(at.path, result.places.now(span(at)).line))
+
+
+def _contains(within: Span, line: SourceLine) -> bool:
+    return line.path == within.path and within.line <= line.line <= (within.end_line or within.line)
+
+
+def first_to_fix(snapshot: Snapshot, result: CaptureResult, within: Span | None = None) -> Iterator[Info]:
+    """Yield which line to fix first, if it is `within` a target that the run of a program compiled."""
+    fix, line = snapshot.first_fixes.get(result.key, ""), result.first_line
+    if result.stale or line is None:
+        return
+    if within is None or _contains(within, line):
+        text = f"Fix {format_where(line, snapshot.path)} first{' (fix verified)' if fix else ''}"
+        command = SHOW_FIRST if snapshot.client.show_document else DETAILS
+        yield Info(text, age(result), command, result.key.name, result.fix_first(fix))
 
 
 def result_facts(result: CaptureResult, within: Span | None = None) -> Iterator[Info]:

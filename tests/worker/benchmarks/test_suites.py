@@ -25,7 +25,13 @@ pytestmark = pytest.mark.skipif(
 
 
 def measure(results: Path, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    command = [program_interpreter(), str(ROOT / "benchmarks" / "suite.py"), "run", "--results", str(results)]
+    command = [
+        program_interpreter(),
+        str(ROOT / "benchmarks" / "studies" / "suite.py"),
+        "run",
+        "--results",
+        str(results),
+    ]
     done = subprocess.run(
         [*command, "--models", ",".join(names)], capture_output=True, text=True, check=False
     )

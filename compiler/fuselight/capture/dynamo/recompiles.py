@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import CodeType
 from typing import Any
@@ -210,14 +210,22 @@ _VALUE_CHECK = re.compile(
 """A guard on a number, a flag, a string, a length, or on a collection that was empty."""
 
 
-def _with_local_name(source: str, names: Mapping[str, Any]) -> str:
-    """`list(dict.keys(L['self'].state))[0].grad` as `L['p'].grad`, where `p` is that very object in the new call."""
+def _with_local_name(source: str, names: Mapping[str, Any], changed: Collection[str] = ()) -> str:
+    """`list(dict.keys(L['self'].state))[0].grad` as `L['p'].grad`, where `p` is that very object in the new call.
+
+    What has a string as its key is named by it, unless the key is one of those that `changed`: it was another value's.
+    """
 
     def local_name(match: re.Match[str]) -> str:
         try:
             value = eval(match[0], {"list": list, "dict": dict}, dict(names))  # noqa: S307 - as above
         except Exception:  # noqa: BLE001 - the dict was replaced
             return match[0]
+        is_key = source[: match.start()].endswith(("[", ", ")) and source[match.end() :].startswith(
+            ("]", ")")
+        )
+        if is_key and isinstance(value, str) and match[0] not in changed:
+            return repr(str(value))
         name = next((name for name, local in names["L"].items() if local is value), None)
         return match[0] if name is None else f"L[{name!r}]"
 
@@ -238,15 +246,20 @@ class _GuardReader:
 
     def __init__(self, manager: Any, f_locals: Mapping[str, object]) -> None:
         self.scope, self.names = artifacts.guard_scope(manager, f_locals)
+        self.changed_keys: set[str] = set()
 
     def read(self, expression: str) -> object:
         # torch wrote the expression, and evaluates it in the same way for its own log
         return eval(_compiled(expression), self.scope, self.names)  # noqa: S307
 
+    def named(self, source: str) -> str:
+        """A source with the keys of dicts by what they are."""
+        is_of_key = "list(dict.keys(" in source
+        return _with_local_name(source, self.names, self.changed_keys) if is_of_key else source
+
     def words(self, source: str) -> str:
         """A source, or a text with sources in words, as the user would write it."""
-        named = _with_local_name(source, self.names) if "list(dict.keys(" in source else source
-        text = torch_texts.in_user_words(named)
+        text = torch_texts.in_user_words(self.named(source))
         for match in reversed(list(_CLOSURE.finditer(text))):
             end = torch_texts.source_after(text, match.end())
             name = self._closure_name(text[match.end() : end], int(match["index"]))
@@ -282,6 +295,8 @@ def _leaf_failures(
     made the first version look nearer to the call than the newest one; `specialized` makes it a guard on that number
     again.
     """
+    if _THROUGH_KEYS.fullmatch(source):
+        reader.changed_keys.add(source)
     parts: dict[str, str] = {}
     for text in map(str, leaf.verbose_code_parts()):  # torch writes some expressions twice
         parts.setdefault(torch_texts.split_guard(text)[0], text)
@@ -325,7 +340,8 @@ def _differences(
     if guard_differences.is_tensor_check(part):
         was_inference = source in table.inference
         return guard_differences.explain_tensor(part, value, was_inference=was_inference)
-    return (guard_differences.explain(part, value=value, evaluate=reader.read, objects=table.objects),)
+    named = reader.named(part)
+    return (guard_differences.explain(named, value=value, evaluate=reader.read, objects=table.objects),)
 
 
 def failing_text(manager: Any, f_locals: Mapping[str, object], texts: Sequence[str]) -> str:

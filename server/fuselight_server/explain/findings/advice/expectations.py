@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 CARRIED = "___stack"
 """How the names begin of values on Python's stack when compiled code resumes after a break."""
+_OF_KEYS = re.compile(r"list\((?P<keys>.+)\)\[\d+\]$|len\((?P<counted>.+?)\) was ")
 _ENVIRON = re.compile(r"\benviron(?:\[|$)")
 _OUTSIDE = "Read the variable outside the compiled function and pass it in: each value needs its own compile"
 ONE_WITH_GRADIENTS = (
@@ -143,6 +144,9 @@ def expectation(
         texts = (*texts, _AS_ARGUMENT)
     size = failure.sizes[0] if failure.cause is GuardCause.DIMENSION and failure.sizes else None
     name = f"{size.name}.size({size.dimension})" if size is not None else failure.source
+    if failure.cause is GuardCause.KEYS:  # the guard is on a key, or on how many there are
+        owner = _OF_KEYS.match(name or failure.difference)
+        name = owner["keys"] or owner["counted"] if owner is not None else name
     value = quoted(name) if name else "the value"
     return tuple(text.format(value=value, difference=failure.difference) for text in texts)
 

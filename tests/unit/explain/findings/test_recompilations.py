@@ -249,9 +249,21 @@ def test_a_version_of_the_same_mode_is_nearer_than_a_recent_one_of_another() -> 
     assert finding.title == "recompiled: grad mode was on, now off"
 
 
-@pytest.mark.parametrize(("last", "is_moved"), [("return x", True), ("return torch.stack(self.rows)", False)])
-def test_a_list_is_changed_outside_only_where_the_code_does_not_read_it(last: str, *, is_moved: bool) -> None:
-    body = {20: "    def forward(self, x):", 21: "        x = x * 2", 22: "        self.rows.append(x)"}
+@pytest.mark.parametrize(
+    ("head", "last", "is_moved"),
+    [
+        ("    def forward(self, x):", "return x", True),
+        ("    def forward(self, x):", "return torch.stack(self.rows)", False),
+        # What a block adds it takes away again: the list has what the caller's blocks have added.
+        ("    def __enter__(self, x):", "return x", False),
+        ("    @contextlib.contextmanager\n    def scope(self, x):", "yield x", False),
+    ],
+)
+def test_a_list_is_changed_outside_only_where_the_code_does_not_read_it(
+    head: str, last: str, *, is_moved: bool
+) -> None:
+    *above, definition = head.splitlines()
+    body = {21: "        x = x * 2", 22: "        self.rows.append(x)", 20: definition, 19: "".join(above)}
     lines = {**body, 23: f"        {last}"}
     grown = failed("len(self.rows) was 1, now 2", source="self.rows", cause=GuardCause.LENGTH)
     (finding,) = findings(
@@ -259,6 +271,21 @@ def test_a_list_is_changed_outside_only_where_the_code_does_not_read_it(last: st
     )
     moved = "Change `self.rows` outside the compiled code: return the value, and append it after the call"
     assert (moved in finding.hints) is is_moved
+
+
+@pytest.mark.parametrize(
+    ("source", "difference"),
+    [
+        ("options", "'scale' was in options, now it is not"),
+        ("list(options)[0]", "key 0 of options was 'scale', now 'bias'"),
+        ("", "len(options) was 1, now 2"),
+    ],
+)
+def test_keys_are_those_of_the_dict(source: str, difference: str) -> None:
+    changed = failed(difference, kind="DICT_KEYS", source=source, cause=GuardCause.KEYS)
+    (finding,) = findings(report(recompiles=(again(changed),)))
+    (hint,) = finding.hints
+    assert hint == "Expect one compile for each difference in the keys of `options` that the code reads"
 
 
 def test_a_new_cause_is_not_lost_where_an_old_one_failed_in_more_versions() -> None:

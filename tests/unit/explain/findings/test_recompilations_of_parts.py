@@ -85,10 +85,31 @@ def test_a_part_that_recompiles_alone_is_on_its_break_with_advice_that_holds_the
 
 def test_a_value_carried_over_a_break_is_named_by_its_source_and_rounded() -> None:
     carried = failed("___stack0 was 1.8158537149429321, now 1.9478", kind="EQUALS_MATCH", source="___stack0")
-    parts = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+    parts = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22)), gb="GB0124"),))
     (named,) = (item for item in parts if item.code == "FL201")
     assert named.title == "recompiled: the value of `x.max().item()` on line 25 was 1.81585, now 1.9478"
     assert named.hints[0].startswith("Remove the graph break on line 25 first")
+
+
+@pytest.mark.parametrize(
+    ("gb", "number", "goes"), [("GB0124", 1, True), ("GB4347", 0, True), ("GB4347", 1, False)]
+)
+def test_a_number_that_no_graph_can_compute_is_guarded_without_the_break_too(
+    gb: str, number: int, *, goes: bool
+) -> None:
+    """In `table[next(order)]`, what `next` returns is a Python number wherever it is called; `table` only waits."""
+    name = f"___stack{number}"
+    carried = failed(f"{name} was 3, now 4", "EQUALS_MATCH", name, born=(), code=f"L['{name}'] == 3")
+    frames = (dataclasses.replace(PART, carried=2),)
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED))
+    facts = report(
+        frames=frames, compiles=compiles, recompiles=(again(carried, compile_id="0/1"),),
+        breaks=(broken(at(25, (14, 25)), gb=gb),),
+    )  # fmt: skip
+    text = "    y = table[next(order)]"
+    (finding,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
+    first = "Remove the graph break on line 25 first" if goes else "Expect one compile for each value: "
+    assert finding.hints[0].startswith(first)
 
 
 @pytest.mark.parametrize(("number", "is_last"), [(0, False), (1, True)])

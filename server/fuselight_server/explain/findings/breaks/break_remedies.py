@@ -80,6 +80,7 @@ _NO_STEP = (
 )
 """How hints of torch begin that name nothing to change in the user's code."""
 _AVOIDED = (
+    "Add the logging method to",
     "Avoid calling ",
     "Avoid using the unsupported context manager",
     "Avoid this call or move it outside",

@@ -48,11 +48,23 @@ def function_tree(read_line: Callable[[str, int], str | None], function: Locatio
 
 def cached_function_around(context: Context, at: Location) -> Location | None:
     """The `def` line of the function that a line is in, with its name, if `functools` caches its results."""
+    return _decorated_around(context, at, _CACHES)
+
+
+def is_of_context_manager(context: Context, at: Location) -> bool:
+    """Whether a line is in a method that a `with` statement calls, or in a generator that a decorator makes one of."""
+    function = context.def_above(at) or _def_around(context, at)
+    name = _NAME.match(context.read_line(at.path, function.line) or "") if function is not None else None
+    is_method = name is not None and name[1] in {"__enter__", "__exit__"}
+    return is_method or _decorated_around(context, at, _MANAGERS) is not None
+
+
+def _decorated_around(context: Context, at: Location, decorators: frozenset[str]) -> Location | None:
     function = context.def_above(at) or _def_around(context, at)
     line = function.line - 1 if function is not None else 0
     name = _NAME.match(context.read_line(at.path, line + 1) or "") if function is not None else None
     while name is not None and (match := _DECORATOR.match(context.read_line(at.path, line) or "")):
-        if match[1] in _CACHES:
+        if match[1] in decorators:
             return Location(at.path, function.line if function is not None else 0, function=name[1])
         line -= 1
     return None
@@ -61,6 +73,7 @@ def cached_function_around(context: Context, at: Location) -> Location | None:
 _NAME = re.compile(r"\s*(?:async\s+)?def\s+(\w+)")
 _DECORATOR = re.compile(r"\s*@(?:[\w.]*\.)?(\w+)")
 _CACHES = frozenset({"cache", "lru_cache"})
+_MANAGERS = frozenset({"contextmanager", "asynccontextmanager"})
 
 
 def tree_around(context: Context, at: Location) -> ast.Module | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import CureKind, GuardCause, StaticSizes
 from fuselight_server.base.remedies import RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import fewest_first, tried_remedies
+from fuselight_server.explain.findings.advice.break_cures import SETTINGS
 from fuselight_server.explain.findings.advice.cures import cures_for, cures_together
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
@@ -22,9 +23,14 @@ from fuselight_server.explain.findings.advice.expectations import (
     is_of_object,
 )
 from fuselight_server.explain.findings.advice.trial_verdict import trials_of
+from fuselight_server.explain.findings.common.carried_values import CARRIED_VALUE
 from fuselight_server.explain.findings.common.library_remedies import library_remedy
-from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at
-from fuselight_server.explain.findings.common.source_tree import function_tree, tree_around
+from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at, resumption_of
+from fuselight_server.explain.findings.common.source_tree import (
+    function_tree,
+    is_of_context_manager,
+    tree_around,
+)
 from fuselight_server.explain.findings.common.text import quoted
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     is_small_alone,
@@ -279,6 +285,8 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
                     "value that waits for the break is created again in each call"
                 ),
             )
+        if _is_of_python(context, recompilation, failure):
+            return (_VALUE_OF_PYTHON,)
         return (
             (
                 f"Remove the graph break on line {line} first: torch compiles the code after it separately, with "
@@ -288,6 +296,21 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     names = made_dynamic(context, recompilation, [failure] if failure.was is not None else [])
     return expectation(failure, other_object=is_other, is_dynamic=bool(names))
+
+
+_VALUE_OF_PYTHON = (
+    "Expect one compile for each value: computed before the call and passed in, it still needs one where the code "
+    "indexes or branches with it. Passed in as a tensor it needs none, where the code only computes with it"
+)
+
+
+def _is_of_python(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    """Whether a break that no setting for numbers removes made the value: no graph can hold what computes it."""
+    after, carried = resumption_of(context, recompilation), CARRIED_VALUE.search(failure.code)
+    if after is None or after.broke is None or carried is None or after.carried != int(carried[1]) + 1:
+        return False  # what waits for the result of the line that broke is not what broke
+    is_value = failure.cause in {GuardCause.NUMBER, GuardCause.VALUE}
+    return is_value and SETTINGS.keys().isdisjoint(after.broke.ids)
 
 
 def _may_go(failure: GuardFailure) -> bool:
@@ -325,9 +348,14 @@ def unmarked_sizes(
 
 
 def _is_grown_by_the_line(context: Context, failure: GuardFailure) -> bool:
-    """Whether the line that reads a container changes its length, and no other line of the function names it."""
+    """Whether the line that reads a container changes its length, and no other line of the function names it.
+
+    What a context manager adds it takes away again: another length is what the caller's own blocks have added.
+    """
     read = context.innermost_user_frame(failure.born)
     tree = tree_around(context, read) if read is not None else None
+    if read is not None and is_of_context_manager(context, read):
+        return False
     lines = [
         node.lineno
         for node in ast.walk(tree or ast.Module([], []))

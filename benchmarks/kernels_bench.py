@@ -180,7 +180,7 @@ def _lenses(result: KernelResult) -> float:
     text = "".join(f"x{number} = {number}\n" for number in range(220))
     document = Document(uri, "/w/model.py", 1, SourceDocument("/w/model.py", text), runnable=True)
     state.open(document)
-    state.accept(result)
+    state.accept_result(result)
     taken = []
     for _ in range(ROUNDS):
         state.edit("/w/model.py", document.source.edit((1, 0), (1, 0), "new = 1\n"))

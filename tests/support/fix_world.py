@@ -204,7 +204,7 @@ class FixWorld:
         """Take in a run of the text; `files`: further files that it imported, with the keys of their texts."""
         report = self.report_of(text, name=name)
         report = dataclasses.replace(report, files={**report.files, **(files or {})})
-        self.state.accept(capture_result_of(Key(self.path, name), 1, report, findings(report)))
+        self.state.accept_result(capture_result_of(Key(self.path, name), 1, report, findings(report)))
 
     def _prepare(self, key: Key, _automatic: bool) -> PreparedRun | None:  # noqa: FBT001 - a callback
         options = RunOptions(roots=(str(Path(self.path).parent),))

@@ -189,7 +189,7 @@ def test_the_oldest_results_are_deleted_and_their_files_are_named(tier: Tier) ->
     for number in range(most + 3):
         if number == most:
             kept.take_changes()
-        kept.accept(make(Key(f"/m{number}.py", "f", tier), number))
+        kept.accept_result(make(Key(f"/m{number}.py", "f", tier), number))
     assert len(kept.results) == most
     assert Key("/m2.py", "f", tier) not in kept.results
     _, results = kept.take_changes()
@@ -202,9 +202,9 @@ def test_only_one_earlier_result_is_kept_before_empty_results() -> None:
     kept = State()
     key = Key("/m.py", "f")
     failed = report(failures=(_failure(),))
-    kept.accept(capture_result_of(key, 0, report(), []))
+    kept.accept_result(capture_result_of(key, 0, report(), []))
     for number in range(1, 5):
-        kept.accept(capture_result_of(key, number, failed, []))
+        kept.accept_result(capture_result_of(key, number, failed, []))
     earlier = kept.results[key].previous
     assert earlier is not None
     assert earlier.previous is None

@@ -39,10 +39,10 @@ class ResultRow(PooledConfiguration[RemoteConfiguration]):
         super().ask(what, **details)
         self._due = self.clock() + self.left
 
-    def accept(self, seconds: float | None = None) -> tuple[Order, dict[str, Any]]:
+    def accept_answer(self, seconds: float | None = None) -> tuple[Order, dict[str, Any]]:
         """As in PooledConfiguration; the wait is charged."""
         began = self.clock()
-        accepted = super().accept(seconds)
+        accepted = super().accept_answer(seconds)
         if self.left:
             self.left = max(_LEAST_SECONDS, self.left - (self.clock() - began))
         return accepted
@@ -105,7 +105,7 @@ class BenchmarkPool(ConfigurationPool[RemoteConfiguration, ResultRow]):
         for row in self.waiting:
             if row.pending:
                 with self.recorded_end(row):
-                    row.accept()
+                    row.accept_answer()
 
     def order(self, row: ResultRow, what: Order, **details: Any) -> dict[str, Any] | None:
         """Send an order and wait for the answer; None if the configuration has failed."""
@@ -142,7 +142,7 @@ class BenchmarkPool(ConfigurationPool[RemoteConfiguration, ResultRow]):
         return ResultRow(name, process, self.clock, left=self.limit_seconds)
 
     def _answer(self, row: ResultRow) -> dict[str, Any]:
-        what, answer = row.accept()
+        what, answer = row.accept_answer()
         self.take(row, what, answer)
         self.counted_seconds += answer.get("seconds", 0.0)
         return answer

@@ -109,7 +109,7 @@ class Measuring:
             return
         if reference.is_alive:
             with pool.recorded_end(reference):
-                pool.take(reference, *reference.accept(self.plan.limit_seconds))
+                pool.take(reference, *reference.accept_answer(self.plan.limit_seconds))
                 self._random = bool(pool.varies)
         if _is_hopeless(reference.row.failure):
             self._eager_fails(reference.row.failure)
@@ -259,7 +259,7 @@ class Measuring:
                 continue
             with contextlib.suppress(EndedError):
                 row.ask(Order.JUDGE_RANDOM, **self._pool.compared)
-                row.accept()
+                row.accept_answer()
 
     def _search(self, row: ResultRow, accuracy: Accuracy) -> None:
         """Search for the first line that differs. The measurements stay, whatever the outcome."""
@@ -267,7 +267,7 @@ class Measuring:
         seconds = min(filter(None, (row.left, SECONDS)))
         try:
             row.ask(Order.SEARCH, seconds=seconds)
-            row.accept(seconds + _MORE_SECONDS)
+            row.accept_answer(seconds + _MORE_SECONDS)
         except EndedError as ended:
             why = f"{accuracy.why}; the first line that differs is not known: {ended.failure.message}"
             row.row = replace(row.row, accuracy=replace(accuracy, why=why))

@@ -76,7 +76,7 @@ class PooledConfiguration(Generic[Process]):
         self.process.ask(what, **details)
         self.pending.append(what)
 
-    def accept(self, seconds: float | None = None) -> tuple[Order, dict[str, Any]]:
+    def accept_answer(self, seconds: float | None = None) -> tuple[Order, dict[str, Any]]:
         """Wait for the answer to the oldest order, up to `seconds` or its time limit. Raises EndedError."""
         what = self.pending.popleft()
         answer = self.process.answer(what, self.seconds_to_wait() if seconds is None else seconds)

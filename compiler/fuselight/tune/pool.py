@@ -138,7 +138,7 @@ class TrialPool(ConfigurationPool[SearchProcess, Trial]):
         for trial in working:
             if trial.asked and trial.is_due():
                 with self.recorded_end(trial):
-                    self.take(trial, *trial.accept())
+                    self.take(trial, *trial.accept_answer())
                 self._send(trial)
 
     def give(self, trial: Trial, what: Order, **details: Any) -> None:

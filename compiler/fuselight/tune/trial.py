@@ -111,7 +111,7 @@ class Trial(PooledConfiguration[SearchProcess]):
         """Give it one order and wait up to `seconds` (0: without limit) for the answer. Raises EndedError."""
         self.limit_by(seconds)
         self.ask(what, **details)
-        return self.accept()[1]
+        return self.accept_answer()[1]
 
     def limit_by(self, seconds: float) -> None:
         """Give it `seconds` from now for what it works on; 0: no limit."""

@@ -44,7 +44,7 @@ def opened(text: str = TEXT) -> State:
     state = State()
     state.open(Document(URI, FILE, 1, SourceDocument(FILE, text), runnable=True))
     recorded = tuple(Recorded(FILE, "Net", 4, call) for call in (*CALLS, CALLS[0]))
-    state.accept(capture_result_of(Key(FILE, ""), 1, report(recorded=recorded), ()))
+    state.accept_result(capture_result_of(Key(FILE, ""), 1, report(recorded=recorded), ()))
     return state
 
 

@@ -117,7 +117,7 @@ def opened(*results: TargetResult) -> State:
     state.open(Document(URI, FILE, 1, SourceDocument(FILE, TEXT), runnable=True))
     state.client.commands = frozenset({"fuselight.showDetails", "fuselight.showBenchmark"})
     for result in results:
-        state.accept(result)
+        state.accept_result(result)
     return state
 
 
@@ -159,7 +159,7 @@ async def test_the_two_most_important_results_come_first_then_actions() -> None:
     )
     assert (await lenses(state))[STEP] == ["3 kernels, ~30 µs on cpu", "1 graph, no breaks", *ACTIONS]
     rows = (row("eager", 300.0), row("default", 100.0))
-    state.accept(measured_result_of(Key(FILE, "step", Tier.MEASURED), 2, benchmark(*rows)))
+    state.accept_result(measured_result_of(Key(FILE, "step", Tier.MEASURED), 2, benchmark(*rows)))
     assert (await lenses(state))[STEP][0] == "eager 300 µs, default 100 µs (3.0×)"
     snapshot = state.snapshot(URI, {})
     assert snapshot is not None

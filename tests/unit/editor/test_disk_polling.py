@@ -51,7 +51,7 @@ def test_files_of_results_open_documents_and_the_last_program_are_looked_at(tmp_
     state = State()
     state.folders[str(tmp_path)] = Folder(path=str(tmp_path), uri=tmp_path.as_uri())
     result = capture_result_of(Key("/w/model.py", "Net"), 1, report(), ())
-    state.accept(result)
+    state.accept_result(result)
     document = Document(
         uri="file:///w/open.py",
         path="/w/open.py",

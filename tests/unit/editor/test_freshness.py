@@ -80,8 +80,8 @@ def generated(session: BenchmarkSession) -> KernelResult:
 
 async def all_tiers(session: BenchmarkSession) -> list[TargetResult]:
     await measured(session, benchmark_report(session))
-    session.state.accept(captured(session))
-    session.state.accept(generated(session))
+    session.state.accept_result(captured(session))
+    session.state.accept_result(generated(session))
     return list(session.state.results.values())
 
 
@@ -212,7 +212,7 @@ async def test_a_folder_that_is_deleted_takes_the_results_of_its_files_along(
     folder = Path(session.path).parent
     path = folder / "zoo" / "layers.py"
     result = replace(captured(session), key=Key(str(path), "Block"))
-    session.state.accept(result)
+    session.state.accept_result(result)
     asked: list[str] = []
     gone = session.analysis.documents.gone
 

@@ -70,7 +70,7 @@ async def hovered(name: str, *results: CaptureResult) -> str:
     state.open(Document(URI, FILE, 1, SourceDocument(FILE, TEXT), runnable=True))
     state.client.actions = False
     for result in results:
-        state.accept(result)
+        state.accept_result(result)
     view = convert.Client("utf-8", state.read_line, convert.uri)
     server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri)
     on_line = [item for item in findings_of(server.state.view(), FILE) if item[0].span.line == LINES[name]]

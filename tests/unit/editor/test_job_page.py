@@ -142,7 +142,7 @@ def test_the_oldest_job_is_closed_for_one_too_many(opened: OpenedJob) -> None:
     jobs = OpenJobs()
     for number in range(MAX_JOBS + 2):
         source = f"file:///logs/{number}"
-        jobs.accept([job_result_of(0, source, opened)], source)
+        jobs.accept_jobs([job_result_of(0, source, opened)], source)
     assert [job.source for job in jobs.values()] == [f"file:///logs/{n}" for n in range(2, MAX_JOBS + 2)]
-    assert jobs.accept([], f"file:///logs/{MAX_JOBS}") == jobs.paths()
+    assert jobs.accept_jobs([], f"file:///logs/{MAX_JOBS}") == jobs.paths()
     assert len(jobs) == MAX_JOBS - 1

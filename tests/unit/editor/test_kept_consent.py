@@ -47,7 +47,7 @@ class OpenQuestion:
         self.window, self.store = Window(), ConsentStore()
         self.late: list[str] = []
         self.tasks: list[asyncio.Task[Any]] = []
-        consent = SimpleNamespace(accept=lambda _question, answer: self.late.append(answer))
+        consent = SimpleNamespace(accept_answer=lambda _question, answer: self.late.append(answer))
         server: Any = SimpleNamespace(
             state=SimpleNamespace(log=lambda _text: None),
             spawn=lambda work, _what: self.tasks.append(asyncio.ensure_future(work)),

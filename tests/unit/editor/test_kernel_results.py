@@ -81,7 +81,7 @@ def edit(kept: State, start: tuple[int, int], end: tuple[int, int], text: str) -
 def test_lines_and_what_they_are_fused_with_move_with_an_edit() -> None:
     kept = opened(20)
     kernel_result = result(kernel(3, 5), kernel(7, launch=1))
-    kept.accept(kernel_result)
+    kept.accept_result(kernel_result)
     assert (lines(kernel_result), kernel_result.stale) == ([3, 5, 7], False)
     edit(kept, (4, 0), (4, 0), "new = 1\n")
     assert (lines(kernel_result), kernel_result.stale) == ([3, 6, 8], True)
@@ -94,7 +94,7 @@ def test_lines_and_what_they_are_fused_with_move_with_an_edit() -> None:
 def test_a_change_of_another_file_moves_nothing() -> None:
     kept = opened(20)
     kernel_result = result(kernel(3))
-    kept.accept(kernel_result)
+    kept.accept_result(kernel_result)
     rows = kernel_result.rows(FILE)
     document = SourceDocument("/elsewhere.py", "a\nb\n")
     kept.edit("/elsewhere.py", document.edit((1, 0), (1, 0), "c\n"))
@@ -116,7 +116,7 @@ def test_changes_are_reported_by_line_largest_first() -> None:
 def test_moved_lines_are_compared() -> None:
     kept = opened(20)
     before = result(kernel(5))
-    kept.accept(before)
+    kept.accept_result(before)
     edit(kept, (2, 0), (2, 0), "new = 1\n")
     assert differences(before, result(kernel(6))) == ()
 
@@ -128,10 +128,10 @@ def test_kernels_for_another_device_are_not_compared() -> None:
 
 def test_a_run_without_kernels_keeps_the_previous_ones_as_stale() -> None:
     kept = State()
-    kept.accept(result(kernel(3)))
+    kept.accept_result(result(kernel(3)))
     failure = Failure(Culprit.USER, "exception", "it failed", "fix it")
     for _ in range(3):
-        kept.accept(result(of=report(tier=Tier.KERNELS, failures=(failure,))))
+        kept.accept_result(result(of=report(tier=Tier.KERNELS, failures=(failure,))))
     now = kept.kernels[KEY]
     assert lines(now.shown) == [3]
     assert (
@@ -161,7 +161,7 @@ def test_a_thousand_kernels_on_four_hundred_lines_are_all_reported() -> None:
     """benchmarks/kernels_bench.py measures the time."""
     kernels = tuple(kernel(*range(n % 400 + 1, n % 400 + 9), launch=n) for n in range(1000))
     kept = opened(420)
-    kept.accept(result(*kernels))
+    kept.accept_result(result(*kernels))
     snapshot = kept.snapshot(f"file://{FILE}", {})
     assert snapshot is not None
     assert len(list(line_lenses(snapshot))) == 407
@@ -207,7 +207,7 @@ def test_findings_follow_thresholds_until_the_text_has_moved() -> None:
     kernel_result.derive(Thresholds(kernel_share=0.1))
     assert codes() == ["FL706"]
     kept = opened(9)
-    kept.accept(kernel_result)
+    kept.accept_result(kernel_result)
     edit(kept, (0, 0), (0, 0), "new = 1\n")
     kernel_result.derive(Thresholds(kernel_share=0.2))
     assert [(live.finding.code, live.now().span.line) for live in kernel_result.findings] == [("FL706", 4)]
@@ -216,7 +216,7 @@ def test_findings_follow_thresholds_until_the_text_has_moved() -> None:
 def test_a_hover_lists_the_candidates_that_a_gpu_would_time() -> None:
     tried = ("mm of a library", *(f"triton_mm BLOCK_K={size}" for size in range(20)))
     kept = opened(9)
-    kept.accept(result(replace(kernel(3), candidates=tried)))
+    kept.accept_result(result(replace(kernel(3), candidates=tried)))
     snapshot = kept.snapshot(f"file://{FILE}", {})
     assert snapshot is not None
     (text,) = hovered(snapshot, 3)
@@ -234,7 +234,7 @@ def test_kernels_are_those_of_one_call_and_recompiled_graphs_count_separately() 
     ]  # fmt: skip
     assert [len(kernel_result.launches_on(row)) for row in kernel_result.rows(FILE)] == [2, 1, 1]
     kept = opened(9)
-    kept.accept(kernel_result)
+    kept.accept_result(kernel_result)
     snapshot = kept.snapshot(f"file://{FILE}", {})
     assert snapshot is not None
     assert "Recompiled graphs have 1 more kernel of this line." in hovered(snapshot, 3)[0]

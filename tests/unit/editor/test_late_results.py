@@ -57,7 +57,7 @@ def test_files_with_kernels_of_removed_targets_are_named() -> None:
     kept = State()
     kernel_result = result(kernel(3))
     kernel_result.places.add(span(at(7, path="/project/layers.py")))
-    kept.accept(kernel_result)
+    kept.accept_result(kernel_result)
     kept.take_changes()
     kept.drop_file(FILE)
     assert kept.take_changes()[1] == {FILE, "/project/layers.py"}
@@ -95,7 +95,7 @@ def test_refused_fusions_are_reported_for_moved_lines() -> None:
         refusals=(Refusal("no shared data", first=(at(5),), second=(at(9),)),),
         cudagraph_skips=(CudagraphSkip("a CPU operator", stack=(at(12),)),),
     )
-    kept.accept(result(of=replace(whole, generated=(graph,))))
+    kept.accept_result(result(of=replace(whole, generated=(graph,))))
     edit(kept, (7, 0), (7, 0), "new = 1\n")
     client = convert.Client("utf-16", kept.read_line, lambda path: f"file://{path}")
     all_of = kernel_node(kept.kernels[KEY], client)
@@ -112,7 +112,7 @@ def test_refused_fusions_are_reported_for_moved_lines() -> None:
 
 def test_the_report_of_kernels_alone_is_on_lines_that_move() -> None:
     kept = opened(20)
-    kept.accept(result(of=report(tier=Tier.KERNELS, notes=(), target_device=None)))
+    kept.accept_result(result(of=report(tier=Tier.KERNELS, notes=(), target_device=None)))
     edit(kept, (1, 0), (1, 0), "new = 1\n")
     ((shown, kernels),) = shown_results(kept, FILE)
     assert kernels is kept.kernels[KEY]

@@ -62,7 +62,7 @@ async def test_a_benchmark_ranks_the_lines_of_captures_before_and_after_it(tmp_p
     own, program = capture(session.path, "f"), capture(session.path, "__main__", part)
     other = capture(session.path, "Net.forward")
     for capture_result in (own, program, other):
-        session.state.accept(capture_result)
+        session.state.accept_result(capture_result)
         assert capture_result.fix_first().startswith(BY_COUNT)
     await measured(session, benchmark_with_eager_time(session))
     for capture_result in (own, program):

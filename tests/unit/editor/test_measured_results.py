@@ -85,9 +85,9 @@ def opened(*results: MeasuredResult | KernelResult, lens: Any = "line") -> State
     folder.settings = replace(folder.settings, kernels=KernelSettings(lens=lens))
     for result in results:
         if isinstance(result, KernelResult):
-            kept.accept(result)
+            kept.accept_result(result)
         else:
-            kept.accept(result)
+            kept.accept_result(result)
     return kept
 
 
@@ -234,7 +234,7 @@ def test_the_button_starts_a_benchmark_or_ends_it() -> None:
     kept = opened()
     assert titles(kept) == [("Run", "fuselight.server.run")], "no inputs are known"
     kept.client.commands = frozenset({"fuselight.benchmark", SHOW_BENCHMARK})
-    kept.accept(measured_result())
+    kept.accept_result(measured_result())
     text = "eager 300 µs, default 100 µs (3.0×)"
     run, kernels = ("Run", "fuselight.server.run"), ("Kernels", "fuselight.server.kernels")
     benchmark, tune = ("Benchmark", "fuselight.benchmark"), ("Tune", TUNE)

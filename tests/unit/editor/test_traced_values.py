@@ -126,7 +126,7 @@ class Editor:
         traced_facts = TracedFacts(VALUES, {FILE: FileFacts(facts, BRANCHES, untraced)})
         ran = {FILE: data_key(self.source.text.encode())}
         result = capture_result_of(Key(FILE, name), generation, report(facts=traced_facts, files=ran), ())
-        self.state.accept(result)
+        self.state.accept_result(result)
         return result
 
     def edit(self, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
@@ -211,7 +211,7 @@ def test_the_span_of_a_statement_says_nothing_in_its_body() -> None:
     editor = Editor()
     whole = Branch(7, 8, 14, 13, 0, 4)
     facts = TracedFacts(VALUES, {FILE: FileFacts(FACTS, (whole,), ())})
-    editor.state.accept(capture_result_of(Key(FILE, "Net"), 1, report(facts=facts), ()))
+    editor.state.accept_result(capture_result_of(Key(FILE, "Net"), 1, report(facts=facts), ()))
     assert "`self.training and ( ...` was always false" in editor.hover(7, "self.training")
     assert editor.hover(10, "dropout") == ""
 

@@ -99,7 +99,7 @@ async def test_the_page_of_a_benchmark_is_a_file_that_is_shown_in_a_browser(edit
     session = BenchmarkSession(Path(editor.path).parent)
     await measured(session, benchmark_report(session))
     for result in session.state.results.values():
-        editor.state.accept(result)
+        editor.state.accept_result(result)
     await editor.command(BENCHMARK, target="f")
     (shown,) = editor.shown
     assert shown.external is True
@@ -159,7 +159,7 @@ def kernels(path: str, *names: str) -> Report:
 
 def with_kernels(editor: Editor, *names: str) -> None:
     key = Key(editor.path, "f", Tier.KERNELS)
-    editor.state.accept(kernel_result_of(key, 1, kernels(editor.path, *names)))
+    editor.state.accept_result(kernel_result_of(key, 1, kernels(editor.path, *names)))
 
 
 @pytest.mark.asyncio
@@ -222,7 +222,7 @@ async def test_pages_that_were_not_built_are_named(
     editor: Editor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(document, "extension_folder", lambda: tmp_path / "nowhere")
-    editor.state.accept(capture_result_of(Key(editor.path, "f"), 1, report(), ()))
+    editor.state.accept_result(capture_result_of(Key(editor.path, "f"), 1, report(), ()))
     await editor.command(GRAPHS, target="f")
     (message,) = editor.messages
     assert message.startswith("No page: the page's script is not built")
@@ -232,11 +232,11 @@ async def test_pages_that_were_not_built_are_named(
 @pytest.mark.asyncio
 @pytest.mark.parametrize("line", [0, 9], ids=["a line of no target", "a line of a target that has not run"])
 async def test_a_line_shows_the_graphs_of_the_file(editor: Editor, line: int) -> None:
-    editor.state.accept(capture_result_of(Key(editor.path, "f"), 1, report(), ()))
+    editor.state.accept_result(capture_result_of(Key(editor.path, "f"), 1, report(), ()))
     await editor.command(GRAPHS, line=line)
     assert carried(editor.page())["title"] == "f"
     assert (editor.messages, editor.asked) == ([], [])
-    editor.state.accept(capture_result_of(Key(editor.path, "Net"), 1, report(), ()))
+    editor.state.accept_result(capture_result_of(Key(editor.path, "Net"), 1, report(), ()))
     await editor.command(GRAPHS, line=0)
     assert editor.asked == [("f", "Net")]
     assert carried(editor.page())["title"] == "Net", "the chosen one"
@@ -244,7 +244,7 @@ async def test_a_line_shows_the_graphs_of_the_file(editor: Editor, line: int) ->
 
 @pytest.mark.asyncio
 async def test_graphs_have_their_own_style(editor: Editor) -> None:
-    editor.state.accept(capture_result_of(Key(editor.path, "f"), 1, report(), ()))
+    editor.state.accept_result(capture_result_of(Key(editor.path, "f"), 1, report(), ()))
     await editor.command(GRAPHS, target="f")
     page = editor.page()
     assert is_closed(page)

@@ -53,7 +53,7 @@ def finding(line: int, code: str = "GB0059") -> Finding:
 def kept(generation: int = 1) -> tuple[State, CaptureResult]:
     state = State()
     result = capture_result_of(KEY, generation, report(), [finding(4)])
-    state.accept(result)
+    state.accept_result(result)
     return state, result
 
 
@@ -88,10 +88,12 @@ def test_an_empty_run_keeps_the_last_result_and_a_full_run_replaces_both() -> No
     state, _ = kept()
     failure = Failure(culprit=Culprit.USER, kind="exception", message="ZeroDivisionError")
     for generation in (2, 3):
-        state.accept(capture_result_of(KEY, generation, report(failure, frames=False), [finding(1, "FL401")]))
+        state.accept_result(
+            capture_result_of(KEY, generation, report(failure, frames=False), [finding(1, "FL401")])
+        )
         codes = [live.finding.code for live in state.results[KEY].findings]
         assert codes == ["FL401", "GB0059"], "one failure, however often it came"
-    state.accept(capture_result_of(KEY, 4, report(), []))
+    state.accept_result(capture_result_of(KEY, 4, report(), []))
     assert state.results[KEY].findings == ()
 
 

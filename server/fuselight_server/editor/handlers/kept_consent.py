@@ -103,7 +103,7 @@ class KeptConsent:
             )
         else:
             if answer != LATER:
-                self._server.analysis.consent.accept(question, answer)
+                self._server.analysis.consent.accept_answer(question, answer)
 
     def _explain(self, question: Question, why: str) -> None:
         """Say once for each subject how to answer in a terminal."""

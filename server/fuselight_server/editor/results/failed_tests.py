@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class FailedTests(dict[str, tuple["FailedCompileTest", ...]]):
     """The failed tests of each store, by its folder."""
 
-    def accept(self, folder: str, tests: tuple[FailedCompileTest, ...]) -> frozenset[str]:
+    def accept_tests(self, folder: str, tests: tuple[FailedCompileTest, ...]) -> frozenset[str]:
         """Replace the tests of a store; return the files of those that came and went."""
         before = self.pop(folder, ())
         if tests:

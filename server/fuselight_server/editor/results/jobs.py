@@ -188,7 +188,7 @@ class OpenJobs(dict[str, JobResult]):
         """Return the kernels of the job that is shown under a name."""
         return next((job.kernels for job in reversed(self.values()) if job.target == target), None)
 
-    def accept(self, jobs: Iterable[JobResult], source: str) -> frozenset[str]:
+    def accept_jobs(self, jobs: Iterable[JobResult], source: str) -> frozenset[str]:
         """Replace the jobs of `source` by `jobs`; return the files of those that came and went."""
         paths = self.close(key for key, job in list(self.items()) if job.source == source)
         for job in jobs:

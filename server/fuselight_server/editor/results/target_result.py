@@ -261,7 +261,7 @@ class Results(dict["Key", TargetResult]):
         """Return the results of one tier."""
         return {key: result for key, result in self.items() if isinstance(result, kind)}
 
-    def accept(self, result: TargetResult) -> frozenset[str]:
+    def accept_result(self, result: TargetResult) -> frozenset[str]:
         """Replace the older result of the target; return the files that either names, or one that had to go."""
         older = self.pop(result.key, None)
         paths = set(result.paths() | result.depends)

@@ -160,7 +160,7 @@ class Analysis:
         return self.workers.run(key)
 
     async def _deliver(self, job: Job, request: RunRequest, outcome: Answer | Refused) -> None:
-        await self._deliveries.accept(job, request, outcome)
+        await self._deliveries.accept_outcome(job, request, outcome)
 
     async def _accept_part(self, job: Job, report: Report | None) -> None:
         await self._deliveries.accept_part(job, report)

@@ -169,7 +169,7 @@ class Consent:
         if is_waiting:
             del self._pending[subject]
         if answer is not None:
-            self.accept(question, answer)
+            self.accept_answer(question, answer)
             for request in pending.requests.values() if is_waiting else ():
                 request()
             if is_waiting and answer in {NEVER, LATER}:
@@ -181,7 +181,7 @@ class Consent:
             for key in keys:
                 self._state.note_run_end(key, end)
 
-    def accept(self, question: Question, answer: str) -> None:
+    def accept_answer(self, question: Question, answer: str) -> None:
         """Let an answer hold from now on."""
         self._state.log(f"runs of {question.subject}: {answer}")
         if question.program is None:

@@ -75,7 +75,7 @@ class Deliveries:
             running.remark = progress_best(report.tuned)
         await self._timed.get(job.key.tier, self.intake).accept_part(job, report)
 
-    async def accept(self, job: Job, request: RunRequest, outcome: Answer | Refused) -> None:
+    async def accept_outcome(self, job: Job, request: RunRequest, outcome: Answer | Refused) -> None:
         """Take in the end of a run."""
         if isinstance(outcome, Answer):
             report = outcome.report
@@ -88,12 +88,12 @@ class Deliveries:
         self._environments.note(job, report)
         self._state.log(f"run {job.generation}: {len(report.frames)} frames, {len(report.breaks)} breaks")
         if job.key.tier in self._timed:
-            await self._timed[job.key.tier].accept(job, report)
+            await self._timed[job.key.tier].accept_report(job, report)
         else:
             await self._accept_result(job, request, report)
 
     async def _accept_result(self, job: Job, request: RunRequest, report: Report) -> None:
-        await self.intake.accept(job, report, request.overlays)
+        await self.intake.accept_report(job, report, request.overlays)
         result = self._state.captures.get(job.key)
         if job.key.tier is Tier.CAPTURE:
             self._live.accepted(job.key, request)
@@ -114,7 +114,7 @@ class ResultIntake:
     def __init__(self, session: Session) -> None:
         self._state, self._edits = session.state, session.edits
 
-    async def accept(self, job: Job, report: Report, overlays: Mapping[str, str]) -> None:
+    async def accept_report(self, job: Job, report: Report, overlays: Mapping[str, str]) -> None:
         """Show what a run found, which saw the unsaved texts `overlays`."""
         if job.key.kernel:
             self._accept_kernel(job.key, report)
@@ -134,7 +134,7 @@ class ResultIntake:
             result = await self._result(job, report, {})
             if self._edits.catch_up(result, ended=False):
                 result.unfinished = what_is_missing(report)
-                self._state.accept(result)
+                self._state.accept_result(result)
 
     async def _result(self, job: Job, report: Report, overlays: Mapping[str, str]) -> TargetResult:
         """Make the result of a report, off the event loop: a report of a thousand kernels takes seconds."""

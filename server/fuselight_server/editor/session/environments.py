@@ -161,7 +161,7 @@ class Environments:
             result = state.results.get(key)
             state.drop([key])
             if result is not None and result.last_complete is not None:
-                state.accept(result.last_complete)
+                state.accept_result(result.last_complete)
             if not key.is_timed and not key.kernel and targets.reading(key.path) is not None:
                 by_path.setdefault(key.path, []).append(key)
         for again in by_path.values():

@@ -92,7 +92,7 @@ class VerifiedResults:
                 if result.verified:
                     self._state.accept_compared(result)
                 else:
-                    self._state.accept(result)
+                    self._state.accept_result(result)
 
 
 _TRIAL_SECONDS = 60.0

@@ -196,10 +196,10 @@ class State(ResultsByTier):
             self.mark_results(result.paths())
         self.jobs.follow_disk(path)
 
-    def accept(self, result: TargetResult) -> None:
+    def accept_result(self, result: TargetResult) -> None:
         """Replace the older result of the target; the last complete one stays where the new one is not."""
         self._drop_predictions({result.key})
-        self.mark_results(self.results.accept(result))
+        self.mark_results(self.results.accept_result(result))
         limit_facts(self.captures.values())
 
     def accept_compared(self, result: TargetResult) -> None:
@@ -208,7 +208,7 @@ class State(ResultsByTier):
         compare(older.last_complete if older is not None else None, result)
         for text in result.changes:
             self.log(f"{result.key.words}: {text}")
-        self.accept(result)
+        self.accept_result(result)
 
     def discard_partial(self, key: Key, generation: int) -> None:
         """Discard what a canceled run has shown."""
@@ -264,11 +264,11 @@ class State(ResultsByTier):
         for document in self.documents.values():
             for job in jobs:
                 job.follow(document.path, document.source.text)
-        self.mark_results(self.jobs.accept(jobs, source))
+        self.mark_results(self.jobs.accept_jobs(jobs, source))
 
     def accept_failed_tests(self, folder: str, tests: tuple[FailedCompileTest, ...]) -> None:
         """Show the failed tests of a store in place of those that it had before."""
-        self.mark_findings(self.failed_tests.accept(folder, tests))
+        self.mark_findings(self.failed_tests.accept_tests(folder, tests))
 
     def close_jobs(self, ids: Iterable[str]) -> None:
         """Remove jobs and their findings."""

@@ -91,7 +91,7 @@ class StoredResults:
                 for path in result.depends:
                     for change in self._state.unsaved_changes(path):
                         result.change(path, change)
-                self._state.accept(result)
+                self._state.accept_result(result)
                 shown += 1
         if shown:
             self._state.log(f"{shown} results of an earlier session, from {store.folder}")
@@ -172,7 +172,7 @@ class ProgramReports:
             if modified(live.finding.span.path) > written:
                 live.place.edited = result.stale = True
                 result.mark_changed(live.finding.span.path)
-        self._state.accept(result)
+        self._state.accept_result(result)
 
 
 class FailedTestReader:

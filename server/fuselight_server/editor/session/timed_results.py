@@ -95,14 +95,14 @@ class TimedSession(abc.ABC, Generic[R]):
         del result
         return False
 
-    async def accept(self, job: Job, report: Report) -> None:
+    async def accept_report(self, job: Job, report: Report) -> None:
         """Keep and show what a run found."""
         result = await self._result(job, report)
         if not self._session.edits.catch_up(result, ended=True) or self._ends_early(result):
             return
         if self._is_cut_off(result):
             result.unfinished = ENDED_EARLY
-        self._state.accept(result)
+        self._state.accept_result(result)
         await self._keep(result)
 
     async def accept_part(self, job: Job, report: Report | None) -> None:
@@ -116,7 +116,7 @@ class TimedSession(abc.ABC, Generic[R]):
         result = await self._result(job, report)
         if self._has_begun(result) and self._session.edits.catch_up(result, ended=False):
             result.unfinished = STILL_RUNNING
-            self._state.accept(result)
+            self._state.accept_result(result)
 
     async def _cancel(self, job: Job) -> None:
         part = self._results().get(job.key)

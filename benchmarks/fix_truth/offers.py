@@ -90,7 +90,7 @@ async def offered(mains: list[Path], folder: Path, done: Callable[[Path, Offered
     async def attempt_all(_outcome: CheckOutcome) -> None:
         for main, known in runs.items():
             await _attempt(files[main], known, everything[main])
-            files[main].fixer.runs.forget()
+            files[main].fixer.runs.forget_results()
             done(main, everything[main])
 
     options = CommandOptions(tuple(everything), (), sys.executable, Limits(seconds=_SECONDS))

@@ -113,7 +113,7 @@ async def verify_program(program: str, changes: list[Change], folder: Path) -> l
             patch = patch_of({str(path): change.new_text}, old, ())
             verdict = await verify_patch(fixer, target_run, report, patch, has_further_calls=True)
             verdicts[change].append(verdict)
-        fixer.runs.forget()
+        fixer.runs.forget_results()
         return report
 
     options = CommandOptions((path,), (), sys.executable, Limits(seconds=180.0))

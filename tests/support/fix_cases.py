@@ -193,7 +193,7 @@ async def attempts_of(options: CommandOptions, cases: Mapping[str, FixCase]) -> 
                 for remedy in fixer.candidates(finding, report)[: left[path][line]]:
                     left[path][line] -= 1
                     attempts[path].append(await fixer.first_attempt(target_run, finding, remedy, report))
-            fixer.runs.forget()
+            fixer.runs.forget_results()
             return report
 
         await report_each(options, lambda _text: None, CancelToken(), report_of, splits_programs=True)

@@ -84,7 +84,7 @@ class CallLog:
         self.is_on = False
         self._new.clear()
 
-    def forget(self) -> None:
+    def forget_calls(self) -> None:
         """Delete the file. Raises OSError."""
         self._new.clear()
         with contextlib.suppress(FileNotFoundError):

@@ -152,7 +152,7 @@ class Magics:
             "": lambda: None,
             "off": self._calls.turn_off,
             "on": self._turn_on,
-            "forget": self._calls.forget,
+            "forget": self._calls.forget_calls,
         }
         if word not in actions:
             raise _usage_error(f"%fuselight_calls takes `on`, `off` or `forget`, not `{word}`")

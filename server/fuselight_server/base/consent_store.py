@@ -91,7 +91,7 @@ class ConsentStore:
             with self._locked():
                 self._write({**self._read(), subject: ConsentAnswer(subject, answer, time.time())}.values())
 
-    def forget(self, path: str) -> tuple[ConsentAnswer, ...]:
+    def forget_answers(self, path: str) -> tuple[ConsentAnswer, ...]:
         """Forget the answers about a folder or a program, and about what lies in it; returns them. Raises OSError."""
         with self._locked():
             answers = self._read()

@@ -78,7 +78,7 @@ def _allow(store: ConsentStore, path: Path, terminal: Terminal) -> None:
 
 def _forget(store: ConsentStore, path: Path) -> Sequence[ConsentAnswer]:
     absolute = os.path.abspath(path.expanduser())  # noqa: PTH100 - as editors name it: links are kept
-    forgotten = store.forget(absolute) or store.forget(os.path.realpath(absolute))
+    forgotten = store.forget_answers(absolute) or store.forget_answers(os.path.realpath(absolute))
     if not forgotten:
         raise CommandError(f"no answer about `{path}` is kept. `fuselight consent` lists those that are.")
     return forgotten

@@ -114,7 +114,7 @@ class CacheFixer:
                 self.fixer.attempts.append(attempt)
                 if after is not None:
                     self.fixer.texts.changed.update(remedy.texts)
-                    self.fixer.runs.forget()
+                    self.fixer.runs.forget_results()
                     return after
         return None
 

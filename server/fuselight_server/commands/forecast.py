@@ -109,7 +109,7 @@ class _Forecasts:
         tried = self.trials.setdefault((report.target.path, report.target.name), {})
         expected = expected_changes(Context.of(report, read_line=outcome.sources.line))
         await try_changes(fixer, target_run, target_run.token, report, expected, keep=tried.__setitem__)
-        fixer.runs.forget()
+        fixer.runs.forget_results()
         return report
 
 

@@ -114,7 +114,7 @@ async def verify(
             for part, report in await parts_of(target_run, token, first, target_run.of_call):
                 work = verify_patch(fixer, part, report, patch, has_further_calls=case_seconds != 0)
                 verdicts.append(await token.run(work))
-            fixer.runs.forget()
+            fixer.runs.forget_results()
             return first
 
         checked = await report_each(options, show, token, report_of)

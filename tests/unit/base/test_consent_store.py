@@ -55,7 +55,7 @@ def test_later_is_no_answer(store: ConsentStore) -> None:
 def test_forgetting_a_path_forgets_what_lies_in_it(store: ConsentStore, path: str, left: list[str]) -> None:
     for subject in ("/w", "/w/a.py", "/w/a.py#first-call", "/w2", "/other/a.py"):
         store.keep_answer(subject, "run")
-    forgotten = [kept.subject for kept in store.forget(path)]
+    forgotten = [kept.subject for kept in store.forget_answers(path)]
     assert subjects(store) == left
     assert len(forgotten) == 5 - len(left)
 

@@ -193,7 +193,7 @@ async def test_an_answer_about_the_first_call_does_not_cover_the_whole_program()
     assert session.started() == [], "it would run all of the program: it asks, too"
     await session.answer("command")
     assert session.started() == [("model", False, True)]
-    session.analysis.consent.forget(session.folder)
+    session.analysis.consent.forget_folder(session.folder)
     assert consent.for_program(PATH, automatic=False, is_part=True) is None
 
 
@@ -261,7 +261,7 @@ async def test_answers_are_forgotten_with_those_of_the_folder() -> None:
     session = ConsentSession(consent="run")
     await session.run()
     await session.answer("command")
-    session.analysis.consent.forget(session.folder)
+    session.analysis.consent.forget_folder(session.folder)
     await session.run()
     assert len(session.ui.questions) == 2
     assert session.folder.consent == "unknown"

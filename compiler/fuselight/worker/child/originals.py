@@ -114,7 +114,7 @@ class Originals:
                     replaced.append((namespace, name, result, f"{module}.{name}"))
         return replaced
 
-    def forget(self, removed: Iterable[str]) -> None:
+    def forget_modules(self, removed: Iterable[str]) -> None:
         """Restore none of these modules: files of the user's have their names."""
         for name in removed:
             self._modules.pop(name, None)

@@ -36,7 +36,7 @@ class RecordedCalls:
         self._constructors = ConstructorCalls(self._user_roots)
         self._constructors.listen()
 
-    def forget(self) -> None:
+    def forget_calls(self) -> None:
         """Drop the recorded calls, and record none from now on."""
         self._constructors = None
         self._calls.clear()

@@ -174,7 +174,7 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
     path = request.inputs.main_path or request.target.path
     with _fake_tensors(state, state.job.fake), _guarded_writes(state):
         name, removed = importing.prepare_path(path, request.roots, state.job.started_with)
-        state.originals.forget(removed)
+        state.originals.forget_modules(removed)
         state.sources.before_user_code = state.originals.accept_modules
         set_seeds()
         if is_main:
@@ -198,7 +198,7 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
             ladder = rungs.Ladder(request.target, request.inputs, names, device)
             answered, reasons = ladder.climb()
         if answered is not None:
-            state.recorded.forget()
+            state.recorded.forget_calls()
         _use_inputs(state, strategy, _Climbed(ladder, answered, reasons, names))
 
 

@@ -89,8 +89,8 @@ def ask_again(server: Server, options: dict[str, Any]) -> None:
     if path is not None:
         folder = server.state.folder_of(path)
         server.ui.forget_answers(folder)
-        server.analysis.consent.forget(folder)
-        server.analysis.agents.forget(folder)
+        server.analysis.consent.forget_folder(folder)
+        server.analysis.agents.forget_folder(folder)
         server.analysis.live.settings_changed()
         server.ui.runs_changed()
 

@@ -55,10 +55,10 @@ class KeptConsent:
         self._server.spawn(self._late(question, offer), "waiting for a second answer")
         return elsewhere
 
-    def forget(self, folder: Folder) -> None:
+    def forget_folder(self, folder: Folder) -> None:
         """Forget the answers about a folder and its programs."""
         try:
-            self._store.forget(folder.path)
+            self._store.forget_answers(folder.path)
         except OSError as error:
             self._ui.say(f"{self._store.path} could not be changed: {error.strerror or error}", error=True)
 

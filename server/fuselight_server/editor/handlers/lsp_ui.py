@@ -188,4 +188,4 @@ class LspUi:
     def forget_answers(self, folder: Folder) -> None:
         """Forget the answers about a folder and its programs that are kept here."""
         if not self._server.state.client.confirm_run:
-            self._consent.forget(folder)
+            self._consent.forget_folder(folder)

@@ -57,7 +57,7 @@ POSTPONED = RunEnd("not run: you have not allowed it yet", _ASK_AGAIN)
 class RunEnds(dict["Key", RunEnd]):
     """The newest end without a result of each target and tier, by run key."""
 
-    def forget(self, keys: Iterable[Key]) -> list[Key]:
+    def forget_ends(self, keys: Iterable[Key]) -> list[Key]:
         """Forget the ends of these targets, of every tier; return those that were known."""
         targets = {(key.path, key.name) for key in keys}
         known = [key for key in self if (key.path, key.name) in targets]

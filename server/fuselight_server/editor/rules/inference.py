@@ -77,7 +77,7 @@ class Scope:
                     elif name in self._known and not _is_settled(self._known[name]):
                         self._known[name] = None
 
-    def forget(self, nodes: Iterable[ast.AST]) -> None:
+    def forget_values(self, nodes: Iterable[ast.AST]) -> None:
         """Statements ran of which nothing is known."""
         for name in _bound(nodes):
             self.bind(name, None)
@@ -90,7 +90,7 @@ class Scope:
             outer = (node.names for node in ast.walk(node) if isinstance(node, (ast.Global, ast.Nonlocal)))
             reads -= own.difference(*outer)
         if self.function.is_new(node) or reads & (self._changed | self._assigned_anew):
-            self.forget((node,))
+            self.forget_values((node,))
         else:
             self._known |= dict.fromkeys(_bound((node,)))
 
@@ -139,7 +139,7 @@ class Scope:
                 if is_new and self._known[name] is None:
                     self._changed.add(name)
         elif isinstance(node, ast.Delete):
-            self.forget((node,))
+            self.forget_values((node,))
         else:
             self.read(node)
 

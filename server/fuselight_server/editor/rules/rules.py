@@ -80,13 +80,13 @@ class _Walk:
             yield from self._with(node, reached=reached)
         elif isinstance(node, ast.Try):
             yield from self.block(node.body, entered=reached)
-            scope.forget((*node.handlers, *node.orelse, *node.finalbody))
+            scope.forget_values((*node.handlers, *node.orelse, *node.finalbody))
         elif isinstance(node, ast.ClassDef) and reached:
             yield from self._class(node)
         elif isinstance(node, _DEFINING):
             scope.define(node)
         else:
-            scope.forget((node,))
+            scope.forget_values((node,))
 
     def _with(self, node: ast.With, *, reached: bool) -> Iterator[PredictedBreak]:
         for item in node.items:

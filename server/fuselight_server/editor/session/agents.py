@@ -49,9 +49,9 @@ class AttachedAgents:
                 self._state.log(f"agents cannot attach: {error}")
                 return ""
 
-    def forget(self, folder: Folder) -> None:
+    def forget_folder(self, folder: Folder) -> None:
         """Ask again before an agent runs code of a folder."""
-        self._permission.forget(folder)
+        self._permission.forget_folder(folder)
 
     async def close(self) -> None:
         """End all conversations."""
@@ -113,7 +113,7 @@ class EditorPermission:
             return f"The user does not allow agents to run code of `{folder.path}`. Nothing was run."
         return f"The user has not allowed agents to run code of `{folder.path}` yet. Nothing was run."
 
-    def forget(self, folder: Folder) -> None:
+    def forget_folder(self, folder: Folder) -> None:
         """Forget the answer about a folder."""
         self._answers.pop(folder.path, None)
 

@@ -118,7 +118,7 @@ class Consent:
             if self._programs.get(subject) == LATER:
                 del self._programs[subject]
 
-    def forget(self, folder: Folder) -> None:
+    def forget_folder(self, folder: Folder) -> None:
         """Forget every answer about a folder and its programs."""
         folder.consent = "unknown"
         self._programs = {

@@ -98,7 +98,7 @@ class DocumentEvents:
 
     def changed_on_disk(self, path: str) -> None:
         """Take in that a file was written, perhaps by another program. An open one counts once the editor follows."""
-        self._saves.program_lines.forget()
+        self._saves.program_lines.forget_lines()
         if not self._session.early.over:
             return
         document = self._state.at(path)
@@ -115,7 +115,7 @@ class DocumentEvents:
         self._session.runs.cancel([key for key in self._session.active() if within(key.path, path)])
         files = {file for result in self._state.captures.values() for file in result.depends}
         used = [file for file in files if within(file, path)]
-        self._environments.forget(path)
+        self._environments.forget_path(path)
         self._edits.gone(path)
         self._live.gone(path)
         for file in used:

@@ -144,7 +144,7 @@ class Environments:
             self._told_of_triton.discard(executable)  # the next report shows whether Triton is installed
             self._requests.request((key,), ASKED)
 
-    def forget(self, path: str) -> None:
+    def forget_path(self, path: str) -> None:
         """Forget the targets of a file or a folder that is gone."""
         self._unrunnable = {key for key in self._unrunnable if not within(key.path, path)}
 

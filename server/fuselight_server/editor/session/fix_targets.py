@@ -99,7 +99,7 @@ class FixTargets:
         if self._fixer is not None and self._fixer[0] == identity:
             return self._fixer[1]
         if self._fixer is not None:
-            self._fixer[1].runs.forget()
+            self._fixer[1].runs.forget_results()
         if self._folder is None:
             self._folder = new_folder("fix")
         others = self.others((result,), (result.key.path, *result.report.files))

@@ -66,7 +66,7 @@ class SaveRuns:
 
     def saved(self, path: str, *, automatic: bool) -> None:
         """Take in a save of a file. `automatic`: the editor saved by itself, not the user."""
-        self.program_lines.forget()
+        self.program_lines.forget_lines()
         if self._state.at(path) is not None:
             self.on_disk.note(path)
         self._run_saved(path, automatic=automatic)
@@ -101,8 +101,8 @@ class SaveRuns:
 
     def closed(self, path: str) -> None:
         """Forget what is known of a file that was closed."""
-        self.program_lines.forget(path)
-        self.on_disk.forget(path)
+        self.program_lines.forget_lines(path)
+        self.on_disk.forget_path(path)
 
     def changed_on_disk(self, path: str) -> None:
         """Take in that another program wrote a file that is not open."""
@@ -325,7 +325,7 @@ class DiskTexts:
         self._keys[path] = keys_on_disk(path)
         self._ahead.discard(path)
 
-    def forget(self, path: str) -> None:
+    def forget_path(self, path: str) -> None:
         """Forget a file that was closed."""
         self._keys.pop(path, None)
         self._ahead.discard(path)

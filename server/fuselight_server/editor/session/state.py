@@ -222,7 +222,7 @@ class State(ResultsByTier):
 
     def forget_run_ends(self, keys: Iterable[Key]) -> None:
         """Forget why earlier runs of these targets have no result."""
-        self.mark_results({key.path for key in self.run_ends.forget(keys)})
+        self.mark_results({key.path for key in self.run_ends.forget_ends(keys)})
 
     def drop(self, keys: Iterable[Key]) -> None:
         """Drop the results of some runs."""
@@ -236,7 +236,7 @@ class State(ResultsByTier):
     def drop_file(self, path: str) -> None:
         """Drop what is known of a deleted file or folder."""
         self.mark_results(self.results.drop_file(path) | self.jobs.drop_file(path))
-        self.run_ends.forget([key for key in self.run_ends if within(key.path, path)])
+        self.run_ends.forget_ends([key for key in self.run_ends if within(key.path, path)])
         self.mark_findings(self.failed_tests.drop(path))
         lost = {key for key, file in self.predictions if within(file, path) or key not in self.results}
         self._drop_predictions(lost)

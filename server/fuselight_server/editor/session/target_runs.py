@@ -171,7 +171,7 @@ class ProgramLines:
         is_program = known[1] is not None
         return reading.main_line or known[1] if is_program else None
 
-    def forget(self, path: str | None = None) -> None:
+    def forget_lines(self, path: str | None = None) -> None:
         """Forget the line of a file (None: of all)."""
         if path is None:
             self._lines.clear()

@@ -133,7 +133,7 @@ class ComparisonRuns:
         }
         return context_of(old, remedy.texts, others)
 
-    def forget(self) -> None:
+    def forget_results(self) -> None:
         """Delete the results of runs of the texts so far."""
         for folder, _ in self._records.values():
             shutil.rmtree(folder, ignore_errors=True)

@@ -176,7 +176,7 @@ class Fixer:
                     attempt.why = f"it is not exact: {attempt.why}"
                 if attempt.report is not None:
                     self.texts.changed.update(remedy.texts)
-                    self.runs.forget()
+                    self.runs.forget_results()
                     return attempt.report
         return None
 

@@ -128,7 +128,7 @@ class CureTrialRun(RequestResult):
         self._state: dict[str, str] = {}
         self._keys = self._texts = 0
 
-    def complete(self, report: Report) -> Report:
+    def complete_report(self, report: Report) -> Report:
         """Add the counts so far."""
         results = tuple(self._results)
         counts = TrialCounts(

@@ -40,7 +40,7 @@ class RequestResult:
         """What the recorder had when the calls of the report ended; None: all that it has."""
         return None
 
-    def complete(self, report: Report) -> Report:
+    def complete_report(self, report: Report) -> Report:
         """Add the result to what the run has recorded."""
         return report
 
@@ -65,7 +65,7 @@ class GeneratedKernels(RequestResult):
         """As in RequestResult."""
         return self.generation.texts
 
-    def complete(self, report: Report) -> Report:
+    def complete_report(self, report: Report) -> Report:
         """As in RequestResult."""
         return replace(report, generated=tuple(self.generation.graphs))
 
@@ -81,7 +81,7 @@ class DecomposedOperators(RequestResult):
         """As in RequestResult."""
         return self.operators.problems
 
-    def complete(self, report: Report) -> Report:
+    def complete_report(self, report: Report) -> Report:
         """As in RequestResult."""
         return replace(report, operators=tuple(self.operators.paths))
 
@@ -92,7 +92,7 @@ class AssembledKernels(RequestResult):
 
     assembled: dict[str, Assembled] = field(default_factory=dict)
 
-    def complete(self, report: Report) -> Report:
+    def complete_report(self, report: Report) -> Report:
         """As in RequestResult."""
         return replace(report, assembled=dict(self.assembled))
 
@@ -116,7 +116,7 @@ class VerifiedCalls(RequestResult):
         """The comparisons so far, perhaps none."""
         return self.verification or Verification()
 
-    def complete(self, report: Report) -> Report:
+    def complete_report(self, report: Report) -> Report:
         """As in RequestResult."""
         return replace(report, verification=self.verification)
 
@@ -127,7 +127,7 @@ class ComparedOutputs(RequestResult):
 
     outputs: ReleaseOutputs
 
-    def complete(self, report: Report) -> Report:
+    def complete_report(self, report: Report) -> Report:
         """As in RequestResult."""
         return replace(report, outputs=self.outputs)
 
@@ -148,7 +148,7 @@ class TimedResult(RequestResult):
         """As in RequestResult."""
         return self.imported
 
-    def complete(self, report: Report) -> Report:
+    def complete_report(self, report: Report) -> Report:
         """Return the report of one configuration's process with the measurements of the whole run."""
         report = replace(report, measured=self.measured, tuned=self.tuned)
         captured = self.captured

@@ -236,7 +236,7 @@ class RunState:
             recorded=self.recorded.calls,
             texts={**parts.texts, **self.result.texts},
         )
-        return self.result.complete(report)
+        return self.result.complete_report(report)
 
 
 def finish(state: RunState) -> None:

@@ -60,7 +60,7 @@ class MergedRanks(RequestResult):
         """As in RequestResult."""
         return self.imported
 
-    def complete(self, report: Report) -> Report:
+    def complete_report(self, report: Report) -> Report:
         """As in RequestResult: the report of the first rank, with all that this process knows besides."""
         ended = sorted(self.runs, key=lambda run: run.rank)
         runs = [run for run in ended if run.report is not None]

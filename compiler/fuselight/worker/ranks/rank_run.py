@@ -31,7 +31,7 @@ class RankResult(RequestResult):
 
     record: CollectiveRecord
 
-    def complete(self, report: Report) -> Report:
+    def complete_report(self, report: Report) -> Report:
         """As in RequestResult."""
         return replace(report, collectives=tuple(self.record.collectives), collective_count=self.record.count)
 

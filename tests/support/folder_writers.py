@@ -100,7 +100,7 @@ def write_upgrade(folder: Path, name: str) -> None:
 def write_sweep(folder: Path, name: str) -> None:
     results = ResultsFolder(folder / "sweep" / name.rstrip("0123456789"))
     try:
-        results.take()
+        results.take_folder()
         results.open_rows()
         results.append(sweep_row(name, notes=(LONG,)))
     finally:

@@ -143,7 +143,7 @@ class BenchmarkPool(ConfigurationPool[RemoteConfiguration, ResultRow]):
 
     def _answer(self, row: ResultRow) -> dict[str, Any]:
         what, answer = row.accept_answer()
-        self.take(row, what, answer)
+        self.take_answer(row, what, answer)
         self.counted_seconds += answer.get("seconds", 0.0)
         return answer
 

@@ -109,7 +109,7 @@ class Measuring:
             return
         if reference.is_alive:
             with pool.recorded_end(reference):
-                pool.take(reference, *reference.accept_answer(self.plan.limit_seconds))
+                pool.take_answer(reference, *reference.accept_answer(self.plan.limit_seconds))
                 self._random = bool(pool.varies)
         if _is_hopeless(reference.row.failure):
             self._eager_fails(reference.row.failure)

@@ -158,7 +158,7 @@ class ConfigurationPool(abc.ABC, Generic[Process, Member]):
     def reads_machine(self, member: Member) -> bool:
         """Whether the machine's state is taken from the answers of this process."""
 
-    def take(self, member: Member, what: Order, answer: Mapping[str, Any]) -> None:
+    def take_answer(self, member: Member, what: Order, answer: Mapping[str, Any]) -> None:
         """Store what an answer says of the target, the machine or the reference."""
         if what == Order.REFERENCE:
             self.varies = answer["varies"]

@@ -138,7 +138,7 @@ class TrialPool(ConfigurationPool[SearchProcess, Trial]):
         for trial in working:
             if trial.asked and trial.is_due():
                 with self.recorded_end(trial):
-                    self.take(trial, *trial.accept_answer())
+                    self.take_answer(trial, *trial.accept_answer())
                 self._send(trial)
 
     def give(self, trial: Trial, what: Order, **details: Any) -> None:
@@ -208,9 +208,9 @@ class TrialPool(ConfigurationPool[SearchProcess, Trial]):
         """As in ConfigurationPool."""
         return member.name in {EAGER, DEFAULT}
 
-    def take(self, member: Trial, what: Order, answer: Mapping[str, Any]) -> None:
+    def take_answer(self, member: Trial, what: Order, answer: Mapping[str, Any]) -> None:
         """As in ConfigurationPool."""
-        super().take(member, what, answer)
+        super().take_answer(member, what, answer)
         if what == Order.SETTLE:
             member.ready_s = self.budget.elapsed
             member.limit_by(0)

@@ -315,7 +315,7 @@ def _check_gpus(plan: SweepPlan, engine: Engine) -> None:
 def _taken(options: argparse.Namespace, suite: str) -> ResultsFolder:
     """The folder for the results, taken. Raises ResultsError."""
     folder = _folder(options, suite)
-    folder.take()
+    folder.take_folder()
     return folder
 
 

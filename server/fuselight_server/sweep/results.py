@@ -87,7 +87,7 @@ class ResultsFolder:
         self.damaged = 0
         """Lines of earlier rows that could not be read."""
 
-    def take(self) -> None:
+    def take_folder(self) -> None:
         """Take the folder, which is made if need be. Raises ResultsError where another sweep has it."""
         try:
             if FOLDER in self.path.parts:

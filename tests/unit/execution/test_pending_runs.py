@@ -58,10 +58,10 @@ async def test_what_a_trace_has_found_so_far_counts_until_its_answer() -> None:
     answer: asyncio.Future[Answer | Refused] = asyncio.get_running_loop().create_future()
     retrace = PendingRetrace(Retrace(7, 1, "/m.py", "", ("f",)), answer, early.append)
     first, whole, late = report(), report(), report()
-    retrace.take(Partial(1, first))
+    retrace.take_message(Partial(1, first))
     assert not answer.done()
-    retrace.take(Answer(1, whole))
-    retrace.take(Partial(1, late))
+    retrace.take_message(Answer(1, whole))
+    retrace.take_message(Partial(1, late))
     assert early == [first]
     assert early[0] is first
     assert answer.result() == Answer(7, whole)

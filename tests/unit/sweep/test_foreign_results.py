@@ -27,7 +27,7 @@ FOREIGN = b"my own data, without an end of line"
 def used(path: Path) -> ResultsFolder:
     folder = ResultsFolder(path)
     try:
-        folder.take()
+        folder.take_folder()
         folder.open_rows()
         folder.append(row("a"))
         folder.write(ABOUT, '{"suite": "s"}')

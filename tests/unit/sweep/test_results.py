@@ -27,14 +27,14 @@ from tests.support.sweeps import failed, row
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[ResultsFolder]:
     taken = ResultsFolder(tmp_path / "out" / "sweep")
-    taken.take()
+    taken.take_folder()
     yield taken
     taken.close()
 
 
 def again(folder: ResultsFolder) -> tuple[SweepRow, ...]:
     folder.close()
-    folder.take()
+    folder.take_folder()
     return folder.open_rows()
 
 
@@ -74,7 +74,7 @@ def test_a_damaged_line_hides_no_other(folder: ResultsFolder) -> None:
     with (folder.path / ROWS).open("ab") as file:
         file.write(b"\xff not json\n[]\n" + b'{"id": 3}\n')
     folder.close()
-    folder.take()
+    folder.take_folder()
     folder.open_rows()
     folder.append(row("b"))
     assert [sweep_row.name for sweep_row in again(folder)] == ["a", "b"]
@@ -84,7 +84,7 @@ def test_a_damaged_line_hides_no_other(folder: ResultsFolder) -> None:
 def test_two_sweeps_in_one_folder_are_refused(folder: ResultsFolder) -> None:
     script = (
         "import sys; from pathlib import Path; from fuselight_server.sweep.results import *\n"
-        "try: ResultsFolder(Path(sys.argv[1])).take()\n"
+        "try: ResultsFolder(Path(sys.argv[1])).take_folder()\n"
         "except ResultsError as error: print(error)"
     )
     stdout = subprocess.run(
@@ -97,13 +97,13 @@ def test_two_sweeps_in_one_folder_are_refused(folder: ResultsFolder) -> None:
     assert f"another sweep (process {os.getpid()} on " in stdout
     assert "--out" in stdout
     folder.close()
-    folder.take()
+    folder.take_folder()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(ResultsError, match=r"cannot write results to .*--out"):
-        ResultsFolder(tmp_path / "file" / "out").take()
+        ResultsFolder(tmp_path / "file" / "out").take_folder()
 
 
 def test_a_full_disk_keeps_the_rows_before(folder: ResultsFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,7 @@ def test_what_failed_is_tried_again_only_on_request(engine: ScriptedEngine) -> N
 @pytest.mark.usefixtures("models", "engine")
 def test_two_sweeps_in_one_folder_are_refused() -> None:
     taken = ResultsFolder(Path("out"))
-    taken.take()
+    taken.take_folder()
     try:
         result = swept()
     finally:
@@ -174,7 +174,7 @@ def test_formats() -> None:
 @pytest.mark.usefixtures("models", "engine")
 def test_regressions_come_first_and_are_the_exit_code() -> None:
     old = ResultsFolder(Path("old"))
-    old.take()
+    old.take_folder()
     old.open_rows()
     old.append(row("a.py:Net", graphs=0, breaks=0, recompilations=0))
     same = swept("--against", "old")
@@ -187,7 +187,7 @@ def test_regressions_come_first_and_are_the_exit_code() -> None:
     assert "improvement b.py:Net check: graphs: 1 graph -> 0 graphs" in better.stdout
     old.close()
     worse = ResultsFolder(Path("worse"))
-    worse.take()
+    worse.take_folder()
     worse.open_rows()
     for sweep_row in read_results("out").rows:
         worse.append(replace(sweep_row, graphs=2))

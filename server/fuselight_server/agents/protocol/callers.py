@@ -67,7 +67,7 @@ class OpenQuestions:
             self._questions.popitem(last=False)
         return state
 
-    def take(self, state: object) -> str | None:
+    def take_question(self, state: object) -> str | None:
         """The question of a state, once."""
         return self._questions.pop(state, None) if isinstance(state, str) else None
 
@@ -90,7 +90,7 @@ class ConversationCaller:
 
     def __post_init__(self) -> None:
         """Take the answer that the call comes with."""
-        question = self.questions.take(self.params.get("requestState"))
+        question = self.questions.take_question(self.params.get("requestState"))
         responses = self.params.get("inputResponses")
         if question is not None and isinstance(responses, dict):
             self._answers[question] = is_allowed(responses.get(_KEY))

@@ -401,10 +401,10 @@ class Worker:
         elif isinstance(message, (Started, Progress, Partial, LiveReady, Answer, Refused)):
             run, retrace = self._runs.get(message.id), self._retraces.get(message.id)
             if run is not None:
-                run.take(message)
+                run.take_message(message)
                 self._settle()
             elif retrace is not None and isinstance(message, (Partial, Answer, Refused)):
-                retrace.take(message)
+                retrace.take_message(message)
             elif isinstance(message, Answer):
                 self._log(f"worker: dropped a late answer to run {message.id}")
         else:

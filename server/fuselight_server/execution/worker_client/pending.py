@@ -52,7 +52,7 @@ class PendingRun:
         """Give the worker as long to begin with it as the request has."""
         self._allow(self.request.limits.seconds)
 
-    def take(self, message: Started | Progress | Partial | LiveReady | Answer | Refused) -> None:
+    def take_message(self, message: Started | Progress | Partial | LiveReady | Answer | Refused) -> None:
         """Take in what came for it."""
         if isinstance(message, Started):
             self.pid, self.moved = message.pid, time.monotonic()
@@ -84,7 +84,7 @@ class PendingRetrace:
     answer: asyncio.Future[Answer | Refused]
     on_early: Callable[[Report], None] | None = None
 
-    def take(self, message: Partial | Answer | Refused) -> None:
+    def take_message(self, message: Partial | Answer | Refused) -> None:
         """Take its answer; the first one counts, and ends what comes before it."""
         if self.answer.done():
             return
@@ -95,14 +95,14 @@ class PendingRetrace:
 
     def refuse(self, reason: str, failure: Failure | None = None) -> None:
         """Answer it here."""
-        self.take(Refused(self.request.id, reason, failure))
+        self.take_message(Refused(self.request.id, reason, failure))
 
 
 def refuse_all(runs: Iterable[PendingRun], failure: Failure, reason: str) -> None:
     """Answer the runs that have none yet with a failure, in the phase that each has come to."""
     for run in runs:
         phase = run.last.phase if run.last else None
-        run.take(Refused(run.request.id, reason, replace(failure, phase=phase)))
+        run.take_message(Refused(run.request.id, reason, replace(failure, phase=phase)))
 
 
 def with_stack(answer: Answer | Refused, sampled: Stack | None, roots: tuple[str, ...]) -> Answer | Refused:

@@ -52,7 +52,7 @@ class ObjectExchange:
             pickle.dump(objects, file)
         os.replace(f"{path}.new", path)
 
-    def take(self, key: str, source: int) -> Any:
+    def take_objects(self, key: str, source: int) -> Any:
         """The objects that another rank left, waiting for them while it runs. Raises LookupError if there are none."""
         path, until = self.folder / f"{source}-{key}", time.monotonic() + _LONGEST
         started = source != self.rank and (self.folder / f"{source}-{_STARTED}").exists()
@@ -118,7 +118,7 @@ def _broadcast(  # noqa: PLR0917 - as torch's
         exchange.give(key, list(object_list))
         return
     with contextlib.suppress(LookupError):
-        object_list[:] = exchange.take(key, source)
+        object_list[:] = exchange.take_objects(key, source)
 
 
 def _scatter(  # noqa: PLR0917 - as torch's
@@ -178,7 +178,7 @@ def _pair(exchange: ObjectExchange, source: int, target: int) -> str:
 
 def _taken(exchange: ObjectExchange, key: str, source: int) -> Any:
     try:
-        return exchange.take(key, source)
+        return exchange.take_objects(key, source)
     except LookupError:
         raise FakeWorldError(
             f"rank {exchange.rank} receives an object here that rank {source} has not sent in this run",

@@ -272,19 +272,22 @@ async def test_a_class_shows_its_parts_that_a_run_of_main_compiled() -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("line", "is_within"), [(6, True), (12, False)])
-async def test_a_class_leads_to_what_a_run_of_main_found_in_it(line: int, *, is_within: bool) -> None:
+@pytest.mark.parametrize(("name", "line", "is_within"), [("", 6, True), ("", 12, False), ("model", 6, True)])
+async def test_a_class_leads_to_what_a_run_of_main_found_in_it(
+    name: str, line: int, *, is_within: bool
+) -> None:
     costly = (broken(at(line), gb="GB0059"), broken(at(line), gb="GB0124"), broken(at(16), gb="GB0170"))
-    broken_report = report(frames=(Frame("forward", at(6)),), breaks=costly)
-    state = opened(capture_result_of(Key(FILE, ""), 1, broken_report, findings(broken_report)))
+    inputs = Inputs(Rung.MAIN, FILE, 15)
+    broken_report = report(frames=(Frame("forward", at(6)),), breaks=costly, inputs=inputs)
+    state = opened(capture_result_of(Key(FILE, name), 1, broken_report, findings(broken_report)))
     commands = {
         value["command"]["title"]: value["command"]["arguments"][0]["target"]
         for value in await answered(state)
         if value["range"]["start"]["line"] == NET
     }
     assert (f"Fix line {line} first" in commands) == is_within
-    assert {name for name in commands.values() if name != "Net"} == {""}, "the report is of the program"
-    assert commands["Details"] == ""
+    assert {target for target in commands.values() if target != "Net"} == {name}
+    assert commands["Details"] == name, "the report is of the program"
 
 
 @pytest.mark.asyncio

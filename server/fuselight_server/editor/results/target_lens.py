@@ -327,13 +327,21 @@ class TargetLens:
 
 
 def _programs(snapshot: Snapshot, target: StaticTarget) -> Iterator[CaptureResult]:
-    """Yield the run of `__main__` if it compiled code of `target`, which is compiled or a class."""
-    main = snapshot.captures.get(Key(snapshot.path, ""))
-    if main is None or not (target.compiled or target.kind == "module"):
+    """Yield a run of the program if it compiled code of `target`, which is compiled or a class.
+
+    Several names that the program compiles may each have run it: the newest run has the present results.
+    """
+    if not (target.compiled or target.kind == "module"):
         return
-    # `m = torch.compile(Net())` holds no frame of Net.
-    if any(_stands_in(main, frame.location, target.span) for frame in main.report.frames):
-        yield main
+    programs = [
+        result
+        for key, result in snapshot.captures.items()
+        if key.path == snapshot.path
+        and (not key.name or (result.report.inputs is not None and result.report.inputs.rung is Rung.MAIN))
+        # `m = torch.compile(Net())` holds no frame of Net.
+        and any(_stands_in(result, frame.location, target.span) for frame in result.report.frames)
+    ]
+    yield from sorted(programs, key=lambda result: -result.generation)[:1]
 
 
 def _stands_in(result: CaptureResult, at: Location, within: Span) -> bool:

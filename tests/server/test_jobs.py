@@ -106,15 +106,17 @@ def test_a_changed_line_is_marked_as_of_the_jobs_source(client: Client, source: 
 
 
 def test_the_findings_of_a_job_follow_what_another_program_writes(client: Client, source: Path) -> None:
+    source.write_text(f"# written after the job ran\n{source.read_text(encoding='utf-8')}", encoding="utf-8")
     (entry,) = open_job(client, JOBS / "graph_break")["jobs"]
+    title = "graph break: `print` cannot be traced"
+    until_findings(client, source.as_uri(), {BREAK + 1: ("Fuselight job graph_break", title)})
     source.write_text(f"\n\n{source.read_text(encoding='utf-8')}", encoding="utf-8")
     client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": source.as_uri(), "type": 2}]})
-    title = "graph break: `print` cannot be traced"
-    until_findings(client, source.as_uri(), {BREAK + 2: ("Fuselight job graph_break", title)})
+    until_findings(client, source.as_uri(), {BREAK + 3: ("Fuselight job graph_break", title)})
     uri = client.open(source)
-    assert page_of(client, entry["id"])["findings"][0]["at"]["place"]["line"] == BREAK + 2
+    assert page_of(client, entry["id"])["findings"][0]["at"]["place"]["line"] == BREAK + 3
     client.edit(uri, (0, 0), (1, 0), "")
-    until_findings(client, uri, {BREAK + 1: ("Fuselight job graph_break", title)})
+    until_findings(client, uri, {BREAK + 2: ("Fuselight job graph_break", title)})
 
 
 def test_two_jobs_are_open_together_and_each_names_itself(client: Client, source: Path) -> None:

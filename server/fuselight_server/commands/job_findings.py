@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location
 from fuselight_server.base.formatting import format_count, format_first, format_list
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.commands.findings import compose_findings
@@ -116,7 +117,12 @@ def _torch_version(processes: Iterable[OpenedProcess]) -> str:
 
 def _line_reader(files: JobFiles) -> Callable[[str, int], str | None]:
     """Reads a line of a file by its path in the job."""
-    return lambda path, number: files.line(files.path(path), number)
+
+    def read_line(path: str, number: int) -> str | None:
+        here = files.location(Location(path, number))
+        return files.line(here.path, here.line)
+
+    return read_line
 
 
 def _merge_processes(per_process: list[tuple[str, tuple[Finding, ...]]]) -> list[Finding]:

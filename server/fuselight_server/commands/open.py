@@ -345,11 +345,11 @@ def _is_traced(compiled: LoggedCompile) -> bool:
 
 
 def _source_of(files: JobFiles) -> Callable[[str], Sequence[str] | None]:
-    """The local lines of a file of the job, None if it is not here."""
+    """The local lines of a file of the job, None if it is not here as it ran."""
 
     def lines(path: str) -> Sequence[str] | None:
         local = files.local.get(path)
-        return None if local is None else files.sources.lines(local)
+        return None if local is None or files.has_moved(path) else files.sources.lines(local)
 
     return lines
 

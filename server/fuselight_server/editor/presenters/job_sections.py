@@ -83,11 +83,10 @@ class JobView:
 
     def logged(self, location: Location | None) -> JobPlace | None:
         """A location of the logs."""
-        return (
-            self.line(self.job.opened.files.path(location.path), location.line)
-            if location is not None
-            else None
-        )
+        if location is None:
+            return None
+        here = self.job.opened.files.location(location)
+        return self.line(here.path, here.line)
 
 
 # Ranks

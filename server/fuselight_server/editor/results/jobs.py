@@ -276,9 +276,9 @@ def _functions(opened: OpenedJob, places: Places) -> Iterator[JobFunction]:
     for process in opened.processes:
         of_process: dict[tuple[str, int], _Counts] = {}
         for location, compiled in _with_functions(process.log.compiles):
-            local = opened.files.local.get(location.path)
-            if local is not None:
-                of_process.setdefault((local, location.line), _Counts()).add(compiled)
+            if location.path in opened.files.local:
+                here = opened.files.location(location)
+                of_process.setdefault((here.path, here.line), _Counts()).add(compiled)
         for place, counts in of_process.items():
             counted.setdefault(place, []).append(counts)
     for (path, line), by_process in sorted(counted.items()):

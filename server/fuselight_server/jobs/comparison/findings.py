@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.fingerprints import fingerprint_of
 from fuselight_server.jobs.comparison.model import FindingChange, FindingState
-from fuselight_server.jobs.comparison.sides import last_name
+from fuselight_server.jobs.reports.moved_lines import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.torch_texts import in_user_words
 from fuselight_server.jobs.comparison.generated_code import read_generated
 from fuselight_server.jobs.comparison.model import FunctionChange, FunctionFacts
-from fuselight_server.jobs.comparison.sides import last_name
+from fuselight_server.jobs.reports.moved_lines import last_name
 from fuselight_server.jobs.trace_log.files import LogError
 from fuselight_server.jobs.trace_log.payloads import read_texts
 

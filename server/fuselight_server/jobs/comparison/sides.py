@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fuselight_server.jobs.reports.mapping import common_end
+from fuselight_server.jobs.reports.moved_lines import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,11 +89,6 @@ def functions_of_lines(reports: Iterable[Report]) -> dict[tuple[str, int], str]:
             if location.function:
                 names.setdefault((location.path, location.line), last_name(location.function))
     return names
-
-
-def last_name(function: str) -> str:
-    """`forward` of `Net.forward`: a log alone does not know the class."""
-    return function.rpartition(".")[2]
 
 
 def compared_rank(side: ComparedSide, base: ComparedSide) -> tuple[int | None, int | None]:

@@ -26,6 +26,9 @@ class LocalFunction:
     name: str
     """As Python qualifies it, without the functions around it: `Net.forward`."""
     parameters: tuple[str, ...]
+    first: int
+    """Its first line: that of a decorator, if there is one."""
+    last: int
 
 
 def read_definitions(lines: Sequence[str]) -> dict[tuple[int, str], LocalFunction]:
@@ -38,8 +41,7 @@ def read_definitions(lines: Sequence[str]) -> dict[tuple[int, str], LocalFunctio
         return {}
     out: dict[tuple[int, str], LocalFunction] = {}
     for node, definition in _functions(tree):
-        first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
-        for line in (first, node.lineno):
+        for line in (definition.first, node.lineno):
             out.setdefault((line, node.name), definition)
     return out
 
@@ -51,7 +53,12 @@ def _functions(
     while waiting:
         node, prefix = waiting.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node, LocalFunction(node.lineno, f"{prefix}{node.name}", _parameters(node.args))
+            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+            last = node.end_lineno or node.lineno
+            yield (
+                node,
+                LocalFunction(node.lineno, f"{prefix}{node.name}", _parameters(node.args), first, last),
+            )
             prefix = ""
         elif isinstance(node, ast.ClassDef):
             prefix = f"{prefix}{node.name}."

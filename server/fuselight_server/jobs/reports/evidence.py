@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.reports.mapping import SourceEvidence
+from fuselight_server.jobs.reports.moved_lines import SourceEvidence
 from fuselight_server.jobs.trace_log.facts import read_printed_stack
 from fuselight_server.jobs.trace_log.model import GraphKind
 
@@ -37,7 +37,7 @@ def _add_compile(compiled: LoggedCompile, texts: LogTexts, out: dict[str, Source
     for frame in _frames_of(compiled):
         known = out.setdefault(frame.path, SourceEvidence())
         if frame.text:
-            known.add_quote(frame.line, frame.text)
+            known.add_quote(frame.line, frame.text, frame.function)
     for attempt in compiled.attempts:
         _add_functions(attempt, out)
         for graph in attempt.graphs:
@@ -58,7 +58,7 @@ def _add_nodes(nodes: Iterable[GraphLine], out: dict[str, SourceEvidence]) -> No
         if node.path is not None:
             known = out.setdefault(node.path, SourceEvidence())
             if node.line is not None and node.text:
-                known.add_quote(node.line, node.text)
+                known.add_quote(node.line, node.text, node.function)
 
 
 def _frames_of(compiled: LoggedCompile) -> Iterator[LogFrame]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Frame, Location, is_pythons_own
 from fuselight_server.jobs.reports.mapping import LineState, is_torch_file
+from fuselight_server.jobs.reports.moved_lines import last_name
 from fuselight_server.jobs.trace_log.libraries import is_library
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class JobFrames:
         return tuple(self._indices)
 
     def first_line(self, frame: Frame) -> int:
-        """First line of the code object of a frame, as the log has it: that of a decorator, if there is one."""
+        """First line of the code object of a frame, in the local file: that of a decorator, if there is one."""
         return self._first_lines.get(frame, frame.location.line)
 
     def frame(self, compiled: LoggedCompile) -> Frame | None:
@@ -57,7 +58,7 @@ class JobFrames:
         )
         frame = self._wrapper(compiled, location) or self._frame_at(location, resumed_at)
         self._definitions[key] = frame
-        self._first_lines[frame] = location.line
+        self._first_lines[frame] = self._files.location(location).line
         return frame
 
     def _wrapper(self, compiled: LoggedCompile, logged: Location) -> Frame | None:
@@ -72,6 +73,7 @@ class JobFrames:
         here = self._files.location(logged)
         name = here.function or ""
         if resumed_at is not None:
+            resumed_at = self._files.location(replace(logged, line=resumed_at)).line
             broken = next(
                 (frame for frame in reversed(self._indices) if _resumes(frame, here, resumed_at)), None
             )
@@ -92,7 +94,7 @@ class JobFrames:
             return stack
         if self._files.state(stack[-1].path, stack[-1].line) is LineState.CHANGED:
             return stack
-        left_out = self._files.sources.left_out_caller(stack[-1], _last_name(compiled.function or ""))
+        left_out = self._files.sources.left_out_caller(stack[-1], last_name(compiled.function or ""))
         return stack if left_out is None else (*stack, left_out)
 
     def of_break(self, compiled: LoggedCompile, frame: Frame, graph_break: GraphBreak) -> tuple[Stack, Stack]:
@@ -119,22 +121,18 @@ def _with_callers(above: Stack, caller: Stack, stack: Stack) -> Stack:
 
 def _split(stack: Stack, frame: Frame) -> tuple[Stack, Stack]:
     """The frames above the compiled function, and its traced frames: those from its last activation on."""
-    name = _last_name(frame.function)
+    name = last_name(frame.function)
     for index in range(len(stack) - 1, -1, -1):
         if stack[index].path == frame.location.path and stack[index].function == name:
             return stack[:index], stack[index:]
     return stack[:-1], stack[-1:]
 
 
-def _last_name(function: str) -> str:
-    return function.rpartition(".")[2]
-
-
 def _resumes(frame: Frame, here: Location, line: int) -> bool:
     """Whether code that resumes on a line can be that of a frame."""
-    is_same = (frame.location.path, _last_name(frame.function)) == (
+    is_same = (frame.location.path, last_name(frame.function)) == (
         here.path,
-        _last_name(here.function or ""),
+        last_name(here.function or ""),
     )
     return is_same and frame.location.line <= line
 

@@ -10,7 +10,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from fuselight.shared.foreign_files import read_regular
 from fuselight_server.base.files import leaves, split_text, walk_sources
 from fuselight_server.jobs.reports.definitions import LocalFunction, read_definitions
 from fuselight_server.jobs.reports.left_out_callers import FileCalls, left_out_caller, read_calls
+from fuselight_server.jobs.reports.moved_lines import MovedLines, SourceEvidence, has_quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,8 +31,6 @@ MAX_FILES = 200_000
 """Python files of the source folders that are listed."""
 _MAX_BYTES = 8 << 20
 """Of a local file that is compared: source is not larger."""
-_DECORATORS = 10
-"""Lines of decorators above a `def`, which is where torch says that a function starts."""
 _INSTALLED = re.compile(
     r"(?:^|/)(?:(?:lib(?:64)?/python\d[\d.]*/)?(?:site|dist)-packages/(?P<rest>.*)|lib(?:64)?/python\d[\d.]*/)",
     re.DOTALL,
@@ -42,6 +41,10 @@ _TORCH = re.compile(
     r"triton/(?:backends|compiler|language|runtime)|fuselight/(?:worker|capture|adapters|measure))(?=/|\.py$)"
 )
 """Files of torch, Triton and Fuselight, wherever they are installed: an image may have torch built from its sources."""
+
+
+_NONE = 0, 0
+"""The score of a file that has no line of the log."""
 
 
 class LineState(Enum):
@@ -55,20 +58,6 @@ class LineState(Enum):
     """The log does not quote the line, so that a change cannot be noticed."""
     ABSENT = "absent"
     """The file is not in the source folders."""
-
-
-@dataclass
-class SourceEvidence:
-    """What the logs of a job show of one of its files."""
-
-    quotes: dict[int, str] = field(default_factory=dict)
-    """Line → its text without indentation."""
-    functions: set[tuple[int, str]] = field(default_factory=set)
-    """First line and name of compiled functions."""
-
-    def add_quote(self, line: int, text: str) -> None:
-        """Add the text of a line; the first one counts, as torch may quote a part of a later statement."""
-        self.quotes.setdefault(line, text.strip())
 
 
 @dataclass(frozen=True)
@@ -118,9 +107,19 @@ class LocalSources:
 
     def definition(self, path: str, line: int, name: str) -> LocalFunction | None:
         """The function of a listed file that starts on a line; None if there is none of this name."""
+        return self._functions(path).get((line, name))
+
+    def moved(self, path: str, known: SourceEvidence) -> MovedLines | None:
+        """Where the lines of a file of a job are in a listed file; None if it cannot be read."""
+        lines = self.lines(path)
+        return (
+            None if lines is None else MovedLines(known, lines, lambda: set(self._functions(path).values()))
+        )
+
+    def _functions(self, path: str) -> Mapping[tuple[int, str], LocalFunction]:
         if path not in self._definitions:
             self._definitions[path] = read_definitions(self.lines(path) or ())
-        return self._definitions[path].get((line, name))
+        return self._definitions[path]
 
     def left_out_caller(self, logged: Location, function: str) -> Location | None:
         """The line that calls a compiled function, below the last line of its logged stack; None if not certain."""
@@ -154,9 +153,14 @@ class JobFiles:
         return self.local.get(logged) or shown_job_path(logged)
 
     def location(self, logged: Location) -> Location:
-        """A location of the job as a local one, if the file is here."""
-        path = self.path(logged.path)
-        return logged if path == logged.path else replace(logged, path=path)
+        """A location of the job as a local one, if the file is here: on the line that has its text now."""
+        moved = self._moved.get(logged.path)
+        line = logged.line if moved is None else moved.here(logged.line)
+        return replace(logged, path=self.path(logged.path), line=line)
+
+    def has_moved(self, logged: str) -> bool:
+        """Whether a file is here with other lines than the log names."""
+        return logged in self._moved
 
     def shown(self, logged: Location) -> Location:
         """The same; the first line of a function, which is that of a decorator if there is one, on its `def` line."""
@@ -179,9 +183,10 @@ class JobFiles:
         return self._logged.get(path, ())
 
     def quote(self, path: str, line: int) -> str | None:
-        """The text of a line as it ran, if the log quotes it. `path` is one that `path` has returned."""
+        """The text of a line as it ran, if the log quotes it. The line is one that `location` has returned."""
         for logged in self.logged(path):
-            text = self.evidence[logged].quotes.get(line)
+            moved = self._moved.get(logged)
+            text = self.evidence[logged].quotes.get(line) if moved is None else moved.quote(line)
             if text is not None:
                 return text
         return None
@@ -194,14 +199,14 @@ class JobFiles:
         return lines[line - 1] if 0 < line <= len(lines) else None
 
     def state(self, path: str, line: int) -> LineState:
-        """How a line compares with the line that ran. `path` is one that `path` has returned."""
+        """How a line compares with the line that ran. The line is one that `location` has returned."""
         lines = self.sources.lines(path)
         if lines is None:
             return LineState.ABSENT
         quote = self.quote(path, line)
         if not quote:
             return LineState.CURRENT if self._is_as_read(path) else LineState.UNKNOWN
-        return LineState.CURRENT if _has_quote(lines, line, quote) else LineState.CHANGED
+        return LineState.CURRENT if has_quote(lines, line, quote) else LineState.CHANGED
 
     def _is_as_read(self, path: str) -> bool:
         """Whether a file that the job read here has not been written since."""
@@ -209,6 +214,15 @@ class JobFiles:
             return self.read_at is not None and Path(path).stat().st_mtime < self.read_at
         except OSError:
             return False
+
+    @cached_property
+    def _moved(self) -> Mapping[str, MovedLines]:
+        moved = {
+            logged: self.sources.moved(path, self.evidence[logged]) for logged, path in self.local.items()
+        }
+        return {
+            logged: lines for logged, lines in moved.items() if lines is not None and not lines.is_in_place
+        }
 
     @cached_property
     def _logged(self) -> Mapping[str, tuple[str, ...]]:
@@ -292,12 +306,12 @@ def _candidates(logged: str, known: SourceEvidence, sources: LocalSources) -> tu
     if longest < max(least, 1):
         return ()
     best = [path for path, length in common.items() if length == longest]
-    scores = {path: _score(known, sources.lines(path)) for path in best}
+    scores = {path: _score(known, sources, path) for path in best}
     if longest == 1 and len(parts) > 1:
         # Only the name is equal: without a line in common it is another file.
-        best = [path for path in best if scores[path] or (scores[path] is None and is_of_job(logged))]
-    highest = max((scores[path] or 0 for path in best), default=0)
-    return tuple(path for path in best if (scores[path] or 0) == highest)
+        best = [path for path in best if (scores[path] or is_of_job(logged)) and scores[path] != _NONE]
+    highest = max((scores[path] or _NONE for path in best), default=_NONE)
+    return tuple(path for path in best if (scores[path] or _NONE) == highest)
 
 
 def _least_common(logged: str) -> int:
@@ -309,35 +323,10 @@ def _least_common(logged: str) -> int:
     return 1 if torch is None else len(_parts(_normalized(logged)[torch.start() :]))
 
 
-def _score(known: SourceEvidence, lines: list[str] | None) -> int | None:
-    """How many of the lines and functions of the log a file has; None if the log shows none."""
-    if lines is None or not (known.quotes or known.functions):
-        return None
-    quotes = sum(_has_quote(lines, line, text) for line, text in known.quotes.items())
-    return quotes + sum(_has_function(lines, line, name) for line, name in known.functions)
-
-
-def _has_quote(lines: Sequence[str], line: int, quote: str) -> bool:
-    """Whether a line has the quoted text; torch quotes the first line of a statement, or all of its lines as one."""
-    if not 0 < line <= len(lines):
-        return False
-    text = lines[line - 1].strip()
-    return text == quote or (bool(text) and quote.startswith(text) and _joined(lines, line, quote))
-
-
-def _joined(lines: Sequence[str], line: int, quote: str) -> bool:
-    wanted = "".join(quote.split())
-    text = ""
-    for following in lines[line - 1 :]:
-        text += "".join(following.split())
-        if len(text) >= len(wanted):
-            break
-    return text.startswith(wanted)
-
-
-def _has_function(lines: Sequence[str], line: int, name: str) -> bool:
-    head = re.compile(rf"\s*(?:async\s+)?def\s+{re.escape(name.rpartition('.')[2])}\b")
-    return any(head.match(text) for text in lines[max(line - 1, 0) : line + _DECORATORS])
+def _score(known: SourceEvidence, sources: LocalSources, path: str) -> tuple[int, int] | None:
+    """How many of the lines and functions of the log a file has, and has in place; None if the log shows none."""
+    moved = sources.moved(path, known)
+    return None if moved is None or not (known.quotes or known.functions) else moved.score
 
 
 def _prefixes(logged: str, path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -83,7 +83,8 @@ def states(compared: ComparedJobs) -> list[tuple[str, int, int | None]]:
     ("after", "before", "expected"),
     [
         (broken(7), broken(7), [("same", 7, 7)]),
-        (broken(9), broken(7), [("moved", 9, 7)]),
+        (broken(9, text="print(z)"), broken(7, text="print(z)"), [("moved", 9, 7)]),
+        (broken(9), broken(7), [("same", 7, 7)]),
         (broken(7, 9), broken(5, 7), [("moved", 9, 5), ("same", 7, 7)]),
         (broken(7, 9), broken(7), [("new", 9, None), ("same", 7, 7)]),
         (broken(7), broken(7, 9), [("fixed", 9, 9), ("same", 7, 7)]),
@@ -98,6 +99,7 @@ def states(compared: ComparedJobs) -> list[tuple[str, int, int | None]]:
     ids=[
         "equal",
         "moved",
+        "moved, on one line of the source that is here",
         "the equal line first",
         "one more of the same text",
         "one less of the same text",
@@ -118,8 +120,11 @@ def test_new_warnings_alone_fail(opened: Compare) -> None:
 
 
 def test_functions_of_one_name_are_paired_by_line_then_by_order(opened: Compare) -> None:
+    def broken_once(first: int, at: str = "0/0/0") -> bytes:
+        return broken(function="not_here", first=first, at=at)
+
     def two(first: int, second: int) -> bytes:
-        return broken(first=first) + broken(first=second, at="1/0/0")
+        return broken_once(first) + broken_once(second, at="1/0/0")
 
     def lines(after: bytes, before: bytes) -> set[tuple[int | None, int | None]]:
         return {
@@ -132,8 +137,8 @@ def test_functions_of_one_name_are_paired_by_line_then_by_order(opened: Compare)
 
     assert lines(two(20, 40), two(22, 42)) == {(20, 22), (40, 42)}
     assert lines(two(20, 40), two(10, 20)) == {(20, 20), (40, 10)}
-    assert lines(two(20, 40), broken(first=40)) == {(20, None), (40, 40)}
-    assert lines(two(20, 40), broken(first=60)) == {(20, None), (40, None), (None, 60)}
+    assert lines(two(20, 40), broken_once(40)) == {(20, None), (40, 40)}
+    assert lines(two(20, 40), broken_once(60)) == {(20, None), (40, None), (None, 60)}
 
 
 @pytest.mark.parametrize(

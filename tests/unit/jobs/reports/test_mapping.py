@@ -12,11 +12,11 @@ from fuselight_server.jobs.reports.mapping import (
     JobFiles,
     LineState,
     LocalSources,
-    SourceEvidence,
     files_in_place,
     is_of_job,
     map_files,
 )
+from fuselight_server.jobs.reports.moved_lines import SourceEvidence
 
 NET = "import torch\n\n\ndef forward(x):\n    return x.relu()\n"
 
@@ -206,3 +206,113 @@ def test_source_in_a_folder_whose_name_begins_with_a_dot_is_here_and_that_of_too
         Path(path).relative_to(tmp_path).as_posix() for path in LocalSources([tmp_path]).named("net.py")
     }
     assert listed == {".exp/net.py", ".exp/.deep/net.py", "src/net.py"}
+
+
+_TWO = """\
+class A:
+    def forward(self, x):
+        y = self.act(x)
+        print(y)
+        y = self.act(y)
+        return y
+
+
+class B:
+    def forward(self, x):
+        y = x.cos()
+        return y
+
+
+def helper(x):
+    return x + 1
+"""
+_FUNCTIONS = {
+    2: "forward",
+    3: "forward",
+    4: "forward",
+    5: "forward",
+    6: "forward",
+    10: "forward",
+    11: "forward",
+    12: "forward",
+    16: "helper",
+}
+
+
+def _moved(folder: Path, text: str, only: int | None = None) -> JobFiles:
+    evidence = SourceEvidence()
+    if only is None:
+        evidence.functions |= {(15, "helper"), (2, "forward"), (10, "forward")}
+    for number in _FUNCTIONS if only is None else (only,):
+        evidence.add_quote(number, _TWO.splitlines()[number - 1], _FUNCTIONS[number])
+    return map_files({"/job/net.py": evidence}, LocalSources((written(folder, {"job/net.py": text}),)), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(_TWO, {4: 4, 5: 5, 12: 12, 16: 16}, id="the same text"),
+        pytest.param(
+            "import os\n" + _TWO,
+            {3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 11: 12, 12: 13, 15: 16, 16: 17},
+            id="a line above",
+        ),
+        pytest.param(
+            _TWO.replace("        print(y)\n", "        z = 1\n        print(y)\n"),
+            {3: 3, 4: 5, 5: 6, 6: 7, 11: 12, 15: 16, 16: 17},
+            id="a line within",
+        ),
+        pytest.param(
+            "\n".join([*_TWO.splitlines()[14:], "", "", *_TWO.splitlines()[:14]]) + "\n",
+            {15: 1, 16: 2, 4: 8, 11: 15},
+            id="a function moved",
+        ),
+    ],
+)
+def test_a_line_of_the_job_is_where_its_text_is_in_the_same_function(
+    tmp_path: Path, text: str, expected: dict[int, int]
+) -> None:
+    files = _moved(tmp_path, text)
+    here = {line: files.location(Location("/job/net.py", line)).line for line in expected}
+    assert here == expected
+    path = files.path("/job/net.py")
+    for line in expected.keys() & _FUNCTIONS.keys():
+        assert files.quote(path, here[line]) == _TWO.splitlines()[line - 1].strip()
+        assert files.state(path, here[line]) is LineState.CURRENT
+
+
+def test_a_changed_line_moves_with_the_lines_around_it_and_says_that_it_changed(tmp_path: Path) -> None:
+    files = _moved(tmp_path, "import os\n" + _TWO.replace("print(y)", "print(x)"))
+    here = files.location(Location("/job/net.py", 4))
+    assert here.line == 5
+    assert files.state(here.path, here.line) is LineState.CHANGED
+    assert files.quote(here.path, here.line) == "print(y)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "import os\n" + _TWO.replace("print(y)", "print(y)\n        x = 1\n        print(y)"),
+            id="the text repeats",
+        ),
+        pytest.param(
+            _TWO.replace("print(y)", "pass") + "\n\ndef other(y):\n    print(y)\n",
+            id="another function has it",
+        ),
+    ],
+)
+def test_a_line_whose_text_does_not_decide_stays_and_says_so(tmp_path: Path, text: str) -> None:
+    files = _moved(tmp_path, text, 4)
+    here = files.location(Location("/job/net.py", 4))
+    assert (here.line, files.state(here.path, here.line)) == (4, LineState.CHANGED)
+
+
+def test_a_file_known_by_its_name_alone_is_found_after_a_line_was_inserted(tmp_path: Path) -> None:
+    written(tmp_path, {"a/net.py": "import os\n" + NET})
+    evidence = SourceEvidence()
+    evidence.add_quote(5, "return x.relu()", "forward")
+    sources = LocalSources((tmp_path,))
+    assert map_files({"/job/net.py": evidence}, sources, {}).local == {
+        "/job/net.py": str(tmp_path / "a/net.py")
+    }

@@ -31,6 +31,7 @@ from fuselight.shared.report import (
     Location,
     Outcome,
     Phase,
+    Recorded,
     Report,
     Rung,
     Tier,
@@ -288,6 +289,16 @@ async def test_a_class_leads_to_what_a_run_of_main_found_in_it(
     assert (f"Fix line {line} first" in commands) == is_within
     assert {target for target in commands.values() if target != "Net"} == {name}
     assert commands["Details"] == name, "the report is of the program"
+
+
+@pytest.mark.asyncio
+async def test_what_the_program_calls_has_the_actions_of_a_target_with_inputs() -> None:
+    call = Recorded(FILE, "Net", 4, "Net()(f32[3])", at(16))
+    called = captured("", 5, recorded=(call,))
+    assert (await lenses(opened(called)))[NET] == ["1 graph, no breaks", *ACTIONS]
+    for other in (dataclasses.replace(call, compiled_at=None), dataclasses.replace(call, target="A")):
+        entries = await lenses(opened(captured("", 5, recorded=(other,))))
+        assert entries[NET] == ["1 graph, no breaks", "Run", "Details"]
 
 
 @pytest.mark.asyncio

@@ -113,10 +113,12 @@ def lens_of(snapshot: Snapshot, target: StaticTarget, known: Collection[str]) ->
         return None
     seen = snapshot if is_offered else dataclasses.replace(snapshot, can_run=False)
     facts: list[Info] = []
+    is_called = False
     if not (has_inputs and Key(snapshot.path, shown.name) in snapshot.captures):
         for main in _programs(snapshot, shown):
             facts += (*first_to_fix(snapshot, main, shown.span), *result_facts(main, within=shown.span))
-    return TargetLens(seen, shown.name, has_inputs, shown.directives, tuple(facts), shown.compiled)
+            is_called = snapshot.reading.main_line is not None and _calls(main, shown.name)
+    return TargetLens(seen, shown.name, has_inputs, shown.directives, tuple(facts), shown.compiled, is_called)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +137,8 @@ class TargetLens:
     of_program: tuple[Info, ...] = ()
     """What the run of the file's program found of it, shown where it has no results of its own."""
     is_compiled: bool = False
+    is_called: bool = False
+    """Whether the run of the file's program recorded calls of it, which give it inputs."""
 
     @property
     def _words(self) -> str:
@@ -169,8 +173,10 @@ class TargetLens:
         if result is not None and result.report.failures and not counts(result.report).graphs:
             return bool(self.directives) and lacks_inputs(result.report)  # written since
         tiers = (self._key(tier) for tier in Tier)
-        return bool(self.directives) or any(
-            (known := self.snapshot.results.get(key)) is not None and known.has_data for key in tiers
+        return (
+            bool(self.directives)
+            or self.is_called
+            or any((known := self.snapshot.results.get(key)) is not None and known.has_data for key in tiers)
         )
 
     def infos(self) -> list[Info]:
@@ -324,6 +330,15 @@ class TargetLens:
                 (tuned.shown.stale, -tuned.generation),
                 tuning_info(tuned, is_running=self._is_timed(Tier.TUNED)),
             )
+
+
+def _calls(program: CaptureResult, name: str) -> bool:
+    """Whether a program made calls of a target that it compiles by itself."""
+    return any(
+        call.compiled_at is not None
+        and (call.path, call.target) == (program.key.path, name.replace(".<locals>", ""))
+        for call in program.report.recorded
+    )
 
 
 def _programs(snapshot: Snapshot, target: StaticTarget) -> Iterator[CaptureResult]:

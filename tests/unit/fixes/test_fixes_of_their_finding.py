@@ -10,7 +10,7 @@ import pytest
 
 from fuselight.shared.report import CallCure, CureKind, CureTrial, Tier
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.base.remedies import FindingRemedy, RemedyState
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
 from fuselight_server.commands.fix import FixedFiles
 from fuselight_server.commands.known_fixes import keep_verified
 from fuselight_server.editor.session.fix_attempts import FixAttempts
@@ -60,6 +60,18 @@ def test_the_editor_shows_a_verdict_for_its_finding_alone(other: Finding) -> Non
         ("where", RemedyState.NOT_TRIED),
         ("cond", RemedyState.REFUSED),
     ]
+
+
+@pytest.mark.parametrize("is_setting", [True, False])
+def test_advice_goes_with_a_refused_fix_but_not_with_a_setting(*, is_setting: bool) -> None:
+    words = "Keep the value a tensor"
+    refused = replace(of_refusal(RefusedRewrite("tensor", "Keep it", "it rounds")), is_fix=True)
+    setting = cure(CureKind.SETTING, value='{"a_switch": true}')
+    remedies = with_fixes(
+        replace(FINDING, remedies=advice((words,))),
+        (replace(refused, cure=setting if is_setting else None),),
+    ).remedies
+    assert (words in {remedy.text for remedy in remedies}) is is_setting
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)

@@ -129,9 +129,15 @@ def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
 def _left(
     finding: Finding, remedies: Iterable[FindingRemedy], fixes: Iterable[FindingRemedy]
 ) -> Iterator[FindingRemedy]:
-    """What the list has besides its fixes; the advice on a break goes where all that it may mean was refused."""
-    states = {fix.state for fix in fixes if fix.is_fix}
-    is_refused = states == {RemedyState.REFUSED} and finding.code.startswith(BREAKS)
+    """What the list has besides its fixes; the advice on a break goes where all that it may mean was refused.
+
+    No advice means a setting alone.
+    """
+    written = [fix for fix in fixes if fix.is_fix]
+    is_all = {fix.state for fix in written} == {RemedyState.REFUSED} and any(
+        fix.cure is None for fix in written
+    )
+    is_refused = is_all and finding.code.startswith(BREAKS)
     for remedy in remedies:
         if remedy.state is not RemedyState.ADVICE or remedy.is_torchs or not is_refused:
             yield remedy

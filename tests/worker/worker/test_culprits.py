@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -161,3 +162,21 @@ def test_an_unknown_mode_is_a_user_error(tmp_path: Path) -> None:
         assert failure.culprit is Culprit.USER
     else:
         raise AssertionError("torch takes any mode")
+
+
+def test_a_backend_is_called_by_its_name_alone(tmp_path: Path) -> None:
+    def own_backend(*_graph: object) -> object:
+        raise ZeroDivisionError("no kernel")
+
+    class Backend:
+        def __call__(self, *graph: object) -> object:
+            return own_backend(*graph)
+
+    messages = []
+    for backend in (own_backend, Backend(), functools.partial(own_backend)):
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
+            torch.compile(torch.relu, backend=backend)(torch.ones(2))
+        messages.append(dynamo.failure_of(raised.value, roots=(str(tmp_path),)).message)
+    error = "ZeroDivisionError: no kernel"
+    assert messages == [f"backend 'own_backend': {error}", *[f"the backend: {error}"] * 2]

@@ -383,7 +383,9 @@ def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
         return cause.title.split("\n", 1)[0].strip()
     if isinstance(exc, errors.exceptions.BackendCompilerFailed):
         inner = first_line(exc.inner_exception)
-        return f"backend {exc.backend_name!r}: {type(exc.inner_exception).__name__}: {inner}"
+        # torch names an object by its `repr`, with addresses: no name in the source.
+        named = f"backend {exc.backend_name!r}" if _NAME.fullmatch(exc.backend_name) else "the backend"
+        return f"{named}: {type(exc.inner_exception).__name__}: {inner}"
     if isinstance(exc, errors.exceptions.TorchRuntimeError) and cause is not None:
         _, marker, inner = cause.explanation.rpartition(": got ")
         return f"{cause.title}: {inner}" if marker else cause.title
@@ -391,6 +393,7 @@ def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
     return f"{name}: {first}" if first else name
 
 
+_NAME = re.compile(r"[\w.<>-]*\w[\w.<>-]*")
 _IN_KERNEL = re.compile(r"^kernel, \S+:\d+, ")
 """How a generated kernel starts what it raises: the line of its source."""
 

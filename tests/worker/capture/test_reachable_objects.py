@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ def test_no_code_of_the_users_runs() -> None:
     assert list(objects_with_method(method, None, given)) == [target]
 
 
-def test_what_a_function_reaches_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_large_function_reaches_is_not_walked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     walked: list[int] = []
     usual = reachable_objects._held_by
 
@@ -45,6 +46,7 @@ def test_what_a_function_reaches_is_walked_once(monkeypatch: pytest.MonkeyPatch)
         return usual(value)
 
     monkeypatch.setattr(reachable_objects, "_held_by", held_by)
+    monkeypatch.setattr(reachable_objects, "_MAX_WALKED", 3)
     code, passed = Target.run.__code__, Target()
     method = (stacks.absolute(code.co_filename), code.co_firstlineno)
     owner, owners = Reader([Target(), Target()]), MethodOwners()
@@ -55,3 +57,11 @@ def test_what_a_function_reaches_is_walked_once(monkeypatch: pytest.MonkeyPatch)
     another = Target()
     assert owners.of(method, None, owner, [another]) == [*first[:2], another]
     assert walked == [id(another)]
+
+
+def test_an_object_that_replaces_another_between_calls_is_found() -> None:
+    code, owner, owners = Target.run.__code__, SimpleNamespace(target=Target()), MethodOwners()
+    method = (stacks.absolute(code.co_filename), code.co_firstlineno)
+    assert owners.of(method, None, owner, []) == [owner.target]
+    owner.target = Target()
+    assert owners.of(method, None, owner, []) == [owner.target]

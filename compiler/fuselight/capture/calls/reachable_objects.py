@@ -19,13 +19,20 @@ from fuselight.capture.dynamo import stacks
 Place = tuple[str, int]
 """A file and the `def` line of a function in it."""
 _MAX_OBJECTS = 50_000
+_MAX_WALKED = 200_000
+"""Objects read for the calls of a trial, about a second: later calls take those that are known."""
 _LEAVES = (torch.Tensor, str, bytes, int, float, complex, bool, type(None), type, ModuleType)
 
 
-def objects_with_method(method: Place, function: Any, given: Iterable[Any]) -> Iterator[Any]:
-    """The objects with that method among `given`, the variables that `function` names, and what these hold."""
+def objects_with_method(
+    method: Place, function: Any, given: Iterable[Any], seen: set[int] | None = None
+) -> Iterator[Any]:
+    """The objects with that method among `given`, the variables that `function` names, and what these hold.
+
+    `seen` gets the numbers of all objects that are read.
+    """
     pending = [*given, *_variables_of(function)]
-    seen: set[int] = set()
+    seen = set() if seen is None else seen
     while pending and len(seen) < _MAX_OBJECTS:
         value = pending.pop()
         if issubclass(type(value), _LEAVES) or id(value) in seen:  # `isinstance` reads an attribute
@@ -37,17 +44,24 @@ def objects_with_method(method: Place, function: Any, given: Iterable[Any]) -> I
 
 
 class MethodOwners:
-    """The objects with a method, which calls of the same function reach: its own variables are walked once."""
+    """The objects with a method, which calls of the same function reach.
+
+    Its own variables are walked in each call, as the program may have replaced an object, until `_MAX_WALKED` are read.
+    """
 
     def __init__(self) -> None:
+        self._walked = 0
         self._known: dict[tuple[Place, int, int], tuple[Any, Any, list[Any]]] = {}
         """Also what the numbers are of, which keeps both alive."""
 
     def of(self, method: Place, function: Any, owner: Any, arguments: Iterable[Any]) -> list[Any]:
         """The objects that a function, its owner and the arguments of one call reach, each once."""
         key = (method, id(function), id(owner))
-        if key not in self._known:
-            self._known[key] = (function, owner, list(objects_with_method(method, function, (owner,))))
+        if key not in self._known or self._walked < _MAX_WALKED:
+            walked: set[int] = set()
+            matches = list(objects_with_method(method, function, (owner,), walked))
+            self._known[key] = (function, owner, matches)
+            self._walked += len(walked)
         known = self._known[key][2]
         seen = set(map(id, known))
         return [

@@ -57,7 +57,11 @@ class NewestRun:
         return cls(path, tuple(complete), lambda number: read_line(path, number))
 
     def standing(self, finding: TrackedFinding, result: TargetResult, newest: TargetResult) -> Standing:
-        """Say whether a finding of `result` still counts; `newest` is the newest result of the same target."""
+        """Say whether a finding of `result` still counts; `newest` is the newest result of the same target.
+
+        That a newer run exists is not enough: it may have taken another branch and never reached the function. Such a
+        finding stays, as doubtful.
+        """
         has_failed = result is not newest and not newest.unfinished
         otherwise = (
             Standing.DOUBTFUL

@@ -192,7 +192,11 @@ def _add_standing(
     lives: Iterable[_Live],
     gone: dict[tuple[object, ...], bool] | None = None,
 ) -> None:
-    """Add the findings on lines of `path` that still count; note in `gone` whether predictions no longer have them."""
+    """Add the findings on lines of `path` that still count; note in `gone` whether predictions no longer have them.
+
+    Two targets can have the same finding. It is shown as unedited if it is for one of them, and as removed only if it
+    is predicted so for each.
+    """
     newest = NewestRun.of(path, view.results.values(), view.read_line)
     for live, source, target_result in lives:
         if live.place.gone or live.place.span.path != path:

@@ -78,7 +78,11 @@ class DocumentEvents:
         self._saves.follow_disk(document)
 
     def closed(self, document: Document) -> None:
-        """Remove a closed document; run the targets again whose results do not hold for the file on the disk."""
+        """Remove a closed document; run the targets again whose results do not hold for the file on the disk.
+
+        Closing without saving takes the edits back, so the tracked places move by the difference to the disk first;
+        otherwise findings would stay on lines of a text that is gone.
+        """
         path = document.path
         self._fixes.cancel(path=path)
         text = disk_text(path) if document.runnable else None

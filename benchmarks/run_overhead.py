@@ -96,7 +96,7 @@ def rows() -> list[Row]:
                 if program.line() != "ready":
                     raise RuntimeError("the program did not get ready")
             for i in range(ROUNDS):
-                # Who goes second finds a warmer machine: take turns at that too.
+                # The second finds a warmer machine: alternate who is second, too.
                 for program in programs if i % 2 else reversed(programs):
                     (plain if program is programs[0] else ours).append(program.round())
         finally:
@@ -107,7 +107,7 @@ def rows() -> list[Row]:
         raise RuntimeError(
             f"a step of {base * 1000:.0f} ms is too short to measure {SHORTEST_STEP * 1000:.0f} ms by"
         )
-    # Ratios of neighbours in time, not a ratio of medians: slow drift of the machine cancels.
+    # Ratios of neighbors in time, not a ratio of medians: slow drift of the machine cancels.
     ratio = median([mine / theirs for mine, theirs in zip(ours, plain, strict=True)])
     return [
         Row(

@@ -76,24 +76,6 @@ MISSPELLED_PARTS = {
     "artefact": "`artifact`",
 }
 """Words that no name has among those that it is made of."""
-RENAMED = {
-    "_Hearing": "`_EventListener`",
-    "_Trying": "`_TrialRunner`",
-    "_Searching": "`_TimedSearch`",
-    "_Outcomes": "`ResultIntake`",
-    "Outcomes": "`ResultIntake`",
-    "InTurn": "`SerializedRunner`",
-    "Greeting": "`WorkerHello`",
-    "Early": "`PendingUntilConfigured`",
-    "Face": "`Ui`",
-}
-"""Names that were replaced."""
-_WORKER_KEYS = {"lane": "`worker_key`", "lanes": "`worker_keys`"}
-RENAMED_IN = {
-    "server/fuselight_server/editor/": _WORKER_KEYS,
-    "server/fuselight_server/execution/": _WORKER_KEYS,
-}
-"""Names that were replaced in one folder, and mean something else in others."""
 WRITTEN_FIELDS = {
     ("compiler/fuselight/doctor/check.py", "found"),
     ("compiler/fuselight/measure/profile/recording.py", "made"),
@@ -113,6 +95,7 @@ SAMPLES = re.compile(
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
 _QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`")
+_COMMENT = re.compile(r"(?:^|[ \t])#[ \t](?P<text>.*)", re.MULTILINE)
 _GENERATED = ("docs/results/",)
 
 
@@ -145,7 +128,7 @@ def wrong_lines() -> list[str]:
 
 
 def riddles() -> list[str]:
-    """Every phrase of `RIDDLES` in a page, in a docstring or in a string."""
+    """Every phrase of `RIDDLES` in a page, in a docstring, in a string or in a comment."""
     riddles = []
     for name in committed():
         if name.startswith(_GENERATED):
@@ -160,7 +143,7 @@ def riddles() -> list[str]:
 
 
 def shown_texts(name: str) -> Iterator[tuple[int, str]]:
-    """Yield (line, text) of what a file says: a page's text, or a program's strings."""
+    """Yield (line, text) of what a file says: a page's text, or a program's strings and comments."""
     path = ROOT / name
     if PAGES.search(name):
         yield 1, path.read_text(encoding="utf-8")
@@ -169,7 +152,9 @@ def shown_texts(name: str) -> Iterator[tuple[int, str]]:
         for match in _QUOTED.finditer(text):
             yield text.count("\n", 0, match.start()) + 1, match[0]
     elif PYTHON.search(name):
-        yield from _strings(ast.parse(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        yield from _strings(ast.parse(text))
+        yield from _comments(text)
 
 
 def _without_comments(text: str) -> str:
@@ -184,6 +169,12 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each comment of a Python text: what looks like one in a string has to keep the same rules."""
+    for match in _COMMENT.finditer(text):
+        yield text.count("\n", 0, match.start("text")) + 1, match["text"]
 
 
 def vague_names() -> list[str]:
@@ -204,10 +195,7 @@ def name_fault(identifier: str, path: str) -> str:
     whole = identifier.strip("_")
     if (path, identifier) in WRITTEN_FIELDS:
         return ""
-    for folder, renamed in RENAMED_IN.items():
-        if path.startswith(folder) and whole in renamed:
-            return renamed[whole]
-    better = RENAMED.get(identifier) or VAGUE_NAMES.get(whole, "")
+    better = VAGUE_NAMES.get(whole, "")
     parts = (MISSPELLED_PARTS.get(word.lower()) for word in _WORD.findall(whole))
     return better or next(filter(None, parts), "")
 

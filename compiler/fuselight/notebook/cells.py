@@ -56,7 +56,7 @@ class KernelCells:
         return next(self._running(), None)
 
     def _running(self) -> Iterator[tuple[CellText, int]]:
-        frame = sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack
+        frame = sys._getframe(1)  # noqa: SLF001 - the documented way to walk the caller's stack
         while frame is not None:
             cell = self.cell(frame.f_code.co_filename)
             if cell is not None:

@@ -12,7 +12,7 @@ launch.py doctor: what this interpreter can compile
 launch.py run --report FILE [--root DIR ...] -- SCRIPT ARGS...: a user's program under the recorder
 """
 
-# ruff: noqa: ANN201, PLC0415, UP032, UP036 - an older Python must read this file far enough to be told,
+# ruff: noqa: ANN201, PLC0415, UP032, UP036 - an older Python must read this file far enough to report it,
 # and what is ours may be imported only once we have entered as a guest.
 
 import os

@@ -228,7 +228,7 @@ def _binds(signature: inspect.Signature, arguments: Sequence[object]) -> bool:
 
 def _caller() -> Location:
     """The innermost line outside of this folder."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to walk the caller's stack
     while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == _FOLDER:  # noqa: PTH120 - the same
         frame = frame.f_back
     return Location(frame.f_code.co_filename, frame.f_lineno, function=frame.f_code.co_name)

@@ -301,7 +301,7 @@ def test_a_different_box_is_not_folded() -> None:
 
 @pytest.mark.slow
 def test_boxes_that_cannot_be_folded_are_cut_with_their_count() -> None:
-    # Each part has one break more than the one before it, round and round, so that no two neighbours are alike.
+    # Each part has one break more than the one before it, round and round, so that no two neighbors are alike.
     whole = chain(4 * MAX)
     odd = tuple(broken(at(900 + index), compile_id=f"{index}/0") for index in range(1, 4 * MAX, 2))
     whole = dataclasses.replace(whole, breaks=(*whole.breaks, *odd))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 import pytest
-from check_words import bound_names, name_fault
+from check_words import bound_names, name_fault, shown_texts
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PROGRAM = """\
 import shutil as tools
@@ -52,8 +56,6 @@ def test_each_way_to_bind_a_name_is_read_and_no_use_of_a_name() -> None:
         ("_said", "tests/unit/cli/test_bench.py", "`message`"),
         ("test_a_librarys_kernel", "tests/unit/cli/test_bench.py", "`library`"),
         ("BehaviourOfAKernel", "scripts/lint.py", "`behavior`"),
-        ("_Hearing", "compiler/fuselight/capture/events.py", "`_EventListener`"),
-        ("lane", "server/fuselight_server/execution/runs/queue.py", "`worker_key`"),
     ],
 )
 def test_a_vague_or_misspelled_name_is_rejected_with_a_proposal(name: str, path: str, better: str) -> None:
@@ -66,10 +68,15 @@ def test_a_vague_or_misspelled_name_is_rejected_with_a_proposal(name: str, path:
         ("one_sided", "scripts/lint.py"),
         ("is_found", "scripts/lint.py"),
         ("library", "scripts/lint.py"),
-        ("lane", "benchmarks/check_overhead.py"),
-        ("Hearing", "scripts/lint.py"),
         ("found", "compiler/fuselight/doctor/check.py"),
     ],
 )
 def test_a_name_with_a_noun_passes_and_so_does_a_field_of_a_format(name: str, path: str) -> None:
     assert name_fault(name, path) == ""
+
+
+def test_a_comment_is_read_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("check_words.ROOT", tmp_path)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "a.py").write_text('x = 1  # set again\n# and reported\ny = "#3"\n')
+    assert [*shown_texts("scripts/a.py")] == [(3, "#3"), (1, "set again"), (2, "and reported")]

@@ -89,7 +89,7 @@ def test_a_float_that_becomes_a_size_is_captured_again_as_a_number() -> None:
 
 
 def test_sizes_are_expressed_as_before_decomposition() -> None:
-    # ATen multiplies a group's sizes; what the first normalisation gives has them as `s` and `s**2 // s`.
+    # ATen multiplies a group's sizes; what the first normalization gives has them as `s` and `s**2 // s`.
     model = torch.nn.Sequential(torch.nn.GroupNorm(4, 8), torch.nn.SiLU(), torch.nn.GroupNorm(4, 8))
     with torch.no_grad():
         (text,) = texts(model, torch.randn(2, 8, 16, 16))

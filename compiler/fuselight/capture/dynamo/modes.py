@@ -85,7 +85,7 @@ def _user_stack(*, only_if_direct: bool = False) -> Stack:
 
     `only_if_direct`: none if torch's own code made the call, except for what the call of a `with` consists of.
     """
-    frame: Any = sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack
+    frame: Any = sys._getframe(1)  # noqa: SLF001 - the documented way to walk the caller's stack
     while frame is not None:
         path = frame.f_code.co_filename
         if stacks.is_shown(path):

@@ -615,4 +615,4 @@ def _is_in_thread() -> bool:
 
 
 def _caller() -> FrameType:
-    return sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack
+    return sys._getframe(1)  # noqa: SLF001 - the documented way to walk the caller's stack

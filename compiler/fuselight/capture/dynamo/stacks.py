@@ -228,7 +228,7 @@ _NEXT_NODE = "\nWhile executing "
 
 def calling_frames(limit: int = 64) -> Stack:
     """The user's and third parties' frames above the caller, outermost first."""
-    caller = sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack
+    caller = sys._getframe(1)  # noqa: SLF001 - the documented way to walk the caller's stack
     return from_frames((frame for frame, _ in traceback.walk_stack(caller)), limit)
 
 

@@ -16,7 +16,7 @@ import warnings
 
 HOST_VARIABLES = {
     "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no pool of compile workers
-    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # a library's torch.cuda.is_available() must not initialise CUDA
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # a library's torch.cuda.is_available() must not initialize CUDA
 }
 """Set in the host before torch is imported; a child gets the user's own values back."""
 

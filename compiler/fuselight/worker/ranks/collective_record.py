@@ -44,7 +44,7 @@ class CollectiveRecord:
 
     def _with_place(self, call: CollectiveCall) -> Collective:
         running = self.nodes.current
-        python = tuple(_frames(sys._getframe(1)))  # noqa: SLF001 - the documented way to walk one's own stack
+        python = tuple(_frames(sys._getframe(1)))  # noqa: SLF001 - the documented way to walk the caller's stack
         stack = self._users(stacks.of_node(running.node)) if running is not None else ()
         is_backward = any(_is_file(frame, _BACKWARD) for frame in python)
         source = "" if running is not None and not running.is_backward else _source(python, call)

@@ -51,7 +51,7 @@ def cost_of(forecast: Forecast, limit: Limit, *, is_alone: bool = True) -> str:
         return f"the call raises {forecast.tried[0].raised} with {_named(forecast, forecast.tried[:1])}"
     raised = [value for value in forecast.tried if value.raised]
     failures = f"; {raised[0].raised} with {_named(forecast, raised)}" if raised else ""
-    # One value says nothing of others. Calls are made without AOTAutograd, which fixes floats that Dynamo keeps
+    # One value does not show what others do. Calls are made without AOTAutograd, which fixes floats that Dynamo keeps
     # symbolic.
     if len(ran) < 2 or (_is_float(forecast.was) and not all(value.compiles for value in ran)):  # noqa: PLR2004
         return f"one more compile{failures}"

@@ -140,6 +140,11 @@ def format_line_ranges(lines: Iterable[SourceLine], reference: SourceLine) -> st
     return ", ".join([*([same_file] if same_file else []), *sorted(elsewhere)])
 
 
+def format_target(name: str) -> str:
+    """The name of a target as a reader says it: `step in main` for `main.<locals>.step`, `__main__` for none."""
+    return " in ".join(reversed(name.split(".<locals>."))) or "__main__"
+
+
 def format_place(path: str, line: int) -> str:
     """`model.py:12`."""
     return f"{os.path.basename(path)}:{line}"  # noqa: PTH119 - paths stay text

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.protocol import MeasurePlan
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.finding import Severity
+from fuselight_server.base.formatting import format_target
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.measure_options import (
     add_measure_options,
@@ -116,7 +117,9 @@ def _print(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark], options
         print_error("HTML shows the first target only; choose another with --target")
     if options.format in {"csv", "html"}:  # which have no place for failures
         for benchmark in benchmarks:
-            name = f"{shown_path(benchmark.report.target.path)}: {benchmark.report.target.name or '__main__'}"
+            name = (
+                f"{shown_path(benchmark.report.target.path)}: {format_target(benchmark.report.target.name)}"
+            )
             for failure in benchmark.report.failures:
                 print_error(f"{name}: {failure.message}. {failure.next_step}".rstrip())
     report_problems(outcome, "measure", is_empty=not benchmarks)

@@ -21,6 +21,7 @@ from fuselight_server.base.formatting import (
     format_ratio,
     format_size,
     format_spread,
+    format_target,
     format_time,
 )
 
@@ -126,3 +127,16 @@ def test_a_moment_is_shown_in_local_time(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_a_terminal_gets_what_it_can_show(encoding: str, expected: str) -> None:
     assert fit_encoding("38.4 µs ± 1%, 2.5× é", encoding) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("", "__main__"),
+        ("Net.forward", "Net.forward"),
+        ("main.<locals>.step", "step in main"),
+        ("Loop.run.<locals>.outer.<locals>.Net", "Net in outer in Loop.run"),
+    ],
+)
+def test_a_target_of_a_function_is_named_with_the_function_around_it(name: str, words: str) -> None:
+    assert format_target(name) == words

@@ -9,7 +9,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import Severity
-from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.formatting import format_count, format_list, format_target
 from fuselight_server.base.remedies import refusals
 from fuselight_server.base.terminal import cell_width, printable
 from fuselight_server.cli.formats.finding_parts import severity_word
@@ -198,4 +198,4 @@ def target_line(report: Report, unchanged_since: datetime | None = None) -> str:
         parts = ["failed" if known else "not run: no example inputs"]
     if unchanged_since is not None:
         parts.append(f"unchanged since {unchanged_since.astimezone():%Y-%m-%d %H:%M}")
-    return f"{report.target.name or '__main__'} ({shown_path(report.target.path)}): {', '.join(parts)}"
+    return f"{format_target(report.target.name)} ({shown_path(report.target.path)}): {', '.join(parts)}"

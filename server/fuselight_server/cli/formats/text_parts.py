@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.formatting import format_target
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.benchmarks import words
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def target_name(report: Report) -> str:
     """`model.py: Net`."""
-    return f"{shown_path(report.target.path)}: {report.target.name or '__main__'}"
+    return f"{shown_path(report.target.path)}: {format_target(report.target.name)}"
 
 
 def shown_line(line: SourceLine | None) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight_server.base.finding import Severity
-from fuselight_server.base.formatting import format_count
+from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.cli.formats.findings import print_blocks
 from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.commands.sources import shown_path
@@ -39,7 +39,7 @@ HEADINGS = {
 
 def target_name(target: TargetComparison) -> str:
     """`model.py: Net`."""
-    return f"{shown_path(target.path)}: {target.name or '__main__'}"
+    return f"{shown_path(target.path)}: {format_target(target.name)}"
 
 
 def print_upgrade(outcome: UpgradeOutcome, terminal: Terminal) -> None:

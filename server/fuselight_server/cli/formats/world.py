@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
-from fuselight_server.base.formatting import format_count, format_estimate, format_list, format_size
+from fuselight_server.base.formatting import (
+    format_count,
+    format_estimate,
+    format_list,
+    format_size,
+    format_target,
+)
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import counts
@@ -37,7 +43,7 @@ def print_worlds(outcome: CheckOutcome, terminal: Terminal, link: RankLink) -> N
 
 
 def _lines(report: Report, world: World, link: RankLink) -> Iterator[Part | str]:
-    name = f"{report.target.name or '__main__'} ({shown_path(report.target.path)})"
+    name = f"{format_target(report.target.name)} ({shown_path(report.target.path)})"
     seconds = sorted(world.seconds.values())
     took = f"{_range(seconds)} s each, on the CPU, without a network" if seconds else "none ended"
     which = "" if len(world.ran) == world.size else f" ({ranks_in_words(world.ran)})"

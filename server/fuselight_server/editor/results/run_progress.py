@@ -6,7 +6,7 @@ import collections
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
-from fuselight_server.base.formatting import format_count, format_place
+from fuselight_server.base.formatting import format_count, format_place, format_target
 from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.explain.findings.common.causes import group_by_cause
 from fuselight_server.explain.searches.words import with_best
@@ -26,7 +26,7 @@ def describe(run: Running) -> str:
     if run.job.key.is_timed:
         doing = "Tuning" if run.job.key.tier is Tier.TUNED else "Benchmarking"
         detail = with_best(progress.detail or progress.phase, run.remark)
-        return f"{doing} {run.job.key.name or '__main__'}: {detail}"
+        return f"{doing} {format_target(run.job.key.name)}: {detail}"
     words = {
         "import": "importing",
         "build": "building",

@@ -11,6 +11,7 @@ from fuselight.shared.report import Outcome
 from fuselight_server.base.formatting import (
     format_count,
     format_place,
+    format_target,
 )
 from fuselight_server.base.markdown import code_span, plain
 from fuselight_server.editor.results.benchmarks import MeasuredResult
@@ -45,14 +46,14 @@ def targets(snapshot: Snapshot, line: int) -> list[str]:
     for key, result in snapshot.results.items():
         if key.path == snapshot.path and key.name in names and not _is_finding(result):
             tier, message = _result_words(result)
-            sections.append(f"{code_span(key.name or '__main__')} {tier}: {plain(message)}")
+            sections.append(f"{code_span(format_target(key.name))} {tier}: {plain(message)}")
             if isinstance(result, CaptureResult) and not result.stale:
                 sections += [
                     plain(text) for text in (result.fix_first(snapshot.first_fixes.get(key, "")),) if text
                 ]
     for key, end in snapshot.run_ends.items():
         if key.name in names:
-            sections.append(f"{code_span(key.name or '__main__')} {plain(end.sentence(key.tier))}")
+            sections.append(f"{code_span(format_target(key.name))} {plain(end.sentence(key.tier))}")
     return ["\n\n".join(sorted(sections))] if sections else []
 
 
@@ -94,7 +95,7 @@ def predictions(snapshot: Snapshot, line: int) -> list[str]:
 
 
 def _prediction(snapshot: Snapshot, prediction: Prediction) -> str:
-    name, parts = code_span(prediction.key.name or "__main__"), []
+    name, parts = code_span(format_target(prediction.key.name)), []
     if effect := prediction.effect(snapshot.predicted):
         traced = ", ".join(code_span(function) for function in prediction.functions)
         parts.append(
@@ -146,7 +147,7 @@ def _forecast(result: CaptureResult) -> str:
             "",
             "*Advice is not tried on this code: the command **Verify Forecast** tries edits of it.*",
         ]
-    return "\n".join([f"{code_span(result.key.name or '__main__')} recompiles if:", "", *lines])
+    return "\n".join([f"{code_span(format_target(result.key.name))} recompiles if:", "", *lines])
 
 
 def _expected_line(result: CaptureResult, change: ExpectedChange) -> str:

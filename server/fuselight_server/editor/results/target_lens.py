@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.finding import SourceLine
-from fuselight_server.base.formatting import format_lines
+from fuselight_server.base.formatting import format_lines, format_target
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.changes import first_of
 from fuselight_server.editor.results.lens_facts import (
@@ -142,7 +142,7 @@ class TargetLens:
 
     @property
     def _words(self) -> str:
-        return self.name or "__main__"
+        return format_target(self.name)
 
     def _key(self, tier: Tier = Tier.CAPTURE) -> Key:
         return Key(self.snapshot.path, self.name, tier)
@@ -195,18 +195,18 @@ class TargetLens:
         return [*shown, *actions, *(() if len(shown) == _FACTS else self._inputs())]
 
     def _actions(self) -> Iterator[Info]:
-        words = self._words
+        words, name = self._words, self.name or "__main__"
         is_active = self._running is not None or self._is_queued
         if is_active:
             yield Info("Cancel", "", CANCEL, tooltip="Cancel the runs of this file.", is_for_file=True)
         elif self.snapshot.can_run:
             tooltip = f"Run {words} under torch.compile, and show its graph breaks and recompilations."
-            yield Info("Run", "", RUN, words, tooltip)
+            yield Info("Run", "", RUN, name, tooltip)
             if self._has_inputs:
                 tooltip = (
                     f"Generate the kernels of {words}, and show them with estimated times on their lines."
                 )
-                yield Info("Kernels", "", KERNELS, words, tooltip)
+                yield Info("Kernels", "", KERNELS, name, tooltip)
         timed = (
             (
                 Tier.MEASURED, "Benchmark", "Cancel Benchmark", CANCEL_BENCHMARK, ASK_BENCHMARK,

@@ -206,6 +206,7 @@ def test_a_captured_graph_says_where_its_inputs_come_from() -> None:
         forward: Callable[..., Any] = gm.forward
         return forward
 
+    torch.compiler.reset()  # another test's sizes of the same forward would make this call's dynamic
     torch.compile(torch.nn.Linear(4, 4), backend=backend)(torch.randn(2, 4))
     (gm,) = seen
     placeholders = gm.graph.find_nodes(op="placeholder")

@@ -13,7 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ import torch
 from fuselight.capture.calls.calls import PlannedCall, Prepared, module_of
 from fuselight.capture.calls.rungs import Answered, Silent
 from fuselight.shared.inputs import Options, describe_call
+from fuselight.shared.inputs.records import arguments_of
 from fuselight.shared.protocol import Target
 from fuselight.shared.report import Location, Rung, is_user_file
 from fuselight.worker.child.compiled_roots import CompiledRoot, CompiledRoots, call_of
@@ -31,6 +32,10 @@ MAX_LOOKED = 8
 MAX_KEPT = 3
 """Calls that are repeated: the first two, and a later one with other shapes."""
 _FIRST = 2
+
+
+_Call = tuple[str, Any, tuple[Any, ...], dict[str, Any]]
+"""Its name, what is called, and its arguments."""
 
 
 class _Reached(BaseException):
@@ -48,6 +53,7 @@ class ProgramCalls:
     _planned: list[PlannedCall] = field(default_factory=list)
     _shapes: set[str] = field(default_factory=set)
     _looked: int = 0
+    _has_wrapper: bool = False
     _unkept: str = ""
     """Why a call cannot be repeated."""
 
@@ -80,18 +86,24 @@ class ProgramCalls:
 
     def _on_event(self, frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
-        if event != "call" or (code.co_name != "forward" and code not in self.roots.codes):
+        is_wrapper = code.co_name == self._name and code not in self.roots.codes
+        if event != "call" or not (is_wrapper or code.co_name == "forward" or code in self.roots.codes):
             return  # cheap, before the thorough test
         if self._looked >= self.most_looked or len(self._planned) >= MAX_KEPT:
             self._end()
             return
         values = dict(frame.f_locals)
         root = self.roots.of_frame(code, values)
-        if root is None or not self._is_wanted(root):
+        call: _Call | None = None
+        if root is not None and self._is_wanted(root):
+            call = (root.name, *call_of(root, code, values))
+        elif is_wrapper:
+            call = self._call_of_wrapper(frame, values)
+        if call is None:
             return
         self._looked += 1
         try:
-            self._keep(root, code, values, frame)
+            self._keep(call, frame)
         except Exception as error:  # noqa: BLE001 - reading the user's objects may run the user's code
             self._unkept = f"its arguments cannot be copied ({type(error).__name__}: {error})"[:200]
         if len(self._planned) >= MAX_KEPT or self._looked >= self.most_looked:
@@ -106,24 +118,47 @@ class ProgramCalls:
         at, target = root.location, self.target
         if root.name == target.name.replace(".<locals>", ""):
             return True
-        return at is not None and (at.path, at.line) == (target.path, target.line)
+        is_there = at is not None and (at.path, at.line) == (target.path, target.line)
+        return is_there and not self._has_wrapper  # its compiled part may be on the target's former line
 
-    def _keep(self, root: CompiledRoot, code: CodeType, values: Mapping[str, Any], frame: FrameType) -> None:
-        function, args, kwargs = call_of(root, code, values)
+    @property
+    def _name(self) -> str:
+        return self.target.name.rpartition(".")[2]
+
+    def _call_of_wrapper(self, frame: FrameType, values: Mapping[str, Any]) -> _Call | None:
+        """The call of a function of the target's name that compiles nothing itself, as one that a fix has split does.
+
+        The compiled part then has another name and other arguments: the call that users make is that of the wrapper.
+        """
+        code, name = frame.f_code, self.target.name
+        if code.co_filename != self.target.path or name in self.roots.names:
+            return None
+        owner = values.get(code.co_varnames[0]) if "." in name and code.co_argcount else None
+        function = frame.f_globals.get(name) if owner is None else getattr(type(owner), self._name, None)
+        if not isinstance(function, FunctionType) or function.__code__ is not code:
+            return None
+        if owner is not None and f"{type(owner).__qualname__}.{self._name}" != name:
+            return None
+        self._has_wrapper = True
+        args, kwargs = arguments_of(code, values, bound=False)
+        return name, function, tuple(args), kwargs
+
+    def _keep(self, call: _Call, frame: FrameType) -> None:
+        name, function, args, kwargs = call
         consumed = _iterators(args, kwargs)
         if consumed:
             self._unkept = (
                 f"it is called with an iterator ({consumed}), which can be read only once: pass a list"
             )
             return
-        text = describe_call(root.name, args, kwargs)
+        text = describe_call(name, args, kwargs)
         if len(self._planned) >= _FIRST and text in self._shapes:
             return
         self._shapes.add(text)
         copier = ArgumentCopier()
         kept, modes = copier.keep_values((args, kwargs)), current_modes()
-        call = _LiveCall(function, copier, kept, modes)
-        self._planned.append(PlannedCall(text, _line_above(frame, self.user_folders), call.build))
+        live = _LiveCall(function, copier, kept, modes)
+        self._planned.append(PlannedCall(text, _line_above(frame, self.user_folders), live.build))
 
 
 @dataclass(frozen=True)

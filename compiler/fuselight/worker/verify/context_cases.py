@@ -222,7 +222,8 @@ def _parameters(prepared: Prepared) -> Iterator[tuple[str, Any]]:
     bound.apply_defaults()
     kinds = {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
     for name, value in bound.arguments.items():
-        if bound.signature.parameters[name].kind not in kinds:
+        is_self = inspect.getattr_static(type(value), getattr(function, "__name__", ""), None) is function
+        if bound.signature.parameters[name].kind not in kinds and not is_self:  # a method that is not bound
             yield name, value
 
 

@@ -435,15 +435,16 @@ ENDS = [
 def viewing(state: State) -> Any:
     """What the report and Problems read of a server."""
 
-    async def none(_result: CaptureResult) -> tuple[()]:
+    async def none(_result: CaptureResult, _later: object) -> tuple[()]:
         return ()
 
-    attempts = SimpleNamespace(first_fix=lambda _result: "", refused_fixes=none)
+    attempts = SimpleNamespace(first_fix=lambda _result: "", refused_fixes_soon=none)
     analysis = SimpleNamespace(fixes=SimpleNamespace(attempts=attempts))
     return SimpleNamespace(
         state=state,
         view=convert.Client("utf-8", state.read_line, convert.uri),
         analysis=analysis,
+        ui=SimpleNamespace(results_changed=lambda _paths: None),
         uri_of=convert.uri,
     )
 

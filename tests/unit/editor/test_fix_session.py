@@ -33,10 +33,12 @@ from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.handlers.status import verifying
 from fuselight_server.editor.handlers.work_progress import VerificationProgress
 from fuselight_server.editor.messages.params import ReportTreeParams
+from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.finding_hover import explanations_of
 from fuselight_server.editor.results.shown_findings import ShownFinding
 from fuselight_server.editor.results.snapshot import Document
-from fuselight_server.editor.session import fix_session, state
+from fuselight_server.editor.session import fix_attempts, fix_session, state
+from fuselight_server.editor.session.fix_offers import LineFixes
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.editor.session.verifications import InterruptedVerificationError
 from fuselight_server.execution.runs.keys import Key
@@ -242,6 +244,38 @@ async def test_the_report_lists_refused_fixes_with_their_reasons(world: FixWorld
     assert (await report_of(world))[1] == [("Use where", f"line 5: {REFUSED}"), *untried]
     world.edit(f"# new\n{TEXT}")
     assert (await report_of(world))[1] == [], "what was refused belongs to the text that it was tried on"
+
+
+@pytest.mark.asyncio
+async def test_the_report_waits_for_no_search_and_is_drawn_again_after_it(
+    world: FixWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.offers(replaced("where", "Use where", FixClass.EXACT), *refused("cond", "where"))
+    monkeypatch.setattr(fix_attempts, "_SOON", 0.0)
+    world.ui.drawn.clear()
+    assert [(await report_of(world))[1] for _ in range(3)] == [[], [], []]
+    await world.ui.drawn.wait()
+    assert len((await report_of(world))[1]) == 2
+
+
+@pytest.mark.asyncio
+async def test_questions_during_a_search_start_no_other(
+    world: FixWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.offers(replaced("where", "Use where", FixClass.EXACT))
+    offers = world.session.offers
+    searches = []
+    search = offers._fixes_of
+
+    async def counted(result: CaptureResult, finding: Finding) -> LineFixes:
+        searches.append(finding)
+        return await search(result, finding)
+
+    monkeypatch.setattr(offers, "_fixes_of", counted)
+    result = world.state.captures[Key(world.path, "f")]
+    first, second = await asyncio.gather(offers.of_findings(result), offers.of_findings(result))
+    assert first is second
+    assert len(searches) == len(first) > 0
 
 
 @pytest.mark.asyncio

@@ -21,6 +21,7 @@ async def predicted(workspace: LiveWorkspace) -> list[tuple[str, list[tuple[str,
         state=workspace.state,
         view=convert.Client("utf-8", workspace.state.read_line, convert.uri),
         analysis=workspace.analysis,
+        ui=SimpleNamespace(results_changed=lambda _paths: None),
     )
     params = ReportTreeParams(convert.uri(workspace.path("model.py")))
     (target,) = (await report_tree(cast("Server", server), params))["nodes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from fuselight_server.editor.presenters import convert
@@ -27,7 +28,9 @@ async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:
     shown = shown_results(server.state, path)
     nodes, session = [], server.analysis.fixes
     for result, kernels in shown:
-        fixes = ReportFixes(session.attempts.first_fix(result), await session.attempts.refused_fixes(result))
+        changed = functools.partial(server.ui.results_changed, (result.key.path,))
+        refused = await session.attempts.refused_fixes_soon(result, changed)
+        fixes = ReportFixes(session.attempts.first_fix(result), refused)
         predictions = [
             prediction for prediction in server.state.predictions.values() if prediction.key == result.key
         ]

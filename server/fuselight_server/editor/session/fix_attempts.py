@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.recent import Recent
@@ -11,12 +12,16 @@ from fuselight_server.fixes.rewrites.families import FixClass
 from fuselight_server.fixes.verification.remedy_list import is_entry_of, of_attempt, of_candidate, with_fixes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers, LineFixes
     from fuselight_server.fixes.verification.attempts import Attempt
 
+_SOON = 0.5
+"""Seconds that a view waits for a search."""
 _MAX_ATTEMPTS = 40
 """Verified fixes that are remembered, each with the report of its text."""
 
@@ -59,7 +64,7 @@ class FixAttempts:
 
     async def refused_fixes(self, result: CaptureResult) -> tuple[RefusedFix, ...]:
         """Return the fixes of a target that are not offered, in the order of lines: also those that were tried."""
-        if all(current is not result for current in self._offers.current_results(result.key.path)):
+        if not self._has_fixes(result):
             return ()
         of_findings = await self._offers.of_findings(result)
         listed = [
@@ -76,6 +81,21 @@ class FixAttempts:
         ]
         refused = [RefusedFix(finding, entry) for finding, entry in listed if refused_fixes((entry,))]
         return tuple(sorted(refused, key=lambda fix: (fix.finding.span.path, fix.finding.span.line)))
+
+    async def refused_fixes_soon(
+        self, result: CaptureResult, later: Callable[[], None]
+    ) -> tuple[RefusedFix, ...]:
+        """As `refused_fixes`; none if that takes longer than a view may wait: `later` is called when it has ended."""
+        search = self._offers.search(result) if self._has_fixes(result) else None
+        if search is not None and not search.done():
+            await asyncio.wait((search,), timeout=_SOON)
+        if search is None or search.done():
+            return await self.refused_fixes(result)
+        search.add_done_callback(lambda search: None if search.cancelled() or search.exception() else later())
+        return ()
+
+    def _has_fixes(self, result: CaptureResult) -> bool:
+        return any(current is result for current in self._offers.current_results(result.key.path))
 
     def first_fix(self, result: CaptureResult) -> str:
         """Say which fix of the line to fix first has passed: `Use torch.where: verified`; empty if none has."""

@@ -87,6 +87,7 @@ class _JobLines:
         return dataclasses.replace(location, line=self.maps[location.path].places(location.line)[0])
 
 
+_FixesOfFindings = tuple[tuple["Finding", "LineFixes"], ...]
 _NOT_OPEN = "the notebook is not open"
 _MAX_OFFERS = 100
 MAX_KNOWN = 16
@@ -177,10 +178,10 @@ class FixOffers:
         self._offers: Recent[str, FixOffer] = Recent(_MAX_OFFERS)
         self._findings: Recent[Key, tuple[Report, tuple[Finding, ...]]] = Recent(MAX_KNOWN)
         """Those of the reports that were asked about last."""
-        self._fixes: Recent[Key, tuple[list[Report], tuple[tuple[Finding, LineFixes], ...]]] = Recent(
+        self._fixes: Recent[Key, tuple[list[Report], asyncio.Task[_FixesOfFindings] | None]] = Recent(
             MAX_KNOWN
         )
-        """The fixes of these, and the reports that they are by."""
+        """The search for the fixes of these, and the reports that they are by."""
 
     async def on_lines(self, path: str, first: int, last: int) -> LineFixes:
         """Return the fixes of the findings on the lines `first` to `last` of a file, and those that are not offered.
@@ -245,13 +246,25 @@ class FixOffers:
 
     async def of_findings(self, result: CaptureResult) -> tuple[tuple[Finding, LineFixes], ...]:
         """Return the findings of a target, each with its fixes."""
-        reports, fixes = self._fixes.get(result.key, ([], ()))
+        search = self.search(result)
+        return search.result() if search.done() else await asyncio.shield(search)
+
+    def search(self, result: CaptureResult) -> asyncio.Task[_FixesOfFindings]:
+        """Return the search for the fixes of a target: of a package, each finding is looked at with each rewrite.
+
+        A view asks at each change of the results: questions during one search wait for it, and start no other.
+        """
         current = self._reports_with(result)
-        if list(map(id, reports)) != list(map(id, current)):
-            findings = (await self._findings_of(result))[:_MAX_SEARCHED]
-            fixes = tuple([(finding, await self._fixes_of(result, finding)) for finding in findings])
-        self._fixes.keep(result.key, (current, fixes))
-        return fixes
+        reports, search = self._fixes.get(result.key, ([], None))
+        is_of_now = list(map(id, reports)) == list(map(id, current))
+        if search is None or not is_of_now or (search.done() and search.exception() is not None):
+            search = asyncio.create_task(self._search_fixes(result))
+            self._fixes.keep(result.key, (current, search))
+        return search
+
+    async def _search_fixes(self, result: CaptureResult) -> _FixesOfFindings:
+        findings = (await self._findings_of(result))[:_MAX_SEARCHED]
+        return tuple([(finding, await self._fixes_of(result, finding)) for finding in findings])
 
     def _reports_with(self, result: CaptureResult) -> list[Report]:
         """The report of a result, and those of other targets that run the file of its target."""

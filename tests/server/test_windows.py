@@ -67,9 +67,12 @@ def test_a_job_opens_in_each_format(source: Path) -> None:
         (6, "FL201"),
         (7, "GB0059"),
     ]
-    page = fuselight(source, "open", "logs", "--format", "html").stdout
-    assert page.startswith("<!DOCTYPE html>")
-    assert "`print` cannot be traced" in page
+    page = fuselight(source, "open", "logs", "--format", "html")
+    if (Path(__file__).parents[2] / "extension" / "dist" / "job.js").is_file():
+        assert page.stdout.startswith("<!DOCTYPE html>")
+        assert "`print` cannot be traced" in page.stdout
+    else:
+        assert "not built" in page.stderr
 
 
 def test_an_agent_reads_a_job(source: Path) -> None:
@@ -127,4 +130,4 @@ def test_an_editor_shows_a_job_and_says_what_a_run_needs(source: Path) -> None:
 def test_a_run_says_that_it_needs_another_system(source: Path) -> None:
     result = fuselight(source, "check", "target.py", "--color", "never")
     assert result.returncode == 2
-    assert "open the folder in WSL" in result.stdout + result.stderr
+    assert "open the folder in wsl" in f"{result.stdout}{result.stderr}".lower()

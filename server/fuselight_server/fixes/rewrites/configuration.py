@@ -12,7 +12,7 @@ from fuselight.shared.report import FactKind
 from fuselight_server.explain.findings.advice.break_cures import AUTOGRAD, INLINED, SCALARS, SETTINGS
 from fuselight_server.fixes.rewrites.number_choices import caveat_of_choice, reason_of_choice
 from fuselight_server.fixes.rewrites.output import output_call
-from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.rewrites.remedy import CAPTURES, FixClass, Remedy
 from fuselight_server.fixes.syntax.file_chunks import imported_name, insert_statements
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite
 from fuselight_server.fixes.syntax.tree import dotted
@@ -94,10 +94,6 @@ def _can_reorder(site: Site, call: cst.Call) -> bool:
         or any(value.kind in {FactKind.CONTAINER, FactKind.MODULE} for value in site.values(argument.value))
         for argument in call.args
     )
-
-
-CAPTURES = "capture_"
-"""Start of the names of settings that keep values in the graph."""
 
 
 def switch(

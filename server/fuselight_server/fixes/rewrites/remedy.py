@@ -11,6 +11,9 @@ from fuselight_server.explain.findings.fixable import FixClass
 
 __all__ = ["FixClass", "Remedy"]
 
+CAPTURES = "capture_"
+"""Start of the names of settings that keep values in the graph."""
+
 
 @dataclass(frozen=True)
 class Remedy:

@@ -16,8 +16,7 @@ from fuselight.shared.report import Culprit
 from fuselight_server.base.files import split_text
 from fuselight_server.execution.runs.planning import with_texts
 from fuselight_server.explain.findings import apply_ignores, findings
-from fuselight_server.fixes.rewrites.configuration import CAPTURES
-from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.rewrites.remedy import CAPTURES, FixClass, Remedy
 from fuselight_server.fixes.verification.comparison import OTHER_INPUTS, TextComparison, compare_calls, end
 from fuselight_server.fixes.verification.finding_changes import is_same_finding, uncovered_findings
 from fuselight_server.fixes.verification.progress import CompileProgress

@@ -52,9 +52,7 @@ export function createReportView(lifecycle: Lifecycle, drop: Drop) {
   async function load(uri: vscode.Uri | undefined): Promise<void> {
     shown = uri;
     void vscode.commands.executeCommand("setContext", "fuselight.hasPythonFile", uri !== undefined);
-    tree.message = uri && roots.length === 0 ? "Reading the report..." : undefined;
     const answer = uri ? await lifecycle.request(reportTreeRequest, { uri: uri.toString() }) : null;
-    tree.message = undefined;
     if (shown?.toString() !== uri?.toString()) {
       return; // another file became active in between
     }
@@ -116,9 +114,8 @@ export function createReportView(lifecycle: Lifecycle, drop: Drop) {
     },
     /** Opens the view at a target. */
     async reveal(uri: vscode.Uri, target: string | null): Promise<void> {
-      const loaded = load(uri); // the view opens at once, and says that it waits
+      await load(uri);
       await vscode.commands.executeCommand("fuselight.report.focus");
-      await loaded;
       // Commands name the `__main__` block "", and the report shows it as `__main__`.
       const found = roots.find((root) => root.label === (target || "__main__")) ?? roots[0];
       if (found) {

@@ -85,7 +85,7 @@ WRITTEN_FIELDS = {
 }
 """Fields whose names stand in messages or in files that are kept: these stay as they are."""
 
-PAGES = re.compile(r"^(?:README|CONTRIBUTING|tests/README)\.md$|^docs/.*\.md$|^package\.json$")
+PAGES = re.compile(r"^(?:README|CHANGELOG|CONTRIBUTING|tests/README)\.md$|^docs/.*\.md$|^package\.json$")
 TYPESCRIPT = re.compile(r"^extension/(?:src|webview)/.*\.ts$")
 PYTHON = re.compile(r"^(?:compiler|server|tests|benchmarks|scripts)/.*\.py$")
 SAMPLES = re.compile(

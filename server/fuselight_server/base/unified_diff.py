@@ -1,8 +1,8 @@
 """One unified diff, applied to texts in memory; text before its first file is ignored, so it may be that of a commit.
 
-Invariant: a diff is applied as a whole or not at all. A hunk counts by its lines, as those who write diffs by hand
-miscount: it fits where its context and removed lines stand, and a hunk that fits several places is refused unless its
-line number says which.
+Invariant: a diff is applied as a whole or not at all, but for the modes of files. A hunk counts by its lines, as those
+who write diffs by hand miscount: it fits where its context and removed lines stand, and a hunk that fits several places
+is refused unless its line number says which.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ class FileDiff:
     path: str
     is_new: bool
     hunks: list[DiffHunk] = field(default_factory=list)
+    is_empty: bool = False
+    """Whether it is created without text, and so without a hunk."""
 
 
 def apply_diff(diff: str, read: Callable[[str], str | None]) -> dict[str, str]:
@@ -113,11 +115,24 @@ def parse_diff(diff: str) -> list[FileDiff]:
             files[-1].hunks.append(hunk)
         else:
             _check_head(lines, number, is_text=not files)
+            files += _empty_file(lines, number)
             number += 1
-    changed = [file for file in files if file.hunks]
+    changed = [file for file in files if file.hunks or file.is_empty]
     if not changed:
         raise DiffError("the diff has no hunk: it needs `--- PATH`, `+++ PATH` and `@@ ... @@` lines")
     return changed
+
+
+def _empty_file(lines: list[str], number: int) -> list[FileDiff]:
+    """The file that git creates without text, such as an `__init__.py`: it has a head and no hunk."""
+    head = lines[number - 1] if number else ""
+    if not (lines[number].startswith("new file mode") and head.startswith("diff --git ")):
+        return []
+    rest = itertools.dropwhile(lambda line: not line or line.startswith("index "), lines[number + 1 :])
+    if not next(rest, "diff ").startswith("diff "):
+        return []
+    both = head.removeprefix("diff --git ")  # the same path twice, which may have blanks
+    return [FileDiff(_unquoted(both[len(both) // 2 + 1 :]), is_new=True, is_empty=True)]
 
 
 def _check_head(lines: list[str], number: int, *, is_text: bool) -> None:
@@ -222,7 +237,7 @@ def _applied(file: FileDiff, old: str) -> str:
         result += [*lines[first:start], *_new_lines(hunk, lines[start:at], end)]
     result += lines[at:]
     text = "".join(line if line.endswith("\n") else line + end for line in result[:-1]) + "".join(result[-1:])
-    last = file.hunks[-1]
+    last = file.hunks[-1] if file.hunks else DiffHunk(None)
     if at == len(lines) and last.ends_without_newline and last.new:
         return text.rstrip("\r\n")
     if at == len(lines) and last.adds_last_newline and text and not text.endswith("\n"):

@@ -79,6 +79,28 @@ def test_several_files_and_a_new_one() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("head", "path"),
+    [
+        ("diff --git a/pkg/__init__.py b/pkg/__init__.py", "pkg/__init__.py"),
+        ("diff --git a/my b/x.py b/my b/x.py", "my b/x.py"),
+        (r'diff --git "a/caf\303\251.py" "b/caf\303\251.py"', "café.py"),
+    ],
+)
+@pytest.mark.parametrize(
+    "more", ["", "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-a\n+b\n"]
+)
+def test_a_file_without_text_is_created(head: str, path: str, more: str) -> None:
+    diff = f"{head}\nnew file mode 100644\nindex 0000000..e69de29\n{more}"
+    texts = apply_diff(diff, {"m.py": "a\n"}.get)
+    assert texts == {path: "", **({"m.py": "b\n"} if more else {})}
+
+
+def test_a_head_without_hunks_is_no_file_without_text() -> None:
+    with pytest.raises(DiffError, match="has no hunk"):
+        apply_diff("--- /dev/null\n+++ b/new.py\n", {}.get)
+
+
 def test_a_removed_line_may_look_like_a_head() -> None:
     assert applied(f"{HEAD}@@\n a\n--- x\n+b\n", "a\n-- x\nc\n") == "a\nb\nc\n"
 

@@ -129,6 +129,9 @@ BRANCHES = {
     ),
     "filter": ("return [part for part in x if part.any()]", "part.any()", "Keep all elements and mask"),
     "flag": ("if x.isinf().any():\n    self.amp = False\nreturn x", "x.isinf().any()", "Return the condition"),
+    "flag with a value": (
+        "if x.isinf().any():\n    self.amp = False\n    x = x * 2\nreturn x", "x.isinf().any()", "Return the condition"
+    ),
     "call": ("if x.isnan().any():\n    print('nan')\nreturn x", "x.isnan().any()", "Return the condition"),
     "operand": ("return bool(x.any() and x.sum() > 3)", "x.any() and x.sum() > 3", "Combine the conditions with `&`"),
 }  # fmt: skip

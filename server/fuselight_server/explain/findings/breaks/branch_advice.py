@@ -171,7 +171,11 @@ def _effect(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Effect:  # noqa: 
         return Effect.CONTINUE
     if ast.Break in ends or (ast.Return in ends and _is_in_loop(node, parents)):
         return Effect.BREAK
-    return Effect.CALL if all(map(_has_only_effects, arms)) else Effect.SELECT
+    # No operator selects a constant that an attribute gets, whatever else the branch computes.
+    sets_state = any(
+        isinstance(line, ast.Assign) and _is_constant_state(line) for arm in arms for line in arm
+    )
+    return Effect.CALL if sets_state or all(map(_has_only_effects, arms)) else Effect.SELECT
 
 
 def _is_in_loop(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:

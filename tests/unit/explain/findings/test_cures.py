@@ -170,7 +170,7 @@ def test_several_changes_are_advised_where_none_of_them_saves_as_much_alone() ->
     assert finding_of(first, second, trials=(CureTrial(together, 3, 1),)).hints == (
         (
             "Pass `low` and `high` as tensors (tried: 3 → 1 compiles). "
-            "A float32 tensor rounds its values, such as `0.1`"
+            "A float32 tensor rounds its values, such as `0.1`; a float64 tensor keeps them"
         ),
     )
     refused = (CureTrial(low, 3, 3, "as many"), CureTrial(high, 3, 2), CureTrial(together, 3, 2))
@@ -481,7 +481,11 @@ def test_a_float_that_a_tensor_rounds_is_named(was: str, now: str, rounded: str)
     tensor = finding_of(value).cures[0]
     assert tensor.kind is CureKind.TENSOR
     (hint,) = finding_of(value, trials=(CureTrial(tensor, 3, 1),)).hints
-    cost = f". A float32 tensor rounds its values, such as `{rounded}`" if rounded else ""
+    cost = (
+        f". A float32 tensor rounds its values, such as `{rounded}`; a float64 tensor keeps them"
+        if rounded
+        else ""
+    )
     assert hint == f"Pass `lr` as a tensor (tried: 3 → 1 compiles){cost}"
 
 

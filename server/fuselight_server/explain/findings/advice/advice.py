@@ -36,7 +36,9 @@ class TriedAdvice:
 def rounding(values: Iterable[str]) -> str:
     """What floats lose as tensors of torch's default dtype, in words; empty where none of the values loses digits."""
     rounded = next(filter(_is_rounded, values), None)
-    return f"A float32 tensor rounds its values, such as `{rounded}`" if rounded is not None else ""
+    if rounded is None:
+        return ""
+    return f"A float32 tensor rounds its values, such as `{rounded}`; a float64 tensor keeps them"
 
 
 def _is_rounded(value: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from fuselight_server.agents.catalog import TOOLS
 from fuselight_server.agents.host import AgentHost
 from fuselight_server.agents.permissions import FlagPermission
 from fuselight_server.agents.protocol.conversation import AgentConversation
@@ -18,6 +19,16 @@ from fuselight_server.agents.toolbox import AgentToolbox
 
 STATELESS = "2026-07-28"
 PATIENCE = 60.0
+SCHEMAS = {tool.name: tool.description_data()["outputSchema"] for tool in TOOLS}
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
 
 
 class MemoryClient:
@@ -110,3 +121,33 @@ def session_of(folder: Path, *, allowed: bool = True, **host: Any) -> AgentSessi
     """The state of a server in a folder."""
     permission = FlagPermission([folder] if allowed else [], [folder])
     return AgentSession(AgentHost(folders=lambda: [folder], permission=permission, **host))
+
+
+def check_schema(data: Any, schema: dict[str, Any], where: str = "answer") -> None:
+    """A part of JSON Schema that is enough for the schemas of the tools."""
+    kinds = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type", "object")]
+    assert isinstance(data, tuple(kind for name in kinds for kind in _PYTHON_TYPES[name])), (
+        where,
+        data,
+        kinds,
+    )
+    if "enum" in schema:
+        assert data in schema["enum"], where
+    if isinstance(data, list):
+        for number, item in enumerate(data):
+            check_schema(item, schema.get("items", {}), f"{where}[{number}]")
+    if isinstance(data, dict):
+        assert set(schema.get("required", ())) <= data.keys(), where
+        for name, inner in schema.get("properties", {}).items():
+            if name in data:
+                check_schema(data[name], inner, f"{where}.{name}")
+
+
+async def ask(client: MemoryClient, tool: str, **arguments: Any) -> tuple[dict[str, Any], str]:
+    """The data and the text of an answer, which fits the tool's schema."""
+    result = await client.call(tool, **arguments)
+    assert not result["isError"], result
+    data = result["structuredContent"]
+    check_schema(data, SCHEMAS[tool])
+    assert data["state"] == "done"
+    return data, result["content"][0]["text"]

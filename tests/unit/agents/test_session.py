@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -483,3 +484,12 @@ def test_works_are_bounded() -> None:
             await own.do("tune", endless, 0.0, caller)
 
     works(script)
+
+
+def test_the_server_starts_without_what_only_fixes_need() -> None:
+    """A client waits for the start of the server each time that it opens a project."""
+    modules = (
+        "import sys, fuselight_server.agents.toolbox; print('libcst' in sys.modules, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", modules], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

@@ -57,6 +57,10 @@ def f(x):
     branch(x)
     return branch(x)
 """
+ONE_FIXED = TEXT.replace("branch", "where", 1)
+ALL_FIXED = TEXT.replace("branch", "where")
+UNVERIFIED = "Verify and apply: Use where"
+VERIFIED = "Use where: 2 → 1 breaks, same results"
 FIRST = 4
 """0-based line of the first finding."""
 EXACT = Verification(tuple(CallComparison(0, "recorded inputs", compiled) for compiled in (False, True)))

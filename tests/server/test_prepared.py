@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +54,24 @@ def test_a_fork_ends_by_itself_and_with_what_started_it(tmp_path: Path) -> None:
         _, alive = psutil.wait_procs(killed, timeout=DEADLINE)
         assert killed
         assert alive == []
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_client_killed_while_it_asks_leaves_the_zygote_alive(tmp_path: Path, *, asks: bool) -> None:
+    before = forks()
+    place = str(Path(prepared_interpreter()).parents[1] / "socket")
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            client.connect(place)
+            if asks:
+                request = {"folder": str(tmp_path), "variables": variables(), "arguments": [LAUNCH]}
+                with open(os.devnull, "r+b") as null:  # noqa: PTH123 - a descriptor
+                    socket.send_fds(client, [json.dumps(request).encode()], [null.fileno()] * 3)
+    with start(tmp_path) as process:
+        assert b"Hello" in hello(process)
+        process.kill()
+    _, alive = psutil.wait_procs([fork for fork in forks() if fork not in before], timeout=DEADLINE)
+    assert alive == []
 
 
 def test_a_fork_of_another_copy_has_its_modules(tmp_path: Path) -> None:

@@ -195,7 +195,13 @@ class Zygote:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
-        data, descriptors, _, _ = socket.recv_fds(connection, _LARGEST, _DESCRIPTORS)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(connection, _LARGEST, _DESCRIPTORS)
+        except OSError:
+            data = b""
+        if not data:  # killed between its connection and its request
+            connection.close()
+            return
         request = json.loads(data)
         pid = 0
         if self._comparable(request["variables"]) == self._variables:
@@ -204,7 +210,10 @@ class Zygote:
                 self._become(request, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
-        connection.sendall(b"%d" % pid if pid else UNLIKE)
+        with contextlib.suppress(
+            OSError
+        ):  # a client killed since its request: its fork is, too, by what follows
+            connection.sendall(b"%d" % pid if pid else UNLIKE)
         if not pid:
             connection.close()
             return

@@ -28,6 +28,7 @@ PARTS = (
     "tuned",
     "verification",
     "release_outputs",
+    "results",
     "world",
 )
 PAGE = ROOT / "docs" / "report.md"

@@ -350,6 +350,20 @@ class VerifyRequest(RunRequest):
 
 
 @dataclass(frozen=True)
+class AccuracyRequest(RunRequest):
+    """Run the program as it is, and make calls of what it compiles in eager mode and in float64, too. In `results`."""
+
+    backend: str = ""
+    """The backend that replaces the program's own; empty for its own."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings of torch that the run changes, by name; each value as Python text."""
+    calls: tuple[int, ...] = ()
+    """Indices of the calls that are compared; empty: the first ones, and of later ones fewer and fewer."""
+    locate_seconds: float = 0.0
+    """Seconds in which the first line that differs is searched, of the first wrong call; 0 for no search."""
+
+
+@dataclass(frozen=True)
 class OutputsRequest(RunRequest):
     """Call the target in eager mode, compiled and in float64, and compare the results with those of an earlier torch.
 

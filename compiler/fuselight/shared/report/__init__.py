@@ -97,6 +97,12 @@ from fuselight.shared.report.resources import Assembled as Assembled
 from fuselight.shared.report.resources import LaunchConfig as LaunchConfig
 from fuselight.shared.report.resources import Listing as Listing
 from fuselight.shared.report.resources import Occupancy as Occupancy
+from fuselight.shared.report.results import STAGE_BACKENDS as STAGE_BACKENDS
+from fuselight.shared.report.results import ComparedCall as ComparedCall
+from fuselight.shared.report.results import ResultCause as ResultCause
+from fuselight.shared.report.results import ResultComparison as ResultComparison
+from fuselight.shared.report.results import Stage as Stage
+from fuselight.shared.report.results import TriedSetting as TriedSetting
 from fuselight.shared.report.tuned import Confirmation as Confirmation
 from fuselight.shared.report.tuned import Knob as Knob
 from fuselight.shared.report.tuned import KnobBound as KnobBound
@@ -350,3 +356,5 @@ class Report:
     """What the run counted as a trial, if it was one."""
     trials: tuple[CureTrial, ...] = ()
     """Cures of its recompilations that were tried on its calls, by further runs."""
+    results: ResultComparison | None = None
+    """The results of its compiled calls, compared with those of the same calls in eager mode, if requested."""

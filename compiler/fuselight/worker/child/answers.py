@@ -15,6 +15,7 @@ from typing import Any
 from fuselight.shared import wire
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.protocol import (
+    AccuracyRequest,
     MeasureRequest,
     OutputsRequest,
     Partial,
@@ -72,7 +73,7 @@ def lost_retrace(running: RunningChild, number: int, status: int) -> Refused:
     return Refused(number, reason, None if reason == "cancelled" else _failure(running, status))
 
 
-_NEEDS_VALUES = (MeasureRequest, OutputsRequest, TuneRequest, VerifyRequest)
+_NEEDS_VALUES = (AccuracyRequest, MeasureRequest, OutputsRequest, TuneRequest, VerifyRequest)
 """Nothing fake can be timed or compared."""
 ENDED = "Ended"
 """Message of a run that cannot write its answer: why."""

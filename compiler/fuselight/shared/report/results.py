@@ -1,0 +1,106 @@
+"""The results of a program's compiled calls, compared with those of the same calls in eager mode."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from fuselight.shared.report.measured import Accuracy
+from fuselight.shared.report.place import Location
+from fuselight.shared.report.verification import Difference
+
+
+class Stage(str, enum.Enum):
+    """The part of the compiler that first gives other results than eager mode."""
+
+    CAPTURE = "capture"
+    """TorchDynamo: what it traced, or a guard that it lacks. The captured graphs alone, in eager mode, differ."""
+    FUNCTIONALIZATION = "functionalization"
+    """AOTAutograd: views and changes in place. The graphs that it makes differ, in eager mode."""
+    DECOMPOSITION = "decomposition"
+    """AOTAutograd with Inductor's decompositions and partitioner: those graphs differ, in eager mode."""
+    CODE = "code"
+    """TorchInductor: its passes, lowerings, fusion and generated code."""
+
+
+STAGE_BACKENDS = {
+    Stage.CAPTURE: "eager",
+    Stage.FUNCTIONALIZATION: "aot_eager",
+    Stage.DECOMPOSITION: "aot_eager_decomp_partition",
+}
+"""The backend that ends after a stage, in the order of the stages; after the last it is the program's own."""
+
+
+@dataclass(frozen=True)
+class ComparedCall:
+    """One call of what a program compiles, made compiled and in eager mode from the same state."""
+
+    index: int
+    """0 for the first call of compiled functions in the program."""
+    name: str
+    """What was compiled, as `Net` or `train.<locals>.step`."""
+    location: Location | None
+    """Its `def` or `class` line."""
+    caller: Location | None
+    """The user's line that makes the call."""
+    accuracy: Accuracy
+    """Tensors and numbers: outputs, gradients, and what the call changes in place."""
+    others: tuple[Difference, ...] = ()
+    """What else differs: attributes, text, exceptions, dtypes of containers."""
+    is_random: bool = False
+    """Whether eager mode draws random numbers in the call."""
+    eager_seconds: float = 0.0
+    compiled_seconds: float = 0.0
+    """With the compile, if the call compiles."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether anything differs by more than rounding explains."""
+        return self.accuracy.passed is False or bool(self.others)
+
+    @property
+    def is_as_eager(self) -> bool:
+        """Whether everything was compared, and is as in eager mode."""
+        return self.accuracy.passed is True and not self.others
+
+
+@dataclass(frozen=True)
+class TriedSetting:
+    """A setting of torch with which the program ran again."""
+
+    name: str
+    """As `torch._inductor.config.pattern_matcher`."""
+    value: str
+    """As Python text: `False`."""
+    cures: bool
+    """Whether the call is then as in eager mode."""
+    ratio: float | None = None
+    """Seconds of the call, compiled before, with the setting to those without it."""
+
+
+@dataclass(frozen=True)
+class ResultCause:
+    """What further runs of the program have shown of a wrong call."""
+
+    call: int
+    """Its index."""
+    stage: Stage
+    tried: tuple[TriedSetting, ...] = ()
+    """In the order in which they were tried; the last may cure."""
+
+
+@dataclass(frozen=True)
+class ResultComparison:
+    """The compared calls of one run of a program."""
+
+    calls: tuple[ComparedCall, ...] = ()
+    call_count: int = 0
+    """Calls of compiled functions, compared or not."""
+    why_not: str = ""
+    """Why further calls were not compared; empty if a limit was not reached."""
+    backend: str = ""
+    """The backend that replaced the program's own; empty for its own."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings of torch that the run changed, each value as Python text."""
+    causes: tuple[ResultCause, ...] = ()
+    """Of a program's own run: what further runs have shown."""

@@ -102,6 +102,39 @@ def test_a_size_that_turned_dynamic_by_itself_is_not_marked(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("equal", "line", "reading", "name"),
+    [
+        ("y = x + z[1:]", "if x.size(0) == 5:", "x = z.relu()", "z"),
+        ("y = torch.cat([x, x]) + w", "for _ in range(x.size(0)):", "x = w.relu()", "w"),
+    ],
+)
+def test_the_line_that_fixes_a_size_fixes_those_that_equal_it(
+    tmp_path: Path, equal: str, line: str, reading: str, name: str
+) -> None:
+    """torch replaces a symbol that equals a fixed one where it is next used, which fixes nothing."""
+    got = record(
+        tmp_path,
+        f"""
+        @torch.compile
+        def f(x, z, w):
+            {equal}
+            {line}
+                y = y + 1
+            {reading}
+            return x + 1, y
+
+        def main():
+            for size in (4, 5):
+                f(torch.ones(size), torch.ones(size + 1), torch.ones(2 * size))
+        """,
+    )
+    symbols = {symbol.source: symbol for symbol in got.parts.compiles[1].symbols}
+    equals = symbols[f"{name}.size(0)"]
+    assert equals.specialized_to is not None
+    assert equals.stack[-1].line == got.line(line)
+
+
 REFUSALS = (
     (
         "generator",

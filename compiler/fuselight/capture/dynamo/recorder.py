@@ -89,11 +89,17 @@ class SymbolLog:
         self.born.setdefault(name, _Born(symbol, torch_texts.in_user_words(name), str(value), marked))
 
     def specialized(self, shape_env: Any, symbol: object, value: object, reason: str) -> None:
-        """A symbol was specialized to a number. Only the first time is kept: it is the one that the user can act on."""
+        """A symbol was specialized to a number. Only the first time is kept: it is the one that the user can act on.
+
+        torch finds out late that a symbol is fixed which equals others: the line that fixed those did it.
+        """
         self._enter(shape_env)
-        self.fixed.setdefault(
-            str(symbol), (artifacts.number_text(value), reason, stacks.from_summaries(frames.user_stack()))
-        )
+        equals = artifacts.replacing_symbols(shape_env, symbol)
+        if equals and equals <= self.fixed.keys():
+            _, reason, stack = next(facts for name, facts in reversed(self.fixed.items()) if name in equals)
+        else:
+            stack = stacks.from_summaries(frames.user_stack())
+        self.fixed.setdefault(str(symbol), (artifacts.number_text(value), reason, stack))
 
     def read(self) -> tuple[Symbol, ...]:
         """Each size that could have been dynamic, as a Symbol."""

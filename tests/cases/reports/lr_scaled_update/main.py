@@ -16,7 +16,7 @@ class CautiousSGD:
     def _update(param, grad, buffer, lr, momentum):
         buffer.lerp_(grad, 1 - momentum)  # warning: [FL201] "recompiled: grad.dim() was 2, now 1"
         scale = 0.2 * math.sqrt(max(param.shape))  # info: [FL301] "`buffer.size(0)` is fixed to 8"
-        update = torch.where(buffer * grad > 0, buffer, 0.0)  # info: [FL301] "`grad.size(0)` is fixed to 8"
+        update = torch.where(buffer * grad > 0, buffer, 0.0)
         param.sub_(update * (scale * lr))  # warning: [FL201] "recompiled: lr was 0.1, now 0.0933013"
 
     @torch.no_grad()

@@ -10,6 +10,7 @@ import pytest
 from fuselight.shared.report import (
     Compile,
     Environment,
+    Graph,
     GuardCause,
     GuardFailure,
     Location,
@@ -252,6 +253,53 @@ def test_a_size_that_only_another_rank_made_symbolic_is_information() -> None:
         fixed(marked=False, failures=(failed("lr was 1, now 2", source="lr"),)).severity is Severity.WARNING
     )
     assert fixed(marked=True, failures=(rank,)).severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    "types", [("int", "torch.Tensor"), ("NoneType", "torch.Tensor"), ("float", "torch.Tensor")]
+)
+def test_a_size_that_only_another_type_of_the_argument_made_symbolic_is_information(
+    types: tuple[str, str],
+) -> None:
+    """torch makes all sizes of an argument symbolic that was no tensor before."""
+    was, now = types
+    change = failed(
+        f"the type of grad was {was}, now {now}", source="grad", cause=GuardCause.TYPE, was=was, now=now
+    )
+    frame = dataclasses.replace(WHOLE, parameters=("grad", "other"))
+
+    def fixed(name: str) -> Finding:
+        size = Symbol("s0", f"{name}.size(0)", specialized_to="8", stack=(at(30),))
+        compiled = Compile("0/1", 0, Outcome.COMPILED, symbols=(size,))
+        given = findings(report(frames=(frame,), compiles=(compiled,), recompiles=(again(change),)))
+        return next(finding for finding in given if finding.code == "FL301")
+
+    steady = fixed("grad")
+    assert (steady.severity, steady.cost) == (Severity.INFORMATION, ())
+    assert steady.hints == (
+        "Expect it: calls passed something else than a tensor, after which torch makes all sizes symbolic",
+    )
+    assert fixed("other").severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("cause", "was", "now", "hint"),
+    [
+        (GuardCause.TYPE, "int", "float", "Expect one compile for each type of `level`"),
+        (GuardCause.NONE, "None", "2", "Expect one compile for `level` as None, and one for each other kind"),
+        (GuardCause.NUMBER, "2.5", "3.5", "Expect one extra compile: torch keeps `level` symbolic"),
+    ],
+)  # fmt: skip
+def test_only_another_value_is_expected_to_stay_symbolic(
+    cause: GuardCause, was: str, now: str, hint: str
+) -> None:
+    """A number that torch made symbolic in the compile that followed still has one compile for each type."""
+    failure = failed(f"level was {was}, now {now}", source="level", cause=cause, was=was, now=now)
+    graph = Graph(1, inputs=("l_level_: f64[]",))
+    compiled = Compile("0/1", 0, Outcome.COMPILED, symbols=(Symbol("zf0", "level"),), graph=graph)
+    facts = report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(failure),))
+    (finding,) = (item for item in findings(facts) if item.code == "FL201")
+    assert finding.hints[0].startswith(hint)
 
 
 def test_sizes_that_vary_together_are_marked_together() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.report import Compile, Frame, GuardCause, Outcome, Recompile, Symbol
+from fuselight.shared.report import Compile, Frame, Graph, GuardCause, Outcome, Recompile, Symbol
 from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.common.resume_functions import nearest
@@ -108,8 +108,54 @@ def test_a_number_that_no_graph_can_compute_is_guarded_without_the_break_too(
     )  # fmt: skip
     text = "    y = table[next(order)]"
     (finding,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
-    first = "Remove the graph break on line 25 first" if goes else "Expect one compile for each value: "
+    first = (
+        "Remove the graph break on line 25 first" if goes else "Remove the graph break on line 25, as its own"
+    )
     assert finding.hints[0].startswith(first)
+
+
+KEPT = "Or expect one extra compile: torch keeps {} symbolic from its second value on"
+FIXED = "Expect one compile for each value: computed before the call"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "specialized", "is_input", "expected"),
+    [
+        ("3", "4", None, False, KEPT),
+        ("3", "4", "4", False, FIXED),
+        ("0.25", "0.5", None, True, KEPT),
+        ("0.25", "0.5", None, False, f"{KEPT}, unless a line needs its exact value"),
+        ("True", "False", None, False, FIXED),
+    ],
+)  # fmt: skip
+def test_a_value_of_python_needs_a_compile_for_each_value_only_where_a_line_fixes_it(
+    was: str, now: str, specialized: str | None, *, is_input: bool, expected: str
+) -> None:
+    """As `delay = clock()`: the break goes with the call, and torch keeps what is only computed with symbolic."""
+    cause = GuardCause.NUMBER if was[0].isdigit() else GuardCause.VALUE
+    code = f"L['___stack0'] == {was}"
+    carried = failed(
+        f"___stack0 was {was}, now {now}", "EQUALS_MATCH", "___stack0", born=(), code=code, cause=cause
+    )
+    frames = (dataclasses.replace(PART, carried=1),)
+    symbol = Symbol("s0", "___stack0", specialized_to=specialized, stack=(at(26),))
+    graph = Graph(1, inputs=("l_stack0_: f64[]",) if is_input else ())
+    compiles = (
+        Compile("0/0", 0, Outcome.COMPILED),
+        Compile("0/1", 0, Outcome.COMPILED, symbols=(symbol,) if was[0].isdigit() else (), graph=graph),
+    )
+    facts = report(
+        frames=frames, compiles=compiles, recompiles=(again(carried, compile_id="0/1"),),
+        breaks=(broken(at(25, (12, 20)), gb="GB4347"),),
+    )  # fmt: skip
+    text = "    delay = clock() * 2"
+    (finding,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
+    value = "the value of `clock()` on line 25"
+    assert expected.format(value) in [hint[: len(expected.format(value))] for hint in finding.hints]
+    removes = (
+        f"Remove the graph break on line 25, as its own finding says: no code then starts there with {value}"
+    )
+    assert (removes in finding.hints) == expected.startswith("Or ")
 
 
 @pytest.mark.parametrize(("number", "is_last"), [(0, False), (1, True)])

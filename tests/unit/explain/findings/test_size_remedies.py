@@ -67,12 +67,12 @@ UNTRIED = (
 @pytest.mark.parametrize(
     ("sizes", "hints", "severity"),
     [
-        ((6, 1), (f"Expect one extra compile: {RULE}",), Severity.INFORMATION),
-        ((1, 6), (f"Expect one extra compile: {RULE}",), Severity.INFORMATION),
-        ((9, 1, 5), (f"Expect 2 extra compiles: {RULE}", *UNTRIED), Severity.INFORMATION),
-        ((9, 1, 5, 0), (f"Expect 3 extra compiles: {RULE}", *UNTRIED), Severity.INFORMATION),
-        ((1, 0, 5), (f"Expect 2 extra compiles: {RULE}",), Severity.INFORMATION),
-        ((1, 5, 9), (f"Expect 2 extra compiles: {RULE}", UNTRIED[1]), Severity.WARNING),
+        ((6, 1), (f"Expect it: {RULE}",), Severity.INFORMATION),
+        ((1, 6), (f"Expect it: {RULE}",), Severity.INFORMATION),
+        ((9, 1, 5), (f"Expect it: {RULE}", *UNTRIED), Severity.INFORMATION),
+        ((9, 1, 5, 0), (f"Expect it: {RULE}", *UNTRIED), Severity.INFORMATION),
+        ((1, 0, 5), (f"Expect it: {RULE}",), Severity.INFORMATION),
+        ((1, 5, 9), (f"Expect it: {RULE}", UNTRIED[1]), Severity.WARNING),
         ((4, 7), (f"Expect one compile for each value of `x.size(0)`, {PADDED}", *UNTRIED), Severity.WARNING),
     ],
 )  # fmt: skip
@@ -105,7 +105,7 @@ def test_a_program_that_forbids_dynamic_sizes_is_told_the_line(
 
 def test_dynamic_false_is_not_to_blame_for_a_single_size_of_one() -> None:
     finding = first_of(of_sizes(1, 6, makes_dynamic=False, static_compiles=(at(40),)))
-    assert finding.hints[0].startswith("Expect one extra compile")
+    assert finding.hints[0].startswith("Expect it: ")
 
 
 @pytest.mark.parametrize("is_static", [True, False])
@@ -129,7 +129,7 @@ GENERAL: dict[str, Any] = {
 def test_padding_is_advised_where_compiled_code_serves_each_larger_size() -> None:
     finding = first_of(report(recompiles=(again(failed(**GENERAL)),)))
     assert finding.hints == (
-        f"Expect one extra compile: {RULE}",
+        f"Expect it: {RULE}",
         "Or pad to a size of 2 or more, which the compiled code before serves",
     )
 
@@ -140,7 +140,7 @@ def test_padding_is_not_advised_where_something_else_is_compiled_for_as_well() -
     cache = failed("cache was None, now a list of 2", source="cache", cause=GuardCause.NONE)
     step = again(failed("ids.size(1) was 10, now 1", source="ids"), cache)
     finding = first_of(report(recompiles=(step,)))
-    assert finding.hints[0].startswith("Expect one extra compile")
+    assert finding.hints[0].startswith("Expect it: ")
     assert "pad to a size" not in finding.message
 
 

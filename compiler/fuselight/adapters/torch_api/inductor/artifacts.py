@@ -138,6 +138,12 @@ def symbol_facts(shape_env: Any, symbol: Any) -> tuple[str | None, str | None]:
     return (None if hint is None else str(hint)), text
 
 
+def replacing_symbols(shape_env: Any, symbol: Any) -> frozenset[str]:
+    """The names of the symbols in what a symbol was found to equal; none for one that equals no other."""
+    equal = getattr(shape_env, "replacements", {}).get(symbol)
+    return frozenset(map(str, getattr(equal, "free_symbols", ()))) - {str(symbol)}
+
+
 def _bound(value: object) -> str:
     text = str(value)
     return {"int_oo": "inf", "oo": "inf", "-int_oo": "-inf", "-oo": "-inf"}.get(text, text)

@@ -157,7 +157,7 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
     by_kind = next((words for part, words in _BY_KIND.items() if part in kinds), "")
     known: tuple[tuple[bool, str | tuple[str, ...]], ...] = (
         (_ENVIRON.search(failure.source) is not None, _OUTSIDE),
-        (fixed_by_torch(failure), f"Expect one extra compile: {ZERO_OR_ONE}"),
+        (fixed_by_torch(failure), f"Expect it: {ZERO_OR_ONE}"),
         (is_dynamic, "Expect one extra compile: torch keeps {value} symbolic from the second value on"),
         (failure.cause is GuardCause.DISPATCH, by_kind),
         (other_object and is_of_object(failure) and failure.cause in _PARTS, _ONE_FOR_EACH_OBJECT),

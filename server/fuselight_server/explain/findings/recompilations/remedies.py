@@ -273,7 +273,7 @@ def _of_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:
 
 def expected(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to expect of a failed guard that nothing is known to cure."""
-    if small := small_size(context, recompilation, failure):
+    if small := small_size(recompilation, failure):
         return small
     line = resumed_at(context, recompilation)
     is_made_before = line is not None and not _is_given(context, recompilation, failure)
@@ -285,8 +285,8 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
                     "value that waits for the break is created again in each call"
                 ),
             )
-        if _is_of_python(context, recompilation, failure):
-            return (_VALUE_OF_PYTHON,)
+        if line is not None and _is_of_python(context, recompilation, failure):
+            return _of_python(context, recompilation, failure, line)
         return (
             (
                 f"Remove the graph break on line {line} first: torch compiles the code after it separately, with "
@@ -294,14 +294,32 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
             ),
         )
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
-    names = made_dynamic(context, recompilation, [failure] if failure.was is not None else [])
+    names = made_dynamic(context, recompilation, [failure] if failure.cause in _VARYING else [])
     return expectation(failure, other_object=is_other, is_dynamic=bool(names))
 
 
-_VALUE_OF_PYTHON = (
+_VARYING = frozenset({GuardCause.NUMBER, GuardCause.VALUE, GuardCause.DIMENSION})
+"""Changes after which torch may keep what changed symbolic; that of a type or a rank, it compiles for."""
+_FIXED_VALUE_OF_PYTHON = (
     "Expect one compile for each value: computed before the call and passed in, it still needs one where the code "
     "indexes or branches with it. Passed in as a tensor it needs none, where the code only computes with it"
 )
+
+
+def _of_python(
+    context: Context, recompilation: Recompile, failure: GuardFailure, line: int
+) -> tuple[str, ...]:
+    """What to do about a Python number that a graph break makes: nothing traces what computes it."""
+    if not re.search(r"\d", f"{failure.was}") or is_held(context, recompilation, failure):
+        return (_FIXED_VALUE_OF_PYTHON,)
+    unless = (
+        "" if made_dynamic(context, recompilation, [failure]) else ", unless a line needs its exact value"
+    )
+    value = quoted(failure.source)
+    return (
+        f"Remove the graph break on line {line}, as its own finding says: no code then starts there with {value}",
+        f"Or expect one extra compile: torch keeps {value} symbolic from its second value on{unless}",
+    )
 
 
 def _is_of_python(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
@@ -319,7 +337,7 @@ def _may_go(failure: GuardFailure) -> bool:
 
 def is_made_by_the_function(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
     """Whether a function assigns the value itself, or a graph break carries it: no caller and no global gives it."""
-    if not _may_go(failure) or small_size(context, recompilation, failure):
+    if not _may_go(failure) or small_size(recompilation, failure):
         return False
     if CARRIED in failure.code:
         return True

@@ -1,7 +1,7 @@
 """What to do about a size that varied, by all values that it had in the run.
 
 Invariant: a mark is advised only for a size that was 2 or more at the first compile, and only if it saves a compile.
-The compiles to expect are counted, never assumed.
+No number of compiles is promised: how many follow, the cost of the finding says.
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ class SizeHistory:
     first: int | None
     """At the first compile; None if that is not known."""
     later: tuple[int, ...]
-    compiles: int
-    """Compiles that followed."""
 
     @property
     def general(self) -> set[int]:
@@ -71,7 +69,6 @@ def history_of(context: Context, recompilation: Recompile, size: Size) -> SizeHi
     """The values of a size in all recompilations of the function, or of its part after a break."""
     first: int | None = None
     later: list[int] = []
-    compiles = 0
     for other in _same(context, recompilation):
         changes = list(_changes(other, size))
         if not changes:
@@ -79,8 +76,7 @@ def history_of(context: Context, recompilation: Recompile, size: Size) -> SizeHi
         was, now = changes[0]
         first = was if not later else first
         later.append(now)
-        compiles += other.compile_id is not None
-    return SizeHistory(first, tuple(later), compiles)
+    return SizeHistory(first, tuple(later))
 
 
 def _same(context: Context, recompilation: Recompile) -> Iterator[Recompile]:
@@ -123,18 +119,13 @@ def is_small_alone(context: Context, recompilation: Recompile, failure: GuardFai
     return is_small and size is not None and len(history_of(context, recompilation, size).general) < 2  # noqa: PLR2004
 
 
-def small_size(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+def small_size(recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to expect of a size of 0 or 1; empty for all else."""
     size = size_of(failure)
     if size is None or not fixed_by_torch(failure):
         return ()
-    history = history_of(context, recompilation, size)
-    expected = f"Expect {_extra(max(history.compiles, 1))}: {ZERO_OR_ONE}"
+    expected = f"Expect it: {ZERO_OR_ONE}"
     return (expected, _PAD) if all(map(is_of_general_code, nearest(recompilation))) else (expected,)
-
-
-def _extra(number: int) -> str:
-    return "one extra compile" if number <= 1 else f"{number} extra compiles"
 
 
 def varying_sizes(*failures: GuardFailure) -> tuple[Size, ...]:

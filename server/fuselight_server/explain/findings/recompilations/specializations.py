@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 _ROOT = re.compile(r"[^\W\d]\w*")
 _MAX_NAMED = 3
-_STEADY = "Expect it: only the number of dimensions changed, after which torch makes all sizes symbolic"
+_STEADY = {
+    GuardCause.RANK: "Expect it: only the number of dimensions changed, after which torch makes all sizes symbolic",
+    GuardCause.TYPE: "Expect it: calls passed something else than a tensor, after which torch makes all sizes symbolic",
+}
+"""What to expect of a size that torch made symbolic although it has one value, by what changed instead."""
 _NOBODYS = re.compile(r"\.(?:stride\(\d+\)|item\(\))$")
 """Numbers that torch itself makes symbolic: a stride that changed, the value of a tensor that is an index."""
 
@@ -158,7 +162,8 @@ def _finding(
     wish = "was marked dynamic (mark_dynamic or dynamic=True)" if symbol.marked else "was symbolic"
     rule = _is_torchs_rule(symbol)
     is_error = _is_error(context, compiled, symbol)
-    is_steady = _is_of_other_rank(context, compiled, symbol)
+    instead = _changed_instead(context, compiled, symbol)
+    steady = _STEADY[instead] if instead is not None else ""
     fixed = f"torch fixed it to {values}" if rule else f"this line made the compiler fix it to {values}"
     return context.finding(
         "FL301" if _is_size(symbol) else "FL302",
@@ -169,8 +174,8 @@ def _finding(
         _also_fixed(context, others),
         at=home,
         severity=_severity(context, group, is_error=is_error),
-        cost=() if is_error or is_steady else (_cost(symbol, kind),),
-        hints=(_STEADY,) if is_steady else _hints(context, symbol, name, home),
+        cost=() if is_error or steady else (_cost(symbol, kind),),
+        hints=(steady,) if steady else _hints(context, symbol, name, home),
         call=compiled.call,
         related=(
             *context.trail(symbol.stack, without=home, verb="specialized in"),
@@ -188,20 +193,23 @@ def _severity(context: Context, group: list[tuple[Compile, Symbol]], *, is_error
         return Severity.ERROR
     has_one_value = len({item.specialized_to for _, item in group}) == 1
     is_constant = has_one_value and (
-        not _is_argument(context, compiled, symbol) or _is_of_other_rank(context, compiled, symbol)
+        not _is_argument(context, compiled, symbol) or bool(_changed_instead(context, compiled, symbol))
     )
     return Severity.INFORMATION if is_constant or _is_torchs_rule(symbol) else None
 
 
-def _is_of_other_rank(context: Context, compiled: Compile, symbol: Symbol) -> bool:
-    """Whether torch made a size symbolic only because calls pass tensors of another rank, as those of an optimizer."""
+def _changed_instead(context: Context, compiled: Compile, symbol: Symbol) -> GuardCause | None:
+    """What changed where a size did not: the rank of tensors, as those of an optimizer, or the type of the argument."""
     frame = context.frame_of(compiled)
-    if symbol.marked or frame is None:
-        return False
+    if symbol.marked or frame is None or not _is_size(symbol):
+        return None
     failures = _failures(context, frame.function, frame.location)
-    return any(failure.cause is GuardCause.RANK for failure in failures) and not any(
-        _is_changed(symbol, failure) for failure in failures
-    )
+    if any(_is_changed(symbol, failure) for failure in failures):
+        return None
+    owner = _SIZE_OF.sub("", symbol.source)
+    of_type = any(failure.cause is GuardCause.TYPE and failure.source == owner for failure in failures)
+    of_rank = any(failure.cause is GuardCause.RANK for failure in failures)
+    return GuardCause.TYPE if of_type else GuardCause.RANK if of_rank else None
 
 
 def _also_fixed(context: Context, groups: tuple[list[tuple[Compile, Symbol]], ...]) -> str:

@@ -416,10 +416,27 @@ def test_a_number_stays_where_a_tensor_differs(body: str) -> None:
     assert "tensor_argument" in {rewrite.kind for rewrite in refused}
 
 
-@pytest.mark.parametrize(("annotation", "is_offered"), [("", False), (": int", True), (": float", False)])
-def test_an_integer_becomes_a_tensor_only_if_it_is_always_one(annotation: str, *, is_offered: bool) -> None:
-    text = f"{HEAD}@torch.compile\ndef f(x, n{annotation}):\n    return x * n\n"
-    assert ("tensor_argument" in offered(text, number("n", "2", "3"), "f")) is is_offered
+@pytest.mark.parametrize("annotation", ["", ": int", ": float"])
+@pytest.mark.parametrize("body", ["return x * n", "x += n\n    return x", "return (x - n).relu()"])
+def test_an_integer_becomes_a_tensor_and_a_float_in_its_place_stays_a_number(
+    annotation: str, body: str
+) -> None:
+    text = f"{HEAD}@torch.compile\ndef f(x, n{annotation}):\n    {body}\n"
+    remedy = offered(text, number("n", "2", "3"), "f")["tensor_argument"]
+    assert "torch.as_tensor(n) if type(n) is int else n" in next(iter(remedy.texts.values()))
+
+
+@pytest.mark.parametrize(
+    "body", ["return x[n]", "return x * n**2", "return table[n] + x", "return x.roll(n)"]
+)
+def test_the_refusal_of_a_number_names_the_use_that_needs_it(body: str) -> None:
+    """What an annotation would not change is no reason to write one."""
+    refused: list[RefusedRewrite] = []
+    text = f"{HEAD}@torch.compile\ndef f(x, n):\n    {body}\n"
+    assert "tensor_argument" not in offered(text, number("n", "2", "3"), "f", refused=refused)
+    (reason,) = (rewrite.reason for rewrite in refused if rewrite.kind == "tensor_argument")
+    assert reason.startswith("`n` is used in `")
+    assert reason.endswith("`, where a tensor differs from a number")
 
 
 def container(cause: GuardCause, name: str, was: str, now: str) -> GuardFailure:

@@ -168,7 +168,7 @@ def _created(
     ):
         kind = "int" if is_integer else "float"
         raise RewriteRefusedError(
-            f"`{short_code(site, value)}` may be no {kind} for another object: annotate it"
+            f"another object may pass no {kind} for `{short_code(site, value)}`, which has no annotation as {kind}"
         )
     dtype = "" if is_integer else f", dtype={site.torch}.float64"
     return f'{self_}.{name} = {site.torch}.tensor({site.code(value)}{dtype}, device="cpu")'

@@ -371,18 +371,7 @@ def _for_global(
 
 def check_number(failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
     """Raise RewriteRefusedError unless a number may be a tensor, whatever number it is."""
-    params = (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
-    annotations = [
-        site.code(parameter.annotation.annotation)
-        for parameter in params
-        if parameter.name.value == name and parameter.annotation
-    ]
-    is_integer = _is_integer_change(failure)
-    if is_integer and annotations != ["int"]:
-        raise RewriteRefusedError(
-            f"`{name}` may also be a float, whose digits a tensor of it loses: annotate it as int"
-        )
-    check_arithmetic(site, function, name, is_integer=is_integer)
+    check_arithmetic(site, function, name, is_integer=_is_integer_change(failure))
 
 
 def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conversion]:

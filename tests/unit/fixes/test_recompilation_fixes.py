@@ -18,6 +18,7 @@ from fuselight.shared.report import (
     Recompile,
     Report,
     SizeChange,
+    Symbol,
     TargetRef,
     Tier,
     Versions,
@@ -54,6 +55,7 @@ def offered(
     part: GuardFailure | None = None,
     calling: str = "",
     outcome: Outcome = Outcome.COMPILED,
+    symbols: tuple[Symbol, ...] = (),
 ) -> dict[str, Remedy]:
     """The remedies by kind, where the guard failed on the `def` line of a function that the line `caller` calls.
 
@@ -81,7 +83,10 @@ def offered(
             Frame(function, at, resumes_at, parameters=("self", "x", "n") if "." in function else ("x", "n")),
             *further,
         ),
-        compiles=(Compile("0/1", 0, Outcome.COMPILED), *(Compile("1/1", 1, outcome) for _ in further)),
+        compiles=(
+            Compile("0/1", 0, Outcome.COMPILED, symbols=symbols),
+            *(Compile("1/1", 1, outcome) for _ in further),
+        ),
         files=dict.fromkeys(("m.py", *(others or {})), ""),
         roots=roots,
         facts=traced(text),
@@ -115,6 +120,43 @@ def number(source: str, was: str, now: str, code: str = "") -> GuardFailure:
 
 
 COMPILED = f"{HEAD}@torch.compile\ndef f(x, n):\n    return x * n\n"
+
+
+_OTHER = dataclasses.replace(size((1, 4, 7)), source="n", sizes=(SizeChange("n", 1, 4, 7),))
+_FIXED = (Symbol("s0", "x.size(1)", specialized_to="7", stack=(Location("m.py", 8),)),)
+_ELSEWHERE = (dataclasses.replace(_FIXED[0], stack=(Location("/lib/parts.py", 80),)),)
+_ARRAY = dataclasses.replace(size((1, 4, 7)), source="x", expression="___from_numpy(L['x'])")
+
+
+_STAYS_FIXED: dict[str, tuple[GuardFailure, GuardFailure | None, tuple[Symbol, ...]]] = {
+    "`x` is a NumPy array, and torch frees the sizes of tensors only": (_ARRAY, None, ()),
+    "`n.size(1)` varies too, and stays fixed": (size((1, 4, 7)), _OTHER, ()),
+    "line 8 needs the exact value of `x.size(1)`": (size((1, 4, 7)), None, _FIXED),
+    "parts.py:80 needs the exact value of `x.size(1)`": (size((1, 4, 7)), None, _ELSEWHERE),
+}
+
+
+@pytest.mark.parametrize("reason", _STAYS_FIXED)
+@pytest.mark.parametrize(
+    ("torch", "kind", "caller"),
+    [
+        ("2.13.0", "shapes_spec", ""),
+        ("2.12.0", "mark_dynamic", ""),
+        ("2.12.0", "mark_dynamic", "f(x, n)  # call"),
+    ],
+)
+def test_a_size_that_stays_fixed_all_the_same_is_not_freed(
+    reason: str, torch: str, kind: str, caller: str
+) -> None:
+    failure, other, symbols = _STAYS_FIXED[reason]
+    refused: list[RefusedRewrite] = []
+    text = f"{COMPILED}\n\ndef run(x, n):\n    f(x, n)  # call\n"
+    remedies = offered(
+        text, failure, "f", torch=torch, other=other, symbols=symbols, refused=refused, caller=caller
+    )
+    assert kind not in remedies
+    assert reason in {rewrite.reason for rewrite in refused if rewrite.kind == kind}
+    assert kind in offered(text, size((1, 4, 7)), "f", torch=torch, caller=caller)
 
 
 def test_a_size_that_varies_is_a_variable_of_the_call_that_compiles() -> None:

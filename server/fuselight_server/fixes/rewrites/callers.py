@@ -188,7 +188,8 @@ def _in_calls(
     for file, text in texts:
         for line, code, is_number in _passed(text or "", called, name, index, is_module=is_module):
             place = f"{PurePath(file).name}:{line}"
-            words = f"{place} passes `{code}` for `{name}`, which the new text takes for a tensor"
+            passed = "" if code == name else f": `{code}`"
+            words = f"the new text needs a tensor, and {place} may pass something else for `{name}`{passed}"
             yield PassedValue(words, is_number)
 
 

@@ -10,12 +10,13 @@ import dataclasses
 import re
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, StaticSizes
 from fuselight.shared.version import release
 from fuselight_server.base.finding import Span
-from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch
+from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch, is_of_array
 from fuselight_server.explain.findings.common.compiled_callers import is_called_in_compiled_code
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import (
@@ -24,6 +25,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
     worded_recompilations,
 )
 from fuselight_server.explain.findings.recompilations.recompilations import birthplace, subject_of
+from fuselight_server.explain.findings.recompilations.specializations import fixing_line
 from fuselight_server.fixes.rewrites.buffers import buffer_remedies
 from fuselight_server.fixes.rewrites.call_sites import call_argument
 from fuselight_server.fixes.rewrites.compile_calls import CompiledFunction, with_argument
@@ -115,14 +117,15 @@ def recompilation_remedies(
     if text is not None and context.is_user_file(path) and not is_part:
         there = dataclasses.replace(finding, span=Span(path, recompilation.location.line))
         site = Site.of(there, report, text)
-    yield from _for_sizes(failure, function, report, read, path, is_part=is_part)
+    fixed = _why_fixed(context, recompilation, failure)
+    yield from _for_sizes(failure, function, report, read, path, is_part=is_part, fixed=fixed)
     yield from _for_numbers(failure, function, report, read, path)
     of_value: list[Remedy | RefusedRewrite] = []
     if site is not None:
-        of_value += _for_arguments(failure, recompilation, site, report, read)
+        of_value += _for_arguments(failure, recompilation, site, report, read, fixed=fixed)
         of_value += buffer_remedies(failure, recompilation, site, report, read)
     if recompilation.caller and not is_part and context.is_user_file(recompilation.caller[-1].path):
-        of_value += _at_the_call(failure, finding, recompilation, report, read)
+        of_value += _at_the_call(failure, finding, recompilation, report, read, fixed=fixed)
     sizes = tuple(f"{size.name}.size({size.dimension})" for size in failure.sizes)
     for item in of_value:
         values = sizes if item.kind.startswith("mark_") else (failure.expression or failure.source,)
@@ -219,6 +222,7 @@ def _for_sizes(
     path: str,
     *,
     is_part: bool,
+    fixed: str,
 ) -> Iterator[Remedy | RefusedRewrite]:
     if failure.static is StaticSizes.STATE:
         return  # the size of a parameter or a buffer, whatever is dynamic
@@ -228,7 +232,7 @@ def _for_sizes(
         yield from _dynamic(function, read, path, report.target.path)
     # What a part after a break takes over is no parameter of the compiled function, by which a size is named.
     if not is_part:
-        yield from _shapes(failure, function, report, read, path)
+        yield from _shapes(failure, function, report, read, path, fixed=fixed)
 
 
 def _shapes(
@@ -237,6 +241,8 @@ def _shapes(
     report: Report,
     read: Callable[[str], str | None],
     path: str,
+    *,
+    fixed: str,
 ) -> Iterator[Remedy | RefusedRewrite]:
     """The sizes that vary as variables in the call of torch.compile, where the torch of the run has that."""
     keyword, sizes = _shapes_keyword(report), failure.sizes
@@ -266,23 +272,38 @@ def _shapes(
         if new is not None:
             dimensions = " and ".join(str(size.dimension) for size in sizes)
             title = f"Compile for any size of dimension {dimensions} of {sizes[0].name}, with all other sizes static"
-            other = _other_size(failure, function, report)
-            if other:
-                reason = f"`{other}` varies too, and torch then compiles for each value of a size that is not named"
-                yield RefusedRewrite(keyword, title, reason)
+            if fixed:
+                yield RefusedRewrite(keyword, title, fixed)
                 return
             yield Remedy(keyword, title, FixClass.EXACT, {there: new}, is_setting=True)
         return
 
 
-def _other_size(failure: GuardFailure, function: CompiledFunction, report: Report) -> str:
+def _why_fixed(context: Context, recompilation: Recompile, failure: GuardFailure) -> str:
+    """Why a name or a mark for the sizes of one failed guard frees them not; empty if nothing speaks against it."""
+    if not failure.sizes:
+        return ""
+    if is_of_array(failure):
+        return f"`{failure.source}` is a NumPy array, and torch frees the sizes of tensors only"
+    line = fixing_line(context, recompilation, failure)
+    if line is not None:
+        name = PurePath(line.path).name
+        where = f"line {line.line}" if line.path == recompilation.location.path else f"{name}:{line.line}"
+        return (
+            f"{where} needs the exact value of `{failure.sizes[0].name}.size({failure.sizes[0].dimension})`"
+        )
+    other = _other_size(context, recompilation, failure)
+    return f"`{other}` varies too, and stays fixed" if other else ""
+
+
+def _other_size(context: Context, recompilation: Recompile, failure: GuardFailure) -> str:
     """A size of an argument that varied in the run as well; empty if there is none."""
     named = {(size.name, size.dimension) for size in failure.sizes}
     others = (
         f"{size.name}.size({size.dimension})"
-        for recompilation in report.recompiles
-        if (recompilation.function, recompilation.location.line) == (function.name, function.line)
-        for other in nearest(recompilation)
+        for again in context.report.recompiles
+        if (again.function, again.location) == (recompilation.function, recompilation.location)
+        for other in nearest(again)
         if other.cause is GuardCause.DIMENSION and other.static is None
         for size in other.sizes
         if (size.name, size.dimension) not in named and size.name.isidentifier()
@@ -319,6 +340,8 @@ def _for_arguments(
     site: Site,
     report: Report,
     read: Callable[[str], str | None],
+    *,
+    fixed: str,
 ) -> Iterator[Remedy | RefusedRewrite]:
     function = compiled_definition(site, recompilation.function, recompilation.location.line)
     if function is None:
@@ -344,7 +367,7 @@ def _for_arguments(
                 known = conversion.in_function(site, function, root)
                 yield known.remedy(conversion.kind, conversion.title, {path: text})
         if not is_called_in_compiled_code(report, recompilation):
-            yield from _marked(failure, site, function, taken)
+            yield from _marked(failure, site, function, taken, fixed)
         yield from stack_remedies(failure, site, function, taken)
     number = _GLOBAL.match(failure.code)
     if number is not None and number[1] == root:
@@ -435,8 +458,8 @@ def _as_tensor(failure: GuardFailure, name: str, torch: str) -> str:
 
 
 def _marked(
-    failure: GuardFailure, site: Site, function: cst.FunctionDef, taken: Callable[[str], bool]
-) -> Iterator[Remedy]:
+    failure: GuardFailure, site: Site, function: cst.FunctionDef, taken: Callable[[str], bool], fixed: str
+) -> Iterator[Remedy | RefusedRewrite]:
     """Mark sizes before the call, for a torch that has no argument of torch.compile for it."""
     if not failure.sizes or _shapes_keyword(site.report):
         return
@@ -447,7 +470,10 @@ def _marked(
     text = with_prologue(site, function, {}, before=before, taken=taken)
     if text is not None:
         title = "Mark the size as one that may be 0 or 1" if is_fixed else "Mark the size as dynamic"
-        yield Remedy(kind, title, FixClass.EXACT, {site.finding.span.path: text})
+        if fixed:
+            yield RefusedRewrite(kind, title, fixed)
+        else:
+            yield Remedy(kind, title, FixClass.EXACT, {site.finding.span.path: text})
 
 
 # The call that brought the new value
@@ -483,6 +509,8 @@ def _at_the_call(
     recompilation: Recompile,
     report: Report,
     read: Callable[[str], str | None],
+    *,
+    fixed: str,
 ) -> Iterator[Remedy | RefusedRewrite]:
     order = _ORDER.match(failure.difference)
     name = failure.sizes[0].name if failure.sizes else order[1] if order is not None else failure.source
@@ -517,4 +545,7 @@ def _at_the_call(
     text = place.marked(calls) if calls else None
     if text is not None:
         title = f"Mark the size before the call on line {recompilation.caller[-1].line}"
-        yield Remedy(kind, title, FixClass.EXACT, {path: text})
+        if fixed:
+            yield RefusedRewrite(kind, title, fixed)
+        else:
+            yield Remedy(kind, title, FixClass.EXACT, {path: text})

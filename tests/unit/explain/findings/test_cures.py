@@ -390,6 +390,16 @@ def test_a_size_that_no_call_passes_is_not_marked_inside_compiled_code() -> None
     assert CureKind.MARK not in {cure.kind for cure in finding.cures}
 
 
+def test_what_torch_makes_of_a_numpy_array_is_not_marked() -> None:
+    array = replace(SIZE, expression=f"___from_numpy(L['{SIZE.source}'])")
+    kinds = [
+        {cure.kind for cure in finding.cures}
+        for failure in (SIZE, array)
+        for finding in findings(report(recompiles=(again(failure),)))
+    ]
+    assert kinds == [{CureKind.MARK, CureKind.DYNAMIC}, {CureKind.DYNAMIC}]
+
+
 def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
     cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
     other, again_other = (replace(BREAK, stack=(at(23),), compile_id=name) for name in ("0/0", "1/0"))

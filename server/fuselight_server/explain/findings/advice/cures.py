@@ -15,7 +15,7 @@ from fuselight.shared.inputs import DTYPES
 from fuselight.shared.report import CallCure, CureKind, GuardCause, StaticSizes
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, rounding
-from fuselight_server.explain.findings.advice.expectations import CARRIED
+from fuselight_server.explain.findings.advice.expectations import CARRIED, is_of_array
 from fuselight_server.explain.findings.common.compiled_callers import (
     is_called_in_compiled_code,
     outer_frame,
@@ -235,7 +235,8 @@ def _sizes_to_mark(case: _Case) -> Iterator[SizeChange]:
     """The sizes that changed together, each once; none that was 0 or 1 at the compile, or that a break carried over."""
     seen = set()
     for other in dict.fromkeys((*nearest(case.recompilation), case.failure)):
-        for size in other.sizes if other.cause is GuardCause.DIMENSION and other.static is None else ():
+        can_mark = other.cause is GuardCause.DIMENSION and other.static is None and not is_of_array(other)
+        for size in other.sizes if can_mark else ():
             is_known = (size.name, size.dimension) in seen
             if not is_known and not size.name.startswith(CARRIED) and size.was not in _SMALL:
                 seen.add((size.name, size.dimension))

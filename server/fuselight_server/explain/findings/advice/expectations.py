@@ -182,6 +182,14 @@ def is_of_object(failure: GuardFailure) -> bool:
     return failure.source == "self" or failure.source.startswith(("self.", "self["))
 
 
+def is_of_array(failure: GuardFailure) -> bool:
+    """Whether the guard is on the tensor that torch makes of a NumPy array: nothing marks it."""
+    return failure.expression.startswith(_OF_ARRAY)
+
+
+_OF_ARRAY = ("___from_numpy(", "___as_tensor(")
+
+
 def fixed_by_torch(failure: GuardFailure) -> bool:
     """Whether the change is to or from a size of 0 or 1, which torch compiles separately by default."""
     if {"0", "1"}.isdisjoint((failure.was, failure.now)):

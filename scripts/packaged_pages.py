@@ -21,6 +21,7 @@ _WEB = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 WHEEL = (
     "docs/findings/*.md",  # the pages that findings link to
     "docs/inputs.md",  # and the pages that those link to
+    "docs/accuracy.md",
     "docs/caches.md",
     "docs/jobs.md",
     "docs/notebooks.md",

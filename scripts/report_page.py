@@ -100,6 +100,7 @@ report; the end column is the one after the last character. Unknown values are n
 | `seconds` | seconds by phase |
 | `unchanged_since` | when the report was made, if nothing has changed since (ISO 8601, UTC); else null |
 | `facts` | with `--facts`: the values of expressions, one entry for each file |
+| `accuracy` | with `--accuracy`: the comparison of the results with eager mode ([accuracy.md](accuracy.md#elsewhere)) |
 | `world` | with ranks ([ranks.md](ranks.md)): null for a target without them, else its ranks |
 
 | in `world` | |

@@ -19,7 +19,7 @@ from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.cli.world_options import add_world_options, link_option, world_option
-from fuselight_server.commands.check import TRIES, analyze, fix_command
+from fuselight_server.commands.check import TRIES, analyze, fix_command, report_as_is
 from fuselight_server.commands.known_fixes import FindingFixes, list_fixes
 from fuselight_server.commands.notebook_cells import cell_names, check_in_cells
 from fuselight_server.explain.findings import Thresholds
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.changed_lines import ChangedLines
+    from fuselight_server.commands.check import ReportOf
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.warm import WarmOutcome
 
@@ -60,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--warm",
         action="store_true",
         help="start each target twice with one compile cache, too: what the second start compiles again is a finding",
+    )
+    parser.add_argument(
+        "--accuracy",
+        action="store_true",
+        help="compare the results of each target's compiled calls with eager mode, too: a difference is a finding",
     )
     parser.add_argument(
         "--baseline", metavar="FILE", type=Path, help="report only findings that are not in this file"
@@ -164,12 +170,18 @@ def _changed_lines(options: argparse.Namespace) -> ChangedLines | None:
 def _analyzed(options: argparse.Namespace) -> tuple[CheckOutcome, WarmOutcome | None]:
     """The findings, with `--warm` also both starts of each target."""
     given = analysis_options(options)
+    report_of: ReportOf = report_as_is
+    if options.accuracy:
+        from fuselight_server.commands import accuracy  # noqa: PLC0415 - only with --accuracy
+
+        report_of = accuracy.with_results(accuracy.AccuracyPlan(tries=accuracy.TRIES[options.tries]))
+    tries = TRIES[options.tries]
     if not options.warm:
-        kept = not options.no_cache
-        return complete(options, analyze, **given, uses_kept=kept, tries=TRIES[options.tries]), None
+        kept = not options.no_cache and not options.accuracy
+        return complete(options, analyze, **given, report_of=report_of, uses_kept=kept, tries=tries), None
     from fuselight_server.commands.warm import check_warm  # noqa: PLC0415 - only with --warm
 
-    starts = complete(options, check_warm, **given, tries=TRIES[options.tries])
+    starts = complete(options, check_warm, **given, report_of=report_of, tries=tries)
     return starts.check, starts
 
 
@@ -210,6 +222,11 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace, starts: WarmOutco
         command, outcome = _fix_command(outcome, options), check_in_cells(outcome)
         link = link_option(options) if _has_worlds(outcome) else None
         data = as_data(outcome, with_facts=options.facts, fix_command=command, link=link)
+        if _has_results(outcome):
+            from fuselight_server.cli.formats.accuracy import results_as_json  # noqa: PLC0415 - only with --accuracy
+
+            for target, report in zip(data["targets"], outcome.reports, strict=True):
+                target["accuracy"] = results_as_json(report)
         if starts is not None:
             from fuselight_server.cli.formats.jobs_caches import warm_data  # noqa: PLC0415 - only with --warm
 
@@ -246,6 +263,10 @@ def _print_text(
         from fuselight_server.cli.formats.world import print_worlds  # noqa: PLC0415 - only with ranks
 
         print_worlds(outcome, terminal, link_option(options))
+    if _has_results(outcome):
+        from fuselight_server.cli.formats.accuracy import print_results  # noqa: PLC0415 - only with --accuracy
+
+        print_results(outcome, terminal)
     if starts is not None:
         from fuselight_server.cli.formats.jobs_caches import print_warm  # noqa: PLC0415 - only with --warm
 
@@ -283,3 +304,8 @@ def _write_sarif(outcome: CheckOutcome, path: Path) -> None:
 def _has_worlds(outcome: CheckOutcome) -> bool:
     """Whether a target ran as several ranks."""
     return any(report.world is not None for report in outcome.reports)
+
+
+def _has_results(outcome: CheckOutcome) -> bool:
+    """Whether the results of a target were compared with eager mode."""
+    return any(report.results is not None for report in outcome.reports)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "accuracy": "Compare compiled calls of the targets in PATH with eager mode: wrong results, their line and cause.",
     "bench": "Time the targets in PATH: eager and compiled, compared for accuracy, with the time of each line.",
     "check": "Show what torch.compile does to the targets in PATH, on the lines that cause it.",
     "consent": "List the folders and programs that an editor may run without asking again, and forget answers.",

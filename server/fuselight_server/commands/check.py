@@ -126,6 +126,8 @@ def has_run(reports: Sequence[Report], path: str, origin: Origin) -> bool:
         return False
     if origin is Origin.RANKS:
         return any(report.world is not None for report in ran)
+    if origin is Origin.RESULTS:
+        return any(report.results is not None for report in ran)
     return origin is Origin.CAPTURE or (origin is Origin.NOTEBOOK and path.endswith(SUFFIX))
 
 

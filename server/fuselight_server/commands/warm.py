@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.protocol import LoggedStartRequest
 from fuselight.shared.report import Rung
-from fuselight_server.commands.check import NO_THRESHOLDS, analyze
+from fuselight_server.commands.check import NO_THRESHOLDS, analyze, report_as_is
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.targets import report_each
 from fuselight_server.fixes.verification.cure_trials import SHARE
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Imports, Report
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.check import ReportOf
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
@@ -176,16 +177,18 @@ async def check_warm(
     default_sizes: dict[str, int] | None = None,
     times_imports: bool = True,
     tries: float | None = SHARE,
+    report_of: ReportOf = report_as_is,
 ) -> WarmOutcome:
     """Check each target, and start it twice where it runs. The findings of both are in the outcome's check.
 
-    `times_imports`: as in `warm`; `tries`: as in `analyze`. Raises asyncio.CancelledError once the token is canceled.
+    `times_imports`: as in `warm`; `tries` and `report_of`: as in `analyze`. Raises
+    asyncio.CancelledError once the token is canceled.
     """
     targets: list[WarmTarget] = []
     imports = _TimedImports(is_on=times_imports)
 
     async def check_and_start(target_run: TargetRun, outcome: CheckOutcome) -> Report:
-        report = await target_run.report()
+        report = await report_of(target_run, outcome)
         if not report.failures:
             targets.append(await warm_target(target_run, outcome, imports))
         return report

@@ -282,13 +282,15 @@ def completed_runs(
     if reading is None:
         return nothing_ran
     captured = [result for result in results if _is_current(reading, result) and not result.report.failures]
+    is_measured = any(_is_current(reading, result.shown) for result in measured)
     completed = {
         Origin.SOURCE: True,
         Origin.CAPTURE: bool(captured),
         Origin.NOTEBOOK: bool(captured) and reading.path.endswith(SUFFIX),
         Origin.RANKS: any(result.report.world is not None for result in captured),
         Origin.KERNELS: any(_is_current(reading, result) for result in kernels),
-        Origin.MEASURED: any(_is_current(reading, result.shown) for result in measured),
+        Origin.MEASURED: is_measured,
+        Origin.RESULTS: is_measured,
     }
     return lambda path, origin: path == reading.path and completed.get(origin, False)
 

@@ -25,6 +25,7 @@ from fuselight_server.explain.findings.recompilations.recompilations import reco
 from fuselight_server.explain.findings.recompilations.specializations import (
     specialization_findings,
 )
+from fuselight_server.explain.findings.results import result_findings
 from fuselight_server.explain.findings.static import (
     after_capture,
     apply_ignores,
@@ -47,6 +48,7 @@ __all__ = [
     "findings_of_end",
     "findings_of_kernels",
     "findings_of_measured",
+    "findings_of_results",
     "fold",
     "nothing_ran",
     "static_findings",
@@ -64,6 +66,7 @@ _FAMILIES = (
     kernel_findings,
     rank_findings,
     collective_value_findings,
+    result_findings,
 )
 _OF_FURTHER_RANKS = (failure_findings, break_findings, not_compiled_findings, recompilation_findings)
 _OF_PREDICTIONS = (failure_findings, break_findings, not_compiled_findings)
@@ -110,6 +113,13 @@ def findings_of_measured(report: Report) -> tuple[Finding, ...]:
     from fuselight_server.explain.findings.kernels.measured import measured_findings  # noqa: PLC0415 - a check measures nothing
 
     return tuple(sorted(measured_findings(Context.of(report)), key=_order))
+
+
+def findings_of_results(
+    report: Report, *, read_line: Callable[[str, int], str | None] | None = None
+) -> tuple[Finding, ...]:
+    """What the comparison of a program's calls with eager mode has found, by place; `read_line` as in `findings`."""
+    return tuple(sorted(result_findings(Context.of(report, read_line=read_line)), key=_order))
 
 
 def _order(finding: Finding) -> tuple[str, int, int, str, str]:

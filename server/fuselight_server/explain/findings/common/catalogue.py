@@ -30,6 +30,7 @@ class Origin(enum.Enum):
     SAVE = "a run on save"
     KERNELS = "`fuselight kernels`"
     MEASURED = "`fuselight bench`"
+    RESULTS = "`fuselight accuracy` or `fuselight bench`"
     RANKS = "`fuselight check --ranks`"
     JOB = "`fuselight open`"
     UPGRADE = "`fuselight upgrade`"
@@ -52,7 +53,7 @@ class CodeInfo:
 
 
 _HINT, _INFO, _WARNING, _ERROR = Severity
-_SOURCE, _CAPTURE, _NOTEBOOK, _SAVE, _KERNELS, _MEASURED, _RANKS, _JOB, _UPGRADE = Origin
+_SOURCE, _CAPTURE, _NOTEBOOK, _SAVE, _KERNELS, _MEASURED, _RESULTS, _RANKS, _JOB, _UPGRADE = Origin
 CATALOGUE: dict[str, CodeInfo] = {
     entry.code: entry
     for entry in (
@@ -96,7 +97,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL705", _INFO, _KERNELS, "a graph break prevents fusing kernels"),
         CodeInfo("FL706", _INFO, _KERNELS, "a kernel that only copies"),
         CodeInfo("FL707", _INFO, _KERNELS, "a repeated block is compiled many times"),
-        CodeInfo("FL801", _ERROR, _MEASURED, "compiled results differ from eager"),
+        CodeInfo("FL801", _ERROR, _RESULTS, "compiled results differ from eager"),
         CodeInfo("FL802", _INFO, _MEASURED, "compiled code is slower than eager"),
         CodeInfo("FL911", _WARNING, _RANKS, "ranks compile different code"),
         CodeInfo("FL912", _ERROR, _RANKS, "ranks call different collectives"),

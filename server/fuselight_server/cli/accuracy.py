@@ -1,0 +1,54 @@
+"""`fuselight accuracy`: whether the compiled calls of the targets give the results of eager mode, and why not.
+
+Invariant: exit code 0 only if calls of each target were compared, and all of them are as in eager mode.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.terminal import standard_output
+from fuselight_server.cli.options import add_command_options, at_least
+from fuselight_server.cli.problems import report_problems
+from fuselight_server.cli.progress import complete
+from fuselight_server.commands.accuracy import TRIES, AccuracyPlan, compare
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add_command_options(
+        parser, formats=("text", "json"), seconds=600.0, memory_mb=16384, limited="run of a target"
+    )
+    parser.add_argument(
+        "--tries",
+        choices=tuple(TRIES),
+        default="some",
+        help="which settings of torch that may cure a wrong result are tried: none, those that fit into the time of "
+        "all other runs, or all until one cures (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--locate",
+        metavar="SECONDS",
+        type=at_least(0.0),
+        default=AccuracyPlan.locate_seconds,
+        help="time to search the first line that differs, in each function that is wrong, 0 for no search "
+        "(default: %(default)g)",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Compare the targets and print what differs; returns the exit code."""
+    plan = AccuracyPlan(locate_seconds=options.locate, tries=TRIES[options.tries])
+    outcome = complete(options, compare, plan=plan)
+    from fuselight_server.cli.formats.accuracy import accuracy_as_json, print_accuracy  # noqa: PLC0415 - not for --help
+
+    terminal = standard_output(options.color)
+    if options.format == "json":
+        terminal.write_data(accuracy_as_json(outcome) + "\n")
+    else:
+        print_accuracy(outcome, terminal)
+        report_problems(outcome.check, "compare", is_empty=not outcome.check.reports)
+    return outcome.exit_code

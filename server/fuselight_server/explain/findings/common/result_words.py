@@ -1,0 +1,111 @@
+"""The results of compiled calls next to those of eager mode, in words: what was compared, what differs, which stage.
+
+Invariant: what was not compared is always said, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Stage
+from fuselight_server.base.formatting import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import ComparedCall, ResultCause, ResultComparison, TriedSetting
+
+STAGE_NAMES = {
+    Stage.CAPTURE: "tracing (TorchDynamo)",
+    Stage.FUNCTIONALIZATION: "functionalization (AOTAutograd)",
+    Stage.DECOMPOSITION: "decompositions (AOTAutograd)",
+    Stage.CODE: "code generation (TorchInductor)",
+}
+STAGE_TEXTS = {
+    Stage.CAPTURE: (
+        "The results begin to differ in TorchDynamo, which traces the function: the traced graph differs from the "
+        "function also when its operators run in eager mode."
+    ),
+    Stage.FUNCTIONALIZATION: (
+        "The results begin to differ in AOTAutograd, which replaces views and changes in place by copies: what "
+        "TorchDynamo traced is right, and the graph without changes in place differs also when its operators run in "
+        "eager mode."
+    ),
+    Stage.DECOMPOSITION: (
+        "The results begin to differ in AOTAutograd, which decomposes operators into simpler ones and splits the graph "
+        "into forward and backward: that graph differs also when its operators run in eager mode."
+    ),
+    Stage.CODE: (
+        "The results begin to differ in the code that the backend (TorchInductor unless the program names another) "
+        "generates: the graph that it gets is right when its operators run in eager mode."
+    ),
+}
+_LATER = "of later calls, fewer and fewer are compared"
+_NO_REASON = "no reason is known"
+
+
+def wrong_calls(results: ResultComparison) -> tuple[ComparedCall, ...]:
+    """The calls whose results differ by more than rounding."""
+    return tuple(call for call in results.calls if call.is_wrong)
+
+
+def compared_calls(results: ResultComparison) -> tuple[ComparedCall, ...]:
+    """The calls with a verdict."""
+    return tuple(call for call in results.calls if call.is_wrong or call.is_as_eager)
+
+
+def cause_of(results: ResultComparison, call: ComparedCall) -> ResultCause | None:
+    """What further runs have shown of a call."""
+    return next((cause for cause in results.causes if cause.call == call.index), None)
+
+
+def results_in_words(results: ResultComparison) -> str:
+    """`as eager (5 calls, 23 values compared; 2 calls not compared: eager's results differ between two calls)`."""
+    wrong, compared = wrong_calls(results), compared_calls(results)
+    if not results.call_count:
+        return "not compared: the run made no call of compiled code"
+    coverage = _coverage(results)
+    if not compared:
+        return f"not compared ({coverage})"
+    if not wrong:
+        return f"as eager ({coverage})"
+    verb = "differs" if len(wrong) == 1 else "differ"
+    return f"{format_count(len(wrong), 'call')} {verb} from eager ({coverage})"
+
+
+def _coverage(results: ResultComparison) -> str:
+    compared = compared_calls(results)
+    values = sum(call.accuracy.compared for call in compared)
+    left_out = list(not_compared(results))
+    parts = []
+    if compared:
+        parts = [f"{format_count(len(compared), 'call')}, {format_count(values, 'value')} compared"]
+    if len(left_out) == 1:
+        count, why = left_out[0]
+        parts.append(f"{format_count(count, 'call')} not compared: {why}")
+    elif left_out:
+        parts.append(f"{format_count(sum(count for count, _ in left_out), 'call')} not compared")
+    return "; ".join(parts)
+
+
+def not_compared(results: ResultComparison) -> Iterator[tuple[int, str]]:
+    """How many calls were not compared, for each reason, the most frequent first."""
+    decided = {call.index for call in compared_calls(results)}
+    reasons = Counter(call.accuracy.why or _NO_REASON for call in results.calls if call.index not in decided)
+    yield from ((count, why) for why, count in reasons.most_common())
+    further = results.call_count - len(results.calls)
+    if further > 0:
+        yield further, results.why_not or _LATER
+
+
+def remarks(results: ResultComparison) -> tuple[str, ...]:
+    """What is said of calls that are as in eager mode: a rounding edge, no float64 result."""
+    return tuple(
+        dict.fromkeys(call.accuracy.why for call in results.calls if call.is_as_eager and call.accuracy.why)
+    )
+
+
+def setting_text(setting: TriedSetting) -> str:
+    """The setting as a statement: `torch._inductor.config.pattern_matcher = False`."""
+    return f"`{setting.name} = {setting.value}`"

@@ -1,0 +1,169 @@
+"""FL801 of a program's own calls: compiled results that differ from eager mode, with the stage and the cure.
+
+Invariant: one finding for each function and stage that is wrong, on the first line that differs, else on its
+definition. A setting counts as a cure only if a run has shown that the call is then as in eager mode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Stage
+from fuselight_server.base.finding import Related
+from fuselight_server.base.formatting import cut_list, format_count, format_list, format_ratio
+from fuselight_server.base.remedies import FindingRemedy, RemedyState
+from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.result_words import (
+    STAGE_NAMES,
+    STAGE_TEXTS,
+    cause_of,
+    setting_text,
+    wrong_calls,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fuselight.shared.report import ComparedCall, Location, ResultCause, ResultComparison, TriedSetting
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings.common.context import Context
+
+SETTING = "setting"
+"""The kind of a remedy that is a setting of torch."""
+_MAX_DIFFERENCES = 3
+_MAX_TRIED = 4
+"""Settings without an effect that are named; the remedies have all."""
+_NO_CAUSE = "Further runs have not shown which stage of the compiler is wrong."
+
+
+def result_findings(context: Context) -> Iterator[Finding]:
+    """The findings of compared calls."""
+    results = context.report.results
+    if results is None:
+        return
+    groups: dict[tuple[str, Location | None, Stage | None], list[ComparedCall]] = {}
+    for call in wrong_calls(results):
+        cause = cause_of(results, call)
+        groups.setdefault((call.name, call.location, cause.stage if cause else None), []).append(call)
+    for calls in groups.values():
+        yield _finding(context, results, calls)
+
+
+def _finding(context: Context, results: ResultComparison, calls: Sequence[ComparedCall]) -> Finding:
+    located = next((call for call in calls if call.accuracy.first), calls[0])
+    cause = cause_of(results, located)
+    first = context.innermost_user_frame(located.accuracy.first)
+    operator = f" in `{located.accuracy.first_operator}`" if located.accuracy.first_operator else ""
+    finding = context.finding(
+        "FL801",
+        f"results of `{located.name}` differ from eager mode{operator}: {_shortest(located)}",
+        *_paragraphs(results, located, cause, is_line_known=first is not None),
+        at=first or _definition(context, located),
+        stack=located.accuracy.first,
+        hints=_remedies(context, located, cause, first),
+        count=len(calls),
+    )
+    return replace(finding, related=(*finding.related, *_callers(context, calls, finding)))
+
+
+def _definition(context: Context, call: ComparedCall) -> Location | None:
+    """The line of the function, else that of the call, whichever is the user's."""
+    places = (place for place in (call.location, call.caller) if place is not None)
+    return next((place for place in places if context.is_user_file(place.path)), None)
+
+
+def _shortest(call: ComparedCall) -> str:
+    """What differs most, and by how much: `gradient of w is off by up to 0.42`."""
+    tensor = next((tensor for tensor in call.accuracy.tensors if not tensor.passed), None)
+    if tensor is not None:
+        return (
+            tensor.what if tensor.absolute is None else f"{tensor.what} is off by up to {tensor.absolute:.3g}"
+        )
+    return call.others[0].text if call.others else "what is compared"
+
+
+def _paragraphs(
+    results: ResultComparison, call: ComparedCall, cause: ResultCause | None, *, is_line_known: bool
+) -> Iterator[str]:
+    why = [call.accuracy.why] if call.accuracy.passed is False else []
+    differences = [*why, *(difference.text for difference in call.others[:_MAX_DIFFERENCES])]
+    yield f"Call {call.index + 1} of the run: {'; '.join(filter(None, differences)) or _shortest(call)}."
+    if is_line_known:
+        yield "This is the first line whose operators return different results."
+    if cause is None:
+        yield _NO_CAUSE
+        return
+    yield STAGE_TEXTS[cause.stage]
+    if cause.stage is Stage.CAPTURE:
+        yield _guards(results, call)
+    yield _tried(cause.tried)
+
+
+def _guards(results: ResultComparison, call: ComparedCall) -> str:
+    """Whether a guard is missing, or a value is traced wrong: what earlier calls of the function show."""
+    same = [each for each in results.calls if (each.name, each.location) == (call.name, call.location)]
+    earlier = [each for each in same if each.index < call.index]
+    if not earlier:
+        return "Its first call is wrong: a value is traced wrong, or a change of the function has no effect."
+    if any(each.is_as_eager for each in earlier):
+        return (
+            "Earlier calls are right: a guard that would compile the function again is probably missing, so that this "
+            "call uses code that was compiled for another one."
+        )
+    return ""
+
+
+def _tried(tried: Sequence[TriedSetting]) -> str:
+    """Which settings cure, and which do not."""
+    failed = [setting_text(setting) for setting in tried if not setting.cures]
+    cures = [setting_text(setting) for setting in tried if setting.cures]
+    texts = []
+    if cures:
+        texts.append(f"With {format_list(cures)} the results are as in eager mode.")
+    if failed:
+        also = "They still differ" if cures else "The results still differ"
+        texts.append(f"{also} with {format_list(cut_list(failed, _MAX_TRIED))}.")
+    return " ".join(texts)
+
+
+def _remedies(
+    context: Context, call: ComparedCall, cause: ResultCause | None, first: Location | None
+) -> Iterator[FindingRemedy]:
+    for setting in cause.tried if cause is not None else ():
+        yield _setting_remedy(setting)
+    name = context.qualified_name(first) if first is not None else call.name
+    yield FindingRemedy(
+        f"Run `{name or call.name}` in eager mode with `@torch.compiler.disable` until it is fixed"
+    )
+    operator = f" of `{call.accuracy.first_operator}`" if call.accuracy.first_operator else ""
+    stage = f" as wrong {STAGE_NAMES[cause.stage]}{operator}" if cause is not None else ""
+    yield FindingRemedy(f"Report it to PyTorch{stage}: the compiler is wrong, not your code")
+
+
+def _setting_remedy(setting: TriedSetting) -> FindingRemedy:
+    state = RemedyState.TRIED if setting.cures else RemedyState.REFUSED
+    ratio = setting.ratio
+    cost = "" if ratio is None else f"A call then takes {format_ratio(ratio)} the time"
+    return FindingRemedy(
+        f"Set {setting_text(setting)}",
+        state,
+        kind=SETTING,
+        why="" if setting.cures else "the results still differ",
+        counts="results as in eager mode" if setting.cures else "the results still differ",
+        cost=cost if setting.cures else "",
+    )
+
+
+def _callers(context: Context, calls: Sequence[ComparedCall], finding: Finding) -> Iterator[Related]:
+    """The lines of the calls that differ, each once."""
+    known = {(finding.span.path, finding.span.line)}
+    known |= {(related.span.path, related.span.line) for related in finding.related}
+    counts: dict[Location, int] = {}
+    for call in calls:
+        if call.caller is not None and (call.caller.path, call.caller.line) not in known:
+            counts[call.caller] = counts.get(call.caller, 0) + 1
+    for caller, count in counts.items():
+        if context.is_user_file(caller.path):
+            times = f" ({format_count(count, 'call')})" if count > 1 else ""
+            yield Related(span_of(caller), f"the call whose results differ{times}")

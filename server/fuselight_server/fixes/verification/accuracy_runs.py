@@ -1,0 +1,81 @@
+"""Runs of one program in which compiled calls are compared with eager mode.
+
+Invariant: a call of one run is that of another only with the same index and of the same function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.shared.protocol import AccuracyRequest
+from fuselight.shared.report import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from fuselight.shared.protocol import RunRequest
+    from fuselight.shared.report import ComparedCall, Report, ResultComparison
+
+RESULTS = "results"
+"""The stage of a problem that kept a call from being explained."""
+
+
+class AccuracyRuns:
+    """The runs of one program in which calls are compared. Their problems are kept, and so is the longest time."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        run: Callable[[AccuracyRequest, str], Awaitable[Report]],
+        clock: Callable[[], float],
+    ) -> None:
+        self._request, self._run, self._clock = request, run, clock
+        self.settings: dict[str, str] = {}
+        """Of torch, in each run from now on."""
+        self.problems: list[Problem] = []
+        self.seconds = 0.0
+        """Of the longest run."""
+
+    async def report(
+        self,
+        words: str,
+        *,
+        calls: Iterable[int] = (),
+        backend: str = "",
+        settings: Mapping[str, str] | None = None,
+        locate_seconds: float = 0.0,
+    ) -> Report:
+        """One run, with progress that begins with `words`."""
+        asked = self._request.of_kind(
+            AccuracyRequest,
+            backend=backend,
+            settings={**self.settings, **(settings or {})},
+            calls=tuple(sorted(calls)),
+            locate_seconds=locate_seconds,
+            preload=True,  # further runs may follow
+        )
+        start = self._clock()
+        report = await self._run(asked, words)
+        self.seconds = max(self.seconds, self._clock() - start)
+        return report
+
+    async def further(
+        self, words: str, calls: Mapping[int, ComparedCall], *, backend: str = "", locate_seconds: float = 0.0
+    ) -> dict[int, ComparedCall]:
+        """The same calls in a further run, as far as it made and compared them. Its failures become problems."""
+        report = await self.report(words, calls=calls, backend=backend, locate_seconds=locate_seconds)
+        for failure in report.failures:
+            self.problems.append(Problem(RESULTS, words, failure.message))
+        return repeated_calls(report.results, calls)
+
+
+def repeated_calls(
+    results: ResultComparison | None, calls: Mapping[int, ComparedCall]
+) -> dict[int, ComparedCall]:
+    """Of another run of the program, the calls that are the same: with the same index, of the same function."""
+    return {
+        call.index: call
+        for call in (results.calls if results is not None else ())
+        if call.index in calls
+        and (call.name, call.location) == (calls[call.index].name, calls[call.index].location)
+    }

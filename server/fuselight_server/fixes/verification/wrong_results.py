@@ -1,0 +1,162 @@
+"""Runs that explain compiled calls which differ from eager mode: the stage, the first line, the settings that cure.
+
+Invariant: a call counts as wrong only by a run in which torch.compile gets what the source gives it. What a further run
+did not compare is a problem of the report, and never a guess.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import STAGE_BACKENDS, Problem, ResultCause, Stage
+from fuselight_server.explain.findings.common.result_words import wrong_calls
+from fuselight_server.fixes.verification.accuracy_runs import RESULTS, AccuracyRuns
+from fuselight_server.fixes.verification.setting_trials import FALLBACK_RANDOM, try_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from fuselight.shared.protocol import AccuracyRequest, RunRequest
+    from fuselight.shared.report import ComparedCall, Report, ResultComparison, TriedSetting
+    from fuselight_server.fixes.verification.cure_trials import TrialBudget
+
+_MAX_WRONG = 8
+"""Wrong calls that further runs explain."""
+_MAX_LOCATED = 3
+"""Functions of which the first line that differs is searched."""
+
+
+async def compare_results(
+    request: RunRequest,
+    run: Callable[[AccuracyRequest, str], Awaitable[Report]],
+    *,
+    locate_seconds: float,
+    budget: TrialBudget,
+) -> Report:
+    """Run the program as it is with its calls compared; further runs explain the calls that are wrong.
+
+    `run` gives the report of a request, with progress that begins with the given words. `locate_seconds`: for the
+    search of the first line in each function that is wrong; 0 for no search. `budget`: for the runs with settings.
+    """
+    runs = AccuracyRuns(request, run, budget.clock)
+    report = await runs.report("comparing with eager mode")
+    if report.results is None:
+        return report
+    results = await _with_random_decided(runs, report.results)
+    wrong = wrong_calls(results)[:_MAX_WRONG]
+    if wrong:
+        stages = await _stages(runs, wrong)
+        results, repeated = await _located(runs, results, wrong, stages, locate_seconds)
+        explained = {index: stage for index, stage in stages.items() if index in repeated}
+        tried = await try_settings(runs, results, explained, budget)
+        results = dataclasses.replace(results, causes=tuple(_causes(explained, tried)))
+    return dataclasses.replace(
+        report, results=results, problems=tuple(dict.fromkeys((*report.problems, *runs.problems)))
+    )
+
+
+async def _with_random_decided(runs: AccuracyRuns, results: ResultComparison) -> ResultComparison:
+    """The results, with calls that draw random numbers decided by a run in which compiled code draws eager's."""
+    undecided = {
+        call.index: call
+        for call in results.calls
+        if call.is_random and call.accuracy.passed is None and not call.others
+    }
+    if not undecided:
+        return results
+    runs.settings = dict(FALLBACK_RANDOM)  # also in the runs that explain these calls
+    again = await runs.further("random numbers as in eager mode", undecided)
+    decided = {index: call for index, call in again.items() if call.is_wrong or call.is_as_eager}
+    if not any(call.is_wrong for call in decided.values()):
+        runs.settings = {}
+    return _with_calls(results, {index: _with_random_words(call) for index, call in decided.items()})
+
+
+def _with_random_words(call: ComparedCall) -> ComparedCall:
+    ((name, value),) = FALLBACK_RANDOM.items()
+    note = f"compared with `{name} = {value}`, as the call draws random numbers"
+    why = "; ".join(filter(None, (call.accuracy.why, note)))
+    return dataclasses.replace(call, accuracy=dataclasses.replace(call.accuracy, why=why))
+
+
+def _with_calls(results: ResultComparison, calls: Mapping[int, ComparedCall]) -> ResultComparison:
+    return dataclasses.replace(results, calls=tuple(calls.get(call.index, call) for call in results.calls))
+
+
+async def _stages(runs: AccuracyRuns, wrong: Sequence[ComparedCall]) -> dict[int, Stage]:
+    """The first stage whose backend is wrong, for each call of which runs show it."""
+    stages: dict[int, Stage] = {}
+    left = {call.index: call for call in wrong}
+    last: dict[int, ComparedCall] = {}
+    for stage, backend in STAGE_BACKENDS.items():
+        if not left:
+            break
+        last = await runs.further(f'backend "{backend}"', left, backend=backend)
+        stages.update({index: stage for index, call in last.items() if call.is_wrong})
+        left = {index: call for index, call in left.items() if index not in stages}
+    for index, call in left.items():
+        if index in last and last[index].is_as_eager:
+            stages[index] = Stage.CODE
+        else:
+            why = f"no run with another backend could compare the call of `{call.name}`"
+            runs.problems.append(Problem(RESULTS, f"stage of call {index + 1}", why))
+    return stages
+
+
+async def _located(
+    runs: AccuracyRuns,
+    results: ResultComparison,
+    wrong: Sequence[ComparedCall],
+    stages: Mapping[int, Stage],
+    seconds: float,
+) -> tuple[ResultComparison, set[int]]:
+    """The results with the first line that differs of each wrong function, and the calls that are wrong again.
+
+    Calls that the backend of a stage showed to be wrong are wrong again; others are only after a second run as it is.
+    """
+    groups: dict[tuple[object, ...], dict[int, ComparedCall]] = {}
+    for call in wrong:
+        if call.index in stages:
+            key = call.name, call.location, stages[call.index]
+            groups.setdefault(key, {})[call.index] = call
+    repeated = {index for index, stage in stages.items() if stage is not Stage.CODE}
+    located: dict[int, ComparedCall] = {}
+    for number, calls in enumerate(groups.values()):
+        stage = stages[min(calls)]
+        searched = seconds if number < _MAX_LOCATED else 0.0
+        if stage is not Stage.CODE and not searched:
+            continue
+        name = calls[min(calls)].name
+        words = f"first line of {name} that differs" if searched else f"calling {name} again"
+        again = await runs.further(
+            words, calls, backend=STAGE_BACKENDS.get(stage, ""), locate_seconds=searched
+        )
+        for index, call in again.items():
+            if call.is_wrong:
+                repeated.add(index)
+                located[index] = _at_first(calls[index], call)
+    for index in stages.keys() - repeated:
+        why = "the results were as in eager mode when the program ran again"
+        runs.problems.append(Problem(RESULTS, f"cause of call {index + 1}", why))
+    return _with_calls(results, located), repeated
+
+
+def _at_first(call: ComparedCall, again: ComparedCall) -> ComparedCall:
+    """The call with the first operator that differs in another run."""
+    located = again.accuracy
+    accuracy = dataclasses.replace(
+        call.accuracy,
+        first=located.first,
+        first_operator=located.first_operator,
+        first_graph=located.first_graph,
+        first_kernel=located.first_kernel,
+    )
+    return dataclasses.replace(call, accuracy=accuracy)
+
+
+def _causes(
+    stages: Mapping[int, Stage], tried: Mapping[int, Sequence[TriedSetting]]
+) -> Iterable[ResultCause]:
+    for index, stage in sorted(stages.items()):
+        yield ResultCause(index, stage, tuple(tried.get(index, ())))

@@ -1,0 +1,169 @@
+"""FL801 of compared calls: its line, what differs, the stage, the settings that were tried."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuselight.shared.report import (
+    Accuracy,
+    ComparedCall,
+    ResultCause,
+    ResultComparison,
+    Stage,
+    TensorError,
+    TriedSetting,
+)
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.base.remedies import RemedyState
+from fuselight_server.explain.findings import findings, findings_of_results
+from fuselight_server.explain.findings.common.result_words import STAGE_NAMES, results_in_words
+from tests.support.compared_results import RIGHT, STATE, UNDECIDED, WRONG, compared_call
+from tests.support.reports import LIBRARY, at, report
+
+FUSION = "torch._inductor.config.max_fusion_size"
+PATTERNS = "torch._inductor.config.pattern_matcher"
+
+
+def comparison(*calls: ComparedCall, causes: tuple[ResultCause, ...] = ()) -> ResultComparison:
+    return ResultComparison(calls, len(calls), causes=causes)
+
+
+def findings_of(*calls: ComparedCall, causes: tuple[ResultCause, ...] = ()) -> tuple[Finding, ...]:
+    given = report(results=comparison(*calls, causes=causes))
+    actual = findings_of_results(given)
+    assert [each for each in findings(given) if each.code == "FL801"] == list(actual), "in every check, too"
+    return actual
+
+
+def test_right_and_undecided_calls_have_no_finding() -> None:
+    assert findings_of(compared_call(0), compared_call(1, UNDECIDED)) == ()
+    assert findings_of_results(report()) == ()
+
+
+def test_a_wrong_call_is_on_the_first_line_that_differs() -> None:
+    first = replace(
+        WRONG, first=(at(20, function="forward"), at(7, path=LIBRARY)), first_operator="torch.flip"
+    )
+    (finding,) = findings_of(compared_call(0, first))
+    assert (finding.code, finding.severity, finding.span.line) == ("FL801", Severity.ERROR, 20)
+    assert finding.title == (
+        "results of `Net` differ from eager mode in `torch.flip`: output is off by up to 1.91"
+    )
+    assert "0.8 from float64, where eager's is 1.2e-07" in finding.message
+    assert "the first line whose operators" in finding.message
+    assert any(related.span.line == 40 for related in finding.related)
+    assert any("Run `forward` in eager mode" in remedy.text for remedy in finding.remedies)
+
+
+def test_without_a_search_it_is_on_the_definition_or_on_the_call() -> None:
+    (finding,) = findings_of(compared_call(0, WRONG))
+    assert (finding.span.line, finding.title.count(" in `")) == (10, 0)
+    assert "the first line whose operators" not in finding.message
+    (finding,) = findings_of(compared_call(0, WRONG, location=at(3, path=LIBRARY)))
+    assert finding.span.line == 40
+    (finding,) = findings_of(compared_call(0, WRONG, location=None, caller=None))
+    assert finding.span.line == 10, "of the target"
+
+
+def test_wrong_calls_of_one_function_and_stage_are_one_finding() -> None:
+    causes = (ResultCause(0, Stage.CODE), ResultCause(2, Stage.CODE), ResultCause(3, Stage.CAPTURE))
+    calls = [compared_call(index, WRONG) for index in (0, 2, 3)]
+    calls.append(compared_call(1, WRONG, name="other", location=at(30)))
+    actual = findings_of(*calls, causes=causes)
+    assert sorted((finding.span.line, finding.count) for finding in actual) == [(10, 1), (10, 2), (30, 1)]
+
+
+def test_what_differs_besides_tensors_is_said() -> None:
+    (finding,) = findings_of(compared_call(0, RIGHT, others=STATE))
+    assert STATE[0].text in finding.title
+    assert STATE[0].text in finding.message
+    dtype = replace(
+        WRONG,
+        why="output is i64[4], eager's is bf16[4]",
+        tensors=(TensorError("output", None, None, None, passed=False),),
+    )
+    (finding,) = findings_of(compared_call(0, dtype))
+    assert finding.title.endswith("eager mode: output")
+    assert "eager's is bf16[4]" in finding.message
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_each_stage_is_named_where_the_results_begin_to_differ_and_in_the_report_to_torch(
+    stage: Stage,
+) -> None:
+    (finding,) = findings_of(compared_call(0, WRONG), causes=(ResultCause(0, stage),))
+    assert "The results begin to differ in " in finding.message
+    assert any(f"as wrong {STAGE_NAMES[stage]}" in remedy.text for remedy in finding.remedies)
+    (unknown,) = findings_of(compared_call(0, WRONG))
+    assert "have not shown which stage" in unknown.message
+    assert not any("as wrong" in remedy.text for remedy in unknown.remedies)
+
+
+def test_a_missing_guard_is_said_only_if_an_earlier_call_of_the_function_is_right() -> None:
+    cause = (ResultCause(1, Stage.CAPTURE),)
+    (finding,) = findings_of(compared_call(0), compared_call(1, WRONG), causes=cause)
+    assert "a guard that would compile the function again is probably missing" in finding.message
+    (finding,) = findings_of(compared_call(0, name="other"), compared_call(1, WRONG), causes=cause)
+    assert "guard" not in finding.message
+    assert "Its first call is wrong" in finding.message
+    (finding,) = findings_of(compared_call(0, UNDECIDED), compared_call(1, WRONG), causes=cause)
+    assert "guard" not in finding.message
+    assert "Its first call" not in finding.message
+    code = (ResultCause(1, Stage.CODE),)
+    (finding,) = findings_of(compared_call(0), compared_call(1, WRONG), causes=code)
+    assert "guard" not in finding.message
+
+
+def test_a_setting_is_a_remedy_only_if_it_cures() -> None:
+    tried = (TriedSetting(PATTERNS, "False", cures=False), TriedSetting(FUSION, "1", cures=True, ratio=1.4))
+    (finding,) = findings_of(compared_call(0, WRONG), causes=(ResultCause(0, Stage.CODE, tried),))
+    first, *rest = finding.remedies
+    assert (first.state, first.text) == (RemedyState.TRIED, f"Set `{FUSION} = 1`")
+    assert first.words().endswith("(tried: results as in eager mode). A call then takes 1.40× the time")
+    assert [remedy.text for remedy in rest if remedy.state is RemedyState.REFUSED] == [
+        f"Set `{PATTERNS} = False`"
+    ]
+    advised = finding.message.partition("What to do:")[2]
+    assert PATTERNS not in advised
+    assert f"still differ with `{PATTERNS} = False`" in finding.message
+
+
+def test_many_settings_without_an_effect_are_cut() -> None:
+    tried = tuple(TriedSetting(f"torch._inductor.config.s{number}", "1", cures=False) for number in range(9))
+    (finding,) = findings_of(compared_call(0, WRONG), causes=(ResultCause(0, Stage.CODE, tried),))
+    assert "and 5 more." in finding.message
+    assert len([remedy for remedy in finding.remedies if remedy.state is RemedyState.REFUSED]) == 9
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        (ResultComparison(), "not compared: the run made no call of compiled code"),
+        (comparison(compared_call(0), compared_call(1)), "as eager (2 calls, 4 values compared)"),
+        (
+            comparison(compared_call(0), compared_call(1, UNDECIDED)),
+            f"as eager (1 call, 2 values compared; 1 call not compared: {UNDECIDED.why})",
+        ),
+        (
+            comparison(compared_call(0), compared_call(1, UNDECIDED), compared_call(2, Accuracy(None))),
+            "as eager (1 call, 2 values compared; 2 calls not compared)",
+        ),
+        (
+            ResultComparison((compared_call(0),), 9, "the time for it was over"),
+            "as eager (1 call, 2 values compared; 8 calls not compared: the time for it was over)",
+        ),
+        (comparison(compared_call(0, UNDECIDED)), f"not compared (1 call not compared: {UNDECIDED.why})"),
+        (
+            comparison(compared_call(0), compared_call(1, WRONG)),
+            "1 call differs from eager (2 calls, 4 values compared)",
+        ),
+        (
+            comparison(compared_call(0, WRONG), compared_call(1, WRONG)),
+            "2 calls differ from eager (2 calls, 4 values compared)",
+        ),
+    ],
+)
+def test_the_summary_never_hides_what_was_not_compared(results: ResultComparison, words: str) -> None:
+    assert results_in_words(results) == words

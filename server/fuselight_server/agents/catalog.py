@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.agents.tools import check, explain, patches, predictions, timed, traces, work
+from fuselight_server.agents.tools import accuracy, check, explain, patches, predictions, timed, traces, work
 
 if TYPE_CHECKING:
     from fuselight_server.agents.tool import Tool
@@ -15,6 +15,7 @@ TOOLS: tuple[Tool, ...] = (
     explain.EXPLAIN,
     patches.FIX_CANDIDATES,
     patches.VERIFY_PATCH,
+    accuracy.ACCURACY,
     predictions.FORECAST,
     predictions.KERNELS,
     timed.BENCHMARK,

@@ -158,6 +158,12 @@ ROOMS = (
         "torch",
     ),
     _room(
+        f"{_C}.worker.results",
+        "calls of what a program compiles, compared with eager mode and float64",
+        "shared adapters capture measure worker.child worker.live worker.verify",
+        "torch",
+    ),
+    _room(
         f"{_C}.worker.timed",
         "one process for each configuration of a benchmark or a search",
         "shared adapters capture measure replay tune worker.child worker.processes",
@@ -172,7 +178,8 @@ ROOMS = (
     _room(
         f"{_C}.worker.host",
         "the long-lived process that never runs user code",
-        "shared adapters capture worker.child worker.live worker.processes worker.ranks worker.timed worker.verify",
+        "shared adapters capture worker.child worker.live worker.processes worker.ranks worker.results worker.timed "
+        "worker.verify",
     ),
     _room(
         f"{_C}.notebook",

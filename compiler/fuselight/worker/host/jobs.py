@@ -15,6 +15,7 @@ from fuselight.capture import dynamo
 from fuselight.capture.calls.present_device import present_device
 from fuselight.shared.devices import FALLBACK, find
 from fuselight.shared.protocol import (
+    AccuracyRequest,
     AssembleRequest,
     CaptureRequest,
     DecomposeRequest,
@@ -122,6 +123,12 @@ def _outputs(state: RunState) -> None:
     run_target(state, CompareOutputs())
 
 
+def _accuracy(state: RunState) -> None:
+    from fuselight.worker.results.accuracy_run import CompareResults  # noqa: PLC0415 - as this module says
+
+    run_target(state, CompareResults())
+
+
 def _live(state: RunState) -> None:
     from fuselight.worker.live.live import run_live  # noqa: PLC0415 - as this module says
 
@@ -160,6 +167,7 @@ RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
     TuneRequest: _tune,
     VerifyRequest: _verify,
     OutputsRequest: _outputs,
+    AccuracyRequest: _accuracy,
     LiveRequest: _live,
     LoggedStartRequest: _logged_start,
 }

@@ -212,7 +212,7 @@ def record_call(
         collector.outputs(outputs) if error is None else CallResults(),
         raised=type(error).__name__ if error is not None else "",
         message=first_line(getattr(error, "inner_exception", error))[:_SHOWN] if error is not None else "",
-        random=_generators(),
+        random=random_digests(),
         numbers={**_changed(before, dict(_numbers(prepared, names))), **counts},
         reached={**words, **dict.fromkeys((f"{name}{CHANGED}" for name, _ in tensors), "")},
         traits=output_traits(prepared, outputs),
@@ -583,7 +583,8 @@ def _change_words(change: str | None) -> str:
 # Generators and text
 
 
-def _generators() -> dict[str, str]:
+def random_digests() -> dict[str, str]:
+    """What tells the states of the generators of Python, NumPy and torch apart, by name."""
     states: dict[str, Any] = {
         "random": repr(random.getstate()).encode(),
         "torch's generator": torch.get_rng_state().numpy().tobytes(),

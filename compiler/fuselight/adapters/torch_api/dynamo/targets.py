@@ -55,6 +55,14 @@ def module_inside(module: torch.nn.Module) -> torch.nn.Module:
     return inside if type(module).__name__ == "OptimizedModule" and inside is not None else module
 
 
+def inside_wrapper(function: Any) -> Any:
+    """What the user gave to torch.compile, inside of the frame that torch puts around code of its own."""
+    code = getattr(function, "__code__", None)
+    wraps = getattr(torch._dynamo, "external_utils", None)
+    is_of_torch = code is not None and code.co_filename == getattr(wraps, "__file__", None)
+    return getattr(function, "__wrapped__", function) if is_of_torch else function
+
+
 def code_of(target: object) -> CodeType | None:
     """The code object of the user's own function inside its wrappers; None without one."""
     actual_code: CodeType | None = None

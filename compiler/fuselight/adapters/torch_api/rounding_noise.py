@@ -1,0 +1,109 @@
+"""Eager mode in which each operator may round the other way: shows what of a call is decided by rounding.
+
+Results of arithmetic change by at most one rounding step of their dtype, ties of an index go to another place, and a
+NaN has the other sign. Inputs are exact, and so are operators that only copy, choose or count. Source: Monte Carlo
+arithmetic (D. S. Parker, 1997).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_EXACT = frozenset(
+    """
+    abs alias amax amin arange argmax argmin as_strided bernoulli bucketize cat ceil clamp clamp_max clamp_min
+    clone constant_pad_nd copy detach diagonal embedding empty empty_like empty_strided eq equal expand eye
+    fill flip floor full full_like gather ge gt heaviside index index_select isfinite isinf isnan le
+    lift_fresh lift_fresh_copy lt masked_fill masked_select max max_pool2d maximum min minimum narrow
+    native_dropout ne neg new_empty new_empty_strided new_full new_ones new_zeros nonzero normal ones
+    ones_like permute rand rand_like randint randn randn_like randperm relu repeat resize roll round
+    scalar_tensor scatter select set sign signbit slice sort split split_with_sizes squeeze stack take topk
+    transpose tril triu trunc unbind unfold uniform unsqueeze view where zero zeros zeros_like t
+""".split()  # noqa: SIM905 - a list of this length is read more easily as text
+)
+"""Operators without rounding, by their name without overload and without the `_` of the form in place."""
+_TIED = {"argmax": 1, "argmin": 1, "sort": 1, "topk": 2, "max": 1, "min": 1, "argsort": 1}
+"""Operators whose indices depend on which of several equal elements comes first, with the position of `dim`."""
+
+
+_UNWRITTEN = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+_FILL = 97
+
+
+class WrittenMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Inside, memory that an operator leaves unwritten holds other values than in a plain run."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        """Run an operator, and write to what it leaves unwritten."""
+        result = func(*args, **(kwargs or {}))
+        if str(func.overloadpacket.__name__) in _UNWRITTEN and isinstance(result, torch.Tensor):
+            result.fill_(_FILL)
+        return result
+
+
+class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Inside, each operator's result may be one rounding step away."""
+
+    def __init__(self, seed: int) -> None:
+        """`seed` decides which results go up and which down."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._generators: dict[torch.device, torch.Generator] = {}
+        self._seed = seed
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        """Run an operator, and change its result within rounding."""
+        kwargs = kwargs or {}
+        name = str(func.overloadpacket.__name__).strip("_")
+        if name in _TIED and self._seed % 2:
+            reversed_result = _with_ties_reversed(func, args, kwargs, _TIED[name])
+            if reversed_result is not None:
+                return reversed_result
+        result = func(*args, **kwargs)
+        if name in _EXACT or func.namespace == "prim" or torch.Tag.nondeterministic_seeded in func.tags:
+            return result
+        changed = pytree.tree_map_only(torch.Tensor, self._moved, result)
+        return _in_place(func, result, changed)
+
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point() or tensor.numel() == 0 or tensor.element_size() < 2:  # noqa: PLR2004
+            return tensor
+        generator = self._generators.setdefault(
+            tensor.device, torch.Generator(tensor.device).manual_seed(self._seed)
+        )
+        steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device)
+        moved = tensor * (1 + steps.to(torch.float64) * torch.finfo(tensor.dtype).eps)
+        return torch.where(tensor.isnan(), -tensor, moved.to(tensor.dtype))
+
+
+def _in_place(func: Any, result: Any, changed: Any) -> Any:
+    """What an operator returns: one that writes to its arguments has to return them."""
+    if not func._schema.is_mutable:  # noqa: SLF001 - how torch says that
+        is_view = any(argument.alias_info is not None for argument in func._schema.returns)  # noqa: SLF001
+        return result if is_view else changed
+    for tensor, value in zip(pytree.tree_leaves(result), pytree.tree_leaves(changed), strict=True):
+        if isinstance(tensor, torch.Tensor) and value is not tensor:
+            tensor.copy_(value)
+    return result
+
+
+def _with_ties_reversed(func: Callable[..., Any], args: Sequence[Any], kwargs: Any, place: int) -> Any:
+    """The result in which equal elements come in the opposite order; None for a form without a dimension."""
+    tensor = args[0]
+    dim = args[place] if len(args) > place else kwargs.get("dim")
+    if not isinstance(tensor, torch.Tensor) or not isinstance(dim, int) or isinstance(dim, bool):
+        return None
+    if tensor.dim() == 0 or not -tensor.dim() <= dim < tensor.dim():
+        return None
+    last = tensor.shape[dim] - 1
+    result = func(tensor.flip(dim), *args[1:], **kwargs)
+    return pytree.tree_map_only(
+        torch.Tensor, lambda part: last - part if part.dtype is torch.int64 else part, result
+    )

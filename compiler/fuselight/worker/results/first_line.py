@@ -1,0 +1,112 @@
+"""The first line at which a wrong call differs, by compiling parts of its graphs from the same state.
+
+Invariant: the backend of a part is the program's own, with the mode and the options that it asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api.dynamo import targets
+from fuselight.measure.accuracy import bisection, rules
+from fuselight.measure.accuracy.results import CallResults
+from fuselight.shared.report import Accuracy
+from fuselight.worker.results.eager_calls import RepeatedCall
+from fuselight.worker.results.verdicts import References, judged
+
+Backend = Callable[..., Callable[..., Any]]
+
+
+class _Switched:
+    """A backend that another one can replace for a while."""
+
+    def __init__(self, backends: SwitchedBackends, wanted: Any) -> None:
+        self._backends, self._wanted = backends, wanted
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
+        """Compile a captured graph for Dynamo."""
+        instead = self._backends.instead
+        if instead is None:
+            compiled: Callable[..., Any] = self._wanted(gm, inputs, **asked)
+            return compiled
+        return instead(gm, inputs, suspect=self._wanted, **asked)
+
+
+class SwitchedBackends:
+    """The backends of a program's torch.compile calls: its own, another one, or those that a search replaces."""
+
+    def __init__(self, backend: str, *, switches: bool) -> None:
+        """`backend`: the name of the one that replaces the program's own, if not empty; `switches`: for a search."""
+        self._backend, self._switches = backend, switches
+        self._known: list[tuple[Any, _Switched]] = []
+        """Dynamo shares the code of equal backends: one for each that the program asks for."""
+        self.instead: Backend | None = None
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside, torch.compile takes these backends."""
+        with targets.replaced_compile(_as_asked, self._optimize):
+            yield
+
+    def _optimize(self, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
+        if isinstance(wanted, _Switched) or asked.get("disable"):
+            return real(wanted, *args, **asked)
+        if self._backend:
+            wanted = targets.backend_named(self._backend)
+        return real(self._switched(wanted) if self._switches else wanted, *args, **asked)
+
+    def _switched(self, wanted: Any) -> _Switched:
+        callable_one = (
+            targets.backend_named(wanted or "inductor") if isinstance(wanted, (str, type(None))) else wanted
+        )
+        for known, switched in self._known:
+            if known is callable_one or known == callable_one:
+                return switched
+        switched = _Switched(self, callable_one)
+        self._known.append((callable_one, switched))
+        return switched
+
+
+def _as_asked(real: Callable[..., Any], *given: Any, **asked: Any) -> Any:
+    return real(*given, **asked)
+
+
+@dataclass
+class LineSearch:
+    """Searches the first line of one wrong call."""
+
+    call: RepeatedCall
+    references: References
+    compiled: Callable[..., Any]
+    backends: SwitchedBackends
+
+    def located(self, verdict: Accuracy, seconds: float) -> Accuracy:
+        """The verdict with the first operator that differs, or with why none is named."""
+        first = bisection.find_first(
+            self._tried, targets.backend_named("inductor"), self._judge, seconds=seconds
+        )
+        return bisection.with_first(verdict, first)
+
+    def _tried(self, backend: Backend) -> CallResults:
+        torch.compiler.reset()  # otherwise Dynamo reuses the code of the call before
+        self.backends.instead = backend
+        try:
+            record = self.call.repeated(self.compiled, compiled=True)
+        finally:
+            self.backends.instead = None
+        if self.call.error is not None:
+            raise self.call.error
+        self._record = record
+        return record.results
+
+    def _judge(self, results: CallResults) -> Accuracy:
+        del results  # of the record that was kept
+        verdict, others = judged(self._record, self.references, training=False)
+        if others and verdict.passed is not False:
+            return rules.with_note(Accuracy(passed=False), others[0].text)
+        return verdict

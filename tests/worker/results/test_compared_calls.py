@@ -1,0 +1,341 @@
+"""Calls of compiled functions are made in eager mode, too, and compared: what differs by rounding is no fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fuselight.shared.protocol import AccuracyRequest
+from fuselight.shared.report import Aspect, ComparedCall, ResultComparison
+from tests.support.live_worker import LiveWorker
+
+HEAD = """\
+import functools
+import torch
+from torch import nn
+aot = functools.partial(torch.compile, backend="aot_eager")
+decomposed = functools.partial(torch.compile, backend="aot_eager_decomp_partition")
+"""
+LINE = len(HEAD.splitlines())
+
+
+def compared(live: LiveWorker, body: str, **options: Any) -> ResultComparison:
+    source = f"{HEAD}{body}"
+    report = live.report(live.request(source, "").of_kind(AccuracyRequest, **options))
+    assert report.failures == ()
+    assert report.results is not None
+    return report.results
+
+
+def one_call(live: LiveWorker, body: str, **options: Any) -> ComparedCall:
+    (call,) = compared(live, body, **options).calls
+    return call
+
+
+WRONG = {
+    "windows of a view, changed in place": (
+        """\
+def f(x):
+    x.unfold(1, 1, 5).mul_(2.0)
+    return x + 0.0
+if __name__ == "__main__":
+    aot(f)(torch.arange(1.0, 25.0).reshape(4, 6))
+""",
+        "output differs",
+        2,
+    ),
+    "a size that is rounded": (
+        """\
+def f(x):
+    return x * round(x.shape[0] * 5, -1)
+if __name__ == "__main__":
+    aot(f, dynamic=True)(torch.ones(3))
+""",
+        "output differs",
+        None,
+    ),
+    "a decomposition that is a little off": (
+        """\
+from torch._inductor.decomposition import decompositions
+right = decompositions.get(torch.ops.aten.silu.default)
+@functools.wraps(right)
+def off(x):
+    return x * torch.sigmoid(x) * 1.002
+torch._inductor.decomposition.decompositions[torch.ops.aten.silu.default] = off
+def f(x):
+    y = x.sin()
+    z = nn.functional.silu(y)
+    return z.cos()
+if __name__ == "__main__":
+    torch.compile(f, backend="aot_eager_decomp_partition")(torch.linspace(-3, 3, 64))
+""",
+        "output differs",
+        9,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_found_on_its_line(live: LiveWorker, name: str) -> None:
+    body, words, line = WRONG[name]
+    call = one_call(live, body, locate_seconds=60.0)
+    assert call.accuracy.passed is False
+    assert words in call.accuracy.why
+    assert call.location is not None
+    if line is not None:
+        assert call.accuracy.first[-1].line == LINE + line
+    else:
+        assert "the capture is wrong" in call.accuracy.why
+
+
+def test_only_the_second_compile_is_wrong(live: LiveWorker) -> None:
+    body = """\
+def make(op):
+    def apply(x, y):
+        return op(x, y)
+    return apply
+if __name__ == "__main__":
+    for op in (torch.Tensor.__add__, torch.Tensor.__mul__):
+        aot(make(op))(torch.tensor([6.0]), torch.tensor([3.0]))
+"""
+    first, second = compared(live, body).calls
+    assert first.is_as_eager
+    assert second.accuracy.passed is False
+    assert (first.name, first.caller and first.caller.line) == ("make.<locals>.apply", LINE + 7)
+
+
+def test_only_the_gradient_is_wrong(live: LiveWorker) -> None:
+    body = """\
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * (3 if torch.compiler.is_compiling() else 2) * x
+def f(x):
+    return Square.apply(x)
+if __name__ == "__main__":
+    x = torch.ones(3, requires_grad=True)
+    y = aot(f)(x * 1.0)
+    y.sum().backward()
+    print(x.grad)
+"""
+    call = one_call(live, body)
+    assert call.accuracy.passed is False
+    assert call.accuracy.why.startswith("gradient of input 0 differs")
+
+
+def test_state_that_compiled_code_does_not_follow(live: LiveWorker) -> None:
+    body = """\
+class Config:
+    scale = 1.0
+config = Config()
+@torch.compiler.assume_constant_result
+def scale():
+    return config.scale
+def f(x):
+    return x * scale()
+if __name__ == "__main__":
+    compiled = aot(f)
+    for config.scale in (1.0, 2.0):
+        compiled(torch.ones(3))
+"""
+    first, second = compared(live, body).calls
+    assert first.is_as_eager
+    assert second.accuracy.passed is False
+
+
+RIGHT = {
+    "a sum on a rounding edge": (
+        "def f(x):\n    return torch.softmax(x, -1).sum(-1).floor()\n",
+        "(torch.linspace(-4, 4, 64 * 33).reshape(64, 33).sin() * 5,)",
+    ),
+    "the sign of a NaN": (
+        "def f(x):\n    return torch.sqrt(x), torch.signbit(torch.sqrt(x))\n",
+        "(torch.tensor([-1.0, -2.0, 4.0, -0.0] * 8),)",
+    ),
+    "a long sum": ("def f(x):\n    return x.sum(), x.var(), x.cumsum(0)\n", "(torch.rand(40_000),)"),
+    "half precision": (
+        "def f(x):\n    return (x * x / 1000).exp().softmax(-1) * x\n",
+        "((torch.rand(8, 64) * 400).half(),)",
+    ),
+    "text and counters": (
+        """\
+seen = []
+count = 0
+def f(x):
+    global count
+    count += 1
+    seen.append(count)
+    print("mean", x.mean().item())
+    return x * count
+""",
+        "(torch.rand(9),)",
+    ),
+    "an input changed in place": (
+        "def f(x):\n    x.add_(1)[0].mul_(3)\n    return x.view(-1)\n",
+        "(torch.ones(2, 3),)",
+    ),
+    "two inputs that share memory": (
+        "def f(x, y):\n    x.mul_(2)\n    return x + y\n",
+        "2 * (torch.ones(3),)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_legitimate_is_not_accused(live: LiveWorker, name: str) -> None:
+    function, given = RIGHT[name]
+    body = f'{function}if __name__ == "__main__":\n    decomposed(f)(*{given})\n'
+    call = one_call(live, body)
+    assert call.is_as_eager, (call.accuracy.why, call.others)
+    assert call.accuracy.compared > 0
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("def f(x):\n    return nn.functional.dropout(x, 0.5)\n", "draws random numbers"),
+        ("def f(x):\n    y = torch.empty(64)\n    y[:9] = x\n    return y * 1\n", "memory that nobody wrote"),
+    ],
+)
+def test_what_cannot_be_compared_is_neither_right_nor_wrong(
+    live: LiveWorker, function: str, why: str
+) -> None:
+    call = one_call(live, f'{function}if __name__ == "__main__":\n    decomposed(f)(torch.ones(9))\n')
+    assert call.accuracy.passed is None
+    assert why in call.accuracy.why
+
+
+def test_the_program_goes_on_as_if_nothing_was_compared(live: LiveWorker) -> None:
+    body = """\
+from collections import deque
+net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.0), nn.Linear(4, 1))
+seen = deque(maxlen=4)
+def loss_of(x):
+    seen.append(len(seen))
+    print("called")
+    return net(x).square().mean()
+def train(step):
+    torch.manual_seed(0)
+    for module in net:
+        getattr(module, "reset_parameters", lambda: None)()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+    seen.clear()
+    losses = []
+    for _ in range(3):
+        loss = step(torch.rand(8, 4))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, list(seen), net[1].running_mean.tolist()
+if __name__ == "__main__":
+    one = train(loss_of)
+    two = train(aot(loss_of))
+    for was, now in zip(one, two):
+        torch.testing.assert_close(torch.tensor(now), torch.tensor(was))
+    print("the same")
+"""
+    source = f"{HEAD}{body}"
+    report = live.report(live.request(source, "").of_kind(AccuracyRequest))
+    assert report.failures == ()
+    assert report.output.stdout.count("called") == 6
+    assert report.output.stdout.endswith("the same\n")
+    assert report.results is not None
+    assert [call.is_as_eager for call in report.results.calls] == [True] * 3
+
+
+def test_an_optimizer_step_and_a_module_of_torch(live: LiveWorker) -> None:
+    body = """\
+if __name__ == "__main__":
+    net = nn.Linear(3, 3)
+    model = aot(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    step = aot(optimizer.step)
+    for _ in range(2):
+        model(torch.ones(2, 3)).sum().backward()
+        step()
+"""
+    calls = compared(live, body).calls
+    assert [(call.name, call.is_as_eager) for call in calls] == [("Linear", True), ("SGD.step", True)] * 2
+    assert all(call.accuracy.compared for call in calls)
+
+
+def test_an_exception_that_both_raise_is_no_difference(live: LiveWorker) -> None:
+    body = """\
+def f(x):
+    if x.shape[0] > 3:
+        raise ValueError("too long")
+    return x + 1
+if __name__ == "__main__":
+    compiled = aot(f)
+    for size in (2, 5):
+        try:
+            compiled(torch.ones(size))
+        except ValueError:
+            pass
+"""
+    first, second = compared(live, body).calls
+    assert first.is_as_eager
+    assert second.is_as_eager, (second.accuracy, second.others)
+
+
+def test_text_that_only_eager_mode_prints_is_a_difference(live: LiveWorker) -> None:
+    body = """\
+def f(x):
+    if not torch.compiler.is_compiling():
+        print("in eager mode")
+    return x + 1
+if __name__ == "__main__":
+    aot(f)(torch.ones(2))
+"""
+    call = one_call(live, body)
+    assert call.accuracy.passed is True
+    assert [(other.aspect, other.text) for other in call.others] == [
+        (Aspect.PRINTED, "compiled code does not print `in eager mode`")
+    ]
+
+
+def test_a_call_with_an_iterator_is_not_compared_and_says_why(live: LiveWorker) -> None:
+    body = """\
+def f(x, parts):
+    return x + sum(parts)
+if __name__ == "__main__":
+    aot(f)(torch.ones(2), (part for part in (1, 2)))
+"""
+    call = one_call(live, body)
+    assert call.accuracy.passed is None
+    assert call.accuracy.why == "the call reaches a generator, which cannot be read twice"
+
+
+def test_one_stage_and_one_call(live: LiveWorker) -> None:
+    body = """\
+def f(x):
+    x.unfold(1, 1, 5).mul_(2.0)
+    return x + 0.0
+if __name__ == "__main__":
+    compiled = torch.compile(f)
+    for _ in range(3):
+        compiled(torch.arange(1.0, 25.0).reshape(4, 6))
+    print("not reached")
+"""
+    for backend, passed in (("eager", True), ("aot_eager", False)):
+        results = compared(live, body, backend=backend, calls=(1,))
+        assert [(call.index, call.accuracy.passed) for call in results.calls] == [(1, passed)]
+        assert results.backend == backend
+
+
+def test_a_setting_of_the_request_and_one_that_torch_lacks(live: LiveWorker) -> None:
+    source = f'{HEAD}if __name__ == "__main__":\n    aot(torch.sin)(torch.ones(2))\n'
+    wanted = {"torch._inductor.config.fallback_random": "True", "torch._inductor.config.no_such": "1"}
+    report = live.report(live.request(source, "").of_kind(AccuracyRequest, settings=wanted))
+    assert report.results is not None
+    assert report.results.settings == wanted
+    assert [(problem.stage, problem.what) for problem in report.problems] == [
+        ("settings", "torch._inductor.config.no_such")
+    ]

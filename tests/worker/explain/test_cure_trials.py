@@ -278,10 +278,76 @@ if __name__ == "__main__":
 """,
         {CureKind.CONTIGUOUS: (2, 1)},
     ),
+    "a keyword argument that some calls lack": (
+        HEAD
+        + """\
+def attend(q, scale=1.0):
+    return (q @ q.T * scale).softmax(-1)
+@torch.compile
+def forward(x, **options):
+    return attend(x, **{name: value for name, value in options.items() if name == "scale"})
+if __name__ == "__main__":
+    forward(torch.ones(4, 4))
+    for scale in (0.5, 0.25, 0.125):
+        forward(torch.ones(4, 4), scale=scale)
+""",
+        {CureKind.TENSOR: (3, 2)},
+    ),
+    "an argument that has its default in some calls": (
+        HEAD
+        + """\
+@torch.compile
+def shifted(x, shift=1.0):
+    return x + shift
+if __name__ == "__main__":
+    shifted(torch.ones(4))
+    for shift in (0.5, 0.25, 0.125):
+        shifted(torch.ones(4), shift)
+""",
+        {CureKind.TENSOR: (2, 1)},
+    ),
+    "a tensor of another mode": (
+        HEAD
+        + """\
+@torch.compile
+def advance(state):
+    return state * 2
+if __name__ == "__main__":
+    state = torch.ones(3)
+    with torch.inference_mode():
+        for _ in range(3):
+            state = advance(state)
+""",
+        {CureKind.INFERENCE: (2, 1)},
+    ),
+    "a list of numbers": (
+        HEAD
+        + """\
+@torch.compile
+def scaled(x, factors):
+    for factor in factors:
+        x = x * factor
+    return x
+if __name__ == "__main__":
+    for number in (1, 2, 3):
+        scaled(torch.ones(4), [2.0] * number)
+""",
+        {},
+    ),
 }
 
 
 TOGETHER = {
+    "a number, and a tensor that the first call created in another mode": """\
+@torch.compile
+def sample(logits, temperature):
+    return (logits / temperature).softmax(-1)
+if __name__ == "__main__":
+    logits = torch.ones(2, 4)
+    with torch.inference_mode():
+        for temperature in (1.0, 0.8, 0.7):
+            logits = sample(logits, temperature)
+""",
     "two numbers in one step": """\
 @torch.compile
 def keep(scores, scale, limit):

@@ -32,6 +32,10 @@ class CureError(Exception):
     """The cure does not fit the call; the message says why."""
 
 
+class UnfitValueError(CureError):
+    """The value that would change is such that no program can make the change."""
+
+
 def cured_call(
     cure: CallCure, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], owners: MethodOwners
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
@@ -80,17 +84,24 @@ def _stacked(value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, torch.Tensor) for item in value):
-        raise CureError("its elements are not tensors")
+        raise UnfitValueError("its elements are not tensors")
     try:
         return torch.stack(list(value))
     except RuntimeError as error:
-        raise CureError(str(error)) from None
+        raise UnfitValueError(str(error)) from None
+
+
+def _in_inference_mode(value: Any) -> torch.Tensor:
+    """The tensor as one that was created in inference mode, if that is on: outside of it, such a tensor is no input."""
+    tensor = _tensor(value)
+    return tensor.clone() if torch.is_inference_mode_enabled() and not tensor.is_inference() else tensor
 
 
 _CHANGES: dict[CureKind, Callable[[Any], Any]] = {
     CureKind.TENSOR: _as_tensor,
     CureKind.CONTIGUOUS: lambda value: _tensor(value).contiguous(),
     CureKind.STACK: _stacked,
+    CureKind.INFERENCE: _in_inference_mode,
 }
 
 
@@ -116,9 +127,12 @@ class _Call:
         self._passed, self._changed_any = (args, kwargs), False
         self._plain = getattr(called, "__func__", called)
         try:
-            self._bound = inspect.signature(called, follow_wrapped=False).bind(*args, **kwargs)
+            signature = inspect.signature(called, follow_wrapped=False)
+            self._bound = signature.bind(*args, **kwargs)
         except (TypeError, ValueError) as error:
             raise CureError(f"its arguments are not known: {error}") from None
+        parameters = signature.parameters.values()
+        self._collected = {item.name for item in parameters if item.kind is inspect.Parameter.VAR_KEYWORD}
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (self._bound.args, self._bound.kwargs) if self._changed_any else self._passed
@@ -141,7 +155,9 @@ class _Call:
         after = _replaced(before, steps, counted)
         if after is not before:
             scope[1](name, after)
-            self._changed_any = True
+        # What `**options` collects is another dict in each call, and changes in place.
+        is_collected = self._changed and name in self._collected and not is_global
+        self._changed_any |= after is not before or is_collected
         return self._changed
 
     def _change_objects(self, method: Place, steps: list[Step], change: Callable[[Any], Any]) -> None:
@@ -156,12 +172,12 @@ class _Call:
         self, name: str, *, is_global: bool
     ) -> tuple[Callable[[str], Any], Callable[[str, Any], None]]:
         """How to read and how to write a variable of the call."""
-        arguments = self._bound.arguments
         if not is_global:
             if name == "self" and self._owner is not None:
                 return lambda _name: self._owner, _refuse
-            if name not in arguments:
+            if name not in self._bound.arguments:
                 self._bound.apply_defaults()
+            arguments = self._bound.arguments  # which the line before replaces
             if name in arguments:
                 return arguments.__getitem__, arguments.__setitem__
             cells = dict(
@@ -221,6 +237,8 @@ def _replaced(value: Any, steps: list[Step], change: Callable[[Any], Any]) -> An
     (is_attribute, key), rest = steps[0], steps[1:]
     try:
         before = getattr(value, key) if is_attribute else value[key]
+    except (KeyError, IndexError):
+        return value  # a call without it, as of a keyword argument
     except Exception as error:  # noqa: BLE001 - a property of the user's can raise anything
         raise CureError(f"`{key}` cannot be read: {type(error).__name__}: {error}") from None
     after = _replaced(before, rest, change)

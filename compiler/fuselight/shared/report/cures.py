@@ -29,6 +29,8 @@ class CureKind(str, enum.Enum):
     """A tensor is passed with contiguous memory."""
     STACK = "stack"
     """A list of tensors is one tensor."""
+    INFERENCE = "inference"
+    """A normal tensor that is passed in inference mode was created in it."""
 
 
 class CureGoal(str, enum.Enum):
@@ -115,6 +117,8 @@ class TrialCounts:
     """How often the user's code hashed a tensor without dimensions, as one that is a key."""
     texts: int = 0
     """How often a tensor without dimensions became text."""
+    is_unfit: bool = False
+    """Whether `refused` holds for each program with such values, as a list of numbers that would be stacked."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from fuselight.adapters.torch_api.dynamo import frames, targets
 from fuselight.adapters.torch_api.structured_log import without_log
 from fuselight.adapters.torch_api.tensor_uses import heard_uses
 from fuselight.capture import dynamo
-from fuselight.capture.calls.cured_calls import CureError, cured_call
+from fuselight.capture.calls.cured_calls import CureError, UnfitValueError, cured_call
 from fuselight.capture.calls.reachable_objects import MethodOwners, state_of
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
@@ -122,7 +122,7 @@ class CureTrialRun(RequestResult):
         self._trial = trial
         self._calls = self._changed = 0
         self._graph_runs: Counter[str] = Counter()
-        self._refused = ""
+        self._refused, self._is_unfit = "", False
         self._owners = MethodOwners()
         self._results: list[tuple[float, ...]] = []
         self._state: dict[str, str] = {}
@@ -140,6 +140,7 @@ class CureTrialRun(RequestResult):
             self._state,
             self._keys,
             self._texts,
+            self._is_unfit,
         )
         return replace(report, trial=counts)
 
@@ -196,7 +197,7 @@ class CureTrialRun(RequestResult):
             try:
                 args, kwargs, is_changed = cured_call(part, function, args, kwargs, self._owners)
             except CureError as why:
-                self._refused = str(why)
+                self._refused, self._is_unfit = str(why), isinstance(why, UnfitValueError)
             else:
                 self._changed += is_changed
         outputs = compiled(*args, **kwargs)

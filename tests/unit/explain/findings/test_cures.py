@@ -18,6 +18,7 @@ from fuselight.shared.report import (
     Failure,
     Frame,
     Graph,
+    Guard,
     GuardCause,
     GuardFailure,
     NotCompiled,
@@ -33,7 +34,7 @@ from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.break_cures import INLINED
 from fuselight_server.explain.findings.advice.trial_verdict import NOT_APPLIED, judge_trial
 from fuselight_server.explain.findings.common.compiled_callers import outer_frame
-from tests.support.recompilations import DEF, SIZE, again, failed
+from tests.support.recompilations import DEF, SIZE, WHOLE, again, failed
 from tests.support.reports import FILE, at, report
 
 
@@ -388,6 +389,60 @@ def test_a_size_that_no_call_passes_is_not_marked_inside_compiled_code() -> None
     renamed = replace(SIZE, source="hidden", sizes=tuple(replace(size, name="hidden") for size in SIZE.sizes))
     (finding,) = findings(inner(renamed))
     assert CureKind.MARK not in {cure.kind for cure in finding.cures}
+
+
+@pytest.mark.parametrize(
+    ("guards", "is_stacked"),
+    [
+        ({}, True),
+        ({"parts[0]": "TENSOR_MATCH"}, True),
+        ({"parts[0]": "EQUALS_MATCH", "parts[1]": "TENSOR_MATCH"}, True),
+        ({"parts[0]": "EQUALS_MATCH"}, False),
+        ({"parts[-1]": "TYPE_MATCH"}, False),
+        ({"parts[0].x": "EQUALS_MATCH", "others[0]": "CONSTANT_MATCH"}, True),
+    ],
+)
+def test_only_a_list_that_may_hold_tensors_is_stacked(guards: dict[str, str], *, is_stacked: bool) -> None:
+    length = failed("len(parts) was 2, now 3", "LENGTH_CHECK", "parts", cause=GuardCause.LENGTH)
+    compiled = Compile(
+        "0/1", 0, Outcome.COMPILED, guards=tuple(Guard(kind, source, ()) for source, kind in guards.items())
+    )
+    (finding,) = findings(report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(length),)))
+    assert (CureKind.STACK in {cure.kind for cure in finding.cures}) is is_stacked
+
+
+def test_what_no_program_with_such_values_can_change_is_refused_and_not_left_untried() -> None:
+    cure = CallCure(CureKind.STACK, FILE, DEF.line, ("parts",))
+
+    def tried(*, is_unfit: bool) -> CureTrial:
+        cured = run(3)
+        assert cured.trial is not None
+        counts = replace(cured.trial, refused="its elements are not tensors", is_unfit=is_unfit)
+        return judge_trial(cure, run(3), replace(cured, trial=counts))
+
+    assert [(tried(is_unfit=unfit).is_made, tried(is_unfit=unfit).cures) for unfit in (True, False)] == [
+        (True, False),
+        (False, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "was", "now", "is_tried"),
+    [
+        ("token", "a normal tensor", "an inference tensor", True),
+        ("token", "an inference tensor", "a normal tensor", True),
+        ("token", "a normal tensor", "a lazily conjugated tensor", False),
+        ("self.state", "a normal tensor", "an inference tensor", False),
+    ],
+)
+def test_a_tensor_of_inference_mode_is_created_in_it(
+    source: str, was: str, now: str, *, is_tried: bool
+) -> None:
+    failure = failed(
+        f"{source} was {was}, now {now}", source=source, cause=GuardCause.DISPATCH, was=was, now=now
+    )
+    (finding,) = findings(report(recompiles=(again(failure),)))
+    assert [cure.kind for cure in finding.cures] == [CureKind.INFERENCE] * is_tried
 
 
 def test_what_torch_makes_of_a_numpy_array_is_not_marked() -> None:

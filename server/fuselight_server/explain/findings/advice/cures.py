@@ -15,7 +15,7 @@ from fuselight.shared.inputs import DTYPES
 from fuselight.shared.report import CallCure, CureKind, GuardCause, StaticSizes
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, rounding
-from fuselight_server.explain.findings.advice.expectations import CARRIED, is_of_array
+from fuselight_server.explain.findings.advice.expectations import CARRIED, is_of_array, is_of_object
 from fuselight_server.explain.findings.common.compiled_callers import (
     is_called_in_compiled_code,
     outer_frame,
@@ -35,6 +35,9 @@ _NAMED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[(?:\d+|'[^']*')\])*$")
 _SLOWER = "Kernels for dynamic sizes can be slower"
 _ROOT = re.compile(r"L\['(\w+)'\]|(\w+)")
 _GLOBAL = "G"
+_TENSOR_MATCH = "TENSOR_MATCH"
+_WRAPPERS = ("args[", "kwargs[")
+"""How the names begin of what a wrapper in a library passes on."""
 _MAX_MARKS = 4
 """Sizes that one change marks."""
 _SMALL = frozenset({0, 1})
@@ -111,13 +114,23 @@ class _Case:
     def name(self) -> str:
         """The guarded value as the user writes it; empty if it has no such name."""
         name = self.failure.source
-        is_passed_on = name.startswith(("args[", "kwargs[", CARRIED))
+        is_users = self.context.is_user_file(self.recompilation.location.path)
+        is_passed_on = name.startswith(CARRIED if is_users else (*_WRAPPERS, CARRIED))
         return name if _NAMED.match(name) and not is_passed_on else ""
 
     @property
     def is_reachable(self) -> bool:
         """Whether a user can change the value: it has a name, or the code that reads it is the user's."""
         return bool(self.name) or self.context.is_user_file(self.recompilation.location.path)
+
+    @property
+    def holds_no_tensors(self) -> bool:
+        """Whether torch guards on elements of the value, and on none as on a tensor."""
+        element = re.compile(rf"{re.escape(self.failure.source)}\[-?\d+\]$")
+        place = self.recompilation.function, self.recompilation.location
+        guards = (guard for compiled in self.context.compiles_of(*place) for guard in compiled.guards)
+        kinds = {guard.kind for guard in guards if element.match(guard.source)}
+        return bool(kinds) and _TENSOR_MATCH not in kinds
 
     @property
     def subject(self) -> str:
@@ -253,7 +266,7 @@ def _marks(case: _Case, sizes: Iterable[SizeChange]) -> TriedAdvice:
     sizes = tuple(sizes)
     names = [size.name for size in sizes]
     is_users = case.context.is_user_file(case.recompilation.location.path)
-    if is_users and all(_NAMED.match(name) and not name.startswith(("args[", "kwargs[")) for name in names):
+    if is_users and all(_NAMED.match(name) and not name.startswith(_WRAPPERS) for name in names):
         calls = ", ".join(f"torch._dynamo.mark_dynamic({size.name}, {size.dimension})" for size in sizes)
         text = f"Mark the {'size' if len(sizes) == 1 else 'sizes'} as dynamic before the call{case.call}: {calls}"
     else:
@@ -283,9 +296,20 @@ def _of_stride(case: _Case) -> Iterator[TriedAdvice]:
 
 
 def _of_length(case: _Case) -> Iterator[TriedAdvice]:
-    if case.name:
+    if case.name and not case.holds_no_tensors:
         text = f"Stack the tensors in {quoted(case.name)} into one tensor before the call"
         yield TriedAdvice(text, case.cure(CureKind.STACK, case.subject))
+
+
+def _of_dispatch(case: _Case) -> Iterator[TriedAdvice]:
+    if case.name and {case.failure.was, case.failure.now} == _MODES and not is_of_object(case.failure):
+        name = quoted(case.name)
+        text = f"Create {name} inside torch.inference_mode() each time"
+        cost = f"A gradient cannot flow through {name} then"
+        yield TriedAdvice(text, case.cure(CureKind.INFERENCE, case.subject), cost)
+
+
+_MODES = frozenset({"a normal tensor", "an inference tensor"})
 
 
 _CURES: dict[GuardCause, Callable[[_Case], Iterator[TriedAdvice]]] = {
@@ -296,4 +320,5 @@ _CURES: dict[GuardCause, Callable[[_Case], Iterator[TriedAdvice]]] = {
     GuardCause.DTYPE: _of_dtype,
     GuardCause.STRIDE: _of_stride,
     GuardCause.LENGTH: _of_length,
+    GuardCause.DISPATCH: _of_dispatch,
 }

@@ -48,7 +48,8 @@ def judge_trial(cure: CallCure, without: Report, cured: Report) -> CureTrial:
         refused = _MORE_BREAKS
     if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
         refused = "other functions are compiled more often"
-    is_made = cured.trial is not None and not cured.trial.refused and refused != NOT_APPLIED
+    counts = cured.trial
+    is_made = counts is not None and (not counts.refused or counts.is_unfit) and refused != NOT_APPLIED
     was, now = _guard_counts(without), _guard_counts(cured)
     stays = tuple(guard for guard, count in was.items() if now[guard] >= count)
     return CureTrial(cure, before, after, refused, is_made=is_made, stays=stays)

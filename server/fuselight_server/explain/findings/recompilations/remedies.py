@@ -158,10 +158,11 @@ def _with_other_guards(
     recompilation: Recompile, shown: GuardFailure, remedies: tuple[FindingRemedy, ...]
 ) -> tuple[FindingRemedy, ...]:
     """The advice on a class or a kind of tensor, which does not help alone where something else differs too."""
-    if shown.cause not in _NOT_ALONE or not remedies or len(nearest(recompilation)) <= 1:
+    words = [remedy for remedy in remedies if remedy.state is RemedyState.ADVICE]
+    if shown.cause not in _NOT_ALONE or not words or len(nearest(recompilation)) <= 1:
         return remedies
-    *first, last = remedies
-    return (*first, replace(last, text=f"{last.text}. Here other guards failed too"))
+    more = replace(words[-1], text=f"{words[-1].text}. Here other guards failed too")
+    return tuple(more if remedy is words[-1] else remedy for remedy in remedies)
 
 
 def remedies_for(

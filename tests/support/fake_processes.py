@@ -58,6 +58,8 @@ class FakeProcess:
     """Rounds until its time is steady."""
     takes: dict[str, float] = field(default_factory=dict)
     """Seconds that each order takes."""
+    lacks_lines: bool = False
+    """Whether its profile needs a call that shows lines, for which no other process may be active."""
     row: MeasuredConfiguration = field(init=False)
     ended: int = 0
     orders: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -99,7 +101,9 @@ class FakeProcess:
         elif what in {"judge", "search"}:
             self.row = replace(self.row, accuracy=self.judged(what, details))
         elif what == "read":
-            self.row = replace(self.row, profile=Profile("CUPTI", 1, 10.0, 9.0, 9.0, 9.0))
+            answer = {"again": self.lacks_lines and not details.get("alone", True)}
+            profile = None if answer["again"] else Profile("CUPTI", 1, 10.0, 9.0, 9.0, 9.0)
+            self.row = replace(self.row, profile=profile)
         if what == "first" or details.get("look"):
             answer["machine"] = encode(Machine("a device", notes=(what,)))
         return {**answer, "row": encode(self.row), "seconds": 0.5}
@@ -124,6 +128,8 @@ class FakeProcesses:
     """Rounds until the time of a configuration is steady."""
     wrong: tuple[str, ...] = ()
     """Configurations whose results differ from eager's."""
+    without_lines: tuple[str, ...] = ()
+    """Configurations whose profiles need a call that shows lines."""
     takes: dict[str, dict[str, float]] = field(default_factory=dict)
     clock: FakeClock = field(default_factory=FakeClock)
     log: list[str] = field(default_factory=list)
@@ -146,6 +152,7 @@ class FakeProcesses:
                 name in self.wrong,
                 self.unsteady.get(name, 0),
                 self.takes.get(name, {}),
+                name in self.without_lines,
             )
         )
         return self.processes[-1]

@@ -115,18 +115,29 @@ class BenchmarkPool(ConfigurationPool[RemoteConfiguration, ResultRow]):
                 return self._answer(row)
         return None
 
-    def together(self, orders: Mapping[ResultRow, Sequence[tuple[Order, Mapping[str, Any]]]]) -> None:
-        """Run several configurations in parallel, for orders that time nothing."""
+    def together(
+        self,
+        orders: Mapping[ResultRow, Sequence[tuple[Order, Mapping[str, Any]]]],
+        tell: Callable[[int], None],
+    ) -> dict[ResultRow, dict[str, Any]]:
+        """Run several configurations in parallel, for orders that time nothing; returns the last answer of each.
+
+        `tell` gets the number of those that are done.
+        """
+        answers: dict[ResultRow, dict[str, Any]] = {}
         parallel = len(self.active) > 1
         for row, asked in orders.items():
             for what, details in asked:
                 if row.is_alive:
                     with self._measured_end(row, parallel=parallel):
                         row.ask(what, **details)
-        for row in orders:
+        for done, row in enumerate(orders, 1):
             while row.pending:
                 with self._measured_end(row, parallel=parallel):
-                    self._answer(row)
+                    answers[row] = self._answer(row)
+            if done < len(orders):
+                tell(done)
+        return answers
 
     def reads_machine(self, member: ResultRow) -> bool:
         """As in ConfigurationPool."""

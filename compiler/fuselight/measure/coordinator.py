@@ -18,7 +18,7 @@ from fuselight.measure.accuracy.narrowing import SECONDS
 from fuselight.measure.benchmark_pool import BenchmarkPool, ResultRow
 from fuselight.measure.orders import Order
 from fuselight.measure.pool import EndedError, RemoteConfiguration
-from fuselight.shared.configurations import EAGER
+from fuselight.shared.configurations import EAGER, configuration_title
 from fuselight.shared.protocol import MeasurePlan
 from fuselight.shared.report import Accuracy, Failure, Measured, MeasuredConfiguration
 
@@ -142,7 +142,7 @@ class Measuring:
         row = pool.members.get(name)
         if row is None or row not in pool.waiting:
             return
-        self.tell(f"{name}: starting")
+        self._tell_of(name, "starting")
         row.has_begun = True
         if pool.order(row, Order.BUILD) is None:
             return
@@ -170,7 +170,7 @@ class Measuring:
             if not row.is_alive:
                 continue
             number[name] = number.get(name, 0) + 1
-            self.tell(f"{name}: round {number[name]} of {rounds[name]}")
+            self._tell_of(name, f"round {number[name]} of {rounds[name]}")
             share = plan.seconds * rounds[name] / max(plan.rounds, 1)
             calls = steady_state.calls_of_round(row.us, seconds=share, rounds=rounds[name])
             self._pool.order(row, Order.ROUND, calls=calls)
@@ -188,10 +188,10 @@ class Measuring:
     def _conclude(self, rows: Sequence[ResultRow]) -> None:
         """After the timed rounds: measure memory, profile, check accuracy, then end each process."""
         for row in rows:
-            self.tell(f"{row.name}: memory")
+            self._tell_of(row.name, "memory")
             self._pool.order(row, Order.WEIGH)
             if self.plan.profile and row.is_alive:
-                self.tell(f"{row.name}: profiling")
+                self._tell_of(row.name, "profiling")
                 self._pool.order(row, Order.PROFILE)
         rows = [row for row in rows if row.is_alive]
         self._read(rows)
@@ -199,23 +199,36 @@ class Measuring:
         self._close(rows)
 
     def _read(self, rows: Sequence[ResultRow]) -> None:
-        """Compare results and read profiles in all processes in parallel; no call is timed during this step."""
+        """Compare results and read profiles in all processes in parallel; no call is timed during this step.
+
+        A process that has to make a call to find lines makes it afterwards, while the others wait.
+        """
         pool = self._pool
         compares = self.plan.accuracy and any(row.name != EAGER for row in rows)
         steps = [*["comparing results"] * compares, *["reading profiles"] * self.plan.profile]
-        if steps:
-            self.tell(" and ".join(steps))
+
+        def tell(done: int) -> None:
+            if steps:
+                end = f": {done} of {len(rows)} configurations done" if done else ""
+                self.tell(f"{' and '.join(steps)}{end}")
+
+        tell(0)
         judge = (Order.JUDGE, {**pool.compared, "varies": pool.varies})
         reader = None if self.plan.isolated else pool.machine_reader
-        pool.together(
+        answers = pool.together(
             {  # the long answer after the short one: it may fill the pipe, and is read in turn
                 row: [
                     *[judge] * (compares and row.name != EAGER),
-                    (Order.READ, {"look": row is reader}),
+                    (Order.READ, {"look": row is reader, "alone": len(rows) == 1}),
                 ]
                 for row in rows
-            }
+            },
+            tell,
         )
+        for row, answer in answers.items():
+            if answer.get("again"):
+                self._tell_of(row.name, "reading the profile again, for lines")
+                pool.order(row, Order.READ, look=False)
 
     def _isolate(self, rows: Sequence[ResultRow]) -> None:
         """Time each kernel alone, if requested, with no other process active; then read the machine's state."""
@@ -233,6 +246,7 @@ class Measuring:
         """Collect what each process recorded of the compile, search for errors, and end each process."""
         pool = self._pool
         for row in rows:
+            self._tell_of(row.name, "collecting what was compiled")
             pool.order(row, Order.FINISH)
         if pool.varies == RANDOM:
             self._compare_with_eagers_numbers(rows)
@@ -263,7 +277,7 @@ class Measuring:
 
     def _search(self, row: ResultRow, accuracy: Accuracy) -> None:
         """Search for the first line that differs. The measurements stay, whatever the outcome."""
-        self.tell(f"{row.name}: looking for the first line that differs")
+        self._tell_of(row.name, "looking for the first line that differs")
         seconds = min(filter(None, (row.left, SECONDS)))
         try:
             row.ask(Order.SEARCH, seconds=seconds)
@@ -280,6 +294,9 @@ class Measuring:
         self._begin(name)
         self._rounds = max(self._rounds, self._take_turns(pool.active))
         self._conclude(pool.active)
+
+    def _tell_of(self, name: str, step: str) -> None:
+        self.tell(f"{configuration_title(name)}: {step}")
 
     def _known(self) -> None:
         self.keep(self.measured())

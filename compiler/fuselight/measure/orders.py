@@ -36,7 +36,8 @@ class Order(str, Enum):
     PROFILE = "profile"
     """Record calls with the profiler."""
     READ = "read"
-    """Read the profile and, with `look`, the machine's state."""
+    """Read the profile and, with `look`, the machine's state; without `alone` make no call, and answer with `again` if
+    one is needed."""
     ISOLATE = "isolate"
     """Time each kernel alone."""
     SEARCH = "search"

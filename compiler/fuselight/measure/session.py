@@ -27,6 +27,7 @@ from fuselight.measure.profile.profiler import (
     record_lines,
     trace_calls,
 )
+from fuselight.measure.profile.recording import PlacedOperator, Recording
 from fuselight.shared.protocol import MeasurePlan
 from fuselight.shared.report import (
     Accuracy,
@@ -83,6 +84,10 @@ class ConfigurationSession:
     _rounds: dict[Clock, list[timing.Taken]] = field(default_factory=dict)
     _trace: Trace | None = None
     """Trace of the profiled calls until it is read."""
+    _recording: Recording | None = None
+    """The profiled calls, parsed, until they are read to the end."""
+    _operators: tuple[PlacedOperator, ...] | None = None
+    """Eager operators with their lines; None before the call that records them."""
     _detaches: bool = False
     """Whether the profiler is to be detached once it is read."""
 
@@ -187,6 +192,7 @@ class ConfigurationSession:
     def profile(self, *, timed_later: bool = False) -> None:
         """Profile calls; if that is not possible, a note says why. Follow it by `read`.
 
+        In eager, one more call records the lines of operators: all work needs them.
         `timed_later`: calls will be timed in this process afterwards, so that no profiler may stay attached.
         """
         most = _PROFILED_FRESH if self.unit.fresh else _PROFILED_MAX
@@ -204,41 +210,79 @@ class ConfigurationSession:
             self._trace = trace_calls(call, calls, self.device)
         except (NotProfiledError, ValueError) as error:
             self._note(f"{_NOT_PROFILED}: {error}")
+            return
+        if self.compiled.configuration.eager:
+            self._record_lines()
 
-    def read(self, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> None:
-        """Read the profile. May make one untimed call to find lines, so other processes may be active."""
-        trace, self._trace = self._trace, None
+    def read(
+        self, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled], *, alone: bool = True
+    ) -> bool:
+        """Read the profile; returns whether it is to be read again, alone.
+
+        `alone`: no other process is active, so that one untimed call may be made to find lines. Next to a busy process,
+        each parallel operator of such a call waits for a thread that is not scheduled: a call of 9,000 operators took
+        35 seconds.
+        """
+        is_finished = True
         try:
-            if trace is not None:
-                self._keep(trace, breaks, not_compiled)
-        finally:
+            is_finished = self._read(breaks, not_compiled, alone=alone)
+        except (NotProfiledError, ValueError) as error:
+            self._note(f"{_NOT_PROFILED}: {error}")
+        if is_finished:
+            self._trace = self._recording = None
             if self._detaches:
                 self._detaches = False
                 detach(self.unit.prepare(), self.device)
+        return not is_finished
 
-    def _keep(self, trace: Trace, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> None:
-        try:
-            profile = self._read(trace, breaks, not_compiled)
-        except (NotProfiledError, ValueError) as error:
-            self._note(f"{_NOT_PROFILED}: {error}")
-            return
+    def _read(self, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled], *, alone: bool) -> bool:
+        """Read the profile, if there is one; returns whether nothing is left to do."""
+        if self._trace is not None:
+            self.tell("reading the profile")
+            self._recording, self._trace = read_calls(self._trace), None
+        recording = self._recording
+        if recording is None:
+            return True
+        profile = self._joined(recording, breaks, not_compiled)
+        if self._lacks_lines(profile):
+            if not alone:
+                return False
+            self._record_lines()
+            profile = self._joined(recording, breaks, not_compiled)
+        self._keep(profile)
+        return True
+
+    def _keep(self, profile: Profile) -> None:
         self.counted_us += profile.wall_us * profile.calls
         note = steady_state.host_bound_note(profile, self.us) if self.device.type == "cuda" else None
         self.row = replace(self.row, profile=profile, host_bound=note is not None)
         if note is not None:
             self._note(note)
 
-    def _read(self, trace: Trace, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> Profile:
-        recording, eager = read_calls(trace), self.compiled.configuration.eager
-        # Other backends' graphs run within regions that end at breaks, as eager work at the breaks does.
-        lines = breaks if self.compiled.by_inductor else ()
-        if not eager:
-            profile = read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
-            if not self.compiled.by_inductor or profile.joined_us >= _JOINED * profile.device_us:
-                return profile
-        operators = record_lines(self.unit.prepare(), self.device, compiled=not eager)
-        recording = replace(recording, operators=operators)
-        return read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
+    def _joined(
+        self, recording: Recording, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]
+    ) -> Profile:
+        self.tell(f"reading the profile, {len(recording.events):,} events")
+        return read_profile(
+            replace(recording, operators=self._operators or ()),
+            self.compiled.graphs,
+            # Other backends' graphs run within regions that end at breaks, as eager work at the breaks does.
+            breaks=breaks if self.compiled.by_inductor else (),
+            not_compiled=not_compiled,
+        )
+
+    def _lacks_lines(self, profile: Profile) -> bool:
+        """Whether so much eager work has no line that a call to find it is worthwhile."""
+        return (
+            self._operators is None
+            and self.compiled.by_inductor
+            and profile.joined_us < _JOINED * profile.device_us
+        )
+
+    def _record_lines(self) -> None:
+        self.tell("finding the lines of eager operators")
+        compiled = not self.compiled.configuration.eager
+        self._operators = record_lines(self.unit.prepare(), self.device, compiled=compiled)
 
     def isolate(self) -> None:
         """Also run the generated kernels alone."""

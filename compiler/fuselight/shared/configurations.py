@@ -85,6 +85,11 @@ class Configuration:
         return self.mode in AUTOTUNING_MODES or bool(self.mode and options & by)
 
 
+def configuration_title(name: str) -> str:
+    """`as in source` for the configuration `written`; others as they are named: what a reader sees."""
+    return "as in source" if name == WRITTEN else name
+
+
 def parse_configuration(text: str) -> Configuration:
     """Read one configuration. Raises ConfigurationError, also if a part of it would have no effect."""
     configuration = read_configuration(text)

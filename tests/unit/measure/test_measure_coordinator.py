@@ -63,6 +63,33 @@ def test_progress_names_only_actual_steps(plan: dict[str, Any], words: list[str]
     processes.measure("default", **plan)
     after = [text for text in processes.messages if "round" not in text and ":" not in text]
     assert [text for text in after if text != "the reference"] == words
+    counted = [text for text in processes.messages if text.endswith("configurations done")]
+    assert counted == [f"{step}: 1 of 2 configurations done" for step in words]
+    assert "default: collecting what was compiled" in processes.messages
+
+
+def test_a_call_that_finds_lines_is_made_while_no_other_process_works() -> None:
+    processes = FakeProcesses(without_lines=("default", "max-autotune"))
+    measured = processes.measure("default", "max-autotune")
+    assert all(row.profile is not None for row in measured.configurations)
+    log = processes.log[processes.log.index("eager read?") : processes.log.index("eager finish?")]
+    assert log[-4:] == [
+        "default read?", "default read", "max-autotune read?", "max-autotune read"
+    ], "one after the other"  # fmt: skip
+    assert [
+        details.get("alone", True) for what, details in processes.orders_of("default") if what == "read"
+    ] == [
+        False,
+        True,
+    ]
+    assert "default: reading the profile again, for lines" in processes.messages
+    assert processes.log.count("eager read") == 1
+
+
+def test_a_process_that_is_left_alone_reads_its_profile_once() -> None:
+    processes = FakeProcesses({"default": [{"build": failure()}]}, without_lines=("eager",))
+    processes.measure("default")
+    assert processes.log.count("eager read") == 1
 
 
 def test_the_others_start_once_the_reference_has_its_work() -> None:

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from fuselight.measure import session as session_module
+from fuselight.measure.profile.recording import Recording
 from fuselight.measure.session import ConfigurationSession
 from fuselight.shared.configurations import parse_configuration
 from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.report import Profile
 
 pytestmark = pytest.mark.torch
 
@@ -71,3 +73,35 @@ def test_the_profiler_is_detached_once_the_profile_is_read(
         configuration_session.read((), ())
     assert steps == ["profile", "read", *["detach"] * is_timed_later] * 2
     assert any("no such trace" in note for note in configuration_session.row.notes)
+
+
+@pytest.mark.parametrize(("kind", "calls_in_profile", "calls_alone"), [("eager", 1, 0), ("default", 0, 1)])
+def test_lines_are_found_by_a_call_that_no_other_process_disturbs(
+    kind: str, calls_in_profile: int, calls_alone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    recording = Recording("record functions", "cpu", (), ())
+    unplaced = Profile("record functions", 1, 10.0, 9.0, 9.0, 1.0)
+    monkeypatch.setattr(session_module, "trace_calls", lambda *_: object())
+    monkeypatch.setattr(session_module, "read_calls", lambda _: recording)
+    monkeypatch.setattr(session_module, "record_lines", lambda *_, **__: calls.append("call") or ())
+    monkeypatch.setattr(session_module, "read_profile", lambda *_, **__: unplaced)
+    told: list[str] = []
+    configuration_session, _ = session(0)
+    configuration_session.tell = told.append
+    compiled: Any = configuration_session.compiled
+    compiled.configuration, compiled.graphs = parse_configuration(kind), ()
+    compiled.by_inductor = () if kind == "eager" else (object(),)
+    configuration_session.profile()
+    assert len(calls) == calls_in_profile
+    again = configuration_session.read((), (), alone=False)
+    assert again is bool(calls_alone)
+    assert len(calls) == calls_in_profile, "another process may be active"
+    if again:
+        assert configuration_session.row.profile is None
+        assert configuration_session.read((), (), alone=True) is False
+    assert len(calls) == calls_in_profile + calls_alone
+    assert configuration_session.row.profile == unplaced
+    assert "finding the lines of eager operators" in told
+    assert "reading the profile, 0 events" in told
+    assert configuration_session.read((), ()) is False, "it is read once"

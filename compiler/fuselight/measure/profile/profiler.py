@@ -68,11 +68,15 @@ def trace_calls(
 ) -> Trace:
     """Profile up to `calls` calls, fewer if they would exceed about `most_events` events; waits for each.
 
-    An additional first call starts the profiler and counts the events. Raises NotProfiledError, and what `call` raises.
+    An additional first call starts the profiler and counts the events; it is the only one if it has more than can be
+    read several times. Raises NotProfiledError, and what `call` raises.
     """
-    each = max(1, len(_seen(_profiled(call, 1, device), device)))
+    first = _profiled(call, 1, device)
+    each = max(1, len(_seen(first, device)))
     few = min(_FEW_CALLS, _FEW_EVENTS // MAX_EVENTS * most_events // each)
     count = max(1, min(calls, max(few, most_events // each)))
+    if count == 1 and each > most_events:
+        return Trace(first, 1, device)
     return Trace(_profiled(call, count, device), count, device)
 
 

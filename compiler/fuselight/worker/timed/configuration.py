@@ -31,7 +31,7 @@ from fuselight.measure.orders import Order
 from fuselight.measure.pool import FLOAT64
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
-from fuselight.shared.configurations import EAGER, parse_configuration
+from fuselight.shared.configurations import EAGER, configuration_title, parse_configuration
 from fuselight.shared.devices import find
 from fuselight.shared.inputs import UserCallError
 from fuselight.shared.report import Call, Culprit, Device, Failure
@@ -77,7 +77,7 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
     strategy = MeasureCalls(name, channel, identity(channel.fileno()), own_caches)
 
     def work(state: RunState) -> None:
-        state.progress.label = name
+        state.progress.label = configuration_title(name)
         run_target(state, strategy)
 
     child.run(replace(job, request=request), work, timed=True)

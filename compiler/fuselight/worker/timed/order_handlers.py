@@ -32,7 +32,7 @@ from fuselight.measure.session import ConfigurationSession
 from fuselight.replay.machine_key import machine_key
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
-from fuselight.shared.configurations import EAGER, ConfigurationError
+from fuselight.shared.configurations import EAGER, ConfigurationError, configuration_title
 from fuselight.shared.protocol import MeasurePlan
 from fuselight.shared.report import Work
 from fuselight.tune.knobs import Trait
@@ -189,7 +189,7 @@ class ConfigurationOrders:
             calls.compiled,
             unit,
             state.job.request.roots,
-            lambda text: state.progress.tell("measure", f"{self.name}: {text}"),
+            lambda text: state.progress.tell("measure", f"{configuration_title(self.name)}: {text}"),
             lambda: state.progress.frame_count,
         )
         self.entered.enter_context(unit.mode())
@@ -263,15 +263,15 @@ class BuiltOrders:
         """Time a round of calls."""
         return {"us": self.session.sample(calls)}
 
-    def read(self, *, look: bool) -> dict[str, Any]:
-        """Read the profile and, with `look`, the machine's state."""
+    def read(self, *, look: bool, alone: bool = True) -> dict[str, Any]:
+        """Read the profile and, with `look`, the machine's state; `again` says that it is to be read again, alone."""
         parts = self.calls.state.recorder.parts()
         with ThreadPoolExecutor(1) as thread, _no_collection():
             looking = thread.submit(conditions.look, self.calls.device) if look else None
-            self.session.read(parts.breaks, parts.not_compiled)
+            again = self.session.read(parts.breaks, parts.not_compiled, alone=alone)
         if looking is None:
-            return {}
-        return {"machine": encode(conditions.machine_of(self.before, looking.result()))}
+            return {"again": again}
+        return {"again": again, "machine": encode(conditions.machine_of(self.before, looking.result()))}
 
     def replay(self, *, artifacts: str = "") -> dict[str, Any]:
         """What a program needs to run this configuration: parts of `report.tuned.TunedResult`, encoded.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
+from fuselight.shared.configurations import configuration_title
 from fuselight_server.base.formatting import (
     format_estimate,
     format_percent,
@@ -165,7 +166,7 @@ def _print_verdict(measured_page: MeasuredPage, terminal: Terminal) -> None:
             terminal.print(f"  - {_statement_text(line)}")
     is_one_of_several = len(measured_page.configurations) > 2  # noqa: PLR2004 - eager and one more
     if details and is_one_of_several and headline.configuration:
-        terminal.print(f"  Details for {words.configuration_name(headline.configuration)}:")
+        terminal.print(f"  Details for {configuration_title(headline.configuration)}:")
     for line in details:
         terminal.print(f"  - {_statement_text(line)}")
 
@@ -199,7 +200,7 @@ def _print_rows(measured_page: MeasuredPage, terminal: Terminal, *, printed: Seq
     terminal.print_table([header, *map(_row_cells, rows)])
     terminal.print((_LEGEND, "dim"))
     for row in rows:
-        name = words.configuration_name(row.name)
+        name = configuration_title(row.name)
         why = [f"failed: {row.failure}"] if row.failure and row.failure not in printed else []
         for text in (*why, *row.notes):
             terminal.print(f"{name}: {text}")
@@ -212,7 +213,7 @@ def _row_cells(row: ConfigurationRow) -> tuple[str, ...]:
     passed = {None: "not compared", True: "passed", False: "FAILED"}
     spread = format_spread(row.spread) if row.spread is not None else ""
     return (
-        words.configuration_name(row.name),
+        configuration_title(row.name),
         format_time(row.us) if row.us is not None else "failed" if row.failure else "not measured",
         f"{spread} unsteady" if row.unsteady else spread,
         format_ratio(row.speedup) if row.speedup is not None else "-",
@@ -243,7 +244,7 @@ def _print_accuracy(name: str, accuracy: AccuracyCell, terminal: Terminal) -> No
 
 def _print_profile(name: str, profile: ProfileDetails, terminal: Terminal) -> None:
     """Print lines, kernels and wall time, each only if it has rows."""
-    shown_name = words.configuration_name(name)
+    shown_name = configuration_title(name)
     if profile.lines:
         lines = [
             (

@@ -10,11 +10,13 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fuselight.shared.configurations import configuration_title
 from fuselight.shared.report import LaunchKind, MeasuredConfiguration, Profile
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
     format_count,
     format_list,
+    format_target,
     format_time,
     format_time_range,
 )
@@ -263,7 +265,7 @@ def nothing(path: str, target: str, view: Shows, around: Around) -> MeasuredPage
         running=around.running,
         stale=around.stale,
         partial=False,
-        title=target or "__main__",
+        title=format_target(target),
         message=around.message,
         target=target,
         path=view.shown(path),
@@ -403,7 +405,8 @@ def _profiled_otherwise(measured: Measured) -> Iterator[str]:
             continue
         if max(profile.wall_us / wall.median_us, wall.median_us / profile.wall_us) > OTHERWISE:
             without = f"{format_time(wall.median_us)} without"
-            names.append(f"{format_time(profile.wall_us)} as {configuration.name} ({without})")
+            title = configuration_title(configuration.name)
+            names.append(f"{format_time(profile.wall_us)} ({title}, {without})")
     if names:
         whose = "lines, kernels and where the time goes are of such calls"
         yield f"with the profiler on, a call took {format_list(names)}: {whose}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight.shared.configurations import WRITTEN
+from fuselight.shared.configurations import WRITTEN, configuration_title
 from fuselight.shared.report import Clock, Work
 from fuselight_server.base.formatting import (
     format_count,
@@ -52,11 +52,6 @@ def failed(failure: Failure) -> str:
     return between.join(part for part in (message, step[:1].upper() + step[1:]) if part)
 
 
-def configuration_name(name: str) -> str:
-    """`as in source` for the configuration `written`; others as they are named."""
-    return "as in source" if name == WRITTEN else name
-
-
 def subject(name: str) -> str:
     """`compiled` for the configuration `written`; others as they are named: the subject of a sentence."""
     return "compiled" if name == WRITTEN else name
@@ -94,28 +89,23 @@ def benchmark_times(measured: Measured, most: int, longest: int | None = None) -
 
 
 def _row(measured: Measured, configuration: MeasuredConfiguration) -> str:
-    clock = clock_of(measured)
+    clock, name = clock_of(measured), configuration_title(configuration.name)
     timing, base = timing_of(configuration, clock), timing_of(eager_of(measured), clock)
     if timing is None:
-        return (
-            f"{configuration.name} failed"
-            if configuration.failure is not None
-            else f"{configuration.name} not measured"
-        )
+        return f"{name} failed" if configuration.failure is not None else f"{name} not measured"
     is_noisy = base is not None and (varies(timing) or varies(base))
     is_known = not is_noisy or (base is not None and change(range_of(base), range_of(timing)) is not None)
     faster = speedup(measured, configuration) if configuration in compiled_of(measured) and is_known else None
     notes = [format_ratio(faster)] if faster is not None else []
     notes += ["WRONG results"] if wrong_results(configuration) else []
-    return f"{configuration.name} {time_text(timing, with_spread=False)}" + (
-        f" ({', '.join(notes)})" if notes else ""
-    )
+    return f"{name} {time_text(timing, with_spread=False)}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def first_calls(rows: Sequence[MeasuredConfiguration], most: int) -> str:
     """`first call: eager 109 ms, default 12 s`: what is known before there are times."""
     known = [
-        f"{row.name} failed" if row.first_us is None else f"{row.name} {format_time(row.first_us)}"
+        configuration_title(row.name)
+        + (" failed" if row.first_us is None else f" {format_time(row.first_us)}")
         for row in rows
         if row.first_us is not None or row.failure is not None
     ]

@@ -222,6 +222,7 @@ describe("The target of a benchmark", () => {
   it("has a title", () => {
     assert.equal(benchTitleOf({ uri, target: "Net" }), "Benchmark: Net (model.py)");
     assert.equal(benchTitleOf({ uri: "file:///w/a%20b.py", target: "" }), "Benchmark: __main__ (a b.py)");
+    assert.equal(benchTitleOf({ uri, target: "main.<locals>.vq" }), "Benchmark: vq in main (model.py)");
     assert.equal(benchTitleOf({ uri: "file:///w/100%.py", target: "f" }), "Benchmark: f (100%.py)");
   });
 

@@ -258,6 +258,7 @@ describe("The target of a picture", () => {
   it("has a title", () => {
     assert.equal(titleOf({ uri, target: "Net" }), "Graphs: Net");
     assert.equal(titleOf({ uri, target: "" }), "Graphs: __main__");
+    assert.equal(titleOf({ uri, target: "a.<locals>.b.<locals>.Net" }), "Graphs: Net in b in a");
     assert.equal(titleOf({ uri: "file:///w/a%20b.py", target: null }), "Graphs: a b.py");
   });
 });

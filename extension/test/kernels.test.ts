@@ -23,6 +23,9 @@ describe("The URI of a kernel", () => {
   });
 
   it("has a path of two parts for any names", () => {
+    const local = { ...id, target: "main.<locals>.vq" };
+    assert.equal(partsOf(local, "k.py").path, "/vq in main/k.py");
+    assert.deepEqual(idOf(partsOf(local, "k.py").query), local);
     assert.equal(partsOf({ ...id, target: "a/b" }, "x/y.py").path, "/a_b/x_y.py");
   });
 

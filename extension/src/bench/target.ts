@@ -10,6 +10,7 @@ import { fileOf } from "../messages/file_name.ts";
 import type { PagePlace } from "../messages/page_types";
 import type { MeasuredParams } from "../messages/server_types";
 import { isSourceUri } from "../messages/source_uri.ts";
+import { spokenTarget } from "../messages/target_name.ts";
 
 /** Null for data that names no target of a file. */
 export function benchTargetIn(value: unknown): BenchTarget | null {
@@ -37,7 +38,7 @@ export function measuredAt({ uri, target, run, with: other }: BenchShown): Measu
 
 /** Title of the tab. It names the file, because several files may have a target of that name. */
 export function benchTitleOf({ uri, target }: BenchTarget): string {
-  return `Benchmark: ${target || "__main__"} (${fileOf(uri)})`;
+  return `Benchmark: ${spokenTarget(target)} (${fileOf(uri)})`;
 }
 
 const formats: ReadonlySet<unknown> = new Set<ExportFormat>(["json", "csv", "html"]);

@@ -9,6 +9,7 @@ import * as vscode from "vscode";
 import type { BenchShown } from "../messages/bench";
 import type { MeasuredPage } from "../messages/page_types";
 import { measuredExportRequest, measuredRequest, serverCommand } from "../messages/protocol";
+import { spokenTarget } from "../messages/target_name";
 import type { Lifecycle } from "../server/lifecycle";
 import { createWebviewHost, goToPlace, type Page } from "../webviews/host";
 import { askInDialog } from "../workbench/say";
@@ -87,6 +88,6 @@ function showNewest(page: BenchPage): void {
 function emptyPage({ uri, target, run }: BenchShown, message: string): MeasuredPage {
   const flags = { found: false, running: false, stale: false, partial: false };
   const lists = { when: "", work: "", inputs: [], verdict: [], machine: [], notes: [], configurations: [] };
-  const of = { run, title: target || "__main__", message, target, path: "", uri };
+  const of = { run, title: spokenTarget(target), message, target, path: "", uri };
   return { ...flags, ...of, ...lists, profiles: {}, history: [], comparison: null };
 }

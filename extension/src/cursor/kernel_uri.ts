@@ -6,6 +6,7 @@
  */
 
 import type { KernelDocumentParams } from "../messages/server_types";
+import { spokenTarget } from "../messages/target_name.ts";
 
 export const kernelScheme = "fuselight-kernel";
 
@@ -13,7 +14,7 @@ export const kernelScheme = "fuselight-kernel";
 export function partsOf(id: KernelDocumentParams, name: string): { path: string; query: string } {
   const { uri, target, kernel, form } = id;
   return {
-    path: `/${target === "" ? "__main__" : target.replaceAll("/", "_")}/${name.replaceAll("/", "_")}`,
+    path: `/${spokenTarget(target).replaceAll("/", "_")}/${name.replaceAll("/", "_")}`,
     query: new URLSearchParams({ uri, target, kernel, form }).toString(),
   };
 }

@@ -10,6 +10,7 @@ import { fileOf } from "../messages/file_name.ts";
 import type { GraphTarget, ViewMessage } from "../messages/graphs";
 import type { LinePosition, LineRange, OfferedTarget } from "../messages/page_types";
 import { isSourceUri } from "../messages/source_uri.ts";
+import { spokenTarget } from "../messages/target_name.ts";
 
 /** Null for data that names no file. */
 export function targetIn(value: unknown): GraphTarget | null {
@@ -62,5 +63,5 @@ function isCount(value: unknown): value is number {
 
 /** Title of the tab. */
 export function titleOf({ uri, target }: GraphTarget): string {
-  return `Graphs: ${target === null ? fileOf(uri) : target || "__main__"}`;
+  return `Graphs: ${target === null ? fileOf(uri) : spokenTarget(target)}`;
 }

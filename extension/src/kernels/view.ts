@@ -11,6 +11,7 @@ import { kernelOf, kernelUri } from "../cursor/source";
 import { fieldsOf } from "../messages/fields";
 import { kernelDocumentRequest, kernelsAtRequest } from "../messages/protocol";
 import type { KernelEntry, KernelsAtParams, NodeKernel } from "../messages/server_types";
+import { spokenTarget } from "../messages/target_name";
 import type { Lifecycle } from "../server/lifecycle";
 import { inform } from "../workbench/say";
 import type { KernelDocuments } from "./documents";
@@ -143,7 +144,7 @@ async function pick(found: readonly KernelEntry[]): Promise<KernelEntry | undefi
   const entries = found.map((entry) => ({
     label: entry.label,
     description: entry.description,
-    detail: entry.target === "" ? "__main__" : entry.target,
+    detail: spokenTarget(entry.target),
     entry,
   }));
   const title = "Show which generated kernel?";

@@ -116,8 +116,9 @@ export function createReportView(lifecycle: Lifecycle, drop: Drop) {
     async reveal(uri: vscode.Uri, target: string | null): Promise<void> {
       await load(uri);
       await vscode.commands.executeCommand("fuselight.report.focus");
-      // Commands name the `__main__` block "", and the report shows it as `__main__`.
-      const found = roots.find((root) => root.label === (target || "__main__")) ?? roots[0];
+      // Commands may name the `__main__` block so, which the report names "".
+      const name = target === "__main__" ? "" : (target ?? "");
+      const found = roots.find((root) => root.target?.target === name) ?? roots[0];
       if (found) {
         await tree.reveal(found, { select: true, focus: true, expand: 2 });
       }

@@ -7,6 +7,7 @@
 import type { BenchTarget } from "../messages/bench";
 import { fieldsOf } from "../messages/fields.ts";
 import { fileOf } from "../messages/file_name.ts";
+import { spokenTarget } from "../messages/target_name.ts";
 import type { TuneMessage } from "../messages/tune";
 
 const kinds: ReadonlySet<unknown> = new Set<TuneMessage["type"]>([
@@ -26,5 +27,5 @@ export function tuneMessageIn(value: unknown): TuneMessage | null {
 
 /** Title of the tab. It names the file, because several files may have a target of that name. */
 export function tuningTitleOf({ uri, target }: BenchTarget): string {
-  return `Tuning: ${target || "__main__"} (${fileOf(uri)})`;
+  return `Tuning: ${spokenTarget(target)} (${fileOf(uri)})`;
 }

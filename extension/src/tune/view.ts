@@ -11,6 +11,7 @@ import { answeredPage, createTargetRuns } from "../bench/target_runs";
 import type { BenchTarget } from "../messages/bench";
 import type { TunedPage } from "../messages/page_types";
 import { serverCommand, tunedRequest } from "../messages/protocol";
+import { spokenTarget } from "../messages/target_name";
 import type { Lifecycle } from "../server/lifecycle";
 import { createWebviewHost, type Page } from "../webviews/host";
 import { tuneMessageIn, tuningTitleOf } from "./target";
@@ -85,7 +86,7 @@ function emptyPage({ uri, target }: BenchTarget, message: string): TunedPage {
     ...texts,
     ...numbers,
     ...lists,
-    title: target || "__main__",
+    title: spokenTarget(target),
     message,
     target,
     uri,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit, Failure
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.base.formatting import format_list
+from fuselight_server.base.formatting import format_list, format_target
 from fuselight_server.base.store import Store
 from fuselight_server.commands.outcome import TargetBenchmark
 from fuselight_server.commands.sources import shown_path
@@ -149,7 +149,7 @@ def _before(against: str | None, exported: str | None, path: str, target: str) -
         except OtherTargetError as error:
             raise CommandError(f"{against}: {error}") from None
     other = Path(against)
-    name = target or "__main__"
+    name = format_target(target)
     if other.suffix == ".py":
         run = history_of(str(other.absolute()), target).newest()
         if run is None:

@@ -13,6 +13,7 @@ from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import Problem
 from fuselight_server.base.diff_text import TextChange, diff_folder, name_in
 from fuselight_server.base.files import split_text
+from fuselight_server.base.formatting import format_target
 from fuselight_server.base.remedies import RemedyState
 from fuselight_server.commands.cache_fixes import CacheFixer
 from fuselight_server.commands.check import shared_findings
@@ -229,7 +230,7 @@ class FixedFiles:
             self.fixer.add(other_target_run, report)
             if other_target_run is not target_run and report.failures and report.inputs is None:
                 self._notify(
-                    f"{other_target_run.request.target.name} is not fixed: {report.failures[0].message}"
+                    f"{format_target(other_target_run.request.target.name)} is not fixed: {report.failures[0].message}"
                 )
         if parts[0][0] is not target_run:
             parts = [(part, replace(report, trials=first.trials)) for part, report in parts]

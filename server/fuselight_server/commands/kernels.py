@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import AssembleRequest, GenerateRequest
 from fuselight.shared.report import KernelKind, Problem
+from fuselight_server.base.formatting import format_target
 from fuselight_server.base.store import Store
 from fuselight_server.commands.targets import report_each
 from fuselight_server.execution.runs.kernel_cache import KernelCache
@@ -62,7 +63,7 @@ async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome) -> Report
     report = await target_run.report()
     problem = cache.keep_report(request, report)
     if problem is not None:
-        outcome.problems.append(Problem("cache", request.target.name or "__main__", problem))
+        outcome.problems.append(Problem("cache", format_target(request.target.name), problem))
     return report
 
 

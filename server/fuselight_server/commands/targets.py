@@ -23,7 +23,7 @@ from fuselight.shared.notebooks.run_selection import without_broken_cells
 from fuselight.shared.protocol import Answer
 from fuselight.shared.report import Culprit, Failure, Problem
 from fuselight_server.base.cancellation import CancelToken
-from fuselight_server.base.formatting import format_lines
+from fuselight_server.base.formatting import format_lines, format_target
 from fuselight_server.base.store import Store, recorded_calls
 from fuselight_server.commands.options import suggestion
 from fuselight_server.commands.outcome import CheckOutcome
@@ -114,7 +114,7 @@ class TargetRun:
 
     def of_call(self, request: RunRequest) -> TargetRun:
         """The run of another request by the same worker, whose progress names it."""
-        name = request.target.name
+        name = format_target(request.target.name)
         return dataclasses.replace(self, request=request, show=lambda text: self.show(f"{name}: {text}"))
 
     def _failure(self, answer: Refused) -> Failure:
@@ -348,7 +348,7 @@ def numbered_requests(jobs: list[Job], *, has_later: bool = False) -> Iterator[t
         request = planned.request(number, number, run_options)
         if number == len(jobs) and not has_later:  # there is no later run to import anything for
             request = dataclasses.replace(request, preload=False)
-        name = request.target.name or "__main__"
+        name = format_target(request.target.name)
         yield request, f"{number}/{len(jobs)} {shown_path(request.target.path)}: {name}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
-from fuselight_server.base.formatting import format_time
+from fuselight_server.base.formatting import format_target, format_time
 from fuselight_server.explain.findings import findings, findings_of_kernels
 from fuselight_server.jobs.comparison.findings import IdentifiedFinding, pair_findings
 from fuselight_server.jobs.comparison.model import ChangeVerdict, FindingChange, FindingState
@@ -180,7 +180,7 @@ def _notes(before: SideReports, after: SideReports, versions: tuple[Versions, Ve
     for report in after.outputs:
         if report.outputs is not None and report.outputs.refused:
             results = "some results" if report.outputs.calls else "results"
-            name = report.target.name or "__main__"
+            name = format_target(report.target.name)
             yield f"{results} of {name} were not compared: {report.outputs.refused}"
     wanted = [
         side.kernels for side in (before, after) if side.kernels is not None and not side.kernels.failures

@@ -251,7 +251,7 @@ def test_the_button_starts_a_benchmark_or_ends_it() -> None:
 
 def test_a_hover_lists_each_kernel_with_its_limit() -> None:
     (text,) = hovered(snapshot(opened(measured_result())), 3)
-    assert "`Net` as `default`: 1 kernel, 30 µs" in text
+    assert "`Net` (default): 1 kernel, 30 µs" in text
     assert "| 60 µs ± 1% | ~1 µs | 2% (memory) | 1 | triton | triton_0 |" in text
     assert "measured by torch's profiler (CUPTI)" in text
     assert hovered(snapshot(opened(measured_result())), 4) == []

@@ -191,7 +191,8 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
             module = importing.import_file(path, name, state.sources)
         check_descriptors(state)
         names: Mapping[str, Any] = vars(module)
-        with state.step("build", request.target.name, Location(path, request.target.line)):
+        own_name = request.target.name.rpartition("<locals>.")[2]
+        with state.step("build", own_name, Location(path, request.target.line)):
             if not strategy.runs_main:
                 set_seeds()  # as before each further time: the file may have drawn numbers of its own
             device = "cpu" if state.sources.redirect else None

@@ -136,7 +136,7 @@ def _expanded(source: str) -> str:
 
 def _ran(finding: Finding) -> str:
     """The run that made the finding."""
-    parts = [f"target {finding.target}", finding.inputs]
+    parts = [f"target {format_target(finding.target)}", finding.inputs]
     if finding.torch not in {"", "unknown"}:
         parts.append(f"tier {finding.tier.value}, torch {finding.torch}")
     if finding.count > 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
+from fuselight_server.base.formatting import format_target
 from fuselight_server.editor.results.target_lens import RUN
 from fuselight_server.editor.session.fix_menu import FixMenu
 
@@ -45,8 +46,9 @@ async def fix_actions(
     active = {*runs.in_flight, *runs.queue.waiting}
     for name, key, findings in menu.outdated(document.path, (finding for finding, _ in shown), active):
         given = {"uri": server.uri_of(key.path), "target": name}
-        command = types.Command(title=f"Run {name}", command=RUN, arguments=[given])
-        title = f"Run {name} to look for fixes: its code has changed since the last run"
+        words = format_target(name)
+        command = types.Command(title=f"Run {words}", command=RUN, arguments=[given])
+        title = f"Run {words} to look for fixes: its code has changed since the last run"
         mine = [diagnostic for finding, diagnostic in shown if finding in findings]
         kind = types.CodeActionKind.QuickFix
         actions.append(types.CodeAction(title=title, kind=kind, diagnostics=mine, command=command))

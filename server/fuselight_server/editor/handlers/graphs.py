@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.formatting import format_place
+from fuselight_server.base.formatting import format_place, format_target
 from fuselight_server.editor.handlers.protocol import Written, written_page
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.report_nodes import shown_results
@@ -53,7 +53,7 @@ def graphs(server: Server, params: GraphsParams) -> GraphPicture:
     ]
     shown = [*shown_results(server.state, path), *of_jobs]
     targets = tuple(
-        OfferedTarget(server.uri_of(result.key.path), result.key.name, result.key.name or MAIN)
+        OfferedTarget(server.uri_of(result.key.path), result.key.name, format_target(result.key.name))
         for result, _ in shown
     )
     name = "" if params.target == MAIN else params.target
@@ -65,7 +65,7 @@ def graphs(server: Server, params: GraphsParams) -> GraphPicture:
         message = _nothing(file, params.target)
         return GraphPicture(
             found=False,
-            title=params.target or file,
+            title=file if params.target is None else format_target(params.target),
             description="",
             message=message,
             boxes=(),
@@ -76,7 +76,7 @@ def graphs(server: Server, params: GraphsParams) -> GraphPicture:
     drawn = _drawn(server, result, kernels)
     return GraphPicture(
         found=True,
-        title=result.key.name or MAIN,
+        title=format_target(result.key.name),
         description=summary(result) + (f"; {kernel_summary(kernels)}" if kernels is not None else ""),
         message="",
         boxes=tuple(_box(box, server.view) for box in drawn.boxes),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from fuselight_server.base.formatting import format_target
 from fuselight_server.editor.handlers.commands import path_in
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.input_lines import inputs_edits, target_named
@@ -60,14 +61,15 @@ async def add_inputs(server: Server, options: dict[str, Any]) -> None:
     ]
     answer = await server.workspace_apply_edit_async(
         types.ApplyWorkspaceEditParams(
-            edit=types.WorkspaceEdit(changes={document.uri: edits}), label=f"Add inputs for {target.name}"
+            edit=types.WorkspaceEdit(changes={document.uri: edits}),
+            label=f"Add inputs for {format_target(target.name)}",
         )
     )
     if answer.applied:
         await _show(server, document.uri, _selection(server, text_edits[0]))
     else:
         reason = answer.failure_reason or "the file has changed"
-        server.ui.say(f"No line was added above {target.name}: {reason}.", error=False)
+        server.ui.say(f"No line was added above {format_target(target.name)}: {reason}.", error=False)
 
 
 async def select_inputs(server: Server, options: dict[str, Any]) -> None:
@@ -105,7 +107,7 @@ def input_actions(
         for edit in text_edits
     ]
     action = types.CodeAction(
-        title=f"Insert a line with inputs for {target.name}",
+        title=f"Insert a line with inputs for {format_target(target.name)}",
         kind=types.CodeActionKind.QuickFix,
         diagnostics=[shown],
         edit=types.WorkspaceEdit(changes={document.uri: edits}),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Rung, Tier
-from fuselight_server.base.formatting import format_estimate
+from fuselight_server.base.formatting import format_estimate, format_target
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.lens_facts import shown_benchmarks, shows_estimates
 from fuselight_server.execution.runs.keys import Key
@@ -97,7 +97,11 @@ def _entries(
         facts = [f"{graph.phase.value} {graph.compile_id}", kernel.kind.value.replace("_", " ")]
         facts += [] if kernel.estimate_us is None else [format_estimate(kernel.estimate_us)]
         facts += [f"{count} launches"] if count > 1 else []
-        facts += [result.key.name] if result.report.inputs and result.report.inputs.rung is Rung.TRACE else []
+        facts += (
+            [format_target(result.key.name)]
+            if result.report.inputs and result.report.inputs.rung is Rung.TRACE
+            else []
+        )
         yield {
             "uri": uri,
             "target": target,
@@ -197,7 +201,7 @@ def _document(server: Server, result: KernelResult, params: KernelDocumentParams
 def _gone(params: KernelDocumentParams) -> str:
     is_cpp = params.form == SOURCE and params.kernel.rpartition(":")[2].startswith("cpp_")
     mark = "//" if is_cpp else STAGES.get(params.form, "#")
-    target = params.target or "__main__"
+    target = format_target(params.target)
     file = os.path.basename(convert.path(params.uri) or params.uri)  # noqa: PTH119 - paths stay text
     parts = params.kernel.split(":", maxsplit=3)
     name = parts[-1] if len(parts) > 3 else f"The {parts[-1]} graph {parts[0]}"  # noqa: PLR2004 - see `key_of`

@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.base.formatting import format_target
 from fuselight_server.editor.handlers.commands import path_in
 from fuselight_server.editor.handlers.protocol import Written, written_page
 from fuselight_server.editor.handlers.target_at import NoTargetError, asked_target
@@ -90,7 +91,7 @@ class TimedRequests:
 
     def message(self, server: Server, key: Key, kept: MeasuredResult | TuningResult | None) -> str:
         """What the run of a target does or waits for, how to start one, or why the last one failed; else empty."""
-        name = key.name or MAIN
+        name = format_target(key.name)
         running = server.analysis.runs.in_flight.get(key)
         if running is not None:
             return describe(running)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
 from fuselight.shared.report.visible import visible
+from fuselight_server.base.formatting import format_target
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.capture_nodes import (
     CaptureNodeMaker,
@@ -107,7 +108,7 @@ def target_node(
 
     context = Context.of(report, Thresholds(), read_line)
     make = CaptureNodeMaker(view, result, context)
-    name = key.name or "__main__"
+    name = format_target(key.name)
     start = next(
         (frame.location for frame in report.frames if frame.location.line >= report.target.line), None
     )

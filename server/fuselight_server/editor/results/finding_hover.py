@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.formatting import format_count
+from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.base.markdown import code_block, code_span, link, plain
 from fuselight_server.base.remedies import RemedyState, advised, refusals
 from fuselight_server.editor.results.input_lines import inputs_line, target_named
@@ -183,7 +183,11 @@ def _details(shown: ExplainedFinding) -> list[str]:
     parts.append(_folded_torch_hints(shown))
     if finding.gb_ids:
         parts.append(f"Related: {', '.join(finding.gb_ids)}")
-    source = [finding.target, finding.inputs, f"torch {finding.torch}" if finding.torch else ""]
+    source = [
+        format_target(finding.target),
+        finding.inputs,
+        f"torch {finding.torch}" if finding.torch else "",
+    ]
     ran = f"*{finding.tier.value}: {'; '.join(plain(part) for part in source if part)}*"
     return [*(_rendered(part) for part in parts if part), ran]
 

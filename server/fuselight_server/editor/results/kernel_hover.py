@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from fuselight.shared.configurations import configuration_title
 from fuselight_server.base.formatting import (
     format_count,
     format_estimate,
@@ -15,6 +16,7 @@ from fuselight_server.base.formatting import (
     format_percent,
     format_size,
     format_spread,
+    format_target,
     format_time,
 )
 from fuselight_server.base.markdown import code_span, name_cell, plain
@@ -61,8 +63,8 @@ def measured_tables(snapshot: Snapshot, line: int) -> list[str]:
 
 
 def _measured_table(result: MeasuredResult, row: MeasuredRow) -> str:
-    name, configuration = result.key.name or "__main__", result.configuration
-    shown = f" as {code_span(configuration.name)}" if configuration is not None else ""
+    name, configuration = format_target(result.key.name), result.configuration
+    shown = f" ({plain(configuration_title(configuration.name))})" if configuration is not None else ""
     head = f"{code_span(name)}{shown}: {plain(measured_words(result, [row]))}"
     launches = sorted(row.line.launches, key=lambda item: -item[0].us)
     rows = [_measured_cells(result, launch, kernel) for launch, kernel in launches[:LISTED]]
@@ -115,7 +117,7 @@ def kernel_tables(snapshot: Snapshot, line: int) -> list[str]:
 
 
 def _kernel_table(result: KernelResult, row: KernelRow) -> str:
-    head = f"{code_span(result.key.name or '__main__')}: {plain(kernel_words(result, [row]))}"
+    head = f"{code_span(format_target(result.key.name))}: {plain(kernel_words(result, [row]))}"
     folded: Counter[tuple[str, ...]] = Counter(
         _kernel_cells(graph, kernel) for graph, kernel in row.line.launches
     )

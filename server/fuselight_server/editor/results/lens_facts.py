@@ -21,6 +21,7 @@ from fuselight_server.base.formatting import (
     format_moment,
     format_percent,
     format_size,
+    format_target,
 )
 from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.execution.runs.keys import Key
@@ -358,7 +359,7 @@ def _grouped(snapshot: Snapshot, rows: Iterable[Lined], covered: set[int]) -> li
 
 
 def _named(result: KernelResult | MeasuredResult, several: bool) -> str:  # noqa: FBT001 - one of two words
-    return f"{result.key.name or '__main__'}: " if several else ""
+    return f"{format_target(result.key.name)}: " if several else ""
 
 
 def kernel_words(result: KernelResult, rows: list[KernelRow], *, longest: int | None = None) -> str:

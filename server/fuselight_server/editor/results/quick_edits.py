@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.formatting import format_count
+from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.base.store import recorded_calls
 from fuselight_server.source.document import read_source
 
@@ -72,7 +72,7 @@ def captured_calls(view: ResultsView, document: Document, first: int, last: int)
         text_edits = edits.insert_directives(document.source.text, target, list(calls)[:_CALLS])
         shown = "the captured call" if len(calls) == 1 else f"{min(len(calls), _CALLS)} captured calls"
         if text_edits:
-            yield QuickEdit(f"Write {shown} of {target.name} as a directive", text_edits)
+            yield QuickEdit(f"Write {shown} of {format_target(target.name)} as a directive", text_edits)
 
 
 def _mark_dynamic(view: ResultsView, finding: Finding, sizes: list[tuple[str, str]]) -> list[TextEdit]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import FactKind
 from fuselight_server.base.finding import Span
-from fuselight_server.base.formatting import format_count
+from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.base.markdown import code_span, plain
 from fuselight_server.editor.results.captures import captured_files, knowing
 from fuselight_server.explain.findings.common.fact_words import FactWords, variants
@@ -124,7 +124,7 @@ def _condition_text(condition: OneSided, document: Document) -> str:
 def source_line(traced: CapturedFile) -> str:
     """Name the run of a value, and say if it is from before an edit."""
     report = traced.result.report
-    source = (report.target.name or "__main__", traced.result.text_now(inputs_line(report.inputs)))
+    source = (format_target(report.target.name), traced.result.text_now(inputs_line(report.inputs)))
     words = f"*{report.tier.value}: {'; '.join(plain(part) for part in source if part)}*"
     return f"{words} *(from before your last edit)*" if traced.result.stale else words
 

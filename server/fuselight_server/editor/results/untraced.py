@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import Span
+from fuselight_server.base.formatting import format_target
 from fuselight_server.editor.results.captures import captured_files
 from fuselight_server.explain.findings.common.text import inputs_line
 
@@ -49,7 +50,7 @@ def _words(traced: CapturedFile) -> str:
     report = traced.result.report
     inputs = traced.result.text_now(inputs_line(report.inputs))
     before = " before your last edit" if traced.result.stale else ""
-    return f"not traced{before} with these inputs: {inputs or report.target.name}"
+    return f"not traced{before} with these inputs: {inputs or format_target(report.target.name)}"
 
 
 def _ranges(lines: Iterable[int]) -> Iterator[list[int]]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fuselight.shared.protocol import RunRequest
 from fuselight_server.base.consent_store import first_call_of
-from fuselight_server.base.formatting import format_first
+from fuselight_server.base.formatting import format_first, format_target
 from fuselight_server.editor.results.run_ends import NOT_ALLOWED, POSTPONED
 from fuselight_server.editor.session.ui import Question
 from fuselight_server.execution.runs.keys import Key
@@ -205,7 +205,7 @@ def folder_question(
     `notebook`: what runs of the notebook that has the targets.
     """
     names = list(dict.fromkeys(key.name for key in keys if key.name))
-    calls = format_first(names, _NAMED)
+    calls = format_first(list(map(format_target, names)), _NAMED)
     file = os.path.basename(keys[0].path)  # noqa: PTH119 - paths stay text
     steps = f"import {file} and call {calls}"
     if notebook is not None:
@@ -226,7 +226,7 @@ def program_question(
     folder: Folder, keys: tuple[Key, ...], executable: str, path: str, *, explicit: bool
 ) -> Question:
     """Ask whether the program in `path` may run: the file of the targets, or another one that calls them."""
-    names = [key.name for key in keys if key.name]
+    names = [format_target(key.name) for key in keys if key.name]
     why = f" to get the inputs of {', '.join(dict.fromkeys(names))}" if names else ""
     on_save: dict[str, ConsentChoice] = {"Run on Each Save": RUN} if folder.settings.run == "save" else {}
     if path != keys[0].path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.formatting import format_count
+from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.fixes.verification.forecast_trials import tried_changes
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def forecast_of(
 
 
 def _name(result: CaptureResult) -> str:
-    return result.key.name or "__main__"
+    return format_target(result.key.name)
 
 
 def end_of(result: CaptureResult, why: str) -> str:

@@ -19,6 +19,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.protocol import Answer, GenerateRequest, Progress, Refused, RunRequest
 from fuselight.shared.report import VARIABLES, data_key
 from fuselight.shared.version import code_key
+from fuselight_server.base.formatting import format_target
 from fuselight_server.base.store import Store
 from fuselight_server.execution.runs.kept_answers import clear_answers
 from fuselight_server.execution.runs.stored_reports import (
@@ -128,7 +129,7 @@ async def run_cached(
     cache = KernelCache(Store.of(Path(request.target.path)))
     if worker.hello is not None:
         lookup = await asyncio.to_thread(cache.find, request, worker.hello.versions)
-        name = request.target.name or "__main__"
+        name = format_target(request.target.name)
         if lookup.report is not None:
             log(f"kernels of {name}: {lookup.why}, from the cache")
             return Answer(request.id, lookup.report)

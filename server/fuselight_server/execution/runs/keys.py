@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fuselight.shared.report import Tier
+from fuselight_server.base.formatting import format_target
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Key:
             Tier.MEASURED: " (benchmark)",
             Tier.TUNED: " (tuning)",
         }.get(self.tier, "")
-        return (self.name or "__main__") + what
+        return format_target(self.name) + what
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.foreign_files import read_regular
+from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.benchmarks.history import BenchmarkRun
 from fuselight_server.explain.benchmarks.page_types import AccuracyCell
 from fuselight_server.explain.pages.document import standalone_page
@@ -83,8 +84,8 @@ def from_json(text: str, target: str | None = None, path: str = "") -> Benchmark
         return benchmark_runs[0]
     named = [run for run in benchmark_runs if run.report.target.name == target]
     if not named:
-        there = ", ".join(run.report.target.name or "__main__" for run in benchmark_runs)
-        raise OtherTargetError(f"it has no benchmark of {target or '__main__'}, but of {there}")
+        there = ", ".join(format_target(run.report.target.name) for run in benchmark_runs)
+        raise OtherTargetError(f"it has no benchmark of {format_target(target)}, but of {there}")
     return max(named, key=lambda run: _alike(run.report.target.path, path))
 
 

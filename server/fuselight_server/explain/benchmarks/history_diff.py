@@ -19,6 +19,7 @@ from fuselight_server.base.formatting import (
     format_change,
     format_line_ranges,
     format_moment,
+    format_target,
     format_time,
 )
 from fuselight_server.explain.benchmarks import words
@@ -169,7 +170,7 @@ def _measured(read: Callable[[Measured], object]) -> Callable[[Report], str]:
 
 
 _FACTS: dict[str, Callable[[Report], str]] = {
-    "target": lambda report: report.target.name or "__main__",
+    "target": lambda report: format_target(report.target.name),
     "inputs": lambda report: "; ".join(call.text for call in report.inputs.calls) if report.inputs else "",
     "one call": _measured(lambda measured: words.WORK[measured.work]),
     "configurations": _measured(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import NotCompiledKind
 from fuselight_server.base.finding import Severity
-from fuselight_server.base.formatting import cut_list, format_count, format_list, format_time
+from fuselight_server.base.formatting import cut_list, format_count, format_list, format_target, format_time
 from fuselight_server.explain.findings.breaks.break_costs import sides_of
 from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
 from fuselight_server.explain.findings.common.context import Context
@@ -123,7 +123,7 @@ def priorities(context: Context) -> tuple[Priority, ...]:
     known = any(record.graph is not None and record.graph.operators for record in context.report.compiles)
     ran = context.report.target
     # A program, or a cell of a notebook, runs in eager mode by itself: what was to be compiled are its functions.
-    target = "" if known or ran.kind == "main" else ran.name or "__main__"
+    target = "" if known or ran.kind == "main" else format_target(ran.name)
     return tuple(Priority(cost, _gain(cost, target)) for cost in ranked(line_costs(context)))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding
-from fuselight_server.base.formatting import format_list
+from fuselight_server.base.formatting import format_list, format_target
 from fuselight_server.base.remedies import advice
 from fuselight_server.explain.findings.common import catalogue
 from fuselight_server.explain.findings.common.catalogue import Origin
@@ -123,7 +123,7 @@ def _no_inputs(target: StaticTarget, called: StaticTarget | None, hints: tuple[s
     return _finding(
         "FL502",
         target.name_span,
-        title=f"no example inputs for `{target.name}`",
+        title=f"no example inputs for `{format_target(target.name)}`",
         message=message,
         target=target.name,
         remedies=advice(hints),

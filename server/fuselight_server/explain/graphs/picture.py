@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import NotCompiledKind, Outcome
-from fuselight_server.base.formatting import format_count, format_estimate, format_place
+from fuselight_server.base.formatting import format_count, format_estimate, format_place, format_target
 from fuselight_server.explain.findings.breaks.break_remedies import break_words
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import worded_recompilations
@@ -273,7 +273,7 @@ class _PictureMaker:
         report = self.report
         facts = target_facts(report)
         at = self.now(self.context.target_location())
-        self.add(Box(START, BoxKind.TARGET, "", report.target.name or "__main__", facts, at))
+        self.add(Box(START, BoxKind.TARGET, "", format_target(report.target.name), facts, at))
         breaks: dict[str, list[Break]] = defaultdict(list)
         for broke in report.breaks:
             breaks[broke.compile_id].append(broke)

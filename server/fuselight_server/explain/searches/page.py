@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.configurations import EAGER, MODES
 from fuselight.shared.report import Skip, TuneOutcome
 from fuselight.shared.tuned_code import compile_code, replay_code
+from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.benchmarks import words as measured_words
 from fuselight_server.explain.benchmarks.page import accuracy_words
 from fuselight_server.explain.benchmarks.page import machine as machine_facts
@@ -69,7 +70,7 @@ def no_search(uri: str, path: str, target: str, around: Surroundings) -> TunedPa
         running=around.running,
         stale=around.stale,
         partial=False,
-        title=target or "__main__",
+        title=format_target(target),
         message=around.message,
         target=target,
         path=path,

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import split_text
-from fuselight_server.base.formatting import format_lines
-from fuselight_server.execution.runs.planning import MAIN
+from fuselight_server.base.formatting import format_lines, format_target
 from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.fixes.rewrites.families import FixClass, rewrites
@@ -252,7 +251,7 @@ class Fixer:
             calls = compare_calls(remedy, new)
             if remedy.is_setting and _compiled(new) != _compiled(known):
                 calls = await self.compare_rounds(other, remedy, calls)
-            name = other.request.target.name or MAIN
+            name = format_target(other.request.target.name)
             joined = join(remedy, comparison, calls)
             words = joined.words if calls.has_passed else f"for the target {name}: {calls.words}"
             comparison = dataclasses.replace(joined, words=words)

@@ -145,7 +145,7 @@ def _for_break(finding: Finding, line: str) -> HowTo | None:
         if graph_break.codes is _OPAQUE and _is_pythons(groups["name"]):
             return None  # takes no tensor, or returns none
         last = groups.get("name", "").rpartition(".")[2]
-        named = {"f": finding.target, "c": _callee(finding)}
+        named = {"f": _name(finding), "c": _callee(finding)}
         code = graph_break.code.format(e=expression, s=statement, last=last, **named, **groups)
         return HowTo(graph_break.words, code)
     return None
@@ -156,7 +156,7 @@ def _is_pythons(name: str) -> bool:
 
 
 def _hoisted(finding: Finding) -> str:
-    return _HOISTED.format(f=finding.target)
+    return _HOISTED.format(f=_name(finding))
 
 
 def _expression(finding: Finding, line: str) -> str:
@@ -200,16 +200,21 @@ def _call(finding: Finding, argument: str) -> str:
     return f"{_callee(finding)}({argument})"
 
 
+def _name(finding: Finding) -> str:
+    """The target as code names it: `step` for `main.<locals>.step`."""
+    return finding.target.rpartition(".<locals>.")[2]
+
+
 def _callee(finding: Finding) -> str:
     """What the recorded call calls: `Net()` for a class, which is constructed first; else the target's name."""
     text = finding.inputs.partition(": ")[2]
     try:
         call = parse_python(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return finding.target
+        return _name(finding)
     callee = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
     is_targets = _NAME.match(callee) is not None and _names_target(callee, finding.target)
-    return callee if is_targets and len(callee) <= _LONGEST_CALLEE else finding.target
+    return callee if is_targets and len(callee) <= _LONGEST_CALLEE else _name(finding)
 
 
 def _names_target(callee: str, target: str) -> bool:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Problem
+from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.check import report_as_is
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.targets import report_each
@@ -110,7 +111,7 @@ def with_results(plan: AccuracyPlan, report_of: ReportOf = report_as_is) -> Repo
             return report
         compared = await _compared(target_run, plan, budget)
         outcome.problems += [
-            Problem(RESULTS, f"results of {report.target.name or '__main__'}", failure.message)
+            Problem(RESULTS, f"results of {format_target(report.target.name)}", failure.message)
             for failure in compared.failures
         ]
         problems = tuple(dict.fromkeys((*report.problems, *compared.problems)))

@@ -233,3 +233,32 @@ def test_each_request_is_of_the_same_target() -> None:
     explained(program)
     assert {type(request) for request in program.requests} == {AccuracyRequest}
     assert {request.target.name for request in program.requests} == {"Net"}
+
+
+def test_a_setting_of_an_early_stage_is_tried_without_code_and_a_cure_is_confirmed_with_it() -> None:
+    cure = "automatic_dynamic_shapes"
+    program = ScriptedProgram({1: Fault(Stage.CAPTURE, cures=(cure,))})
+    (cause,) = results_of(explained(program)).causes
+    tried = [(tuple(request.settings), request.backend) for request in program.requests if request.settings]
+    names = [setting.name for setting in cause.tried]
+    assert [setting.cures for setting in cause.tried] == [*[False] * (len(names) - 1), True]
+    assert names[-1].endswith(cure)
+    assert tried == [*(((name,), "eager") for name in names), ((names[-1],), "")]
+
+
+def test_a_cure_of_the_stage_alone_is_no_cure() -> None:
+    """The traced graph is right with the setting, and the generated code is wrong with it."""
+    setting = "specialize_float"
+    program = ScriptedProgram({1: Fault(Stage.CAPTURE, cures=(setting,))})
+    plain = program.answer
+
+    def answer(request: AccuracyRequest) -> Report:
+        program.faults = {
+            1: Fault() if request.settings and not request.backend else Fault(Stage.CAPTURE, cures=(setting,))
+        }
+        return plain(request)
+
+    program.answer = answer  # type: ignore[method-assign]
+    (cause,) = results_of(explained(program)).causes
+    assert cause.tried[-1].name.endswith(setting)
+    assert not any(tried.cures for tried in cause.tried)

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Stage
 from fuselight_server.base.finding import Related
-from fuselight_server.base.formatting import cut_list, format_count, format_list, format_ratio
+from fuselight_server.base.formatting import (
+    cut_list,
+    format_count,
+    format_list,
+    format_ratio,
+    format_target,
+)
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.result_words import (
@@ -57,7 +63,7 @@ def _finding(context: Context, results: ResultComparison, calls: Sequence[Compar
     operator = f" in `{located.accuracy.first_operator}`" if located.accuracy.first_operator else ""
     finding = context.finding(
         "FL801",
-        f"results of `{located.name}` differ from eager mode{operator}: {_shortest(located)}",
+        f"results of `{format_target(located.name)}` differ from eager mode{operator}: {_shortest(located)}",
         *_paragraphs(results, located, cause, is_line_known=first is not None),
         at=first or _definition(context, located),
         stack=located.accuracy.first,
@@ -132,9 +138,9 @@ def _remedies(
 ) -> Iterator[FindingRemedy]:
     for setting in cause.tried if cause is not None else ():
         yield _setting_remedy(setting)
-    name = context.qualified_name(first) if first is not None else call.name
+    name = context.qualified_name(first) if first is not None else format_target(call.name)
     yield FindingRemedy(
-        f"Run `{name or call.name}` in eager mode with `@torch.compiler.disable` until it is fixed"
+        f"Run `{name or format_target(call.name)}` in eager mode with `@torch.compiler.disable` until it is fixed"
     )
     operator = f" of `{call.accuracy.first_operator}`" if call.accuracy.first_operator else ""
     stage = f" as wrong {STAGE_NAMES[cause.stage]}{operator}" if cause is not None else ""

@@ -21,7 +21,7 @@ RESULTS = "results"
 
 
 class AccuracyRuns:
-    """The runs of one program in which calls are compared. Their problems are kept, and so is the longest time."""
+    """The runs of one program in which calls are compared. Their problems and times are kept."""
 
     def __init__(
         self,
@@ -33,8 +33,8 @@ class AccuracyRuns:
         self.settings: dict[str, str] = {}
         """Of torch, in each run from now on."""
         self.problems: list[Problem] = []
-        self.seconds = 0.0
-        """Of the longest run."""
+        self.seconds: dict[str, float] = {}
+        """By backend, of the first run."""
 
     async def report(
         self,
@@ -56,7 +56,7 @@ class AccuracyRuns:
         )
         start = self._clock()
         report = await self._run(asked, words)
-        self.seconds = max(self.seconds, self._clock() - start)
+        self.seconds.setdefault(backend, self._clock() - start)
         return report
 
     async def further(

@@ -1,14 +1,16 @@
 """Settings of torch that may cure wrong results, each tried by a run of the program.
 
 Invariant: a setting counts as a cure of a call only if a run with nothing else changed has compared the call and found
-it as in eager mode. What there is no time for is not tried.
+it as in eager mode. That it does not cure may also be known from a run that ends after the stage that is wrong: it
+generates no code. What there is no time for is not tried.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from fuselight.shared.report import Stage, TriedSetting
+from fuselight.shared.report import STAGE_BACKENDS, Stage, TriedSetting
+from fuselight_server.fixes.verification.accuracy_runs import repeated_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,7 +59,9 @@ each alone if that cures: most programs have none of them."""
 _UNKNOWN = "settings"
 """The stage of a problem with a setting that the program's torch does not have."""
 _EXPENSIVE = 1.2
-"""A run is not begun if the longest one so far, times this, does not fit into the rest of the budget."""
+"""A run is not begun if the last one with its backend, times this, does not fit into the rest of the budget."""
+Verdict: TypeAlias = "tuple[bool, float | None]"
+"""Whether a call is cured, and the ratio of times."""
 _TIMED = 2
 """Further calls of a function that are made for its time."""
 _MIN_SECONDS = 1e-3
@@ -69,12 +73,13 @@ async def try_settings(
 ) -> dict[int, list[TriedSetting]]:
     """The settings that were tried for each call, by its index: until one cures, within the budget."""
     tried: dict[int, list[TriedSetting]] = {index: [] for index in stages}
+    trials = _Trials(runs, results, budget)
     for stage, groups in SETTINGS.items():
         of_stage = {call.index: call for call in results.calls if stages.get(call.index) is stage}
         for group in groups:
             left = {index: call for index, call in of_stage.items() if not _is_cured(tried[index])}
             if left:
-                await _try_group(_Trials(runs, results, budget), group, left, tried)
+                await _try_group(trials, stage, group, left, tried)
     return tried
 
 
@@ -84,12 +89,13 @@ def _is_cured(tried: Iterable[TriedSetting]) -> bool:
 
 async def _try_group(
     trials: _Trials,
+    stage: Stage,
     group: Mapping[str, str],
     calls: Mapping[int, ComparedCall],
     tried: dict[int, list[TriedSetting]],
 ) -> None:
     """Try settings together; each alone for the calls that this cures."""
-    together = await trials.verdicts(group, calls)
+    together = await trials.verdicts(stage, group, calls)
     cured = {index: calls[index] for index, (cures, _) in together.items() if cures}
     for index, (cures, ratio) in together.items():
         if not cures or len(group) == 1:
@@ -98,7 +104,7 @@ async def _try_group(
         return
     for name, value in group.items():
         left = {index: call for index, call in cured.items() if not _is_cured(tried[index])}
-        alone = await trials.verdicts({name: value}, left) if left else {}
+        alone = await trials.verdicts(stage, {name: value}, left) if left else {}
         for index, (cures, ratio) in alone.items():
             tried[index].append(TriedSetting(name, value, cures, ratio))
 
@@ -108,26 +114,44 @@ class _Trials:
 
     def __init__(self, runs: AccuracyRuns, results: ResultComparison, budget: TrialBudget) -> None:
         self._runs, self._results, self._budget = runs, results, budget
+        self._seconds: dict[str, float] = {}
+        """By backend, of the last run."""
 
     async def verdicts(
-        self, settings: Mapping[str, str], calls: Mapping[int, ComparedCall]
-    ) -> dict[int, tuple[bool, float | None]]:
-        """Whether the settings cure each call that the run compares, and the ratio of times; empty without time."""
-        if not self._budget.allows(_EXPENSIVE * self._runs.seconds):
+        self, stage: Stage, settings: Mapping[str, str], calls: Mapping[int, ComparedCall]
+    ) -> dict[int, Verdict]:
+        """Whether the settings cure each call that runs compare, and the ratio of times; empty without time."""
+        backend = STAGE_BACKENDS.get(stage)
+        known: dict[int, Verdict] = {}
+        if backend is not None:
+            known = await self._run(backend, settings, calls)
+            calls = {index: call for index, call in calls.items() if index in known and known[index][0]}
+            known = {index: verdict for index, verdict in known.items() if index not in calls}
+        return {**known, **(await self._run("", settings, calls) if calls else {})}
+
+    async def _run(
+        self, backend: str, settings: Mapping[str, str], calls: Mapping[int, ComparedCall]
+    ) -> dict[int, Verdict]:
+        expected = self._seconds.get(backend, self._runs.seconds.get(backend, 0.0))
+        if not self._budget.allows(_EXPENSIVE * expected):
             return {}
         start = self._budget.clock()
         words = ", ".join(f"{name.rpartition('.')[2]} = {value}" for name, value in settings.items())
-        asked = {*calls, *(index for call in calls.values() for index in self._timed_after(call))}
-        report = await self._runs.report(f"trying {words}", calls=asked, settings=settings)
-        self._budget.spent += self._budget.clock() - start
+        if backend:
+            words = f'{words} with backend "{backend}"'
+        timed = [] if backend else [index for call in calls.values() for index in self._timed_after(call)]
+        report = await self._runs.report(
+            f"trying {words}", calls={*calls, *timed}, backend=backend, settings=settings
+        )
+        self._seconds[backend] = self._budget.clock() - start
+        self._budget.spent += self._seconds[backend]
         if report.results is None or _is_unknown(report, settings):
             return {}
-        verdicts = {}
-        for call in report.results.calls:
-            before = calls.get(call.index)
-            if before is not None and before.name == call.name and (call.is_wrong or call.is_as_eager):
-                ratio = self._ratio(call, report.results) if call.is_as_eager else None
-                verdicts[call.index] = call.is_as_eager, ratio
+        verdicts: dict[int, Verdict] = {}
+        for index, call in repeated_calls(report.results, calls).items():
+            if call.is_wrong or call.is_as_eager:
+                ratio = self._ratio(call, report.results) if call.is_as_eager and not backend else None
+                verdicts[index] = call.is_as_eager, ratio
         return verdicts
 
     def _timed_after(self, call: ComparedCall) -> list[int]:

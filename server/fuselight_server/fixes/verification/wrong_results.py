@@ -10,6 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import STAGE_BACKENDS, Problem, ResultCause, Stage
+from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.findings.common.result_words import wrong_calls
 from fuselight_server.fixes.verification.accuracy_runs import RESULTS, AccuracyRuns
 from fuselight_server.fixes.verification.setting_trials import FALLBACK_RANDOM, try_settings
@@ -99,7 +100,7 @@ async def _stages(runs: AccuracyRuns, wrong: Sequence[ComparedCall]) -> dict[int
         if index in last and last[index].is_as_eager:
             stages[index] = Stage.CODE
         else:
-            why = f"no run with another backend could compare the call of `{call.name}`"
+            why = f"no run with another backend could compare the call of `{format_target(call.name)}`"
             runs.problems.append(Problem(RESULTS, f"stage of call {index + 1}", why))
     return stages
 
@@ -127,7 +128,7 @@ async def _located(
         searched = seconds if number < _MAX_LOCATED else 0.0
         if stage is not Stage.CODE and not searched:
             continue
-        name = calls[min(calls)].name
+        name = format_target(calls[min(calls)].name)
         words = f"first line of {name} that differs" if searched else f"calling {name} again"
         again = await runs.further(
             words, calls, backend=STAGE_BACKENDS.get(stage, ""), locate_seconds=searched

@@ -67,6 +67,12 @@ def test_without_a_search_it_is_on_the_definition_or_on_the_call() -> None:
     assert finding.span.line == 10, "of the target"
 
 
+def test_a_function_of_a_function_is_named_as_a_reader_says_it() -> None:
+    (finding,) = findings_of(compared_call(0, WRONG, name="main.<locals>.step"))
+    assert finding.title.startswith("results of `step in main` differ")
+    assert "<locals>" not in finding.message
+
+
 def test_wrong_calls_of_one_function_and_stage_are_one_finding() -> None:
     causes = (ResultCause(0, Stage.CODE), ResultCause(2, Stage.CODE), ResultCause(3, Stage.CAPTURE))
     calls = [compared_call(index, WRONG) for index in (0, 2, 3)]

@@ -146,7 +146,7 @@ async def tried(folder: Path, name: str) -> list[Result]:
 
     async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
         files.read(outcome)
-        report = await target_run.report(target_run.request)
+        report = await target_run.run_report(target_run.request)
         for failure in report.failures:
             print(f"{name}: {failure.message}", flush=True)
         for finding in files.fixer.findings(report):

@@ -101,7 +101,7 @@ async def verify_program(program: str, changes: list[Change], folder: Path) -> l
     verdicts: dict[Change, list[PatchVerdict]] = {change: [] for change in changes}
 
     async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
-        report = await target_run.report()
+        report = await target_run.run_report()
         fixer = Fixer(
             read=outcome.sources.text_or_none,
             obstacle=lambda _remedy: "",

@@ -49,7 +49,7 @@ async def compared(folder: Path, name: str) -> dict[str, Any]:
     reports: list[Report] = []
 
     async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
-        reports.append(await target_run.report())
+        reports.append(await target_run.run_report())
         return reports[-1]
 
     options = CommandOptions((main,), ("Small",), sys.executable, Limits(seconds=600.0))

@@ -309,10 +309,10 @@ class SuiteRun:
             for log in trace.glob("*.log"):
                 log.unlink()
             if options.do == "capture":
-                report = await target_run.report(target_run.request.of_kind(CaptureRequest))
+                report = await target_run.run_report(target_run.request.of_kind(CaptureRequest))
                 entries = captured_row(report, trace)
             elif options.do == "open":
-                report = await target_run.report(target_run.request.of_kind(CaptureRequest))
+                report = await target_run.run_report(target_run.request.of_kind(CaptureRequest))
                 entries = await opened_row(report, trace)
             elif options.do == "tune":
                 plan = TunePlan(
@@ -323,10 +323,10 @@ class SuiteRun:
                     limit_seconds=options.seconds,
                     jobs=options.jobs,
                 )
-                report = await target_run.report(tune_request(target_run.request, plan))
+                report = await target_run.run_report(tune_request(target_run.request, plan))
                 entries = tuned_row(report)
             else:
-                report = await target_run.report(target_run.request.of_kind(GenerateRequest, device=device))
+                report = await target_run.run_report(target_run.request.of_kind(GenerateRequest, device=device))
                 entries = {**kernels_row(report), "device": device.key}
             entries[f"{options.do}_seconds"] = round(time.monotonic() - began, 1)
             self.keep(present[Path(target_run.request.target.path)], entries)

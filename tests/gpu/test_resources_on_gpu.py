@@ -30,7 +30,7 @@ def on_the_gpu(text: str, device: Device) -> tuple[int, int, int]:
     with tempfile.TemporaryDirectory() as folder:
         with virtual_driver(target, folder):
             source = KernelSource(text, device)
-            request = source.request(source.default)
+            request = source.compile_request(source.default)
             kernel = names.compile_(**request)
         kernel._init_handles()
     blocks = ctypes.c_int()

@@ -39,12 +39,12 @@ def compiled(build: Build, backend: Any, work: Work | None = None) -> CallResult
     return of_call(prepared, torch.compile(prepared.function, backend=backend), work)
 
 
-def judged(build: Build, backend: Any, work: Work | None = None) -> Accuracy:
+def accuracy_of(build: Build, backend: Any, work: Work | None = None) -> Accuracy:
     """The verdict on a backend, with a float64 reference if available."""
     torch.compiler.reset()
     double, why = reference.float64_results(build, work)
     training = build().options.train or work is not None
-    return rules.judge(
+    return rules.compare_results(
         compiled(build, backend, work), eager(build, work), double, training=training, no_float64=why
     )
 
@@ -57,7 +57,7 @@ def returned(value: Any) -> CallResults:
 
 def verdict(ours: Any, theirs: Any, double: Any = None) -> Accuracy:
     exact = None if double is None else returned(double)
-    return rules.judge(returned(ours), returned(theirs), exact, training=False)
+    return rules.compare_results(returned(ours), returned(theirs), exact, training=False)
 
 
 class Net(torch.nn.Module):

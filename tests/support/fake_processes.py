@@ -98,8 +98,8 @@ class FakeProcess:
         elif what == "round":
             self.unsteady -= 1
             self.row = replace(self.row, wall=replace(TIMED, unsteady=self.unsteady >= 0))
-        elif what in {"judge", "search"}:
-            self.row = replace(self.row, accuracy=self.judged(what, details))
+        elif what in {"compare", "search"}:
+            self.row = replace(self.row, accuracy=self.accuracy_after(what, details))
         elif what == "read":
             answer = {"again": self.lacks_lines and not details.get("alone", True)}
             profile = None if answer["again"] else Profile("CUPTI", 1, 10.0, 9.0, 9.0, 9.0)
@@ -108,7 +108,7 @@ class FakeProcess:
             answer["machine"] = encode(Machine("a device", notes=(what,)))
         return {**answer, "row": encode(self.row), "seconds": 0.5}
 
-    def judged(self, what: str, details: dict[str, Any]) -> Accuracy:
+    def accuracy_after(self, what: str, details: dict[str, Any]) -> Accuracy:
         if what == "search":
             assert details["seconds"] <= 300.0
             return Accuracy(passed=False, first_operator="torch.relu")

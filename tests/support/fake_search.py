@@ -68,7 +68,7 @@ class FakeTarget:
     """The part of a call of `default` without kernels."""
     varies: str = ""
     reference_s: float = 1.0
-    judge_s: Mapping[str, float] = field(default_factory=dict)
+    compare_s: Mapping[str, float] = field(default_factory=dict)
     """Seconds in which results are compared, 0.05 if there is no entry."""
     slower_after: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Seconds after which a configuration is slower, and by which factor."""
@@ -182,7 +182,7 @@ class FakeSearchProcess:
             return float(self.details["calls"]) * self.us * self._slower() / 1e6
         if what == "replay" and self.details["artifacts"]:
             return target.compile_s.get(self.name, 5.0)
-        return target.judge_s.get(self.name, 0.05) if what == "judge" else target.order_s
+        return target.compare_s.get(self.name, 0.05) if what == "compare" else target.order_s
 
     def _slower(self) -> float:
         since, factor = self.machine.target.slower_after.get(self.name, (math.inf, 1.0))
@@ -251,10 +251,10 @@ class FakeSearchProcess:
             spread = middle * target.jitter
             timing = Timing(Clock.DEVICE, middle, middle - spread, middle + spread, 10, tuple(self.rounds))
             row = replace(row, device=timing, wall=replace(timing, clock=Clock.WALL))
-        compared = "judge_random" if target.varies else "judge"
+        compared = "compare_random" if target.varies else "compare"
         if compared in self.orders:
             row = replace(row, accuracy=Accuracy(passed=self.name not in target.wrong, against="float64"))
-        elif "judge" in self.orders:
+        elif "compare" in self.orders:
             row = replace(row, accuracy=Accuracy(passed=None, why="eager's results differ between calls"))
         if "read" in self.orders:
             row = replace(row, profile=_profile(self.us, target.idle))

@@ -187,7 +187,7 @@ async def attempts_of(options: CommandOptions, cases: Mapping[str, FixCase]) -> 
             path = target_run.request.target.path
             files[path].read(outcome)
             fixer = files[path].fixer
-            report = await target_run.report(target_run.request)
+            report = await target_run.run_report(target_run.request)
             for finding in fixer.findings(report):
                 line = finding.span.line
                 for remedy in fixer.candidates(finding, report)[: left[path][line]]:

@@ -213,7 +213,11 @@ class FixWorld:
     def _prepare(self, key: Key, _automatic: bool) -> PreparedRun | None:  # noqa: FBT001 - a callback
         options = RunOptions(roots=(str(Path(self.path).parent),))
         (planned,) = named_runs(self.document.reading(), [key.name], options)
-        return PreparedRun(planned.request(1, 1, options), self._execute, "python") if self.allowed else None
+        return (
+            PreparedRun(planned.start_message(1, 1, options), self._execute, "python")
+            if self.allowed
+            else None
+        )
 
     def _ask(self, key: Key, go_on: Callable[[], None]) -> bool:
         self.asked.append(key)

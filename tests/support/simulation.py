@@ -240,7 +240,7 @@ class Workspace:
         if document is not None:
             self.state.close(document.uri)
         Path(self.path(name)).unlink()
-        self.analysis.documents.gone(self.path(name))
+        self.analysis.documents.remove_path(self.path(name))
 
     def rename(self, name: str, to: str) -> None:
         """Rename a file as VS Code does: an open file is closed under its old name and opened under the new one."""
@@ -252,7 +252,7 @@ class Workspace:
             self.state.close(document.uri)
             source = SourceDocument(str(new), text or "")
             self.state.open(Document(new.as_uri(), str(new), 1, source, runnable=True))
-        self.analysis.documents.gone(str(old))
+        self.analysis.documents.remove_path(str(old))
         if document is not None:
             self.analysis.saves.saved(str(new), automatic=True)
         else:

@@ -213,12 +213,12 @@ class Measuring:
                 self.tell(f"{' and '.join(steps)}{end}")
 
         tell(0)
-        judge = (Order.JUDGE, {**pool.compared, "varies": pool.varies})
+        comparison = (Order.COMPARE, {**pool.compared, "varies": pool.varies})
         reader = None if self.plan.isolated else pool.machine_reader
         answers = pool.together(
             {  # the long answer after the short one: it may fill the pipe, and is read in turn
                 row: [
-                    *[judge] * (compares and row.name != EAGER),
+                    *[comparison] * (compares and row.name != EAGER),
                     (Order.READ, {"look": row is reader, "alone": len(rows) == 1}),
                 ]
                 for row in rows
@@ -251,10 +251,10 @@ class Measuring:
         if pool.varies == RANDOM:
             self._compare_with_eagers_numbers(rows)
         self._known()
-        judged = {row: row.row.accuracy for row in pool.active if self.plan.bisect}
+        compared = {row: row.row.accuracy for row in pool.active if self.plan.bisect}
         wrong = {
             row: accuracy
-            for row, accuracy in judged.items()
+            for row, accuracy in compared.items()
             if accuracy is not None and accuracy.passed is False
         }
         for row in sorted(pool.active, key=wrong.__contains__):  # passing ones first: they free memory
@@ -272,7 +272,7 @@ class Measuring:
             if not row.is_alive or row.name == EAGER or row.row.accuracy is None:
                 continue
             with contextlib.suppress(EndedError):
-                row.ask(Order.JUDGE_RANDOM, **self._pool.compared)
+                row.ask(Order.COMPARE_RANDOM, **self._pool.compared)
                 row.accept_answer()
 
     def _search(self, row: ResultRow, accuracy: Accuracy) -> None:

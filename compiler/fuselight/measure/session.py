@@ -275,7 +275,7 @@ class ConfigurationSession:
         """Whether so much eager work has no line that a call to find it is worthwhile."""
         return (
             self._operators is None
-            and self.compiled.by_inductor
+            and bool(self.compiled.by_inductor)
             and profile.joined_us < _JOINED * profile.device_us
         )
 
@@ -308,11 +308,11 @@ class ConfigurationSession:
         if text not in self.row.notes:
             self.row = replace(self.row, notes=(*self.row.notes, text))
 
-    def judged(self, accuracy: Accuracy | None) -> None:
+    def store_accuracy(self, accuracy: Accuracy | None) -> None:
         """Store the outcome of the accuracy comparison."""
         self.row = replace(self.row, accuracy=accuracy)
 
-    def finish(
+    def store_compiles(
         self, compiles: Sequence[Compile], frames: Sequence[Frame], breaks: int, recompiles: int
     ) -> None:
         """Store what the recorder learned about the compile."""

@@ -240,7 +240,7 @@ class Magics:
     ) -> None:
         """Show a report; the cell goes on whatever happens to it."""
         try:
-            report = self._recording.report(TargetRef(label, label, 1, "main"), since)
+            report = self._recording.recorded_report(TargetRef(label, label, 1, "main"), since)
             report = view.with_failure(report, failure, since.run if since is not None else None)
             is_empty = not (report.compiles or report.breaks or report.not_compiled or report.failures)
             if is_empty and is_complete:

@@ -96,7 +96,7 @@ class KernelRecording:
         with self._recorder.call(mark.run) if self._recorder is not None else contextlib.nullcontext():
             yield mark
 
-    def report(self, target: TargetRef, since: Mark | None = None) -> Report:
+    def recorded_report(self, target: TargetRef, since: Mark | None = None) -> Report:
         """What was recorded, or only what was recorded since a moment."""
         report = Report(
             versions=versions(),

@@ -65,7 +65,7 @@ class ImportTimes:
         """Forget what was imported until now: the program begins here."""
         self._clear()
 
-    def finish(self) -> dict[str, Any] | None:
+    def stop_and_report(self) -> dict[str, Any] | None:
         """Stop, and return `report.Imports` as JSON values, the same each time; None where nothing could be timed."""
         if self._real is None:
             return None

@@ -188,7 +188,7 @@ class Search:
         if compile_time is None or compile_time.compile > self._context.budget.left(-self._modes_seconds):
             return
         self.tell(f"comparing the results of {winner.name} with eager's random numbers")
-        pool.order(winner, Order.JUDGE_RANDOM, **pool.compared)
+        pool.order(winner, Order.COMPARE_RANDOM, **pool.compared)
         if winner.is_accurate:
             self._description.note_accuracy(winner)
             return

@@ -59,9 +59,9 @@ class ResultDescription:
                 if self.context.budget.finish_left() > 0:
                     pool.order(trial, Order.WEIGH)
         has_time = self.context.budget.finish_left() > 0
-        if has_time and self.context.plan.accuracy and pool.has_reference and not pool.default.judged:
-            pool.default.judged = True
-            pool.order(pool.default, Order.JUDGE, **pool.compared, varies=pool.varies)
+        if has_time and self.context.plan.accuracy and pool.has_reference and not pool.default.is_compared:
+            pool.default.is_compared = True
+            pool.order(pool.default, Order.COMPARE, **pool.compared, varies=pool.varies)
         answer = pool.order(winner, Order.REPLAY, artifacts="")
         self.result = (
             self.result_of(self._summary(winner, confirmation), answer) if answer is not None else None

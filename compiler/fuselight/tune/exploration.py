@@ -154,5 +154,5 @@ class Exploration:
         """Keep what a replay of a new leader needs, once its results were compared."""
         best = self.leaders.best()
         is_new = best is not None and best.is_idle and best.name != self.description.leader
-        if best is not None and is_new and (best.judged or not self.context.plan.accuracy):
+        if best is not None and is_new and (best.is_compared or not self.context.plan.accuracy):
             self.description.lead(best)

@@ -79,7 +79,7 @@ class RoundPlan:
 
 
 @dataclass(frozen=True)
-class RaceStanding:
+class RaceResult:
     """One configuration after a race."""
 
     entrant: Entrant
@@ -98,7 +98,7 @@ class RaceStanding:
 class Race:
     """The outcome of a race."""
 
-    standings: tuple[RaceStanding, ...]
+    standings: tuple[RaceResult, ...]
     """The best first. Survivors of the last stage, then those eliminated, then those that failed."""
     rounds: int = 0
     """Number of rounds."""
@@ -281,7 +281,7 @@ def _leave_slow(racing: Sequence[_Lane], keep: float, noise: float) -> None:
             lane.eliminated = True
 
 
-def _standings(lanes: Sequence[_Lane], noise: float) -> tuple[RaceStanding, ...]:
+def _standings(lanes: Sequence[_Lane], noise: float) -> tuple[RaceResult, ...]:
     """Everyone, the best first; of those that tie with the fastest, the simplest is the best."""
     racing = _racing(lanes)
     leader = _leader(racing) or _leader(lanes)
@@ -299,7 +299,7 @@ def _standings(lanes: Sequence[_Lane], noise: float) -> tuple[RaceStanding, ...]
         )
 
     return tuple(
-        RaceStanding(
+        RaceResult(
             lane.entrant,
             us=statistics.median(lane.times.values()) if lane.times else math.inf,
             ratio=lane.ratio_to(leader) if leader is not None and lane.times else math.inf,

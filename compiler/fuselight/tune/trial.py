@@ -58,7 +58,7 @@ class Trial(PooledConfiguration[SearchProcess]):
     stage: int = 0
     gain: float | None = None
     """Speed-up over `default` in the last race that it took part in."""
-    judged: bool = False
+    is_compared: bool = False
     """Whether its results were compared, or are being compared."""
     queue: deque[tuple[Order, Mapping[str, Any]]] = field(default_factory=deque)
     """Orders that follow the one that it works on."""
@@ -86,7 +86,7 @@ class Trial(PooledConfiguration[SearchProcess]):
     @property
     def is_verified(self) -> bool:
         """Whether its results were compared and nothing speaks against them."""
-        return self.judged and not self.asked and self.is_accurate
+        return self.is_compared and not self.asked and self.is_accurate
 
     @property
     def is_accurate(self) -> bool:

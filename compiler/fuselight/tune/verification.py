@@ -26,9 +26,9 @@ class ResultVerification:
         pool = self.context.pool
         if pool.has_reference and self.context.plan.accuracy:
             for trial in self.leaders.faster():
-                if trial.is_idle and not trial.judged:
-                    trial.judged = True
-                    pool.give(trial, Order.JUDGE, **pool.compared, varies=pool.varies)
+                if trial.is_idle and not trial.is_compared:
+                    trial.is_compared = True
+                    pool.give(trial, Order.COMPARE, **pool.compared, varies=pool.varies)
         for trial in pool.contenders:
             if not trial.is_accurate:
                 pool.retire(trial, TuneOutcome.INACCURATE)
@@ -47,9 +47,9 @@ class ResultVerification:
                 ] = None
                 return False
             pool.collect()
-        if not trial.judged:
-            trial.judged = True
-            pool.order(trial, Order.JUDGE, **pool.compared, varies=pool.varies)
+        if not trial.is_compared:
+            trial.is_compared = True
+            pool.order(trial, Order.COMPARE, **pool.compared, varies=pool.varies)
         if not trial.is_accurate:
             pool.retire(trial, TuneOutcome.INACCURATE)
         return trial.is_alive

@@ -47,4 +47,4 @@ async def _serve(toolbox: Toolbox, stdin: BinaryIO, stdout: BinaryIO) -> None:
         await converse(conversation, stdin)
     finally:
         await conversation.close()
-        writer.finish(_LAST_WORDS)
+        writer.drain(_LAST_WORDS)

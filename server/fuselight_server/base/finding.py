@@ -119,7 +119,7 @@ class Finding:
     """The file of the target: targets of several files may have one name."""
 
     @property
-    def place(self) -> tuple[object, ...]:
+    def identity_in_target(self) -> tuple[object, ...]:
         """What identifies it among the findings of a target, while no text changes."""
         span = self.span
         return self.code, span.path, span.line, span.column, self.subject or self.title
@@ -127,7 +127,7 @@ class Finding:
     @property
     def identity(self) -> tuple[object, ...]:
         """What identifies it among the findings of all targets: what is known of its fixes holds for no other."""
-        return *self.place, self.target_path, self.target
+        return *self.identity_in_target, self.target_path, self.target
 
     @property
     def hints(self) -> tuple[str, ...]:

@@ -38,14 +38,14 @@ class ThreadedWriter:
             raise self._error
         self._waiting.put(data)
 
-    def finish(self, seconds: float) -> None:
+    def drain(self, seconds: float) -> None:
         """Allow this long to write the data that waits; nothing may be written after."""
         self._waiting.put(None)
         self._thread.join(seconds)
 
     def close(self) -> None:
         """Write the data that waits, then close; for pygls, which closes its writer."""
-        self.finish(1.0)
+        self.drain(1.0)
         self._pipe.close()
 
     def _work(self) -> None:

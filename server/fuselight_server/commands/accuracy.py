@@ -123,6 +123,6 @@ def with_results(plan: AccuracyPlan, report_of: ReportOf = report_as_is) -> Repo
 async def _compared(target_run: TargetRun, plan: AccuracyPlan, budget: TrialBudget) -> Report:
     async def run(request: AccuracyRequest, words: str) -> Report:
         shown = target_run.with_show(lambda text: target_run.show(f"{words}: {text}"))
-        return await shown.report(request)
+        return await shown.run_report(request)
 
     return await compare_results(target_run.request, run, locate_seconds=plan.locate_seconds, budget=budget)

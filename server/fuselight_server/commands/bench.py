@@ -75,7 +75,7 @@ async def measure(
             benchmarks.append(TargetBenchmark(report, None))
             return report
         asked_for = dataclasses.replace(plan, configurations=names)
-        report = await target_run.report(measure_request(target_run.request, asked_for))
+        report = await target_run.run_report(measure_request(target_run.request, asked_for))
         benchmarks.append(_kept(report, before, outcome, history_of(asked.path, asked.name), options.notify))
         return report
 

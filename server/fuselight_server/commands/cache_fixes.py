@@ -151,7 +151,7 @@ class CacheFixer:
         return await start_twice(
             self.target,
             self.token,
-            self.fixer.texts.request(self.target.request, texts),
+            self.fixer.texts.changed_request(self.target.request, texts),
             lambda path, line: _line(changed.get(path, self.fixer.texts.text(path)), line),
             {**self.readings, **self.fixer.readings(changed)},
         )

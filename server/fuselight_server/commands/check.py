@@ -42,7 +42,7 @@ TRIES: dict[str, float | None] = {"0": 0.0, "some": SHARE, "all": None}
 
 async def report_as_is(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
     """Report one target by its capture alone."""
-    return await target_run.report()
+    return await target_run.run_report()
 
 
 async def analyze(
@@ -66,7 +66,7 @@ async def analyze(
         return await try_cures(
             target_run.request,
             report,
-            target_run.report,
+            target_run.run_report,
             budget=budget,
             read_line=outcome.sources.line,
             show=lambda text: target_run.show(f"trying advice: {text}"),

@@ -55,7 +55,7 @@ class CountEntry:
         return TraceConditions(self.torch, self.settings)
 
 
-class CountStanding(Enum):
+class CountChange(Enum):
     """A check, compared with its entry."""
 
     NEW = "new"
@@ -68,7 +68,7 @@ class CountStanding(Enum):
 class CountComparison:
     """How a check compares with its entry."""
 
-    standing: CountStanding
+    change: CountChange
     worse: tuple[str, ...] = ()
     """The names of the numbers that are worse."""
     new_findings: tuple[Finding, ...] = ()
@@ -92,14 +92,14 @@ def entry_of(check: CompileCheck, folder: Path) -> CountEntry:
 def compare(check: CompileCheck, known: CountEntry | None, folder: Path) -> CountComparison:
     """Compare a check with its entry in a baseline in `folder`."""
     if known is None:
-        return CountComparison(CountStanding.NEW)
+        return CountComparison(CountChange.NEW)
     entry = entry_of(check, folder)
     worse = tuple(_worse(entry, known))
     if worse:
-        return CountComparison(CountStanding.WORSE, worse, tuple(_new(check, known, folder)))
+        return CountComparison(CountChange.WORSE, worse, tuple(_new(check, known, folder)))
     numbers = ("graphs", "breaks", "recompiles")
     is_equal = all(getattr(entry, name) == getattr(known, name) for name in numbers)
-    return CountComparison(CountStanding.SAME if is_equal else CountStanding.BETTER)
+    return CountComparison(CountChange.SAME if is_equal else CountChange.BETTER)
 
 
 def _worse(entry: CountEntry, known: CountEntry) -> list[str]:

@@ -24,7 +24,7 @@ _MAX_PLACES = 10
 
 def finding_data(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
     """A finding of a list."""
-    place = sources.place(finding.span)
+    place = sources.character_span(finding.span)
     places = [f"{shown_path(other.span.path)}:{other.span.line}" for other in finding.also_at]
     data = {
         "path": shown_path(finding.span.path),

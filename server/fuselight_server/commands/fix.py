@@ -224,10 +224,10 @@ class FixedFiles:
     async def report_of(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
         """Report one target as it is, without the fixes so far."""
         self.read(outcome)
-        first = self.earlier.with_trials(target_run.request, await target_run.report())
+        first = self.earlier.with_trials(target_run.request, await target_run.run_report())
         parts = await parts_of(target_run, target_run.token, first, target_run.of_call)
         for other_target_run, report in parts:
-            self.fixer.add(other_target_run, report)
+            self.fixer.add_target(other_target_run, report)
             if other_target_run is not target_run and report.failures and report.inputs is None:
                 self._notify(
                     f"{format_target(other_target_run.request.target.name)} is not fixed: {report.failures[0].message}"
@@ -249,7 +249,7 @@ class FixedFiles:
                 await self._fix_caches(target_run, outcome)
             is_part = parts[0][0] is not target_run
             if self._writes and is_part:
-                last = await target_run.report(self.fixer.texts.request(target_run.request))
+                last = await target_run.run_report(self.fixer.texts.changed_request(target_run.request))
             if self._writes:
                 outcome.reports[number] = last
 
@@ -317,7 +317,7 @@ class FixedFiles:
         """Whether two findings are one, of a target or of a program and a part of it."""
         targets = ((item.target_path, item.target) for item in (finding, other))
         first, second = ({target, *self._owners.get(target, ())} for target in targets)
-        return finding.place == other.place and not first.isdisjoint(second)
+        return finding.identity_in_target == other.identity_in_target and not first.isdisjoint(second)
 
     # Files
 

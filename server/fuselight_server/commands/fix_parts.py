@@ -30,7 +30,7 @@ async def parts_of(
     `with_request` makes the target of a call.
     """
     parts = [with_request(request) for request in program_calls(target.request, report)]
-    return [(part, await token.run(part.report(part.request))) for part in parts] or [(target, report)]
+    return [(part, await token.run(part.run_report(part.request))) for part in parts] or [(target, report)]
 
 
 async def fix_part(
@@ -41,7 +41,11 @@ async def fix_part(
     `first`: its report without any fix, which counts while no file that it read has changed.
     """
     is_changed = bool(fixer.texts.changed.keys() & first.files.keys())
-    report = await token.run(target.report(fixer.texts.request(target.request))) if is_changed else first
+    report = (
+        await token.run(target.run_report(fixer.texts.changed_request(target.request)))
+        if is_changed
+        else first
+    )
     return await token.run(fixer.fix(target, report, asked))
 
 
@@ -78,4 +82,4 @@ def program_attempts(
 
 
 def _change(finding: Finding, remedy: Remedy) -> tuple[object, ...]:
-    return *finding.place, remedy.kind, remedy.title
+    return *finding.identity_in_target, remedy.kind, remedy.title

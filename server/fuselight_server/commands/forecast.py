@@ -95,7 +95,7 @@ class _Forecasts:
         request = target_run.request
         if isinstance(request, CaptureRequest):
             request = dataclasses.replace(request, tries_forecasts=True)
-        report = await target_run.report(request)
+        report = await target_run.run_report(request)
         if self._folder is None:
             return report
         from fuselight_server.fixes.verification.fixer import Fixer  # noqa: PLC0415 - only where changes are tried

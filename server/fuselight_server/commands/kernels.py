@@ -60,7 +60,7 @@ async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome) -> Report
         lookup = cache.find(request, target_run.worker.hello.versions)
         if lookup.report is not None:
             return lookup.report
-    report = await target_run.report()
+    report = await target_run.run_report()
     problem = cache.keep_report(request, report)
     if problem is not None:
         outcome.problems.append(Problem("cache", format_target(request.target.name), problem))
@@ -83,6 +83,6 @@ async def _with_resources(report: Report, target_run: TargetRun, *, disassemble:
         sources=tuple(wanted.values()),
         disassemble=disassemble,
     )
-    compiled = await target_run.report(asked)
+    compiled = await target_run.run_report(asked)
     failures = (*report.failures, *compiled.failures)
     return dataclasses.replace(report, assembled=compiled.assembled, failures=failures)

@@ -127,4 +127,4 @@ def _read(text: str | None) -> tuple[FindingRemedy, ...] | None:
 
 
 def _verified(key: str, finding: Finding) -> tuple[str, ...]:
-    return ("verified", key, *map(str, finding.place))
+    return ("verified", key, *map(str, finding.identity_in_target))

@@ -50,11 +50,11 @@ def check_in_cells(outcome: CheckOutcome) -> CheckOutcome:
     names = cell_names(outcome)
     if not names.modules:
         return outcome
-    targets = {_key(report): _key(names.report(report)) for report in outcome.reports}
+    targets = {_key(report): _key(names.report_in_cells(report)) for report in outcome.reports}
     return dataclasses.replace(
         outcome,
         findings=[names.finding(finding) for finding in outcome.findings],
-        reports=[names.report(report) for report in outcome.reports],
+        reports=[names.report_in_cells(report) for report in outcome.reports],
         readings={**outcome.readings, **names.readings()},
         sources=SourceFiles({**outcome.sources.texts, **names.texts()}, outcome.sources.given),
         unchanged={targets.get(key, key): value for key, value in outcome.unchanged.items()},
@@ -113,14 +113,14 @@ def verify_in_cells(outcome: VerifyOutcome) -> VerifyOutcome:
         verdicts=tuple(
             dataclasses.replace(
                 verdict,
-                before=old.report(verdict.before),
-                after=new.report(verdict.after),
+                before=old.report_in_cells(verdict.before),
+                after=new.report_in_cells(verdict.after),
                 fixed=tuple(map(old.finding, verdict.fixed)),
                 new=tuple(map(new.finding, verdict.new)),
                 kept=tuple(map(new.finding, verdict.kept)),
                 next=tuple(map(new.finding, verdict.next)),
-                not_run=tuple(map(new.place, verdict.not_run)),
-                old_not_run=tuple(map(old.place, verdict.old_not_run)),
+                not_run=tuple(map(new.line_in_cell, verdict.not_run)),
+                old_not_run=tuple(map(old.line_in_cell, verdict.old_not_run)),
             )
             for verdict in outcome.verdicts
         ),
@@ -159,12 +159,12 @@ class CellNames:
         """The name of a cell, and the line in it, both 1-based; None for a line of no cell."""
         return cell_line(path, self.modules[path], line) if path in self.modules else None
 
-    def place(self, at: SourceLine) -> SourceLine:
+    def line_in_cell(self, at: SourceLine) -> SourceLine:
         """A line by its cell; itself where it is in none."""
         other = self.line(at.path, at.line)
         return SourceLine(*other) if other is not None else at
 
-    def report(self, report: Report) -> Report:
+    def report_in_cells(self, report: Report) -> Report:
         """A report with the lines of cells, also where its failures name those of directives."""
         files: dict[str, FileFacts] = {}
         for path, facts in report.facts.files.items():

@@ -28,7 +28,7 @@ class NamedLine:
     line: int
     cell: int | None = None
 
-    def place(self, path: str) -> SourceLine:
+    def line_for(self, path: str) -> SourceLine:
         """The line, for a target in the file or the cell `path`."""
         return SourceLine(path if self.cell is None else path_of_cell(cell_of(path)[0], self.cell), self.line)
 
@@ -51,7 +51,7 @@ def in_words(line: SourceLine) -> str:
 
 def cell_line(path: str, module: NotebookModule, line: int) -> tuple[str, int] | None:
     """Name the cell of a line of the module, and its line in the cell, both 1-based; None for a line of no cell."""
-    place = module.place(line)
+    place = module.cell_and_row(line)
     return (cell_path(path, place.cell), place.row + 1) if place is not None else None
 
 

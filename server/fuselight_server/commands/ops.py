@@ -66,6 +66,6 @@ async def read_operators(
 
     async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
         request = target_run.request.of_kind(DecomposeRequest, operator_set=operator_set)
-        return await target_run.report(request)
+        return await target_run.run_report(request)
 
     return await report_each(options, show, token, report_of)

@@ -107,7 +107,7 @@ class SourceFiles:
         lines = self.texts[path]
         return lines[number - 1] if lines is not None and 0 < number <= len(lines) else None
 
-    def place(self, span: Span) -> CharacterSpan:
+    def character_span(self, span: Span) -> CharacterSpan:
         """The span in characters; without columns it is the line from its first non-blank to its end."""
         first = self.line(span.path, span.line)
         end_line = span.last_line

@@ -80,7 +80,7 @@ class TargetRun:
     token: CancelToken = field(default_factory=CancelToken)
     """Ends a run."""
 
-    async def report(
+    async def run_report(
         self, request: RunRequest | None = None, on_partial: Callable[[Report], None] = lambda _report: None
     ) -> Report:
         """The report of the request, or of another request in its place.
@@ -301,7 +301,7 @@ async def _split(target_run: TargetRun, outcome: CheckOutcome) -> list[TargetRun
     """A run for each thing that a program compiles, or the run itself if it is no program's; none with a problem."""
     if target_run.request.target.kind != "main":
         return [target_run]
-    report = await target_run.report()
+    report = await target_run.run_report()
     runs = target_run.calls(report)
     if runs or report.failures:
         return runs or [target_run]
@@ -345,7 +345,7 @@ def numbered_requests(jobs: list[Job], *, has_later: bool = False) -> Iterator[t
     `has_later`: whether the worker serves later commands, too.
     """
     for number, (planned, run_options) in enumerate(jobs, 1):
-        request = planned.request(number, number, run_options)
+        request = planned.start_message(number, number, run_options)
         if number == len(jobs) and not has_later:  # there is no later run to import anything for
             request = dataclasses.replace(request, preload=False)
         name = format_target(request.target.name)

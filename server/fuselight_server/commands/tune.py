@@ -171,7 +171,7 @@ class _Searches:
         run = dataclasses.replace(target_run, show=show)
         request = tune_request(target_run.request, plan)
         try:
-            return await run.report(request, partly)
+            return await run.run_report(request, partly)
         except asyncio.CancelledError:
             if not target_run.token.is_canceled:
                 raise

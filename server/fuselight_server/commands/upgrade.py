@@ -390,11 +390,11 @@ class _UpgradeWork:
         return lambda text: self.show(f"{words}, torch {torch}: {text}")
 
     async def _run_side(self, run: TargetRun) -> SideReports:
-        capture = await run.report()
+        capture = await run.run_report()
         kernels = None
         if UpgradePart.KERNELS in self.plan.parts and not capture.failures:
             asked = run.request.of_kind(GenerateRequest, device=self.plan.device)
-            kernels = without_texts(await run.report(asked))
+            kernels = without_texts(await run.run_report(asked))
         return SideReports(without_texts(capture), kernels)
 
     async def _with_outputs(
@@ -410,7 +410,7 @@ class _UpgradeWork:
                     asked = request.of_kind(
                         OutputsRequest, folder=folder, records=run is earlier, cache=cache
                     )
-                    kept.append(without_texts(await run.report(asked)))
+                    kept.append(without_texts(await run.run_report(asked)))
         return replace(before, outputs=tuple(outputs[0])), replace(after, outputs=tuple(outputs[1]))
 
     async def _with_times(
@@ -425,7 +425,7 @@ class _UpgradeWork:
             names = configurations((), compiled=request.target.compiled)
             asked = measure_request(request, replace(plan, configurations=names))
             for run, kept in zip(runs, measured, strict=True):
-                kept.append(without_texts(await run.report(asked)))
+                kept.append(without_texts(await run.run_report(asked)))
         return replace(before, measured=tuple(measured[0])), replace(after, measured=tuple(measured[1]))
 
     def _key(self, request: RunRequest) -> str:

@@ -110,7 +110,7 @@ async def verify(
                 case_seconds=CASE_SECONDS if case_seconds is None else case_seconds,
                 most_rounds=MAX_ROUNDS if case_seconds is None else 1,
             )
-            first = await target_run.report()
+            first = await target_run.run_report()
             for part, report in await parts_of(target_run, token, first, target_run.of_call):
                 work = verify_patch(fixer, part, report, patch, has_further_calls=case_seconds != 0)
                 verdicts.append(await token.run(work))

@@ -58,7 +58,7 @@ class StartedTarget(Protocol):
         """Shows progress."""
         ...
 
-    async def report(self, request: RunRequest) -> Report:
+    async def run_report(self, request: RunRequest) -> Report:
         """The report of a run, also of one that failed."""
         ...
 
@@ -307,7 +307,7 @@ def compare_starts(
 
 async def _start(target: StartedTarget, asked: LoggedStartRequest, name: str) -> Report:
     what = "".join(f"{setting.rpartition('.')[2]}: " for setting in asked.settings)
-    return await target.with_show(lambda text: target.show(f"{what}{name}: {text}")).report(asked)
+    return await target.with_show(lambda text: target.show(f"{what}{name}: {text}")).run_report(asked)
 
 
 def _job(log: Path, name: str) -> LoggedJob | None:

@@ -109,7 +109,7 @@ async def _serve(server: Server, stdin: BinaryIO, stdout: BinaryIO) -> None:
     finally:
         with contextlib.suppress(Exception):  # the process ends now, whatever a worker does
             await server.analysis.close()
-        writer.finish(LAST_WORDS)
+        writer.drain(LAST_WORDS)
 
 
 def make_server(

@@ -86,7 +86,7 @@ def _html(outcome: CheckOutcome, summary: list[str]) -> str:
 
 def _finding(finding: Finding, outcome: CheckOutcome) -> str:
     """A finding that opens: its line, what it costs, and what to do."""
-    place = outcome.sources.place(finding.span)
+    place = outcome.sources.character_span(finding.span)
     at = f"{shown_path(finding.span.path)}:{place.line}"
     color = _COLORS[finding.severity]
     head = (
@@ -107,7 +107,7 @@ def _finding(finding: Finding, outcome: CheckOutcome) -> str:
 
 def _excerpt(finding: Finding, outcome: CheckOutcome, color: str) -> str:
     """The line, with the part of it that is meant."""
-    place = outcome.sources.place(finding.span)
+    place = outcome.sources.character_span(finding.span)
     line = outcome.sources.line(finding.span.path, place.line)
     if line is None:
         return ""
@@ -123,7 +123,7 @@ def _excerpt(finding: Finding, outcome: CheckOutcome, color: str) -> str:
 
 def _related(finding: Finding, outcome: CheckOutcome) -> str:
     items = [
-        f"<li><code>{html_text(shown_path(item.span.path))}:{outcome.sources.place(item.span).line}</code> "
+        f"<li><code>{html_text(shown_path(item.span.path))}:{outcome.sources.character_span(item.span).line}</code> "
         f"{html_text(item.message)}</li>"
         for item in finding.related[:6]
     ]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fuselight_server.pytest_plugin.check_types import CHECKS, Explained
 from fuselight_server.pytest_plugin.session_hooks import SessionHooks
-from fuselight_server.pytest_plugin.stashed import CHECKS, Explained
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.commands.count_baseline import NAME, CountStanding, compare, entry_of, read
+from fuselight_server.commands.count_baseline import NAME, CountChange, compare, entry_of, read
 from fuselight_server.commands.sources import shown_path
+from fuselight_server.pytest_plugin.check_types import test_name
 from fuselight_server.pytest_plugin.expectations import ExpectationError
-from fuselight_server.pytest_plugin.stashed import test_name
 
 if TYPE_CHECKING:
     from fuselight_server.commands.count_baseline import CountComparison, CountEntry
@@ -68,20 +68,20 @@ def check_baseline(item: pytest.Item, check: CompileResult) -> None:
         pytest.fail(problem, pytrace=False)
     comparison = compare(check.check, known, path.parent)
     is_update = bool(config.getoption(UPDATE))
-    if not is_update and comparison.standing is CountStanding.WORSE and known is not None:
+    if not is_update and comparison.change is CountChange.WORSE and known is not None:
         raise ExpectationError(_worse_text(check, comparison, known, path), check, comparison.new_findings)
-    if not is_update and comparison.standing is CountStanding.NEW and is_in_ci():
+    if not is_update and comparison.change is CountChange.NEW and is_in_ci():
         raise ExpectationError(
             f"{check.label} has no entry in {shown_path(str(path))}. Run the test outside of CI and commit the file.",
             check,
         )
     entry = entry_of(check.check, path.parent)
-    if _is_to_write(entry, known, comparison.standing, is_update=is_update):
+    if _is_to_write(entry, known, comparison.change, is_update=is_update):
         check.baseline[key] = entry
 
 
 def _is_to_write(
-    entry: CountEntry, known: CountEntry | None, standing: CountStanding, *, is_update: bool
+    entry: CountEntry, known: CountEntry | None, standing: CountChange, *, is_update: bool
 ) -> bool:
     """Whether an entry replaces the known one: another torch, or other settings of torch, alone are no reason."""
     if entry == known or (is_in_ci() and not is_update):
@@ -89,7 +89,7 @@ def _is_to_write(
     is_same_torch = (
         known is not None and known.torch == entry.torch and known.settings in (None, entry.settings)
     )
-    return is_update or standing is not CountStanding.SAME or is_same_torch
+    return is_update or standing is not CountChange.SAME or is_same_torch
 
 
 def known_entry(item: pytest.Item, number: int) -> CountEntry | None:

@@ -25,15 +25,15 @@ from fuselight.capture.calls.observed_calls import (
 from fuselight.shared.report import Location
 from fuselight_server.commands.compile_checks import CompileCheck
 from fuselight_server.pytest_plugin import baselines, expectations
-from fuselight_server.pytest_plugin.compiled import CompileResult
-from fuselight_server.pytest_plugin.keywords import named_arguments
-from fuselight_server.pytest_plugin.stashed import (
+from fuselight_server.pytest_plugin.check_types import (
     CHECKS,
     INTERRUPTED,
     START_VARIABLE,
     StoppedCheck,
     test_name,
 )
+from fuselight_server.pytest_plugin.compiled import CompileResult
+from fuselight_server.pytest_plugin.keywords import named_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

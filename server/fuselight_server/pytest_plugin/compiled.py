@@ -16,11 +16,11 @@ from fuselight_server.cli.formats.findings import print_blocks
 from fuselight_server.commands.compile_checks import causing, is_of_size
 from fuselight_server.commands.trace_conditions import conditions_of
 from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
+from fuselight_server.pytest_plugin.check_types import Explained
 from fuselight_server.pytest_plugin.expectations import Expectation
 from fuselight_server.pytest_plugin.finding_lines import finding_line
 from fuselight_server.pytest_plugin.keywords import named_arguments, unknown_name
 from fuselight_server.pytest_plugin.list_tuples import ListTuple
-from fuselight_server.pytest_plugin.stashed import Explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

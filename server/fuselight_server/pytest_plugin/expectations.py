@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fuselight_server.base.finding import Finding
-    from fuselight_server.pytest_plugin.stashed import Counted
+    from fuselight_server.pytest_plugin.check_types import Counted
 
 _MARKER = "fuselight"
 _FIXTURE = "fuselight_check"

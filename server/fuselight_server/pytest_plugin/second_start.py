@@ -22,9 +22,9 @@ from fuselight.shared.owned_folders import owned_folder
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.commands.warm import STARTS, WarmState, compare_starts
+from fuselight_server.pytest_plugin.check_types import START_VARIABLE, Explained, test_name
 from fuselight_server.pytest_plugin.finding_lines import finding_line
 from fuselight_server.pytest_plugin.list_tuples import ListTuple
-from fuselight_server.pytest_plugin.stashed import START_VARIABLE, Explained, test_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fuselight_server.pytest_plugin.stashed import INTERRUPTED, RECORD, test_name
+from fuselight_server.pytest_plugin.check_types import INTERRUPTED, RECORD, test_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ class SessionHooks:
         self._reports: list[pytest.TestReport] = []
         self._ran: set[str] = set()
         self._not_passed: set[str] = set()
-        self._gone: set[str] = set()
+        self._stale: set[str] = set()
         """Names that earlier sessions have kept of tests that do not exist any more."""
         self._lines: list[str] = []
 
@@ -38,9 +38,9 @@ class SessionHooks:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Find what was kept of tests that are gone, before `-k` leaves some out."""
         if self._has_kept():
-            from fuselight_server.pytest_plugin.session_results import gone_tests  # noqa: PLC0415 - only then
+            from fuselight_server.pytest_plugin.session_results import stale_tests  # noqa: PLC0415 - only then
 
-            self._gone |= gone_tests(self._config, items)
+            self._stale |= stale_tests(self._config, items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record of a test."""
@@ -56,13 +56,13 @@ class SessionHooks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Take what a process of pytest-xdist has collected."""
-        self._gone |= set(getattr(node, "workeroutput", {}).get(_STALE, ()))
+        self._stale |= set(getattr(node, "workeroutput", {}).get(_STALE, ()))
 
     def pytest_sessionfinish(self) -> None:
         """Write what the session leaves; in a process of pytest-xdist, hand it over."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
-            output[_STALE] = sorted(self._gone)
+            output[_STALE] = sorted(self._stale)
         elif (
             self._reports
             or INTERRUPTED in self._config.stash
@@ -74,12 +74,12 @@ class SessionHooks:
     def _finish(self) -> SessionResults:
         from fuselight_server.pytest_plugin.session_results import SessionResults  # noqa: PLC0415 - few sessions do
 
-        results = SessionResults(self._ran, self._gone)
+        results = SessionResults(self._ran, self._stale)
         for report in self._reports:
-            results.add(test_name(report.nodeid), report.outcome, getattr(report, RECORD))
+            results.add_test(test_name(report.nodeid), report.outcome, getattr(report, RECORD))
         for test, checks in self._config.stash.get(INTERRUPTED, {}).items():
             results.add_interrupted(self._config, test, checks)
-        results.finish(self._config, self._not_passed)
+        results.write_results(self._config, self._not_passed)
         return results
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from fuselight_server.pytest_plugin.stashed import Counted, StoppedCheck
+    from fuselight_server.pytest_plugin.check_types import Counted, StoppedCheck
 
 _SCHEMA = 1
 _INTERRUPTED = "interrupted"
@@ -49,7 +49,7 @@ class SessionResults:
 
     ran: set[str]
     """The names of all tests, with checks or without."""
-    gone: set[str]
+    stale: set[str]
     """What earlier sessions have kept of tests that do not exist any more: entries of the baseline, failed tests."""
     tests: dict[str, _TestRecord] = field(default_factory=dict)
     failed: dict[str, FailedCompileTest] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class SessionResults:
     """By test, what it would change in the baseline."""
     notes: list[str] = field(default_factory=list)
 
-    def add(self, test: str, outcome: str, record: dict[str, Any]) -> None:
+    def add_test(self, test: str, outcome: str, record: dict[str, Any]) -> None:
         """Take the record of a test. Of a test that is tried again, the last try counts."""
         self.tests[test] = _TestRecord(test, outcome, record["checks"])
         self.failed.pop(test, None)
@@ -75,7 +75,7 @@ class SessionResults:
             test, _INTERRUPTED, record_of(test, checks, (), is_listed=are_listed(config))["checks"]
         )
 
-    def finish(self, config: pytest.Config, not_passed: Collection[str]) -> None:
+    def write_results(self, config: pytest.Config, not_passed: Collection[str]) -> None:
         """Write what the session leaves; a test that did not pass leaves the baseline as it is."""
         passed = [entries for test, entries in self.entries.items() if test not in not_passed]
         self._write_baseline(config, {key: entry for entries in passed for key, entry in entries.items()})
@@ -83,12 +83,12 @@ class SessionResults:
         self._write_report(config)
 
     def _write_baseline(self, config: pytest.Config, entries: dict[str, CountEntry]) -> None:
-        if not entries and not self.gone:
+        if not entries and not self.stale:
             return  # the file is not read where nothing in it is used
         path, is_update = baselines.path_of(config), bool(config.getoption(baselines.UPDATE))
         try:
             known = count_baseline.read(path)
-            stale = self.gone & known.keys()
+            stale = self.stale & known.keys()
             removed = stale if is_update else set()
             if entries or removed:
                 count_baseline.write(path, entries, removed)
@@ -109,7 +109,7 @@ class SessionResults:
 
     def _keep_failed(self, config: pytest.Config) -> None:
         try:
-            keep_failed(Store.at(config.rootpath), self.ran | self.gone, self.failed.values())
+            keep_failed(Store.at(config.rootpath), self.ran | self.stale, self.failed.values())
         except OSError as error:
             self.notes.append(f"failed tests are not shown in the editor: {error}")
 
@@ -173,7 +173,7 @@ def _written(
     return f"baseline {shown_path(str(path))}: {words}"
 
 
-def gone_tests(config: pytest.Config, items: Iterable[pytest.Item]) -> set[str]:
+def stale_tests(config: pytest.Config, items: Iterable[pytest.Item]) -> set[str]:
     """What earlier sessions have kept of tests that do not exist any more."""
     if config.getoption("lf", default=False):
         items = ()  # pytest does not collect the tests of a file that did not fail
@@ -181,11 +181,11 @@ def gone_tests(config: pytest.Config, items: Iterable[pytest.Item]) -> set[str]:
         entries = baselines.entries_of(config)
         kept = [failed.test for failed in read_failed(Store.at(config.rootpath))]
         collected = [baselines.key_of(item, 1) for item in items]
-        return gone_entries([*entries, *kept], collected, config.args, config.rootpath)
+        return stale_entries([*entries, *kept], collected, config.args, config.rootpath)
     return set()
 
 
-def gone_entries(
+def stale_entries(
     entries: Iterable[str], collected: Iterable[str], arguments: Iterable[str], root: Path
 ) -> set[str]:
     """Entries whose tests are gone, as far as a session can tell: it collected their whole file, or there is none."""

@@ -160,8 +160,8 @@ class SourceDocument:
 
     def edit(self, start: Position, end: Position, text: str) -> Change:
         """Put `text` in the place of what is between `start` and `end`; places outside the text are moved into it."""
-        start = self.place(start)
-        end = max(start, self.place(end))
+        start = self.clamp(start)
+        end = max(start, self.clamp(end))
         new = _encoded(text)
         first, last = start[0] - 1, end[0] - 1
         start_at_line_end = len(self.line_bytes(start[0])) == start[1]
@@ -189,8 +189,8 @@ class SourceDocument:
 
     def replace(self, start: Position, end: Position, text: str) -> list[Change]:
         """Put `text` in the place of what is between `start` and `end`, editing only what differs."""
-        start = self.place(start)
-        end = max(start, self.place(end))
+        start = self.clamp(start)
+        end = max(start, self.clamp(end))
         old = self._between(start, end) if text and start != end else ""
         if old == text and (text or start == end):
             return []
@@ -273,7 +273,7 @@ class SourceDocument:
         self._text = None
         self._reading = None
 
-    def place(self, at: Position) -> Position:
+    def clamp(self, at: Position) -> Position:
         """`at`, moved into the text if it lies outside or within a character."""
         line, column = at
         if line < 1:

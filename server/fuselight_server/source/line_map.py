@@ -69,7 +69,7 @@ class LineMap:
         """Yield each line that is as it ran, and its line in the run."""
         return ((line, then) for line, then in enumerate(self._then, 1) if then)
 
-    def change(self, change: Change) -> None:
+    def apply_edit(self, change: Change) -> None:
         """Follow one change of the text."""
         (first, _), (last, end_column), (new_last, new_column) = change.start, change.end, change.new_end
         if first > len(self._then) or change.start == change.end == change.new_end:

@@ -1,7 +1,7 @@
 """Findings that stay on their lines while the user edits: each span of a report is tracked through edits.
 
 Invariant: each edit of a file moves a tracked span once, in order. A span whose own line was edited is `edited`: its
-finding may no longer hold. A span whose lines were all deleted is `gone`. When the file has the text of the run again
+finding may no longer hold. A span whose lines were all deleted `is_deleted`. If the file has the text of the run again
 (same hash), every span returns to where the report put it. A line that a text names is tracked like a span, and the
 text is shown with the number that the line has now.
 """
@@ -42,7 +42,7 @@ class TrackedSpan:
 
     span: Span
     edited: bool = False
-    gone: bool = False
+    is_deleted: bool = False
 
 
 class Places:
@@ -56,9 +56,9 @@ class Places:
         """The first tracked span of each line that the report names."""
         self._have_moved = False
         for span in spans:
-            self.add(span)
+            self.track(span)
 
-    def add(self, span: Span) -> TrackedSpan:
+    def track(self, span: Span) -> TrackedSpan:
         """Return the tracked span of `span`, which is tracked from now on."""
         place = self._by_span.get(span)
         if place is None:
@@ -70,7 +70,7 @@ class Places:
     def add_line(self, line: Span) -> None:
         """Track a line that a text names, unless a span of the report starts on it."""
         if (line.path, line.line) not in self._by_line:
-            self.add(line)
+            self.track(line)
 
     def now(self, span: Span) -> Span:
         """Return where `span` is now; a span that is not tracked has not moved."""
@@ -80,7 +80,7 @@ class Places:
     def line_now(self, path: str, line: int) -> Span | None:
         """Return where a line of the report is now; None if it was deleted, or the report does not name it."""
         place = self._by_line.get((path, line))
-        return None if place is None or place.gone else place.span
+        return None if place is None or place.is_deleted else place.span
 
     def text_now(self, path: str, text: str) -> str:
         """Return a text about a file with the lines that it names, as `line 12` or `train.py:12`, where they are now.
@@ -106,7 +106,7 @@ class Places:
         place = self._by_line.get((path, int(number)))
         if place is None:
             return number
-        return f"{number} (deleted)" if place.gone else str(place.span.line)
+        return f"{number} (deleted)" if place.is_deleted else str(place.span.line)
 
     def _file_of(self, words: str, line: int | None = None) -> str | None:
         """Return the file whose name `words` end with: of several the only one that has `line`, else None."""
@@ -130,25 +130,25 @@ class Places:
         """Mark every span of a deleted file as gone."""
         self._have_moved = True
         for place in self._by_path.pop(path, ()):
-            place.gone = True
+            place.is_deleted = True
 
     def reset_file(self, path: str) -> None:
         """Return every span of `path` to where the report puts it: the file has the text of the run again."""
         there = {span: place for span, place in self._by_span.items() if span.path == path}
         for span, place in there.items():
-            place.span, place.edited, place.gone = span, False, False
+            place.span, place.edited, place.is_deleted = span, False, False
         if there:
             self._by_path[path] = list(there.values())
 
-    def change(self, path: str, change: Change) -> None:
+    def apply_edit(self, path: str, change: Change) -> None:
         """Move every span in `path` for one change of its text."""
         self._have_moved = True
         for place in self._by_path.get(path, ()):
-            if place.gone:
+            if place.is_deleted:
                 continue
             there = moved(place.span, change)
             if there is None:
-                place.gone = True
+                place.is_deleted = True
             else:
                 place.span, place.edited = there.span, place.edited or there.edited
 
@@ -180,7 +180,7 @@ class TrackedFinding:
         related: tuple[Related, ...] = tuple(
             Related(place.span, self.places.text_now(item.span.path, item.message))
             for item, place in zip(full.related, self.related, strict=True)
-            if not place.gone
+            if not place.is_deleted
         )
         return replace(
             full,
@@ -198,8 +198,8 @@ def tracked(findings: Iterable[Finding], places: Places, home: str = "") -> tupl
     """Track the spans of `findings` in `places`, and the lines that their texts name; `home`: the target's file."""
     followed = []
     for finding in findings:
-        related = tuple(places.add(item.span) for item in finding.related)
-        followed.append(TrackedFinding(finding, places.add(finding.span), related, places, home))
+        related = tuple(places.track(item.span) for item in finding.related)
+        followed.append(TrackedFinding(finding, places.track(finding.span), related, places, home))
         if finding.code not in _WORDS_OF_OTHERS:
             for named in _named_lines(finding, places):
                 places.add_line(named)

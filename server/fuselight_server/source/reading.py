@@ -124,7 +124,7 @@ class Reading:
             main_line=self.main_line,
         )
 
-    def request(self, target: StaticTarget) -> Target:
+    def target_ref(self, target: StaticTarget) -> Target:
         """`target` as the worker's message names it."""
         return Target(
             path=self.path, name=target.name, kind=target.kind, line=target.def_line, compiled=target.compiled

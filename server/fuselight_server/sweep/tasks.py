@@ -257,7 +257,7 @@ def _read(path: Path) -> str:
 
 def _task(readable_run: _Readable, job: SweepJob, device: str, options: SweepOptions) -> SweepTask:
     limits = options.limits(job)
-    request: RunRequest = readable_run.run.request(1, 1, replace(readable_run.options, limits=limits))
+    request: RunRequest = readable_run.run.start_message(1, 1, replace(readable_run.options, limits=limits))
     depends_on: Any = request.inputs
     if job is SweepJob.KERNELS:
         request = request.of_kind(GenerateRequest, device=find(device) if device else None)

@@ -22,7 +22,7 @@ def test_a_slow_client_blocks_nothing_and_gets_all_messages_in_order() -> None:
         writer.write(message)  # would never return if it waited for the reader below
     with os.fdopen(read, "rb") as reader:
         assert reader.read(5 * MANY) == b"".join(messages)
-        writer.finish(10.0)
+        writer.drain(10.0)
         pipe.close()
         assert reader.read() == b""
 
@@ -44,7 +44,7 @@ def test_the_next_write_reports_a_closed_client() -> None:
     pipe = os.fdopen(write, "wb")
     writer = ThreadedWriter(pipe)
     writer.write(b"unheard")
-    writer.finish(10.0)
+    writer.drain(10.0)
     with pytest.raises(BrokenPipeError):
         writer.write(b"again")
     with pytest.raises(BrokenPipeError):  # what it holds is tried once more; closed it is all the same

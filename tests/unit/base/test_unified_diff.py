@@ -98,7 +98,7 @@ def test_a_file_without_text_is_created(head: str, path: str, more: str) -> None
 
 def test_a_head_without_hunks_is_no_file_without_text() -> None:
     with pytest.raises(DiffError, match="has no hunk"):
-        apply_diff("--- /dev/null\n+++ b/new.py\n", {}.get)
+        apply_diff("--- /dev/null\n+++ b/new.py\n", lambda _path: None)
 
 
 def test_a_removed_line_may_look_like_a_head() -> None:

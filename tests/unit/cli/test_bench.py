@@ -287,7 +287,7 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
         outcome.reports.append(await report_of(TargetRun(request, worker, Interpreter(""), print), outcome))
         return outcome
 
-    monkeypatch.setattr(TargetRun, "report", run)
+    monkeypatch.setattr(TargetRun, "run_report", run)
     monkeypatch.setattr(benchmarks, "report_each", report_each)
     plan = MeasurePlan(limit_seconds=10.0)
     outcome, target_benchmarks = await benchmarks.measure(

@@ -158,7 +158,7 @@ async def test_a_target_without_a_run_to_compare_with_does_not_affect_others(
         outcome.reports += [await report_of(turn(name), outcome) for name in names]
         return outcome
 
-    monkeypatch.setattr(TargetRun, "report", run)
+    monkeypatch.setattr(TargetRun, "run_report", run)
     monkeypatch.setattr(benchmarks, "report_each", report_each)
     plan = MeasurePlan(limit_seconds=10.0)
     names = ["Net"]
@@ -190,10 +190,10 @@ async def test_measurements_survive_the_loss_of_the_worker(
     target = Target("/project/model.py", "Net", "module", 4, compiled=True)
     request = CaptureRequest(id=1, generation=1, target=target, inputs=InputsPlan(), roots=("/project",))
     parts = [benchmark(row("eager", None), of={"finished": False}), part]
-    report = await TargetRun(request, worker, Interpreter(""), print).report()
+    report = await TargetRun(request, worker, Interpreter(""), print).run_report()
     assert capsys.readouterr().out == "round 1 of 10\n"
     assert report == replace(part, failures=(lost,))
     assert bench.exit_code(CheckOutcome(reports=[report])) == 2
     parts = parts[:1]
-    report = await TargetRun(request, worker, Interpreter(""), print).report()
+    report = await TargetRun(request, worker, Interpreter(""), print).run_report()
     assert (report.measured, report.failures) == (None, (lost,))

@@ -33,7 +33,7 @@ async def test_a_folder_is_created_for_kernels_but_not_for_failures(
         files = {str(path): data_key(path.read_bytes())}
         return report(tier=Tier.KERNELS, failures=failures, files=files)
 
-    monkeypatch.setattr(TargetRun, "report", run)
+    monkeypatch.setattr(TargetRun, "run_report", run)
     request = GenerateRequest(
         id=1,
         generation=1,

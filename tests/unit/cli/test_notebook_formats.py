@@ -151,6 +151,8 @@ def test_operators_have_their_cell_in_json(notebook: str) -> None:
 
 def test_a_line_of_no_notebook_keeps_its_name(notebook: str) -> None:
     names = cell_names(CheckOutcome(reports=[in_notebook(report(), notebook)]))
-    assert names.place(SourceLine("/elsewhere.py", 5)) == SourceLine("/elsewhere.py", 5)
-    assert names.place(SourceLine(notebook, 3)) == SourceLine(notebook, 3)  # the marker between two cells
-    assert names.place(SourceLine(notebook, SECOND)) == SourceLine(f"{notebook}:cell 2", 3)
+    assert names.line_in_cell(SourceLine("/elsewhere.py", 5)) == SourceLine("/elsewhere.py", 5)
+    assert names.line_in_cell(SourceLine(notebook, 3)) == SourceLine(
+        notebook, 3
+    )  # the marker between two cells
+    assert names.line_in_cell(SourceLine(notebook, SECOND)) == SourceLine(f"{notebook}:cell 2", 3)

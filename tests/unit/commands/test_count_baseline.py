@@ -12,7 +12,7 @@ import pytest
 from fuselight.shared.report import Environment
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.compile_checks import CompileCheck
-from fuselight_server.commands.count_baseline import CountEntry, CountStanding, compare, entry_of, read, write
+from fuselight_server.commands.count_baseline import CountChange, CountEntry, compare, entry_of, read, write
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.commands.trace_conditions import TraceConditions
 from tests.support.reports import FILE, ROOT, at, broken, report
@@ -27,28 +27,28 @@ def check_with(*lines: int) -> CompileCheck:
 
 
 def test_a_first_check_has_no_entry() -> None:
-    assert compare(check_with(2), None, FOLDER).standing is CountStanding.NEW
+    assert compare(check_with(2), None, FOLDER).change is CountChange.NEW
 
 
 def test_the_same_numbers_are_the_same() -> None:
     known = entry_of(check_with(2), FOLDER)
     assert known.breaks == 1
-    assert compare(check_with(2), known, FOLDER).standing is CountStanding.SAME
+    assert compare(check_with(2), known, FOLDER).change is CountChange.SAME
 
 
 def test_fewer_breaks_are_better() -> None:
     known = entry_of(check_with(2, 3), FOLDER)
-    assert compare(check_with(2), known, FOLDER).standing is CountStanding.BETTER
+    assert compare(check_with(2), known, FOLDER).change is CountChange.BETTER
 
 
 def test_more_breaks_are_worse_and_the_new_finding_is_named() -> None:
     comparison = compare(check_with(2, 3), entry_of(check_with(2), FOLDER), FOLDER)
-    assert (comparison.standing, comparison.worse) == (CountStanding.WORSE, ("breaks",))
+    assert (comparison.change, comparison.worse) == (CountChange.WORSE, ("breaks",))
     assert [finding.span.line for finding in comparison.new_findings] == [3]
 
 
 def test_a_break_elsewhere_is_not_worse() -> None:
-    assert compare(check_with(3), entry_of(check_with(2), FOLDER), FOLDER).standing is CountStanding.SAME
+    assert compare(check_with(3), entry_of(check_with(2), FOLDER), FOLDER).change is CountChange.SAME
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_an_unreadable_file_is_a_problem(tmp_path: Path, data: bytes | None) -> 
 
 
 def place(text: str, span: Span) -> CharacterSpan:
-    return SourceFiles({span.path: text.split("\n")}).place(span)
+    return SourceFiles({span.path: text.split("\n")}).character_span(span)
 
 
 def test_columns_are_counted_in_characters() -> None:

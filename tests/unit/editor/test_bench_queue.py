@@ -196,7 +196,7 @@ async def test_deleting_a_file_ends_its_benchmark_and_leaves_nothing(session: Be
     await session.began()
     session.measuring.answer = benchmark_report(session)
     session.measuring.held.set()
-    session.analysis.documents.gone(session.path)
+    session.analysis.documents.remove_path(session.path)
     await session.settle()
     assert session.state.measured == {}
     assert history_of(session.path, "f").runs() == ()

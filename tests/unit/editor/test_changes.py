@@ -73,9 +73,9 @@ def test_removed_and_new_breaks_are_reported_by_line() -> None:
 def test_a_break_moves_with_its_line_and_disappears_with_it() -> None:
     before = captured(12)
     document = SourceDocument(FILE, "x\n" * 40)
-    before.change(FILE, document.edit((3, 0), (3, 0), "new\n"))
+    before.apply_edit(FILE, document.edit((3, 0), (3, 0), "new\n"))
     assert capture_changes(before, captured(13)) == ()
-    before.change(FILE, document.edit((11, 0), (14, 0), ""))
+    before.apply_edit(FILE, document.edit((11, 0), (14, 0), ""))
     assert capture_changes(before, captured()) == ("line 12 (deleted): break gone",)
 
 
@@ -85,7 +85,7 @@ def test_a_break_of_a_deleted_cell_has_no_line() -> None:
     of = replace(of, target=replace(of.target, path=path))
     before = capture_result_of(Key(path, "Net"), 1, of, findings(of))
     document = SourceDocument(path, "x\n" * 40)
-    before.change(path, document.edit((11, 0), (14, 0), ""))
+    before.apply_edit(path, document.edit((11, 0), (14, 0), ""))
     none = replace(of, breaks=())
     after = capture_result_of(Key(path, "Net"), 2, none, findings(none))
     assert capture_changes(before, after) == ("a deleted line: break gone",)

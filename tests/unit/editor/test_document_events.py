@@ -110,7 +110,7 @@ def test_an_edit_that_follows_the_disk_is_a_save_after_everything_else() -> None
         "targets.drop_lost",
         "targets.compiled",
         "throttle.began",
-        "requests.request",
+        "requests.request_runs",
     ]
 
 
@@ -118,7 +118,7 @@ def test_a_save_before_the_settings_are_known_runs_nothing() -> None:
     events = Events(is_early=True)
     events.saves.saved(PATH, automatic=False)
     assert "on_disk.note" in events.order, "the editor has written the file"
-    assert "requests.request" not in events.order
+    assert "requests.request_runs" not in events.order
 
 
 def test_an_opened_document_is_compared_before_stored_results_are_shown() -> None:
@@ -162,7 +162,7 @@ def test_a_save_that_does_not_parse_waits_until_the_text_does() -> None:
     assert not events.document.waits, "the editor saved what is half-typed"
     events.saves.saved(PATH, automatic=False)
     assert events.document.waits
-    assert "requests.request" not in events.order
+    assert "requests.request_runs" not in events.order
     assert events.order[-1] == "state.mark_results"
     events.edit(SECOND)
     assert events.document.waits, "it still does not parse"

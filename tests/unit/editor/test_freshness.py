@@ -88,7 +88,11 @@ async def all_tiers(session: BenchmarkSession) -> list[TargetResult]:
 def lines(session: BenchmarkSession, target_result: TargetResult) -> list[tuple[int, bool]]:
     """Its locations in the file, and whether each line was edited since."""
     if isinstance(target_result, CaptureResult):
-        return [(live.now().span.line, live.edited) for live in target_result.findings if not live.place.gone]
+        return [
+            (live.now().span.line, live.edited)
+            for live in target_result.findings
+            if not live.place.is_deleted
+        ]
     assert isinstance(target_result, (KernelResult, MeasuredResult))
     return [(row.place.line, False) for row in target_result.rows(session.path)]
 
@@ -214,13 +218,13 @@ async def test_a_folder_that_is_deleted_takes_the_results_of_its_files_along(
     result = replace(captured(session), key=Key(str(path), "Block"))
     session.state.accept_result(result)
     asked: list[str] = []
-    gone = session.analysis.documents.gone
+    gone = session.analysis.documents.remove_path
 
     def record(name: str) -> None:
         asked.append(name)
         gone(name)
 
-    monkeypatch.setattr(session.analysis.documents, "gone", record)
+    monkeypatch.setattr(session.analysis.documents, "remove_path", record)
 
     def delete(name: str) -> None:
         events = [types.FileEvent((folder / name).as_uri(), types.FileChangeType.Deleted)]

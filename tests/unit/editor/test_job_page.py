@@ -135,7 +135,7 @@ def test_the_lines_of_a_page_are_where_they_are_now(opened: OpenedJob) -> None:
     result.mark_current(path, SourceDocument(path, SOURCE))
     assert shown() == ["a.py:3"]
     result.follow(path, None)
-    assert [function.place.gone for function in result.functions] == [True]
+    assert [function.place.is_deleted for function in result.functions] == [True]
 
 
 def test_the_oldest_job_is_closed_for_one_too_many(opened: OpenedJob) -> None:

@@ -34,7 +34,7 @@ async def test_a_file_deleted_while_its_result_is_accepted_stays_deleted(
         meanwhile = await to_thread(*work, **named)
         if not taken_in.is_set() and work[0].__name__ in {"read_capture", "kernel_result_of"}:
             taken_in.set()
-            session.analysis.documents.gone(PATH)
+            session.analysis.documents.remove_path(PATH)
         return meanwhile
 
     monkeypatch.setattr(asyncio, "to_thread", goes_meanwhile)
@@ -48,7 +48,7 @@ async def test_a_file_deleted_while_its_result_is_accepted_stays_deleted(
 async def test_deleting_a_file_removes_its_partial_kernels() -> None:
     session = KernelSession({"device": "h200"})
     await part_shown(session)
-    session.analysis.documents.gone(PATH)
+    session.analysis.documents.remove_path(PATH)
     await session.settle()
     assert KERNELS not in session.state.kernels
 
@@ -56,7 +56,7 @@ async def test_deleting_a_file_removes_its_partial_kernels() -> None:
 def test_files_with_kernels_of_removed_targets_are_named() -> None:
     kept = State()
     kernel_result = result(kernel(3))
-    kernel_result.places.add(span(at(7, path="/project/layers.py")))
+    kernel_result.places.track(span(at(7, path="/project/layers.py")))
     kept.accept_result(kernel_result)
     kept.take_changes()
     kept.drop_file(FILE)

@@ -91,7 +91,7 @@ def test_a_line_is_named_by_its_cell(text: str, named: str) -> None:
 
 def messages(book: Notebook) -> CellMessages:
     books = OpenNotebooks()
-    books.add(book)
+    books.add_notebook(book)
     return CellMessages(books)
 
 
@@ -185,7 +185,7 @@ def test_our_own_messages_name_lines_next_to_a_uri() -> None:
 
 def test_a_request_about_a_notebook_that_was_closed_meanwhile_has_no_answer() -> None:
     books = OpenNotebooks()
-    books.add(notebook("a = 1", "b = 2"))
+    books.add_notebook(notebook("a = 1", "b = 2"))
     translate = CellMessages(books)
     translate.incoming(
         {"id": 5, "method": "textDocument/hover", "params": {"textDocument": {"uri": "cell:1"}}}
@@ -199,7 +199,7 @@ def test_a_request_about_a_notebook_that_was_closed_meanwhile_has_no_answer() ->
 def test_diagnostics_are_sent_to_their_cells_once_and_end_with_the_cell() -> None:
     book = notebook("a = 1", "b = 2\nc = 3")
     books = OpenNotebooks()
-    books.add(book)
+    books.add_notebook(book)
     translate = CellMessages(books)
 
     def published(*lines: int) -> list[tuple[str, list[int]]]:

@@ -73,7 +73,7 @@ def test_after_an_edit_the_report_names_what_a_break_carries_over_as_it_was_when
         Key(FILE, "Net"), 1, new_report, Thresholds(), lambda *_: "    return x * x.item() + 1"
     )
     document = SourceDocument(FILE, "\n" * 40)
-    result.change(FILE, document.edit((2, 0), (2, 0), "# new\n# new\n"))
+    result.apply_edit(FILE, document.edit((2, 0), (2, 0), "# new\n# new\n"))
     result.stale = True
     nodes = every(target_node(result, convert.Client("utf-8", lambda *_: "edited", convert.uri)))
     assert any(node["label"].startswith("the value of `x.item()` on line 23 changes") for node in nodes)
@@ -83,7 +83,7 @@ def test_a_recompilation_names_lines_where_they_are_after_an_edit() -> None:
     recompiled = again(failed("the value of `line 21` on line 21 was 1, now 2"))
     new_report = report(recompiles=(recompiled,), breaks=(broken(at(21)),))
     result = capture_result_of(Key(FILE, "Net"), 1, new_report, ())
-    result.change(FILE, SourceDocument(FILE, "\n" * 40).edit((2, 0), (2, 0), "# new\n"))
+    result.apply_edit(FILE, SourceDocument(FILE, "\n" * 40).edit((2, 0), (2, 0), "# new\n"))
     (node,) = [
         entry for entry in every(target_node(result, VIEW)) if entry["contextValue"] == "recompilation"
     ]

@@ -211,7 +211,7 @@ def test_a_request_carries_the_options() -> None:
     (run,) = default_runs(
         read_source("/project/m.py", "# fuselight: h(f32[4])\ndef h(x):\n    return x\n"), OPTIONS
     )
-    request = run.request(7, 3, OPTIONS)
+    request = run.start_message(7, 3, OPTIONS)
     assert (request.id, request.generation, request.roots, request.target.kind) == (
         7,
         3,

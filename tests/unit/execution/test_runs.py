@@ -109,8 +109,8 @@ def test_the_location_of_a_run_is_shown_once() -> None:
 
 def test_a_waiting_run_is_replaced_and_the_causes_are_joined() -> None:
     queue = Queue()
-    queue.add(job("f", 1))
-    queue.add(job("f", 2, "command"))
+    queue.add_job(job("f", 1))
+    queue.add_job(job("f", 2, "command"))
     assert [job.generation for job in queue.waiting.values()] == [2]
     assert queue.waiting[Key("/a.py", "f")].cause == "saved, command"
 
@@ -122,11 +122,11 @@ def test_at_most_one_run_is_active_and_one_queued_per_target(steps: list[str]) -
     for step in steps:
         if step.startswith("add"):
             generation += 1
-            queue.add(job(step[-1], generation))
+            queue.add_job(job(step[-1], generation))
         elif step == "start":
             queue.start(LANE)
         elif step == "finish" and queue.running:
-            queue.finish(next(iter(queue.running.values())))
+            queue.end_job(next(iter(queue.running.values())))
         elif step == "drop":
             queue.drop(None)
         assert queue.settled(generation) >= settled, "a generation that is over stays over"
@@ -139,9 +139,9 @@ def test_a_newer_run_supersedes_and_only_it_is_delivered() -> None:
     async def scenario(*, deaf: bool) -> list[int]:
         worker = Held(deaf=deaf)
         runs, delivered, settled = runs_with(worker.run)
-        runs.request(job("f", runs.next_generation()), supersede=True)
+        runs.request_run(job("f", runs.next_generation()), supersede=True)
         assert await asyncio.wait_for(worker.started.get(), 10) == 1
-        runs.request(job("f", runs.next_generation()), supersede=True)
+        runs.request_run(job("f", runs.next_generation()), supersede=True)
         assert await asyncio.wait_for(worker.started.get(), 10) == 2
         worker.release.set()
         await until(settled, 2)
@@ -155,9 +155,9 @@ def test_an_automatic_run_waits_for_the_one_in_flight() -> None:
     async def scenario() -> list[int]:
         worker = Held()
         runs, delivered, settled = runs_with(worker.run)
-        runs.request(job("f", runs.next_generation()), supersede=False)
+        runs.request_run(job("f", runs.next_generation()), supersede=False)
         await asyncio.wait_for(worker.started.get(), 10)
-        runs.request(job("f", runs.next_generation()), supersede=False)
+        runs.request_run(job("f", runs.next_generation()), supersede=False)
         assert runs.settled == 0
         worker.release.set()
         await until(settled, 2)
@@ -170,9 +170,9 @@ def test_a_cancel_ends_the_running_and_the_queued_run() -> None:
     async def scenario() -> list[int]:
         worker = Held()
         runs, delivered, settled = runs_with(worker.run)
-        runs.request(job("f", runs.next_generation()), supersede=False)
+        runs.request_run(job("f", runs.next_generation()), supersede=False)
         await asyncio.wait_for(worker.started.get(), 10)
-        runs.request(job("f", runs.next_generation()), supersede=False)
+        runs.request_run(job("f", runs.next_generation()), supersede=False)
         runs.cancel([*runs.queue.waiting, *runs.queue.running])
         await until(settled, 2)
         assert worker.started.empty()
@@ -186,7 +186,7 @@ def test_close_ends_running_and_forgets_queued_work() -> None:
         worker = Held()
         runs, delivered, _ = runs_with(worker.run)
         for name in ("f", "g"):
-            runs.request(job(name, runs.next_generation()), supersede=True)
+            runs.request_run(job(name, runs.next_generation()), supersede=True)
         await asyncio.wait_for(worker.started.get(), 10)
         await runs.close()
         assert runs.settled == 2
@@ -207,8 +207,8 @@ def test_an_internal_error_ends_only_its_run() -> None:
 
     async def scenario() -> list[int]:
         runs, delivered, settled = runs_with(Broken().run)
-        runs.request(job("f", runs.next_generation()), supersede=True)
-        runs.request(job("g", runs.next_generation()), supersede=True)
+        runs.request_run(job("f", runs.next_generation()), supersede=True)
+        runs.request_run(job("g", runs.next_generation()), supersede=True)
         await until(settled, 2)
         return delivered
 
@@ -247,7 +247,7 @@ def test_a_result_that_cannot_be_accepted_is_an_internal_failure_and_others_cont
             partly=nothing,
         )
         for name in ("f", "g"):
-            runs.request(job(name, runs.next_generation()), supersede=True)
+            runs.request_run(job(name, runs.next_generation()), supersede=True)
         await until(settled, 2)
         return delivered
 
@@ -282,9 +282,9 @@ def test_an_invalid_result_is_reported_and_the_others_continue() -> None:
             partly=nothing,
         )
         first = job("f", runs.next_generation())
-        runs.request(Job(first.key, LANE, 1, "saved", no_request), supersede=True)
+        runs.request_run(Job(first.key, LANE, 1, "saved", no_request), supersede=True)
         for name in ("g", "h"):
-            runs.request(job(name, runs.next_generation()), supersede=True)
+            runs.request_run(job(name, runs.next_generation()), supersede=True)
         await asyncio.wait_for(done.wait(), 10)
         await runs.close()
         return delivered, reported, runs.settled
@@ -327,7 +327,7 @@ def test_partial_results_are_accepted_until_the_run_ends_and_a_cancel_is_reporte
             first.set()
 
         runs, _, settled = runs_with(worker.run, partly)
-        runs.request(job("f", runs.next_generation()), supersede=True)
+        runs.request_run(job("f", runs.next_generation()), supersede=True)
         await asyncio.wait_for(first.wait(), 10)
         if cancelled:
             runs.cancel()
@@ -349,7 +349,7 @@ def test_an_unacceptable_result_costs_only_its_report() -> None:
             raise ValueError
 
         runs, delivered, settled = runs_with(worker.run, partly)
-        runs.request(job("f", runs.next_generation()), supersede=True)
+        runs.request_run(job("f", runs.next_generation()), supersede=True)
         await asyncio.wait_for(tried.wait(), 10)
         worker.release.set()
         await until(settled, 1)

@@ -18,7 +18,7 @@ from fuselight.shared.report import (
     Versions,
 )
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy
-from fuselight_server.fixes.verification.verdict import Verdict, judge_cases
+from fuselight_server.fixes.verification.verdict import Verdict, cases_verdict
 
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
 OTHER = Difference(Aspect.OUTPUT, "output: was 1, is 2")
@@ -44,7 +44,7 @@ def judged(*rows: Row, fix_class: FixClass = FixClass.EXACT, changes: str = "") 
         *(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1),
         verification=Verification(comparisons),
     )
-    return judge_cases(Remedy("where", "Use it", fix_class, {"m.py": ""}, changes), report)
+    return cases_verdict(Remedy("where", "Use it", fix_class, {"m.py": ""}, changes), report)
 
 
 @pytest.mark.parametrize(
@@ -183,4 +183,4 @@ def test_a_run_that_is_ended_in_a_call_refuses_the_fix(kind: str, phase: str, *,
         *(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1),
         failures=(Failure(Culprit.USER, kind, "killed after 120 s", "", phase=phase),),
     )
-    assert judge_cases(Remedy("where", "Use it", FixClass.EQUAL, {"m.py": ""}), report).passed is passed
+    assert cases_verdict(Remedy("where", "Use it", FixClass.EQUAL, {"m.py": ""}), report).passed is passed

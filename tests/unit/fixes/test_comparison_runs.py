@@ -34,12 +34,12 @@ class AnsweringTarget:
     def __init__(self, answer: Callable[[VerifyRequest], Report]) -> None:
         options = RunOptions(roots=("/project",))
         (planned,) = named_runs(read_source(FILE, TEXT), ["f"], options)
-        self.request: RunRequest = planned.request(1, 1, options)
+        self.request: RunRequest = planned.start_message(1, 1, options)
         self.show: Callable[[str], None] = lambda _text: None
         self.requests: list[VerifyRequest] = []
         self._answer = answer
 
-    async def report(self, request: RunRequest) -> Report:
+    async def run_report(self, request: RunRequest) -> Report:
         assert isinstance(request, VerifyRequest)
         self.requests.append(request)
         return self._answer(request)

@@ -36,7 +36,7 @@ async def test_changes_are_tried_together_where_none_is_enough_alone(
         return given
 
     monkeypatch.setattr(cure_trials, "wanted_cures", lambda *_given: (TENSOR, DYNAMIC, BOTH))
-    monkeypatch.setattr(cure_trials, "judge_trial", lambda cure, *_reports: CureTrial(cure, 4, left[cure]))
+    monkeypatch.setattr(cure_trials, "trial_of", lambda cure, *_reports: CureTrial(cure, 4, left[cure]))
     request = CaptureRequest(1, 1, Target(FILE, "Net", "module", 10, compiled=True), InputsPlan(), ("/",))
     known = await try_cures(
         request, given, run, budget=TrialBudget(None), read_line=lambda _path, _line: None

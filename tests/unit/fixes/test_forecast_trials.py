@@ -70,12 +70,12 @@ class _Answers:
     def __init__(self, old: Report, new: Report) -> None:
         options = RunOptions(roots=("/project",))
         (planned,) = named_runs(read_source(FILE, TEXT), ["f"], options)
-        self.request: RunRequest = planned.request(1, 1, options)
+        self.request: RunRequest = planned.start_message(1, 1, options)
         self.show: Callable[[str], None] = lambda _text: None
         self.requests: list[VerifyRequest] = []
         self._old, self._new = old, new
 
-    async def report(self, request: RunRequest) -> Report:
+    async def run_report(self, request: RunRequest) -> Report:
         assert isinstance(request, VerifyRequest)
         self.requests.append(request)
         return self._old if request.records else self._new

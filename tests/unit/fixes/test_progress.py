@@ -33,7 +33,7 @@ from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.explain.findings import findings
 from fuselight_server.fixes.verification.comparison import TextComparison
 from fuselight_server.fixes.verification.finding_changes import FindingChanges, finding_changes
-from fuselight_server.fixes.verification.patches import judge_patch, patch_of
+from fuselight_server.fixes.verification.patches import patch_of, patch_verdict
 from fuselight_server.fixes.verification.progress import CompileProgress
 from fuselight_server.fixes.verification.verdict import VerdictKind
 from fuselight_server.source.line_map import LineMap
@@ -134,7 +134,7 @@ def patch_codes(text: str, before: Report, after: Report) -> list[list[str]]:
         findings=findings, readings=lambda _texts: {}, texts=SimpleNamespace(text={PATH: OLD}.get)
     )
     remedy = patch_of({PATH: text}, {PATH: OLD}, ())
-    verdict = judge_patch(fixer, remedy, (before, after), TextComparison(VerdictKind.SAME, "same results"))
+    verdict = patch_verdict(fixer, remedy, (before, after), TextComparison(VerdictKind.SAME, "same results"))
     return [[finding.code for finding in rows] for rows in (verdict.next, verdict.new)]
 
 

@@ -18,7 +18,7 @@ from fuselight.shared.report.verification import OTHER_ORDER
 from fuselight_server.base.finding import Finding, Severity, Span
 from fuselight_server.fixes.rewrites.families import FixClass, Remedy
 from fuselight_server.fixes.verification.progress import CompileProgress
-from fuselight_server.fixes.verification.verdict import Verdict, judge, judge_calls
+from fuselight_server.fixes.verification.verdict import Verdict, calls_verdict, remedy_verdict
 
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
 OTHER = Difference(Aspect.OUTPUT, "output: was 1, is 2")
@@ -43,7 +43,7 @@ def verdict(
         verification=Verification(comparisons),
     )
     fix_class = FixClass.CHANGES if changes else unchanged
-    return judge_calls(Remedy("cond", "Use it", fix_class, {"m.py": ""}, changes), report)
+    return calls_verdict(Remedy("cond", "Use it", fix_class, {"m.py": ""}, changes), report)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_one_of_two_findings_of_a_line_is_gone_if_fewer_are_left(
         finding_at(1, 30, "two" if any(finding.title == "two" for finding in after) else "one"),
     ]
     assert (
-        judge(
+        remedy_verdict(
             remedy, before[0], before=before, after=after, progress=CompileProgress(report, report, {})
         ).passed
         is passed

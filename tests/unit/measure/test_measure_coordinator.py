@@ -22,7 +22,7 @@ def test_configurations_import_in_parallel_and_are_timed_in_interleaved_rounds()
         "eager build", "eager first", "eager warm", "default build", "default first", "default warm",
         "eager round", "default round", "default round", "eager round", "eager round", "default round",
         "eager weigh", "eager profile", "default weigh", "default profile",
-        "eager read?", "default judge?", "default read?", "eager read", "default judge", "default read",
+        "eager read?", "default compare?", "default read?", "eager read", "default compare", "default read",
         "eager finish", "default finish",
     ]  # fmt: skip
     assert measured.finished
@@ -113,7 +113,7 @@ def test_partial_results_are_saved_as_unfinished() -> None:
 
 
 @pytest.mark.parametrize(
-    "order", ["ready", "build", "first", "warm", "round", "judge", "weigh", "profile", "read", "finish"]
+    "order", ["ready", "build", "first", "warm", "round", "compare", "weigh", "profile", "read", "finish"]
 )
 def test_a_failed_configuration_is_a_row_and_the_others_continue(order: str) -> None:
     processes = FakeProcesses({"default": [{order: failure()}]})
@@ -140,7 +140,7 @@ def test_a_missing_file_or_missing_inputs_are_reported_once(phase: str) -> None:
 
 
 def test_a_failed_reference_leaves_eager_for_the_comparison() -> None:
-    processes = FakeProcesses({FLOAT64: [{"reference": failure()}], "default": [{"judge": failure()}]})
+    processes = FakeProcesses({FLOAT64: [{"reference": failure()}], "default": [{"compare": failure()}]})
     measured = processes.measure("default", accuracy=True)
     assert "eager first" in processes.log
     assert measured.random is None
@@ -149,7 +149,7 @@ def test_a_failed_reference_leaves_eager_for_the_comparison() -> None:
 def test_without_accuracy_nothing_is_compared() -> None:
     processes = FakeProcesses()
     processes.measure("default", accuracy=False, profile=False)
-    assert not {"float64 reference", "default judge", "default profile"} & set(processes.log)
+    assert not {"float64 reference", "default compare", "default profile"} & set(processes.log)
 
 
 def test_a_configuration_without_memory_is_measured_again_after_the_others() -> None:

@@ -37,7 +37,7 @@ def test_each_configuration_has_its_own_time_limit(timed: FakeProcesses) -> None
 
 def test_hanging_processes_share_one_time_limit(timed: FakeProcesses) -> None:
     hangs = {"read": 1e6}
-    timed.takes = {"eager": hangs, "default": hangs, "max-autotune": {"judge": 50.0, "read": 100.0}}
+    timed.takes = {"eager": hangs, "default": hangs, "max-autotune": {"compare": 50.0, "read": 100.0}}
     measured = timed.measure("default", "max-autotune", limit_seconds=600.0)
     assert timed.clock.now <= 602.0
     eager, default, autotuned = measured.configurations
@@ -62,7 +62,7 @@ def test_the_first_line_that_differs_is_searched_for_last() -> None:
 def test_configurations_without_a_search_release_their_memory() -> None:
     processes = FakeProcesses(wrong=("default",))
     there: list[str] = []
-    search = FakeProcess.judged
+    search = FakeProcess.accuracy_after
 
     def look(self: FakeProcess, what: str, details: dict[str, Any]) -> Accuracy:
         if what == "search":
@@ -70,7 +70,7 @@ def test_configurations_without_a_search_release_their_memory() -> None:
         return search(self, what, details)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(FakeProcess, "judged", look)
+        patched.setattr(FakeProcess, "accuracy_after", look)
         processes.measure("default", "max-autotune")
     assert there == ["default"]
 

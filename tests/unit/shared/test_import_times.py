@@ -33,7 +33,7 @@ try:
 finally:
     sys.stdout.flush()
     if times is not None:
-        print(json.dumps(times.finish()))
+        print(json.dumps(times.stop_and_report()))
 """
 CLOCK = """\
 import threading
@@ -104,7 +104,7 @@ if hasattr(os, "fork"):
         import clock, time, wave
         time.sleep(0.01)
         if "fuselight.shared.import_times" in sys.modules:
-            forked = sys.modules["fuselight.shared.import_times"].active().finish()
+            forked = sys.modules["fuselight.shared.import_times"].active().stop_and_report()
             names = [name for line in forked["lines"] for name in line["modules"]]
             print("forked", names, forked["is_forked"], forked["seconds"] < forked["until_compile"], flush=True)
         os._exit(0)

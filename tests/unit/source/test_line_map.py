@@ -34,7 +34,7 @@ def test_an_edit_touches_its_own_lines_only(
     start: tuple[int, int], end: tuple[int, int], new: str, expected: list[int]
 ) -> None:
     lines = LineMap(5)
-    lines.change(SourceDocument("m.py", TEXT).edit(start, end, new))
+    lines.apply_edit(SourceDocument("m.py", TEXT).edit(start, end, new))
     assert mapped(lines, len(expected)) == expected
     assert list(lines.lines()) == [(now, then) for now, then in enumerate(expected, 1) if then]
 
@@ -53,7 +53,7 @@ def test_a_line_of_the_run_has_the_text_of_the_run(
     ran = [document.line_bytes(line) for line in range(1, document.line_count + 1)]
     lines = LineMap(len(ran))
     for start, end, new in edits:
-        lines.change(document.edit(start, end, new))
+        lines.apply_edit(document.edit(start, end, new))
     for line, then in lines.lines():
         assert document.line_bytes(line) == ran[then - 1]
 
@@ -68,16 +68,16 @@ def test_lines_that_no_edit_touched_keep_their_line(rows: list[str], data: st.Da
         first = data.draw(st.integers(1, len(expected) + 1))
         last = data.draw(st.integers(first, len(expected) + 1))
         new = data.draw(st.integers(0, 3))
-        lines.change(document.edit((first, 0), (last, 0), "new\n" * new))
+        lines.apply_edit(document.edit((first, 0), (last, 0), "new\n" * new))
         expected[first - 1 : last - 1] = [0] * new
     assert mapped(lines, len(expected)) == expected
 
 
 def test_a_span_of_several_lines_holds_only_as_a_whole() -> None:
     lines, document = LineMap(5), SourceDocument("m.py", TEXT)
-    lines.change(document.edit((1, 0), (1, 0), "new\n"))
+    lines.apply_edit(document.edit((1, 0), (1, 0), "new\n"))
     assert [lines.now(line, 2, 4) for line in (3, 4, 5)] == [3, 3, 3]
-    lines.change(document.edit((4, 0), (4, 0), "new\n"))
+    lines.apply_edit(document.edit((4, 0), (4, 0), "new\n"))
     assert lines.now(3, 2, 4) is None
     assert lines.now(3, 2, 2) == 3
     lines.reset()
@@ -89,7 +89,7 @@ def test_lines_of_a_large_file_move() -> None:
     document = SourceDocument("m.py", "x\n" * count)
     change = document.edit((count // 2, 0), (count // 2, 0), "new\n")
     lines = LineMap(count)
-    lines.change(change)
+    lines.apply_edit(change)
     assert lines.then(count // 2) == 0
     assert lines.then(count + 1) == count
 

@@ -33,7 +33,7 @@ def test_each_line_is_a_row_of_a_cell_and_back() -> None:
         for row in range(text.count("\n") + 1):
             line = module.line(str(number), row)
             assert line is not None
-            place = module.place(line)
+            place = module.cell_and_row(line)
             assert place is not None
             assert (place.cell.id, place.cell.number, place.row) == (str(number), number + 1, row)
             assert lines[line - 1] == ("" if number == 2 else text.split("\n")[row])
@@ -41,7 +41,7 @@ def test_each_line_is_a_row_of_a_cell_and_back() -> None:
     assert module.line("0", -1) is None
     assert module.line("no", 0) is None
     marker = module.cells[1].first_line - 1
-    assert [module.place(line) for line in (0, marker, 10_000)] == [None, None, None]
+    assert [module.cell_and_row(line) for line in (0, marker, 10_000)] == [None, None, None]
 
 
 def test_random_notebooks_map_every_line_once() -> None:
@@ -57,7 +57,7 @@ def test_random_notebooks_map_every_line_once() -> None:
             for n in range(chosen.randrange(6))
         ]
         module = module_of(cells)
-        places = [module.place(line) for line in range(1, module.text.count("\n") + 1)]
+        places = [module.cell_and_row(line) for line in range(1, module.text.count("\n") + 1)]
         known = [(place.cell.id, place.row) for place in places if place is not None]
         assert known == [(cell.id, row) for cell in cells for row in range(cell.text.count("\n") + 1)]
         assert places.count(None) == len(cells)
@@ -65,7 +65,7 @@ def test_random_notebooks_map_every_line_once() -> None:
 
 def test_words_and_commands_of_a_line() -> None:
     module = parse_notebook(notebook("n = 1", "x = 1\n!ls\ny = 2"))
-    places = [module.place(line) for line in (4, 5, 6)]
+    places = [module.cell_and_row(line) for line in (4, 5, 6)]
     assert [place and place.words for place in places] == [
         "cell 2, line 1",
         "cell 2, line 2",
@@ -96,7 +96,7 @@ def test_cells_that_are_no_part_of_the_program_have_notes() -> None:
 
 def test_empty_notebooks_and_other_languages() -> None:
     assert parse_notebook('{"cells": []}').text == ""
-    assert parse_notebook('{"cells": []}').place(1) is None
+    assert parse_notebook('{"cells": []}').cell_and_row(1) is None
     julia = (
         '{"metadata": {"language_info": {"name": "Julia"}}, "cells": [{"cell_type": "code", "source": ""}]}'
     )

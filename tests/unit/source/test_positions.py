@@ -74,7 +74,7 @@ def test_an_edit_marks_a_finding_and_a_deletion_removes_it() -> None:
     state.edit(KEY.path, document.edit((4, 4), (4, 9), "log"))
     assert result.findings[0].edited
     state.edit(KEY.path, document.edit((4, 0), (5, 0), ""))
-    assert result.findings[0].place.gone
+    assert result.findings[0].place.is_deleted
 
 
 def test_an_edit_of_another_file_changes_nothing() -> None:
@@ -122,7 +122,7 @@ def test_every_text_of_a_finding_names_lines_where_they_are_now(text: str, moved
     )  # fmt: skip
     (live,) = tracked([given], places)
     assert live.now() == given, "no edit yet"
-    places.change(KEY.path, ABOVE)
+    places.apply_edit(KEY.path, ABOVE)
     now = live.now()
     texts = (now.title, now.message, *now.hints, *now.cost, now.inputs, now.related[0].message)
     assert texts == (moved,) * 6
@@ -134,8 +134,8 @@ def test_inputs_name_lines_of_the_target_s_file_and_a_deleted_line_is_called_so(
     places = Places()
     given = replace(finding(4), inputs="directive on line 2: f(f32[2])", message="see line 9")
     (live,) = tracked([given], places, "/target.py")
-    places.change("/target.py", ABOVE)
-    places.change(KEY.path, SourceDocument(KEY.path, "a\n" * 20).edit((9, 0), (10, 0), ""))
+    places.apply_edit("/target.py", ABOVE)
+    places.apply_edit(KEY.path, SourceDocument(KEY.path, "a\n" * 20).edit((9, 0), (10, 0), ""))
     assert live.now().inputs == "directive on line 4: f(f32[2])"
     assert live.now().message == "see line 9 (deleted)"
     (again,) = tracked([live.now()], places, "/target.py")
@@ -145,7 +145,7 @@ def test_inputs_name_lines_of_the_target_s_file_and_a_deleted_line_is_called_so(
 def test_a_number_in_an_exception_of_the_program_stays() -> None:
     places = Places()
     (live,) = tracked([replace(finding(4, "FL401"), title="ValueError: bad token on line 30")], places)
-    places.change(KEY.path, ABOVE)
+    places.apply_edit(KEY.path, ABOVE)
     assert live.now().title == "ValueError: bad token on line 30"
 
 

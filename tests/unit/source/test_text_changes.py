@@ -81,9 +81,9 @@ def test_untouched_text_is_still_pointed_at(
     edits: list[tuple[tuple[int, int], tuple[int, int], str]],
 ) -> None:
     document = SourceDocument("m.py", text)
-    start, end = sorted((document.place(start), document.place(end)))
+    start, end = sorted((document.clamp(start), document.clamp(end)))
     if start == end:
-        start, end = (1, 0), document.place((99, 99))
+        start, end = (1, 0), document.clamp((99, 99))
     assume(start < end)
     span = Span("m.py", start[0], start[1], end[0], end[1])
     lines, pointed = whole_lines(document, span), text_at(document, span)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fuselight.tune import race
 from fuselight.tune.race import (
     Race,
-    RaceStanding,
+    RaceResult,
     RoundPlan,
     confirm,
     confirmation,
@@ -95,7 +95,7 @@ def _race(times: Sequence[float], *, spread: float = 0.0, seed: int = 0) -> Race
     return halve(runners, _plan(machine), noise=NOISE)
 
 
-def _best(raced: Race) -> RaceStanding:
+def _best(raced: Race) -> RaceResult:
     return raced.standings[0]
 
 

@@ -176,7 +176,9 @@ def test_the_lines_that_texts_name_move_with_an_edit_above_them(outcome: CheckOu
     lives = tracked(findings, places)
     paths = {finding.span.path for finding in findings}
     for path in paths:
-        places.change(path, Change((1, 0), (1, 0), (2, 0), start_at_line_end=False, adds_line_first=False))
+        places.apply_edit(
+            path, Change((1, 0), (1, 0), (2, 0), start_at_line_end=False, adds_line_first=False)
+        )
     compared = 0
     for live in lives:
         now = live.now()

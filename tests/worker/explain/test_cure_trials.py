@@ -10,7 +10,7 @@ from fuselight.shared.protocol import CaptureRequest
 from fuselight.shared.report import CallCure, CureKind, CureRun, CureTrial, Report
 from fuselight_server.explain.findings import findings, fold
 from fuselight_server.explain.findings.advice.cures import cures_for
-from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
+from fuselight_server.explain.findings.advice.trial_verdict import trial_of
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.recompilations.remedies import candidates_for
 from tests.support.live_worker import LiveWorker
@@ -396,7 +396,7 @@ def test_values_that_change_together_are_changed_together(live: LiveWorker, name
     def trial(cure: CallCure) -> CureTrial:
         assert without.trial is not None
         cured = live.report(replace(request, trial=CureRun(cure, without.trial.calls)))
-        return judge_trial(cure, without, cured)
+        return trial_of(cure, without, cured)
 
     together = next(cure for cure in several if (tried := trial(cure)).cures and tried.after == 1)
     assert not any(trial(part).after == 1 for part in together.changes if trial(part).cures)
@@ -436,7 +436,7 @@ def test_a_setting_for_messages_is_advised_for_the_calls_that_it_cures(live: Liv
     assert without.trial is not None
     cures = [cure for finding in findings(report) for cure in finding.cures]
     verdicts = [
-        judge_trial(cure, without, live.report(replace(request, trial=CureRun(cure, without.trial.calls))))
+        trial_of(cure, without, live.report(replace(request, trial=CureRun(cure, without.trial.calls))))
         for cure in cures
     ]
     assert [(cure.value, verdict.cures) for cure, verdict in zip(cures, verdicts, strict=True)] == [
@@ -474,7 +474,7 @@ def test_the_cure_of_a_size_that_varies_is_counted_in_compiles_of_the_program(li
     without = live.report(replace(request, trial=CureRun(None)))
     assert without.trial is not None
     runs = {cure: replace(request, trial=CureRun(cure, without.trial.calls)) for cure in finding.cures}
-    trials = [judge_trial(cure, without, live.report(run)) for cure, run in runs.items()]
+    trials = [trial_of(cure, without, live.report(run)) for cure, run in runs.items()]
     assert [trial.cure.kind for trial in trials if trial.cures] == [CureKind.MARK, CureKind.DYNAMIC]
     assert {trial.before for trial in trials} == {len(report.compiles)}
     assert trials[1].after == len(report.compiles) // 2
@@ -499,7 +499,7 @@ def trials_of(live: LiveWorker, source: str) -> dict[CureKind, CureTrial]:
             for advice in cures_for(context, recompilation, failure):
                 key = advice.cure.kind
                 if key not in tried or not tried[key].cures:
-                    tried[key] = judge_trial(advice.cure, without, run(advice.cure, without.trial.calls))
+                    tried[key] = trial_of(advice.cure, without, run(advice.cure, without.trial.calls))
     return tried
 
 
@@ -555,7 +555,7 @@ def test_a_counter_that_becomes_a_tensor_changes_nothing_else(
     without = live.report(replace(request, trial=CureRun(None)))
     assert without.trial is not None
     cured = live.report(replace(request, trial=CureRun(cure, without.trial.calls)))
-    assert judge_trial(cure, without, cured).refused == refused
+    assert trial_of(cure, without, cured).refused == refused
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -123,7 +123,7 @@ class KnownRun:
     known: Report
     token: CancelToken = dataclasses.field(default_factory=CancelToken)
 
-    async def report(self, _request: RunRequest | None = None) -> Report:
+    async def run_report(self, _request: RunRequest | None = None) -> Report:
         return self.known
 
     def of_call(self, request: RunRequest) -> KnownRun:
@@ -134,7 +134,7 @@ class KnownRun:
 def known_run(outcome: CheckOutcome, report: Report, workspace: Path) -> KnownRun:
     options = RunOptions((str(workspace),))
     (named_run,) = named_runs(outcome.readings[report.target.path], [report.target.name or MAIN], options)
-    return KnownRun(named_run.request(1, 1, options), report)
+    return KnownRun(named_run.start_message(1, 1, options), report)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -40,7 +40,7 @@ def play(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
         except EOFError:
             os._exit(0)
         end(what, name, channel)
-        if what == "read" or (what == "judge" and name == "talks"):
+        if what == "read" or (what == "compare" and name == "talks"):
             row = MeasuredConfiguration(name, notes=(LONG,))
         answer: dict[str, Any] = {"row": encode(row)}
         if what == "reference":
@@ -54,11 +54,11 @@ def play(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
 
 def end(what: str, name: str, channel: Connection) -> None:
     """End in the way that the name describes."""
-    if (what, name) == ("judge", "dies"):
+    if (what, name) == ("compare", "dies"):
         os._exit(3)
-    if (what, name) == ("judge", "closes"):
+    if (what, name) == ("compare", "closes"):
         channel.close()
-    while (what, name) in {("judge", "closes"), ("read", "hangs")}:
+    while (what, name) in {("compare", "closes"), ("read", "hangs")}:
         signal.pause()
 
 

@@ -20,7 +20,7 @@ from fuselight.measure.accuracy.held_numbers import as_captured, hold_numbers
 from fuselight.measure.accuracy.results import CallResults
 from fuselight.shared.inputs import Options
 from fuselight.shared.report import Work
-from tests.support.compared_calls import TRAINING, builder, eager, judged, returned, verdict
+from tests.support.compared_calls import TRAINING, accuracy_of, builder, eager, returned, verdict
 
 pytestmark = [
     pytest.mark.torch,
@@ -229,7 +229,7 @@ def test_all_results_of_a_training_step_are_compared() -> None:
         *(f"buffer norm.{name}, changed in place" for name in ("running_mean", "running_var")),
         "buffer norm.num_batches_tracked, changed in place",
     ]
-    verdict_ = judged(TRAINING, "aot_eager", Work.TRAINING_STEP)
+    verdict_ = accuracy_of(TRAINING, "aot_eager", Work.TRAINING_STEP)
     assert (verdict_.passed, verdict_.why, verdict_.against) == (True, "", "float64")
     assert verdict_.compared == len(names)
 
@@ -255,8 +255,8 @@ def in_place(x: torch.Tensor) -> torch.Tensor:
 def test_inputs_that_change_and_outputs_that_alias_them() -> None:
     build = builder(lambda: in_place, torch.ones(3))
     assert [value.name for value in eager(build).values] == ["output", "input 0, changed in place"]
-    assert judged(build, "aot_eager").passed is True
-    assert judged(builder(lambda: lambda x: x[1:], torch.ones(3)), "aot_eager").passed is True
+    assert accuracy_of(build, "aot_eager").passed is True
+    assert accuracy_of(builder(lambda: lambda x: x[1:], torch.ones(3)), "aot_eager").passed is True
 
 
 def test_a_lost_in_place_change_is_found_without_a_return_value() -> None:
@@ -268,8 +268,8 @@ def test_a_lost_in_place_change_is_found_without_a_return_value() -> None:
         return lambda *_: ()
 
     build = builder(lambda: function, torch.ones(3))
-    assert judged(build, "eager").passed is True
-    accuracy = judged(build, losing)
+    assert accuracy_of(build, "eager").passed is True
+    accuracy = accuracy_of(build, losing)
     assert (accuracy.passed, accuracy.why) == (
         False,
         "eager gives input 0, changed in place, and this does not",
@@ -329,7 +329,7 @@ def test_numbers_that_are_held_are_the_same_in_eager_and_compiled_code() -> None
     eager, other_seed = call(as_captured), call(as_captured, seed=1)
     assert any(bool((value.tensor == 0).any()) for value in eager.values if value.name == "output")
     assert not rules.is_random(eager, other_seed)
-    verdict = rules.judge(call(torch._inductor.compile_fx.compile_fx), eager, None, training=True)
+    verdict = rules.compare_results(call(torch._inductor.compile_fx.compile_fx), eager, None, training=True)
     assert verdict.passed, verdict.why
     assert verdict.compared == 5, "the output and four gradients"
 
@@ -391,7 +391,7 @@ def test_without_a_reference_the_cosine_decides_and_the_reason_is_given() -> Non
     call_results, why = reference.float64_results(build)
     assert call_results is None
     assert why.startswith("the target does not run in float64: RuntimeError: expected")
-    verdict_ = judged(build, "eager")
+    verdict_ = accuracy_of(build, "eager")
     assert (verdict_.passed, verdict_.against) == (True, "eager")
     assert verdict_.why.startswith("there is no float64 result (the target does not run in float64")
     assert verdict_.why.endswith("compared with eager by cosine similarity (0.99 or more) and length")

@@ -17,7 +17,7 @@ from fuselight.measure.accuracy.results import CallResults, of_call
 from fuselight.shared.devices import find
 from fuselight.shared.report import Accuracy
 from tests.support import compared_calls
-from tests.support.compared_calls import INFERENCE, Build, X, builder, compiled, eager, judged
+from tests.support.compared_calls import INFERENCE, Build, X, accuracy_of, builder, compiled, eager
 
 pytestmark = [
     pytest.mark.torch,
@@ -93,11 +93,11 @@ def bisected(
     """What is found of a backend that is wrong."""
     expected = eager(build)
     double, _ = reference.float64_results(build)
-    judge = functools.partial(
-        lambda value: rules.judge(value, expected, double, training=build().options.train)
+    compare = functools.partial(
+        lambda value: rules.compare_results(value, expected, double, training=build().options.train)
     )
-    first = bisection.find_first(functools.partial(compiled, build), backend, judge, **limits)
-    return bisection.with_first(judge(compiled(build, backend)), first), first
+    first = bisection.find_first(functools.partial(compiled, build), backend, compare, **limits)
+    return bisection.with_first(compare(compiled(build, backend)), first), first
 
 
 class Small(torch.nn.Module):
@@ -203,10 +203,10 @@ def test_a_graph_that_is_captured_twice_is_one_graph() -> None:
         prepared = build()
         return of_call(prepared, torch.compile(prepared.function, backend=tried, dynamic=True))
 
-    judge = functools.partial(rules.judge, eager=eager(build), float64=None, training=False)
-    first = bisection.find_first(run, backend, judge, trials=1)
+    compare = functools.partial(rules.compare_results, eager=eager(build), float64=None, training=False)
+    first = bisection.find_first(run, backend, compare, trials=1)
     assert len(captures) == 2, "nothing was captured twice: this tests nothing"
-    first = bisection.find_first(run, backend, judge)
+    first = bisection.find_first(run, backend, compare)
     line = line_of("relu before a float")
     assert first.words == (
         f"the first operator that differs is torch.relu at {line}, compiled by itself as well"
@@ -281,7 +281,7 @@ def test_every_stretch_compiled_by_itself_computes_the_same() -> None:
             return partial_compile.compile_stretch(gm, inputs, AOT_EAGER, cuts[index], cuts[index + 1])
 
         torch.compiler.reset()
-        accuracy = rules.judge(compiled(build, backend), expected, None, training=True)
+        accuracy = rules.compare_results(compiled(build, backend), expected, None, training=True)
         assert accuracy.passed is True, (cuts[index], accuracy.why)
         if index + 2 == len(cuts):
             break
@@ -308,7 +308,7 @@ def scores(x: torch.Tensor) -> torch.Tensor:
 
 def test_the_rounding_of_bfloat16_passes_and_an_error_does_not() -> None:
     build = builder(lambda: scores, torch.arange(4096).mul(0.7).sin().reshape(64, 64).bfloat16())
-    accuracy = judged(build, rounding_late)
+    accuracy = accuracy_of(build, rounding_late)
     error = accuracy.tensors[0].relative
     assert (accuracy.passed, accuracy.against, accuracy.tolerance) == (True, "float64", 1e-4)
     assert error is not None
@@ -316,7 +316,7 @@ def test_the_rounding_of_bfloat16_passes_and_an_error_does_not() -> None:
     exact, _ = reference.float64_results(build)
     expected = eager(build)
     off = replace(expected.values[0], tensor=expected.values[0].tensor * 1.05)
-    wrong_result = rules.judge(replace(expected, values=(off,)), expected, exact, training=False)
+    wrong_result = rules.compare_results(replace(expected, values=(off,)), expected, exact, training=False)
     assert wrong_result.passed is False
     assert "root mean square error" in wrong_result.why
 
@@ -330,13 +330,13 @@ def test_a_wrong_kernel_of_inductor_is_named() -> None:
     compilation = Compilation(find("cpu"), options={"cpp.inject_relu_bug_TESTING_ONLY": "accuracy"})
     build = builder(lambda: positive_part, torch.linspace(-4, 4, 64))
     torch.compiler.reset()
-    judge = functools.partial(rules.judge, eager=eager(build), float64=None, training=False)
+    compare = functools.partial(rules.compare_results, eager=eager(build), float64=None, training=False)
     # Or an earlier run's graph comes without kernels. In a new cache directory, C++ headers are compiled again.
     with torch._inductor.config.patch(fx_graph_cache=False):
-        verdict_ = judge(compiled(build, compilation))
+        verdict_ = compare(compiled(build, compilation))
         assert verdict_.passed is False
         generated = tuple(compilation.graphs)
-        first = bisection.find_first(functools.partial(compiled, build), compilation.unrecorded, judge)
+        first = bisection.find_first(functools.partial(compiled, build), compilation.unrecorded, compare)
     accuracy = bisection.with_first(verdict_, first, generated)
     assert len(accuracy.first) == 1
     assert place(accuracy) == place_of("inductor's relu")

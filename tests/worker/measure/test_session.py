@@ -80,11 +80,16 @@ def test_lines_are_found_by_a_call_that_no_other_process_disturbs(
     kind: str, calls_in_profile: int, calls_alone: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
+
+    def record_lines(*_: object, **__: object) -> tuple[()]:
+        calls.append("call")
+        return ()
+
     recording = Recording("record functions", "cpu", (), ())
     unplaced = Profile("record functions", 1, 10.0, 9.0, 9.0, 1.0)
     monkeypatch.setattr(session_module, "trace_calls", lambda *_: object())
     monkeypatch.setattr(session_module, "read_calls", lambda _: recording)
-    monkeypatch.setattr(session_module, "record_lines", lambda *_, **__: calls.append("call") or ())
+    monkeypatch.setattr(session_module, "record_lines", record_lines)
     monkeypatch.setattr(session_module, "read_profile", lambda *_, **__: unplaced)
     told: list[str] = []
     configuration_session, _ = session(0)

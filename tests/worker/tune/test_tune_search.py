@@ -414,15 +414,15 @@ DRIFTING = FakeTarget(
 
 
 @pytest.mark.parametrize("budget_seconds", [90.0, 24.0, 20.0])
-@pytest.mark.parametrize("judge_s", [6.0, 12.0, 20.0])
+@pytest.mark.parametrize("compare_s", [6.0, 12.0, 20.0])
 def test_candidates_that_missed_each_others_races_race_before_the_decision(
-    budget_seconds: float, judge_s: float
+    budget_seconds: float, compare_s: float
 ) -> None:
-    machine = FakeMachine(replace(DRIFTING, judge_s={GRAPHS: judge_s}))  # in which it cannot race
+    machine = FakeMachine(replace(DRIFTING, compare_s={GRAPHS: compare_s}))  # in which it cannot race
     tuned = machine.search(budget_seconds=budget_seconds, seconds=0.2, work=Work.FORWARD_BACKWARD)
     races = [{sample.name for sample in tuned.race if sample.stage == stage} for stage in range(1, 20)]
     assert {"default", COMBO} in races
-    if judge_s < budget_seconds - 8:
+    if compare_s < budget_seconds - 8:
         assert any(race >= {"default", COMBO, GRAPHS} for race in races)
         assert tuned.winner == GRAPHS
         assert tuned.seconds <= budget_seconds
@@ -461,7 +461,7 @@ def test_one_fast_round_on_an_overloaded_machine_does_not_make_the_next_one_long
 def test_few_candidates_stay_alive_while_results_are_compared() -> None:
     names = [f"default+triton.cudagraphs=True+max_fusion_size={size}" for size in range(10, 22)]
     us = {"default": 1000.0, GRAPHS: 500.0, **{name: 480.0 - place for place, name in enumerate(names)}}
-    machine = FakeMachine(FakeTarget(us=us, judge_s=dict.fromkeys(us, 40.0)))
+    machine = FakeMachine(FakeTarget(us=us, compare_s=dict.fromkeys(us, 40.0)))
     machine.search(budget_seconds=100.0, candidates=tuple(names))
     assert machine.most_raced == 3
 
@@ -598,7 +598,7 @@ def test_the_budget_holds_on_a_busy_machine(compile_s: float, order_s: float) ->
         compile_s=names,
         order_s=order_s,
         reference_s=90.0,
-        judge_s=dict.fromkeys(names, 50.0),
+        compare_s=dict.fromkeys(names, 50.0),
     )
     machine = FakeMachine(target)
     tuned = machine.search(budget_seconds=40.0)

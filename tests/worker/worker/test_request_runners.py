@@ -46,4 +46,4 @@ def test_a_killed_compile_leaves_its_files_in_the_folder_of_its_run(
     state = RunState(ChildJob(request, str(tmp_path), frozenset(), progress=-1), Sources(()), 0)
     jobs._compile_kernels(state)
     assert [Path(folder).parent for folder in folders] == [tmp_path]
-    assert state.report().assembled[text_key("x")].registers == 7
+    assert state.report_so_far().assembled[text_key("x")].registers == 7

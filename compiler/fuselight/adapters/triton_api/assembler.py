@@ -157,7 +157,7 @@ def _assembled(asked: _Question, read_output: Callable[[], str]) -> tuple[Assemb
                 why = f"there is no configuration {chosen}: the kernel has {count}, counted from 0"
                 return Assembled(kernel.configs, kernel.default, failure=why, triton=triton), True
             compiled = compile_request(
-                kernel.request(chosen), kernel.file, kernel.first_line, folder, read_output
+                kernel.compile_request(chosen), kernel.file, kernel.first_line, folder, read_output
             )
             assembled_kernel = _described(kernel, chosen, compiled, asked)
             return assembled_kernel, compiled.lasting and not assembled_kernel.problems

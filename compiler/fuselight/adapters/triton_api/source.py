@@ -66,7 +66,7 @@ class KernelSource:
                 if isinstance(target, ast.Name) and type(value) is int and target.id.endswith("numel"):
                     self._sizes[target.id] = value
 
-    def request(self, index: int) -> dict[str, Any]:
+    def compile_request(self, index: int) -> dict[str, Any]:
         """What Inductor would pass to `triton.compile` for `configs[index]`: `source`, `target` and `options`."""
         from torch._inductor.runtime import triton_heuristics  # noqa: PLC0415
 

@@ -46,7 +46,7 @@ def cured_call(
     call = _Call(function, args, kwargs, (cure.path, cure.line) if cure.outer_path else None, owners)
     is_changed = False
     for subject in cure.subjects:
-        is_changed |= call.change(*_change_of(cure, subject))
+        is_changed |= call.replace_value(*_change_of(cure, subject))
     return (*call.arguments(), is_changed)
 
 
@@ -137,7 +137,7 @@ class _Call:
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (self._bound.args, self._bound.kwargs) if self._changed_any else self._passed
 
-    def change(self, subject: str, change: Callable[[Any], Any]) -> bool:
+    def replace_value(self, subject: str, change: Callable[[Any], Any]) -> bool:
         """Replace a value by what `change` makes of it; returns whether that is another object, or marked."""
         name, steps, is_global = _read(subject)
         self._changed = False

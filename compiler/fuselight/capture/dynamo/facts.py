@@ -87,7 +87,7 @@ class _Attempt:
                 return self.started > before + 1
         return False
 
-    def add(self, key: _Key, variable: Any) -> None:
+    def note_value(self, key: _Key, variable: Any) -> None:
         """An expression or a name had this value."""
         variable = variables.resolved(variable)
         if variables.is_lazy(variable):
@@ -141,7 +141,7 @@ class FactLog:
         known, span = self._code(code), _span(instruction.positions)
         self._attempts[-1].begin(code)
         if known is not None and span is not None and stack and instruction.opname in _STORES:
-            self._attempts[-1].add((known.path, span, True), stack[-1])
+            self._attempts[-1].note_value((known.path, span, True), stack[-1])
 
     def instruction_traced(
         self, code: CodeType, instruction: Any, stack: Sequence[Any], *, jumped: bool
@@ -158,7 +158,7 @@ class FactLog:
         if name in _PUSHES:
             is_statement = name == "BINARY_OP" and instruction.arg in _IN_PLACE
             if stack and not jumped and not is_statement:
-                attempt.add((known.path, span, False), stack[-1])
+                attempt.note_value((known.path, span, False), stack[-1])
         elif name == "LOAD_CONST":
             attempt.statements.add((known.path, span))
         elif name in _RETURNS:
@@ -171,7 +171,7 @@ class FactLog:
         attempt = self._attempts.pop()
         unused, attempt.unused = attempt.unused, []
         for key, variable in unused:
-            attempt.add(key, variable)
+            attempt.note_value(key, variable)
         for key, counts in attempt.values.items():
             if key[:2] in attempt.statements:
                 continue

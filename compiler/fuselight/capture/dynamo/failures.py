@@ -58,7 +58,7 @@ def failure_of(
 
 
 def _described(exc: BaseException, roots: tuple[str, ...], nodes: stacks.NodeStacks | None) -> Failure:
-    verdict = _judge(exc, roots)
+    verdict = _classify(exc, roots)
     handler = None
     if verdict.culprit is Culprit.USER and verdict.kind == "exception" and verdict not in _NOT_IN_EAGER:
         compiled = _traced(exc) or stacks.in_graphs(exc, nodes)
@@ -209,23 +209,23 @@ _CLEAR_BY_TYPE = (
 """Types that decide the culprit wherever they are raised."""
 
 
-def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
+def _classify(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
     if isinstance(exc, targets.UnknownArgumentError):
         return _Verdict(Culprit.USER, "exception", exc.next_step)
     limit = _limit_of_python(exc, roots)
     if limit is not None:
         return limit
-    known = _judge_by_type(exc)
+    known = _classify_by_type(exc)
     if known is not None:
         return known
     if not isinstance(exc, (*_CLEAR_BY_TYPE, errors.AcceleratorError)) and not _raised_by_us(exc):
         place = _in_inductor(exc)
         if place is not None:
             return _CUDA_GRAPHS if errors.is_of_cuda_graphs(place) else _COMPILER
-    return _Verdict(*_judge_python(exc, roots))
+    return _Verdict(*_classify_by_place(exc, roots))
 
 
-def _judge_by_type(exc: BaseException) -> _Verdict | None:
+def _classify_by_type(exc: BaseException) -> _Verdict | None:
     """The verdict on what torch raises with a type or from a place of its own."""
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
@@ -300,7 +300,7 @@ def _files(exc: BaseException) -> Iterator[str]:
     return (frame.f_code.co_filename for frame, _ in traceback.walk_tb(exc.__traceback__))
 
 
-def _judge_python(  # noqa: PLR0911 - one return a kind of exception
+def _classify_by_place(  # noqa: PLR0911 - one return a kind of exception
     exc: BaseException, roots: tuple[str, ...]
 ) -> tuple[Culprit, str, str]:
     if isinstance(exc, SystemExit):

@@ -31,7 +31,7 @@ from fuselight.capture.dynamo.forecast import (
     forecast,
 )
 from fuselight.capture.dynamo.modes import ModeLog
-from fuselight.capture.dynamo.unseen import UnseenLog
+from fuselight.capture.dynamo.unguarded_changes import UnseenLog
 from fuselight.capture.dynamo.wrappers import Callee, callee_of
 from fuselight.shared import torch_texts
 from fuselight.shared.report import (
@@ -435,7 +435,7 @@ class Recorder:
             return
         run = self._running[-1]
         run.graph = graphs.read_graph(module, self._texts)
-        self.nodes.add(run.code, module)
+        self.nodes.add_graph(run.code, module)
         self._unseen.compiled(
             run.callee.function,
             run.callee.location,

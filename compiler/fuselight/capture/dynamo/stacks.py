@@ -326,7 +326,7 @@ class NodeStacks:
     def __init__(self) -> None:
         self._graphs: dict[tuple[str, str, int], dict[str, _PlacedNode | None]] = {}
 
-    def add(self, code: CodeType, module: torch.fx.GraphModule) -> None:
+    def add_graph(self, code: CodeType, module: torch.fx.GraphModule) -> None:
         """Take in the graph of a function, with those of its higher-order operators."""
         known = self._graphs.setdefault(_key(code), {})
         parts = (part for part in module.modules() if isinstance(part, torch.fx.GraphModule))

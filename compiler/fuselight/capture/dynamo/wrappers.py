@@ -3,7 +3,7 @@
 torch puts `wrap_inline.inner(*args, **kwargs)` around a module of its own, and transformers decorates `forward` with
 wrappers of that kind. Invariant: a frame counts as a wrapper only if it accepts any arguments and holds exactly one
 function or module in its closure. A wrapper that the user wrote keeps its own name; its arguments have the names of the
-wrapped function if `passed_on` finds one that gets them as they are.
+wrapped function if `wrapped_function` finds one that gets them as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 
 from fuselight.adapters.torch_api.dynamo import frames
 from fuselight.capture.dynamo import stacks
-from fuselight.capture.dynamo.passed_on import passed_on
+from fuselight.capture.dynamo.wrapped_function import wrapped_function
 from fuselight.shared.report import Guard, GuardCause, GuardFailure, Location, Mismatch, Symbol
 
 _ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -169,7 +169,7 @@ def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[st
 
 def _with_wrapped_names(plain: Callee, code: CodeType, f_locals: Mapping[str, object]) -> Callee:
     """The callee of a function of the user's; one that passes its arguments on has the names of who gets them."""
-    passed = passed_on(code, f_locals)
+    passed = wrapped_function(code, f_locals)
     if passed is None:
         return plain
     return replace(

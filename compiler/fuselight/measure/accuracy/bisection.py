@@ -1,7 +1,7 @@
 """Bisection of a wrong configuration: finds the first line whose operator, when compiled, makes the results differ.
 
 The search goes by graph first (the first N captured graphs go to the suspect backend), then by operator within that
-graph. Each trial is judged by the same rules as the whole. Invariant: a line is named only if a trial with its operator
+graph. Each trial is compared as the whole is. Invariant: a line is named only if a trial with its operator
 compiled failed and a trial without it passed; otherwise a message says what is still open.
 """
 
@@ -51,7 +51,7 @@ class First:
 def find_first(
     run: Run,
     suspect: Backend,
-    judge: Callable[[CallResults], Accuracy],
+    compare: Callable[[CallResults], Accuracy],
     *,
     trials: int = 40,
     seconds: float = SECONDS,
@@ -66,7 +66,7 @@ def find_first(
     else is measured. If `run` raises, that trial stays undecided. A `run` with several suspects, such as a source with
     several torch.compile calls, calls the backend with `suspect=`.
     """
-    runner = _TrialRunner(run, suspect, judge, trials, seconds, first_seconds)
+    runner = _TrialRunner(run, suspect, compare, trials, seconds, first_seconds)
     try:
         first_difference = _find(runner)
     finally:
@@ -105,7 +105,7 @@ class _TrialRunner:
 
     run: Run
     suspect: Backend
-    judge: Callable[[CallResults], Accuracy]
+    compare: Callable[[CallResults], Accuracy]
     trials: int
     seconds: float
     takes: float
@@ -130,7 +130,7 @@ class _TrialRunner:
         self._graphs, self._stretch, self._seen = graphs, stretch, 0
         torch.compiler.reset()
         try:
-            return self.judge(self.run(self)).passed is False
+            return self.compare(self.run(self)).passed is False
         except Exception as error:  # noqa: BLE001 - a part of a graph may be what the compiler does not expect
             self.error = f"{type(error).__name__}: {first_line(error)}"[:_WORDS]
             return None

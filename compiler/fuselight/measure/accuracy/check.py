@@ -20,7 +20,7 @@ from fuselight.measure.accuracy.results import CallResults
 from fuselight.measure.session import ConfigurationSession
 from fuselight.shared.report import Accuracy
 
-Judge = Callable[[CallResults], Accuracy]
+CompareResults = Callable[[CallResults], Accuracy]
 _EAGERS_NUMBERS = "compared with eager's random numbers: the same seed, compiled with fallback_random"
 _HELD_NUMBERS = (
     "compared with the masks of dropout held fixed in both, because compiled code draws other numbers"
@@ -29,17 +29,17 @@ _HELD_NUMBERS = (
 
 @dataclass
 class AccuracyCheck:
-    """Judges the results of one configuration."""
+    """Compares the results of one configuration with eager's."""
 
     session: ConfigurationSession
     again: Callable[[int], CallResults]
     """Builds the target again and makes a first call with this seed."""
-    _judge: Judge | None = field(default=None, init=False)
-    """Judge of the last comparison, if the first call was what differed."""
+    _differing: CompareResults | None = field(default=None, init=False)
+    """The last comparison, if the first call was what differed."""
     _holds: bool = field(default=False, init=False)
     """Whether that comparison held random numbers fixed."""
 
-    def judge(
+    def compare(
         self, *, eager: str | None = None, float64: str | None = None, why: str = "", varies: str = ""
     ) -> None:
         """Compare the results with those in the files `eager` and `float64`; `why` says why `float64` is missing.
@@ -48,24 +48,24 @@ class AccuracyCheck:
         """
         session = self.session
         if eager is None or session.results is None:
-            session.judged(rules.not_compared("eager gave no results to compare with"))
+            session.store_accuracy(rules.not_compared("eager gave no results to compare with"))
             return
         if varies:
-            session.judged(rules.varying(varies, training=session.unit.prepared.options.train))
+            session.store_accuracy(rules.varying(varies, training=session.unit.prepared.options.train))
             return
-        judge = self._judge_by(results.load(eager), float64, why)
-        verdict = judge(session.results)
+        compare = self._comparison_with(results.load(eager), float64, why)
+        verdict = compare(session.results)
         if verdict.passed is False:
-            self._judge = judge
+            self._differing = compare
             verdict = rules.with_note(verdict, of_tf32(session.device, session.results))
         elif verdict.passed and session.replayed is not None:
-            replay = judge(session.replayed)
+            replay = compare(session.replayed)
             if replay.passed is False:  # no line is responsible, and a bisection repeats first calls only
                 words = f"the first call is right, a replay of its CUDA graph not: {replay.why}"
                 verdict = replace(replay, why=words)
-        session.judged(verdict)
+        session.store_accuracy(verdict)
 
-    def judge_random(self, *, eager: str | None = None, float64: str | None = None, why: str = "") -> None:
+    def compare_random(self, *, eager: str | None = None, float64: str | None = None, why: str = "") -> None:
         """Compile again with eager's random numbers and compare the results.
 
         Nothing is measured afterwards. Results that differ may come of numbers that were drawn in another order: then
@@ -74,36 +74,38 @@ class AccuracyCheck:
         session = self.session
         if eager is None or session.compiled.suspect is None:
             return
-        is_eager = self._judge_by(results.load(eager), float64, why)
+        is_eager = self._comparison_with(results.load(eager), float64, why)
         try:
             with settings.eager_random_numbers():
                 verdict = is_eager(self._tried(_unchanged))
             if verdict.passed:
-                session.judged(rules.with_note(verdict, _EAGERS_NUMBERS))
+                session.store_accuracy(rules.with_note(verdict, _EAGERS_NUMBERS))
             elif is_eager(self._tried(as_captured)).passed:  # the capture is right, and draws as eager does
-                self._judge_held()
+                self._compare_held()
         except Exception:  # noqa: BLE001 - whatever it is, the results stay not compared
             return
         finally:
             torch.compiler.reset()
 
-    def _judge_held(self) -> None:
-        """Compare eager and compiled code with fixed masks; nothing is judged where other numbers are drawn, too."""
+    def _compare_held(self) -> None:
+        """Compare eager and compiled code with fixed masks; nothing is compared where other numbers are drawn, too."""
         self._holds = True
         held = [self._tried(as_captured, seed) for seed in (SEED, SEED + 1)]
         if rules.is_random(*held):
             return
 
-        judge = self._judge_by(held[0])
-        verdict = judge(self._tried(_unchanged))
+        compare = self._comparison_with(held[0])
+        verdict = compare(self._tried(_unchanged))
         if verdict.passed is False:
-            self._judge = judge
-        self.session.judged(rules.with_note(verdict, _HELD_NUMBERS))
+            self._differing = compare
+        self.session.store_accuracy(rules.with_note(verdict, _HELD_NUMBERS))
 
-    def _judge_by(self, expected: CallResults, float64: str | None = None, why: str = "") -> Judge:
-        """Judge results by eager's and those in the file `float64`; `why` says why there is no such file."""
+    def _comparison_with(
+        self, expected: CallResults, float64: str | None = None, why: str = ""
+    ) -> CompareResults:
+        """Compares results with eager's and those in the file `float64`; `why` says why there is no such file."""
         return functools.partial(
-            rules.judge,
+            rules.compare_results,
             eager=expected,
             float64=results.load(float64) if float64 else None,
             training=self.session.unit.prepared.options.train,
@@ -113,19 +115,19 @@ class AccuracyCheck:
 
     def search(self, seconds: float) -> None:
         """Search for the first line that differs for up to `seconds`. Nothing is measured afterwards."""
-        session, judge = self.session, self._judge
+        session, compare = self.session, self._differing
         suspect, verdict = session.compiled.suspect, session.row.accuracy
-        if judge is None or suspect is None or verdict is None:
+        if compare is None or suspect is None or verdict is None:
             return
         generated = session.compiled.graphs  # read now: later compiles are not those of the target
         first = bisection.find_first(
             self._tried,
             suspect,
-            judge,
+            compare,
             seconds=seconds,
             first_seconds=(session.row.first_us or 0.0) / 1e6,
         )
-        session.judged(bisection.with_first(verdict, first, generated))
+        session.store_accuracy(bisection.with_first(verdict, first, generated))
 
     def _tried(self, backend: Callable[..., Any], seed: int = SEED) -> CallResults:
         def held(gm: Any, inputs: Any, **options: Any) -> Callable[..., Any]:

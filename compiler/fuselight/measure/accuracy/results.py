@@ -140,7 +140,7 @@ class ResultCollector:
                 if room >= 0:
                     self._before[name].copy = tensor.detach().clone()
 
-    def add(self, name: str, value: Any) -> None:
+    def add_value(self, name: str, value: Any) -> None:
         """Add a further value, before `outputs` is called."""
         self._collect(name, value, 0)
 

@@ -35,7 +35,7 @@ _WIDTH = {torch.float32: 1, torch.float64: 2, torch.complex64: 1, torch.complex1
 is no reference."""
 
 
-def judge(
+def compare_results(
     results: CallResults,
     eager: CallResults,
     float64: CallResults | None,

@@ -54,7 +54,7 @@ class CompiledRoots:
     codes: set[CodeType] = field(default_factory=set)
     """The code objects of the functions and methods."""
 
-    def add(self, model: Any, compiled: Any) -> None:
+    def note_compile(self, model: Any, compiled: Any) -> None:
         """Note what one torch.compile took and returned."""
         owner = getattr(model, "__self__", None)
         in_place = isinstance(owner, torch.nn.Module) and getattr(model, "__name__", "") == _CALL

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     process = os.getpid()
 
     def write(error: str = "") -> None:
-        imports = times.finish()
+        imports = times.stop_and_report()
         if imports is None or os.getpid() != process:
             return
         data = {**imports, "is_separate": True, "error": error[:_LONGEST_ERROR]}

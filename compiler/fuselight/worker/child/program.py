@@ -239,7 +239,7 @@ class _Session:
 
     def _note_imports(self) -> None:
         """Keep what the program has imported: it begins to compile, or has ended."""
-        data = self._times.finish()
+        data = self._times.stop_and_report()
         if data is not None:
             self._imports = decode(Imports, data)
 

@@ -41,7 +41,7 @@ class RecordedCalls:
         self._constructors = None
         self._calls.clear()
 
-    def add(self, code: CodeType, f_locals: Mapping[str, object]) -> None:
+    def record_call(self, code: CodeType, f_locals: Mapping[str, object]) -> None:
         """Record a call of the program that Dynamo begins to compile."""
         if self._constructors is None or len(self._calls) >= MAX_CALLS or getpid() != self._pid:
             return

@@ -152,7 +152,7 @@ class RunState:
         self.recorded = RecordedCalls(request.roots, self.roots, self.pid)
         self.recorder = dynamo.Recorder(
             roots=request.roots,
-            on_call=self.recorded.add,
+            on_call=self.recorded.record_call,
             on_frame=self.progress.frame_started,
             on_line=self.progress.line_reached,
             on_compiled=lambda: keep(self),
@@ -189,7 +189,7 @@ class RunState:
         self.notes.extend(note for note in notes if note not in self.notes)
         return function
 
-    def report(self, environment: Environment | None = None) -> Report:
+    def report_so_far(self, environment: Environment | None = None) -> Report:
         """Return the report of what was recorded so far; `environment`, if it was read already."""
         request = self.job.request
         parts = self.result.recorded or self.recorder.parts()
@@ -242,7 +242,7 @@ class RunState:
 def finish(state: RunState) -> None:
     """Write the whole report, and the modules that the host may preload."""
     state.phase = "report"
-    whole = replace(state.report(), facts=state.recorder.facts(), forecasts=state.forecasts)
+    whole = replace(state.report_so_far(), facts=state.recorder.facts(), forecasts=state.forecasts)
     if state.reads is not None:
         further = (*state.loaded.outside, *state.loaded.torch_files)
         whole = replace(whole, reads=state.reads.result(further, state.sources.files))
@@ -265,7 +265,7 @@ def keep(state: RunState) -> None:
     replaced = state.originals.restore()
     try:
         state.environment = state.environment or dynamo.environment()
-        report = state.report(state.environment)
+        report = state.report_so_far(state.environment)
         put(os.path.join(state.job.directory, "partial.json"), state.json.dump(report))
     finally:
         state.originals.put_back(replaced)

@@ -125,7 +125,7 @@ def run_target(state: RunState, strategy: RunStrategy) -> None:
     """Import the target, find its inputs and use them as the strategy says."""
 
     def work() -> None:
-        heard = targets.heard_compile(state.roots.add)
+        heard = targets.heard_compile(state.roots.note_compile)
         with strategy.compiling(state) as state.asked, heard, state.recorder:
             _steps(state, strategy)
 

@@ -379,7 +379,7 @@ class Host:
 
     def _tell_places(self) -> None:
         for running in self._runs.values():
-            place = running.place() if running.asked is not None else None
+            place = running.dumped_line() if running.asked is not None else None
             if place is not None and running.last is not None:
                 self._send(running.last.at(place))
 

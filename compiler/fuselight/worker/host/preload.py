@@ -66,7 +66,7 @@ class Preload:
         """Types of the runs that imported what is not imported here yet."""
         self._bad: dict[str, str] = {}
         self._news: list[str] = []
-        self._judged: set[str] = set()
+        self._tested: set[str] = set()
         """Every name that a trial has reached: it is not tried again, whatever the result."""
         self._trial: _Trial | None = None
         folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
@@ -84,7 +84,7 @@ class Preload:
                 break
             if isinstance(file_name, str) and os.path.realpath(file_name).startswith(self._places):
                 self._files.setdefault(file_name, False)
-        known = {*self._wanted, *self._judged, *(self._trial.names if self._trial else ())}
+        known = {*self._wanted, *self._tested, *(self._trial.names if self._trial else ())}
         new = [
             name
             for name in names
@@ -152,11 +152,11 @@ class Preload:
                 return
         except ChildProcessError:  # collected by what it imports: there is nothing left to wait for
             pass
-        self._judge(self._trial)
+        self._read_verdicts(self._trial)
         shutil.rmtree(self._trial.directory, ignore_errors=True)
         self._trial = None
 
-    def _judge(self, trial: _Trial) -> None:
+    def _read_verdicts(self, trial: _Trial) -> None:
         """Read the verdicts; names that the trial did not reach stay wanted."""
         tried, before = set(), set(self._bad)
         file = read_file(os.path.join(trial.directory, "trial.txt")) or b""
@@ -172,7 +172,7 @@ class Preload:
                 self._bad.pop(package, None)
                 self._good += what.split()
         for name in trial.names:
-            (self._judged.add if name.partition(".")[0] in tried else self._wanted.append)(name)
+            (self._tested.add if name.partition(".")[0] in tried else self._wanted.append)(name)
         for package in self._bad.keys() - before:
             self._news.append(f"{package} stays out of the host: {self._bad[package]}")
         if not tried:

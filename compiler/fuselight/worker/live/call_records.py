@@ -203,10 +203,10 @@ def record_call(
             hooks.stop()
     tensors, words = reachable.changes()
     for name, value in (*attributes.changed(), *tensors) if error is None else ():
-        collector.add(f"{name}{CHANGED}", value)
+        collector.add_value(f"{name}{CHANGED}", value)
     objects = OutputObjects(outputs)
     for name, value in objects.tensors:
-        collector.add(name, value)
+        collector.add_value(name, value)
     counts = {name: str(count) for name, count in hooks.counts.items()} if hooks is not None else {}
     record = CallRecord(
         collector.outputs(outputs) if error is None else CallResults(),

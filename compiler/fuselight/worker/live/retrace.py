@@ -226,7 +226,7 @@ def retrace(
         edit.undo()
         if before is not None:
             linecache.cache[request.path] = before
-    return replace(run_state.report(), phases={"retrace": time.perf_counter() - start})
+    return replace(run_state.report_so_far(), phases={"retrace": time.perf_counter() - start})
 
 
 def _trace(
@@ -236,7 +236,7 @@ def _trace(
     recorder = _TraceRecorder(state.job.request.roots)
     run_state = _state_of(state, request, recorder)
     if on_break is not None:
-        recorder.on_break = lambda: on_break(run_state.report())
+        recorder.on_break = lambda: on_break(run_state.report_so_far())
     refusals = []
     with dynamo.capture_only(recorder.capture) as run_state.asked, recorder:
         for name in dict.fromkeys(request.functions):

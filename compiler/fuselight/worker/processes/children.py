@@ -196,7 +196,7 @@ class RunningChild:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, process.SAMPLE_SIGNAL)
 
-    def place(self) -> Location | None:
+    def dumped_line(self) -> Location | None:
         """Return the user's line in the dump that was asked for, None while there is none or no such line."""
         size, before = self._dump_size(), self.dumped
         self.dumped = size

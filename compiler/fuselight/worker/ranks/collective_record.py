@@ -36,7 +36,7 @@ class CollectiveRecord:
     collectives: list[Collective] = field(default_factory=list)
     count: int = 0
 
-    def add(self, call: CollectiveCall) -> None:
+    def record_call(self, call: CollectiveCall) -> None:
         """Record one call."""
         self.count += 1
         if len(self.collectives) < MAX:

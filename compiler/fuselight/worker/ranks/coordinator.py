@@ -52,7 +52,7 @@ def run_ranks(state: RunState, plan: WorldPlan, work: Work) -> None:
             ended = [running_rank for running_rank in running if running_rank.has_ended()]
             for running_rank in ended:
                 running.remove(running_rank)
-                result.add(running_rank.result())
+                result.add_rank(running_rank.result())
                 result.imported.extend(running_rank.libraries())
                 state.progress.tell(
                     "report",

@@ -51,7 +51,7 @@ class MergedRanks(RequestResult):
     runs: list[RankRun] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
 
-    def add(self, run: RankRun) -> None:
+    def add_rank(self, run: RankRun) -> None:
         """Add a rank that has ended."""
         self.runs.append(run)
 

@@ -56,7 +56,7 @@ def run_rank(state: RunState, plan: WorldPlan, work: Work) -> None:
     exchange = ObjectExchange(_shared_folder(state), rank)
     exchange.start()
     try:
-        with fake_world.fake_world(rank, plan.size, record.add, exchange), _modes_of(state):
+        with fake_world.fake_world(rank, plan.size, record.record_call, exchange), _modes_of(state):
             if state.job.request.target.kind not in {"main", "call"}:
                 fake_world.start(rank, plan.size)
             try:

@@ -88,7 +88,7 @@ class LineSearch:
     def located(self, verdict: Accuracy, seconds: float) -> Accuracy:
         """The verdict with the first operator that differs, or with why none is named."""
         first = bisection.find_first(
-            self._tried, targets.backend_named("inductor"), self._judge, seconds=seconds
+            self._tried, targets.backend_named("inductor"), self._compared, seconds=seconds
         )
         return bisection.with_first(verdict, first)
 
@@ -104,7 +104,7 @@ class LineSearch:
         self._record = record
         return record.results
 
-    def _judge(self, results: CallResults) -> Accuracy:
+    def _compared(self, results: CallResults) -> Accuracy:
         del results  # of the record that was kept
         verdict, others = judged(self._record, self.references, training=False)
         if others and verdict.passed is not False:

@@ -57,7 +57,7 @@ def judged(
     varying = _varying(eager.results, references.again.results)
     if varying and len(varying) == len(eager.results.values):
         return rules.not_compared(_EAGER_VARIES), others
-    verdict = rules.judge(
+    verdict = rules.compare_results(
         _without(compiled.results, varying),
         _without(eager.results, varying),
         references.float64,

@@ -218,15 +218,15 @@ class BuiltOrders:
             Order.WARM: self.warm,
             Order.ROUND: session.round,
             Order.SAMPLE: self.sample,
-            Order.JUDGE: check.judge,
-            Order.JUDGE_RANDOM: check.judge_random,
+            Order.COMPARE: check.compare,
+            Order.COMPARE_RANDOM: check.compare_random,
             Order.WEIGH: session.weigh,
             Order.PROFILE: session.profile,
             Order.READ: self.read,
             Order.ISOLATE: session.isolate,
             Order.SEARCH: check.search,
             Order.REPLAY: self.replay,
-            Order.FINISH: self.finish,
+            Order.FINISH: self.write_report,
         }
 
     def handlers(self) -> Mapping[Order, Handler]:
@@ -291,16 +291,16 @@ class BuiltOrders:
             answer["artifacts"] = save_artifacts(compiled, call, artifacts)
         return answer
 
-    def finish(self) -> None:
+    def write_report(self) -> None:
         """Write the report, once."""
         state, compiled = self.calls.state, self.calls.compiled
         path = os.path.join(state.job.directory, "report.json")
         if os.path.exists(path):
             return
         parts = state.recorder.parts()
-        self.session.finish(parts.compiles, parts.frames, len(parts.breaks), len(parts.recompiles))
+        self.session.store_compiles(parts.compiles, parts.frames, len(parts.breaks), len(parts.recompiles))
         state.problems.extend(compiled.problems)
-        report = state.report()
+        report = state.report_so_far()
         variables = {name: text for name, text in report.environment.variables.items() if name not in CACHES}
         complete = replace(
             report,

@@ -57,7 +57,7 @@ class CaseFolder:
         """Whether printed text differs from call to call."""
         return bool(self._read(ABOUT).get("printed_varies"))
 
-    def add(self, index: int, record: CallRecord | None, seconds: float) -> None:
+    def note_done(self, index: int, record: CallRecord | None, seconds: float) -> None:
         """Note that a call is done; `record`: None where its inputs cannot be made, or it is not to be made."""
         if record is not None:
             record.save(self._path(index))

@@ -172,7 +172,7 @@ class FurtherCalls:
                 single[index] = case
             elif record is not None and not compiled and has_vanishing_gradients(record):
                 vanishing[index] = case
-            self._folder.add(index, record, _perf_counter() - start)
+            self._folder.note_done(index, record, _perf_counter() - start)
         self._result.verification = replace(self._result.so_far, lines_run=self._caller.lines.lines_run)
         self._record_in_float64({**single, **vanishing})
 

@@ -255,11 +255,11 @@ class _ReleaseCallRun:
         return ReleaseCall(
             call=self.index,
             text=self.text,
-            eager=self._judged_eager(eager, old_eager, before[FLOAT64], why),
+            eager=self._compared_eager(eager, old_eager, before[FLOAT64], why),
             is_eager_equal=_is_equal(eager, old_eager),
-            float64=self._judged_exactly(double, before[FLOAT64]),
-            compiled_before=self._judged_compiled(before),
-            compiled_after=self._judged_compiled(after),
+            float64=self._compared_exactly(double, before[FLOAT64]),
+            compiled_before=self._compared_compiled(before),
+            compiled_after=self._compared_compiled(after),
             is_compiled_equal=is_same_code,
             errors=CallErrors(
                 *(_error(side[mode], side[FLOAT64]) for side in (before, after) for mode in (EAGER, COMPILED))
@@ -357,31 +357,31 @@ class _ReleaseCallRun:
                 self.state.failures.append(child.failure_of(self.state, error))
             return None
 
-    def _judged(
+    def _compared(
         self, given: CallResults, expected: CallResults, double: CallResults | None, why: str = ""
     ) -> Accuracy:
         if self.varying and self.varying != RANDOM:
             return rules.varying(self.varying, training=self.is_training)
-        return rules.judge(given, expected, double, training=self.is_training, no_float64=why)
+        return rules.compare_results(given, expected, double, training=self.is_training, no_float64=why)
 
-    def _judged_eager(
+    def _compared_eager(
         self, given: CallResults, expected: CallResults, double: CallResults | None, why: str = ""
     ) -> Accuracy:
         """Compare results of both versions."""
-        verdict = self._judged(given, expected, double, why)
+        verdict = self._compared(given, expected, double, why)
         if verdict.passed is False and self.varying == RANDOM:
             return rules.not_compared(_DRAWS)
         return verdict
 
-    def _judged_exactly(self, given: CallResults | None, expected: CallResults | None) -> Accuracy | None:
+    def _compared_exactly(self, given: CallResults | None, expected: CallResults | None) -> Accuracy | None:
         """Compare results in float64, where rounding is far below any tolerance."""
-        return None if given is None or expected is None else self._judged_eager(given, expected, expected)
+        return None if given is None or expected is None else self._compared_eager(given, expected, expected)
 
-    def _judged_compiled(self, side: Mapping[str, CallResults | None]) -> Accuracy | None:
+    def _compared_compiled(self, side: Mapping[str, CallResults | None]) -> Accuracy | None:
         eager, compiled = side[EAGER], side[COMPILED]
         if eager is None or compiled is None:
             return None
-        verdict = self._judged(compiled, eager, side[FLOAT64])
+        verdict = self._compared(compiled, eager, side[FLOAT64])
         if verdict.passed is False and self.varying == RANDOM:
             return rules.not_compared(
                 "the compiled code may draw its random numbers in another order than eager"

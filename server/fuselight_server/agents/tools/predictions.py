@@ -231,7 +231,7 @@ def _kernels_of(report: Report, outcome: CheckOutcome, arguments: dict[str, Any]
 
 def _named_line(report: Report, arguments: dict[str, Any], prefix: str) -> SourceLine | None:
     line, cell = arguments[f"{prefix}line"], arguments[f"{prefix}cell"]
-    return None if line is None else NamedLine(line, cell).place(report.target.path)
+    return None if line is None else NamedLine(line, cell).line_for(report.target.path)
 
 
 def _fusion(report: Report, *ends: SourceLine) -> str:

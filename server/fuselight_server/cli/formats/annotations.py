@@ -49,7 +49,7 @@ def as_github(outcome: CheckOutcome) -> str:
 
 
 def _command(finding: Finding, outcome: CheckOutcome) -> str:
-    place = outcome.sources.place(finding.span)
+    place = outcome.sources.character_span(finding.span)
     file, cell = cell_of(finding.span.path)
     first, last = (line_in_file(finding.span.path, line)[1] for line in (place.line, place.end_line))
     properties = {
@@ -167,7 +167,7 @@ def _relative_uri(path: str) -> str:
 
 def _location(span: Span, sources: SourceFiles) -> dict[str, Any]:
     file, cell = cell_of(span.path)
-    place, shown = sources.place(span), shown_path(file)
+    place, shown = sources.character_span(span), shown_path(file)
     is_absolute = Path(shown).is_absolute()
     first, last = (line_in_file(span.path, line)[1] for line in (place.line, place.end_line))
     # Columns of a cell are not those of its JSON.

@@ -78,7 +78,7 @@ def _page_of(benchmark: TargetBenchmark, outcome: CheckOutcome) -> MeasuredPage:
         uri_of=lambda path: Path(cell_of(path)[0]).as_uri(),
         read_line=check_in_cells(outcome).sources.line,
         shown=shown_path,
-        now=cell_names(outcome).place,
+        now=cell_names(outcome).line_in_cell,
     )
     comparison = None
     if benchmark.before is not None and benchmark.run is not None:
@@ -95,7 +95,7 @@ def as_json(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str
             "name": benchmark.report.target.name or "__main__",
             "page": encode(_page_of(benchmark, outcome)),
             "findings": [finding_as_json(each, sources) for each in _findings_of(benchmark, outcome)],
-            "failures": encode(cell_names(outcome).report(benchmark.report).failures),
+            "failures": encode(cell_names(outcome).report_in_cells(benchmark.report).failures),
             "run": encode(benchmark.run) if benchmark.run is not None else None,
         }
         for benchmark in benchmarks
@@ -105,7 +105,7 @@ def as_json(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str
 
 
 def _findings_of(benchmark: TargetBenchmark, outcome: CheckOutcome) -> tuple[Finding, ...]:
-    return check_in_cells(outcome).of_measured(cell_names(outcome).report(benchmark.report))
+    return check_in_cells(outcome).of_measured(cell_names(outcome).report_in_cells(benchmark.report))
 
 
 def as_csv(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:
@@ -137,7 +137,7 @@ def _print_target(benchmark: TargetBenchmark, outcome: CheckOutcome, terminal: T
     if measured is not None and has_times(measured):
         clock = words.CLOCK[clock_of(measured)]
         where = f"{measured_page.work} on {words.device(measured.machine)}, timed by {clock}"
-    in_cells = cell_names(outcome).report(report)
+    in_cells = cell_names(outcome).report_in_cells(report)
     failed = print_measured_heading(in_cells, where, measured_page.inputs, terminal)
     if measured is None:
         terminal.print()
@@ -322,7 +322,7 @@ def _print_comparison(benchmark: TargetBenchmark, outcome: CheckOutcome, termina
     if benchmark.before is None or benchmark.run is None:
         return
     comparison = compare(benchmark.before, benchmark.run)
-    changes = changes_in_words(comparison, benchmark.run, cell_names(outcome).place)
+    changes = changes_in_words(comparison, benchmark.run, cell_names(outcome).line_in_cell)
     terminal.print((f"\nagainst {label(benchmark.before.past)}", "bold"))
     for text in comparison.differs:
         terminal.print(f"  differs between the runs: {text}")

@@ -79,7 +79,7 @@ def _conditions(path: str, facts: FileFacts, sources: SourceFiles) -> Iterator[O
 
 def _text(span: Span, sources: SourceFiles) -> str:
     """The source of an expression, shortened, on one line."""
-    place = sources.place(span)
+    place = sources.character_span(span)
     line = sources.line(span.path, place.line) or ""
     if place.end_line > place.line:
         text = f"{line[place.column - 1 :].strip()} ..."

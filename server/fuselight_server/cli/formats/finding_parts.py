@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def position_as_json(span: Span, sources: SourceFiles) -> dict[str, int]:
     """The lines and columns of a span."""
-    place = sources.place(span)
+    place = sources.character_span(span)
     return {
         "line": place.line,
         "column": place.column,

@@ -67,7 +67,7 @@ def print_blocks(findings: Iterable[Finding], sources: SourceFiles, terminal: Te
 
 
 def _block(finding: Finding, sources: SourceFiles, width: int) -> Iterator[Part]:
-    place = sources.place(finding.span)
+    place = sources.character_span(finding.span)
     margin = " " * len(str(place.end_line + 1))
     yield f"{severity_word(finding)}[{finding.code}]", _SHOWN[finding.severity][0]
     yield f": {_expanded(finding.title)}", "bold"
@@ -96,7 +96,7 @@ def _notes(finding: Finding, sources: SourceFiles) -> Iterator[tuple[str, str]]:
     """The other places, what was run, and the page, each with its style."""
     yield from ((refusal, "") for refusal in refusals(finding.remedies)[:_MAX_REFUSED])
     for item in finding.related[:_MAX_RELATED]:
-        at = sources.place(item.span)
+        at = sources.character_span(item.span)
         code = (sources.line(item.span.path, item.span.line) or "").strip()
         shown = f": {code}" if code and not code.startswith("#") else ""
         yield f"{shown_path(item.span.path)}:{at.line}: {item.message}{shown}", ""

@@ -161,7 +161,7 @@ def _kernel_json(folded: Folded, report: Report, details: Details) -> dict[str, 
 def _why_json(report: Report, details: Details) -> list[dict[str, Any]]:
     out = []
     for first, second in details.pairs:
-        ends = first.place(report.target.path), second.place(report.target.path)
+        ends = first.line_for(report.target.path), second.line_for(report.target.path)
         fusion = why(report, *ends)
         reasons = [
             {"words": words, "reason": reason, "count": count} for words, reason, count in fusion.reasons
@@ -189,7 +189,7 @@ def print_kernels(outcome: CheckOutcome, terminal: Terminal, details: Details = 
     for report in outcome.reports:
         _print_target(report, outcome, terminal, details)
         for first, second in details.pairs:
-            ends = first.place(report.target.path), second.place(report.target.path)
+            ends = first.line_for(report.target.path), second.line_for(report.target.path)
             name = in_words if cell_of(report.target.path)[1] is not None else None
             terminal.print(sentence(why(report, *ends), *ends, name=name))
 

@@ -57,7 +57,7 @@ def as_json(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> str:
             "result": encode(search.report.tuned.result)
             if search.report.tuned is not None and search.report.tuned.result is not None
             else None,
-            "failures": encode(cell_names(outcome).report(search.report).failures),
+            "failures": encode(cell_names(outcome).report_in_cells(search.report).failures),
         }
         for search in searches
     ]
@@ -89,7 +89,7 @@ def _print_target(search: TargetSearch, names: CellNames, terminal: Terminal) ->
     if tuned is not None:
         on = f" on {words.device(tuned.machine)}" if words.has_device(tuned.machine) else ""
         where = f"{tuned_page.work}{on}"
-    failed = print_measured_heading(names.report(report), where, tuned_page.inputs, terminal)
+    failed = print_measured_heading(names.report_in_cells(report), where, tuned_page.inputs, terminal)
     if tuned is None:
         terminal.print()
         return

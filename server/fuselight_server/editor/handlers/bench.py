@@ -31,7 +31,7 @@ from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.editor.session.timed_results import is_stale, plan_of
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.benchmarks import exports
-from fuselight_server.explain.benchmarks.history import read_run, remove_run, runs_of_gone
+from fuselight_server.explain.benchmarks.history import read_run, remove_run, runs_of_removed
 from fuselight_server.explain.benchmarks.history_diff import compare, on_page
 from fuselight_server.explain.benchmarks.page import (
     Around,
@@ -89,13 +89,13 @@ class Texts:
 BENCHMARKS = TimedRequests(Tier.MEASURED, "Benchmark", "Benchmarking", "benchmark", "measure it")
 
 
-async def gone_runs(server: Server, history: History) -> tuple[PastRun, ...]:
+async def runs_of_removed_targets(server: Server, history: History) -> tuple[PastRun, ...]:
     """Return the runs of targets that the file does not have any more, as far as it can be read."""
     reading = server.analysis.targets.reading(history.path)
     if reading is None:
         return ()
     names = {*(target.name for target in reading.targets), *([""] if reading.main_line is not None else [])}
-    return await asyncio.to_thread(runs_of_gone, history, names)
+    return await asyncio.to_thread(runs_of_removed, history, names)
 
 
 def other_run(history: History, other: str) -> tuple[BenchmarkRun | None, str]:
@@ -154,7 +154,7 @@ async def _page(
     key = BENCHMARKS.key(path, target)
     history = history_of(path, key.name) if server.state.trusted else None
     past = await asyncio.to_thread(history.runs) if history is not None else ()
-    gone = await gone_runs(server, history) if history is not None else ()
+    gone = await runs_of_removed_targets(server, history) if history is not None else ()
     kept = server.state.measured.get(key)
     live = kept.shown if kept is not None else None
     if wanted is not None and not (

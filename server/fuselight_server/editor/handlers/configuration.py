@@ -139,7 +139,7 @@ def folders_changed(server: Server, params: types.DidChangeWorkspaceFoldersParam
         path = convert.path(gone.uri)
         if path is not None and server.state.folders.pop(path, None) is not None:
             server.spawn(server.analysis.restart(path), "stopping a worker")
-            server.analysis.documents.gone(path)
+            server.analysis.documents.remove_path(path)
     add_folders(server, params.event.added)
     server.spawn(start_folders(server), "adding folders")
 

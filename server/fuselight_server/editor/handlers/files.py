@@ -70,7 +70,7 @@ def file_changed(server: Server, path: str, *, is_deleted: bool) -> None:
     elif os.path.basename(path) == TESTS:  # noqa: PTH119 - paths stay text
         server.spawn(server.analysis.failed_tests.load(Store(Path(path).parent)), "reading failed tests")
     elif is_deleted and not os.path.exists(path):  # noqa: PTH110 - paths stay text
-        server.analysis.documents.gone(path)
+        server.analysis.documents.remove_path(path)
     else:  # a checkout may take a file away and bring it back
         server.analysis.documents.changed_on_disk(path)
 
@@ -80,7 +80,7 @@ def renamed(server: Server, params: types.RenameFilesParams) -> None:
     for file in params.files:
         old, new = convert.path(file.old_uri), convert.path(file.new_uri)
         if old is not None:
-            server.analysis.documents.gone(old)
+            server.analysis.documents.remove_path(old)
         if new is None:
             continue
         if old is not None and server.state.trusted:
@@ -106,4 +106,4 @@ def deleted(server: Server, params: types.DeleteFilesParams) -> None:
     for file in params.files:
         path = convert.path(file.uri)
         if path is not None:
-            server.analysis.documents.gone(path)
+            server.analysis.documents.remove_path(path)

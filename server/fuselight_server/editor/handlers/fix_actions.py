@@ -60,7 +60,11 @@ def _action(
 ) -> types.CodeAction:
     """An action that is resolved to an edit, or else a command that verifies and applies, or cannot be chosen."""
     # The diagnostics of the finding, of all targets that have it.
-    same = [diagnostic for known, diagnostic in shown if known.place == entry.finding.place]
+    same = [
+        diagnostic
+        for known, diagnostic in shown
+        if known.identity_in_target == entry.finding.identity_in_target
+    ]
     action = types.CodeAction(
         title=visible(entry.title), kind=types.CodeActionKind.QuickFix, diagnostics=same or None
     )

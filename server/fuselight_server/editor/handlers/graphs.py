@@ -92,8 +92,8 @@ def _drawn(server: Server, result: CaptureResult, kernels: KernelResult | None) 
     def now(at: Location) -> Span | None:
         if not os.path.isabs(at.path):  # noqa: PTH117 - paths stay text
             return None
-        place = shown.places.add(span(at))
-        return None if place.gone else place.span
+        place = shown.places.track(span(at))
+        return None if place.is_deleted else place.span
 
     drawn = picture(
         shown.report,

@@ -149,7 +149,7 @@ def kernel_document(server: Server, params: KernelDocumentParams) -> KernelText:
     if result is None or document is None:
         return {
             "found": False,
-            "text": _gone(params),
+            "text": _removed_kernel_text(params),
             "links": [],
             "sourceLinks": [],
             "forms": [],
@@ -198,7 +198,7 @@ def _document(server: Server, result: KernelResult, params: KernelDocumentParams
     return compiled(result.report, graph_and_kernel[0], kernel, params.form, assembled)
 
 
-def _gone(params: KernelDocumentParams) -> str:
+def _removed_kernel_text(params: KernelDocumentParams) -> str:
     is_cpp = params.form == SOURCE and params.kernel.rpartition(":")[2].startswith("cpp_")
     mark = "//" if is_cpp else STAGES.get(params.form, "#")
     target = format_target(params.target)

@@ -173,7 +173,7 @@ class CellMessages:
             self._diagnostics[uri] = params
             by_cell = {cell.id: [] for cell in notebook.module.cells}
             for diagnostic in params["diagnostics"]:
-                place = notebook.module.place(diagnostic["range"]["start"]["line"] + 1)
+                place = notebook.module.cell_and_row(diagnostic["range"]["start"]["line"] + 1)
                 if place is not None:
                     by_cell[place.cell.id].append(self._diagnostic(diagnostic, _Scope(notebook, place.cell)))
         before = self._published.get(uri, {})
@@ -254,7 +254,7 @@ class CellMessages:
         spans = (value.get("range"), value.get("selection"))
         starts = [span["start"]["line"] for span in spans if isinstance(span, dict) and "start" in span]
         line = starts[0] if starts else value.get("line")
-        place = notebook.module.place(line + 1) if isinstance(line, int) else None
+        place = notebook.module.cell_and_row(line + 1) if isinstance(line, int) else None
         return _Scope(notebook, place.cell) if place is not None else None
 
     # Edits

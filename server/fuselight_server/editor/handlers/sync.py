@@ -106,7 +106,7 @@ def notebook_opened(server: Server, params: types.DidOpenNotebookDocumentParams)
     notebook = Notebook(
         opened_notebook.uri, convert.path(opened_notebook.uri), opened_notebook.version, cells
     )
-    server.notebooks.add(notebook)
+    server.notebooks.add_notebook(notebook)
     server.analysis.documents.opened(notebook.document)
     server.wire.send_all(server.cell_messages.again(notebook.uri))
 

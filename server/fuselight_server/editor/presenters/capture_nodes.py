@@ -171,7 +171,7 @@ def refused_nodes(make: CaptureNodeMaker, refused: Iterable[RefusedFix]) -> list
 def finding_nodes(make: CaptureNodeMaker, kernels: KernelResult | None) -> list[ReportNode]:
     """Make one node for each finding that has a known cost: the estimated or measured part of a call."""
     live = [*make.result.findings, *(kernels.findings if kernels is not None else ())]
-    findings = [finding.now() for finding in live if finding.finding.cost_us and not finding.place.gone]
+    findings = [finding.now() for finding in live if finding.finding.cost_us and not finding.place.is_deleted]
     return [
         make.node(
             "finding",

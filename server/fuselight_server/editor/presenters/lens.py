@@ -100,7 +100,7 @@ def other_lenses(snapshot: Snapshot, view: convert.Client) -> Iterator[Lens]:
         name = shorten(job.opened.name, _LONGEST_NAME)
         for function in job.functions:
             place = function.place
-            if not place.gone and place.span.path == snapshot.path:
+            if not place.is_deleted and place.span.path == snapshot.path:
                 at = convert.plain_range(dataclasses.replace(place.span, column=0), view)
                 yield lens(at, f"job {name}: {function.words}", SHOW_JOB, {"job": job.id})
 

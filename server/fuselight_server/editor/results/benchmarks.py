@@ -97,7 +97,7 @@ def measured_result_of(
     places = Places(Span(place.path, place.line) for place in covered)
     depends = frozenset({key.path, *places.paths(), *report.files})
     for at in locations(report):
-        places.add(span(at))
+        places.track(span(at))
     result = MeasuredResult(
         key,
         generation,

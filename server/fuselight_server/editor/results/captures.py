@@ -122,10 +122,10 @@ class CaptureResult(TargetResult):
             new_findings = findings(self.report, thresholds=thresholds, read_line=read_line)
             self.own = tracked(new_findings, self.places, self.key.path)
 
-    def change(self, path: str, change: Change) -> None:
+    def apply_edit(self, path: str, change: Change) -> None:
         """Move lines for one edit of a file's text."""
-        self.facts.change(path, change)
-        super().change(path, change)
+        self.facts.apply_edit(path, change)
+        super().apply_edit(path, change)
 
     def mark_changed(self, path: str) -> None:
         """Note that the text of a file is not the text that ran: nobody knows where its expressions are now."""

@@ -103,7 +103,7 @@ def _of_findings(
 def _named(lives: Iterable[TrackedFinding]) -> Iterator[tuple[SourceLine, str, bool]]:
     """Yield the line of each finding, what that is called, and whether the line was deleted: then it is the old one."""
     for live in lives:
-        name, gone = noun(live.finding.code), live.place.gone
+        name, gone = noun(live.finding.code), live.place.is_deleted
         span = live.finding.span if gone else live.place.span
         if name is not None:
             yield SourceLine(span.path, span.line), name, gone

@@ -138,11 +138,11 @@ class TrackedFacts:
         file = self._files.get(path)
         return None if file is None or file.is_lost else file
 
-    def change(self, path: str, change: Change) -> None:
+    def apply_edit(self, path: str, change: Change) -> None:
         """Follow one change of a file's text."""
         file = self._files.get(path)
         if file is not None:
-            file.lines.change(change)
+            file.lines.apply_edit(change)
 
     def lose(self, path: str) -> None:
         """Hide the facts of a file that changed in an unknown way."""

@@ -141,12 +141,12 @@ class JobResult:
         """Yield the findings whose lines are in a file now."""
         for item in self.findings:
             place = item.tracked.place
-            if not place.gone and place.span.path == path:
+            if not place.is_deleted and place.span.path == path:
                 yield item
 
-    def change(self, path: str, change: Change) -> None:
+    def apply_edit(self, path: str, change: Change) -> None:
         """Move lines for one edit of a file's text."""
-        self.places.change(path, change)
+        self.places.apply_edit(path, change)
 
     def follow(self, path: str, text: str | None) -> None:
         """Move lines to where they are in a text of a file that changed unseen; None: the file is gone."""
@@ -158,7 +158,7 @@ class JobResult:
             return
         as_read = "\n".join(self.lines_as_read(path))
         for change in SourceDocument(path, as_read).become("\n".join(split_text(text))):
-            self.places.change(path, change)
+            self.places.apply_edit(path, change)
 
     def mark_current(self, path: str, source: SourceDocument) -> None:
         """Return lines to where they were if a file has the text again that it had when the job was opened."""
@@ -201,10 +201,10 @@ class OpenJobs(dict[str, JobResult]):
         closed = [self.pop(key) for key in list(ids) if key in self]
         return frozenset(path for job in closed for path in job.places.paths())
 
-    def change(self, path: str, change: Change) -> None:
+    def apply_edit(self, path: str, change: Change) -> None:
         """Move lines for one edit of a file's text."""
         for job in self.values():
-            job.change(path, change)
+            job.apply_edit(path, change)
 
     def mark_current(self, path: str, source: SourceDocument) -> None:
         """Return lines to where they were in a file that has its text again."""
@@ -251,7 +251,7 @@ def _track_report(result: JobResult) -> None:
     lines = (Span(line.path, line.line) for line in kernel_lines(process.report))
     for place in (*map(span, locations(process.report)), *lines):
         if place.path in here:
-            result.places.add(place)
+            result.places.track(place)
 
 
 @dataclass
@@ -263,7 +263,7 @@ class _Counts:
     breaks: int = 0
     recompilations: int = 0
 
-    def add(self, compiled: LoggedCompile) -> None:
+    def add_compile(self, compiled: LoggedCompile) -> None:
         self.compiles += 1
         self.graphs += any(graph.kind is GraphKind.DYNAMO for graph in compiled.graphs)
         self.breaks += len({item.location for item in compiled.breaks})
@@ -278,11 +278,11 @@ def _functions(opened: OpenedJob, places: Places) -> Iterator[JobFunction]:
         for location, compiled in _with_functions(process.log.compiles):
             if location.path in opened.files.local:
                 here = opened.files.location(location)
-                of_process.setdefault((here.path, here.line), _Counts()).add(compiled)
+                of_process.setdefault((here.path, here.line), _Counts()).add_compile(compiled)
         for place, counts in of_process.items():
             counted.setdefault(place, []).append(counts)
     for (path, line), by_process in sorted(counted.items()):
-        yield JobFunction(places.add(Span(path, line)), _counts_in_words(by_process, len(opened.processes)))
+        yield JobFunction(places.track(Span(path, line)), _counts_in_words(by_process, len(opened.processes)))
 
 
 def _with_functions(compiles: Iterable[LoggedCompile]) -> Iterator[tuple[Location, LoggedCompile]]:

@@ -133,9 +133,9 @@ def kernel_result_of(
     places = Places(Span(place.path, place.line) for place in named if place is not None)
     depends = frozenset({key.path, *places.paths()})
     for at in locations(report):
-        places.add(span(at))
+        places.track(span(at))
     for place in kernel_lines(report):
-        places.add(Span(place.path, place.line))
+        places.track(Span(place.path, place.line))
     own = findings_of_kernels(report, thresholds=thresholds)
     captured = [finding for finding in findings(report, thresholds=thresholds) if finding not in own]
     result = KernelResult(

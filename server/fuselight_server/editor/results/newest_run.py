@@ -23,7 +23,7 @@ _CLOSING = (")", "]", "}")
 """What the last line of a parameter list may begin with, as deep as its `def`."""
 
 
-class Standing(Enum):
+class FindingValidity(Enum):
     """What a newer run makes of a finding."""
 
     HOLDS = "holds"
@@ -56,7 +56,9 @@ class NewestRun:
         )
         return cls(path, tuple(complete), lambda number: read_line(path, number))
 
-    def standing(self, finding: TrackedFinding, result: TargetResult, newest: TargetResult) -> Standing:
+    def validity(
+        self, finding: TrackedFinding, result: TargetResult, newest: TargetResult
+    ) -> FindingValidity:
         """Say whether a finding of `result` still counts; `newest` is the newest result of the same target.
 
         That a newer run exists is not enough: it may have taken another branch and never reached the function. Such a
@@ -64,9 +66,9 @@ class NewestRun:
         """
         has_failed = result is not newest and not newest.unfinished
         otherwise = (
-            Standing.DOUBTFUL
+            FindingValidity.DOUBTFUL
             if has_failed and not result.depends.isdisjoint(result.changed_files)
-            else Standing.HOLDS
+            else FindingValidity.HOLDS
         )
         if self.path not in result.changed_files:
             return otherwise
@@ -87,8 +89,8 @@ class NewestRun:
                     if frame.location.path == self.path
                 }
                 if self._covers(capture_result, finding.place.span.line) or function in functions:
-                    return Standing.REPLACED
-        return Standing.DOUBTFUL
+                    return FindingValidity.REPLACED
+        return FindingValidity.DOUBTFUL
 
     def _function_then(self, finding: TrackedFinding, result: CaptureResult) -> str | None:
         """Name the frame that a finding was in: an edit of its line may have moved it out of the function."""

@@ -57,11 +57,11 @@ class PredictedStatus(enum.Enum):
     """What a prediction says of a finding of the last run."""
 
     REPEATED = "repeated"
-    GONE = "gone"
+    REMOVED = "gone"
 
 
 @dataclass
-class _Judged:
+class _Predicted:
     finding: TrackedFinding
     place: TrackedSpan
     status: PredictedStatus
@@ -87,12 +87,12 @@ class Prediction:
     """What the last run found on lines that are deleted."""
     _ruled: tuple[TrackedFinding, ...] = ()
     """Found by rules, where no trace has answered yet."""
-    _judged: dict[int, _Judged] = field(default_factory=dict)
+    _predicted: dict[int, _Predicted] = field(default_factory=dict)
     """By the id of the finding, which is kept alive here."""
 
-    def change(self, path: str, change: Change) -> None:
+    def apply_edit(self, path: str, change: Change) -> None:
         """Move lines for one edit of a file's text."""
-        self._places.change(path, change)
+        self._places.apply_edit(path, change)
         self.is_current = self.is_current and path != self.path
 
     def findings(self) -> Iterator[Finding]:
@@ -105,21 +105,17 @@ class Prediction:
 
     def removed(self) -> Iterator[Finding]:
         """Yield what the last run found and the edits remove, where no later edit has touched its line."""
-        judged = (
-            judged_finding
-            for judged_finding in self._judged.values()
-            if judged_finding.status is PredictedStatus.GONE
+        predicted = (
+            predicted for predicted in self._predicted.values() if predicted.status is PredictedStatus.REMOVED
         )
-        yield from (
-            judged_finding.finding.now() for judged_finding in judged if not judged_finding.place.edited
-        )
+        yield from (predicted.finding.now() for predicted in predicted if not predicted.place.edited)
         if not self.deferred:
             yield from self._deleted
 
     def status(self, finding: TrackedFinding) -> PredictedStatus | None:
         """Say what is predicted of a finding of the last run; None for nothing."""
-        judged = self._judged.get(id(finding))
-        return None if judged is None or judged.place.edited else judged.status
+        predicted = self._predicted.get(id(finding))
+        return None if predicted is None or predicted.place.edited else predicted.status
 
     def paths(self) -> frozenset[str]:
         """Return the files that have a line with a prediction."""
@@ -137,14 +133,16 @@ class Prediction:
         places = Places()
 
         def kept(findings: tuple[TrackedFinding, ...]) -> tuple[TrackedFinding, ...]:
-            kept = (finding.now() for finding in findings if not finding.edited and not finding.place.gone)
+            kept = (
+                finding.now() for finding in findings if not finding.edited and not finding.place.is_deleted
+            )
             return tracked(kept, places, self.key.path)
 
         self._traced, self._new, self._ruled = kept(self._traced), kept(self._new), kept(self._ruled)
-        self._judged = {
-            name: replace(judged_finding, place=places.add(judged_finding.place.span))
-            for name, judged_finding in self._judged.items()
-            if not judged_finding.place.edited and not judged_finding.place.gone
+        self._predicted = {
+            name: replace(predicted, place=places.track(predicted.place.span))
+            for name, predicted in self._predicted.items()
+            if not predicted.place.edited and not predicted.place.is_deleted
         }
         self._places = places
 
@@ -160,8 +158,8 @@ class Prediction:
         # First, as the newest of several findings on a line is the one to show.
         self._traced = (*tracked(comparison.shown, self._places, self.key.path), *self._traced)
         self._new = (*tracked(comparison.new, self._places, self.key.path), *self._new)
-        for live, status in comparison.judged:
-            self._judged[id(live)] = _Judged(live, self._places.add(live.place.span), status)
+        for live, status in comparison.predicted:
+            self._predicted[id(live)] = _Predicted(live, self._places.track(live.place.span), status)
         return before != list(self.findings())
 
     def take_trace(
@@ -182,7 +180,7 @@ class Prediction:
         kept = [finding for finding in findings if is_predicted(finding.code) or finding.code in allowed]
         comparison = _FindingComparison(result, self.path, tuple(split_text(text) for text in texts))
         comparison.match(kept)
-        comparison.judge_the_rest(report, functions, _SPECIALIZATIONS if includes_callers else frozenset())
+        comparison.match_the_rest(report, functions, _SPECIALIZATIONS if includes_callers else frozenset())
         comparison.match_same_code(functions)
         self._show(comparison)
         lines = [(function.first, function.last) for function in functions]
@@ -202,9 +200,9 @@ class Prediction:
         self._traced = tracked(comparison.shown, self._places, self.key.path)
         self._new = tracked(comparison.new, self._places, self.key.path)
         self._deleted = tuple(comparison.deleted)
-        self._judged = {
-            id(live): _Judged(live, self._places.add(live.place.span), status)
-            for live, status in comparison.judged
+        self._predicted = {
+            id(live): _Predicted(live, self._places.track(live.place.span), status)
+            for live, status in comparison.predicted
         }
         self.is_current = True
 
@@ -221,7 +219,7 @@ class Prediction:
     def forget_trace(self) -> None:
         """Drop what a trace found: the text cannot be traced any more."""
         self._traced, self._new, self._deleted, self.functions = (), (), (), ()
-        self._judged = {}
+        self._predicted = {}
         self.is_current = False
 
     def effect(self, readings: Mapping[str, Reading] = MappingProxyType({})) -> str:
@@ -253,7 +251,7 @@ def _on_unedited_lines(findings: Iterable[TrackedFinding]) -> Iterator[Finding]:
     seen: set[tuple[str, str, int]] = set()
     for finding in findings:
         place = (finding.finding.code, finding.place.span.path, finding.place.span.line)
-        if not finding.edited and not finding.place.gone and place not in seen:
+        if not finding.edited and not finding.place.is_deleted and place not in seen:
             seen.add(place)
             yield finding.now()
 
@@ -279,7 +277,7 @@ class _FindingComparison:
         """What is predicted and does not stand on an unchanged line already."""
         self.new: list[Finding] = []
         """Of these, what the last run does not have."""
-        self.judged: list[tuple[TrackedFinding, PredictedStatus]] = []
+        self.predicted: list[tuple[TrackedFinding, PredictedStatus]] = []
         self.deleted: list[Finding] = []
         """Findings whose lines were deleted."""
 
@@ -297,13 +295,13 @@ class _FindingComparison:
             then, now = live.finding.span, live.place.span
             if any(function.first <= now.line <= function.last for function in traced):
                 continue
-            if live.edited and not live.place.gone and then.path == now.path == self._path:
+            if live.edited and not live.place.is_deleted and then.path == now.path == self._path:
                 code = _code(self._ran, then)
                 if code and code == _code(self._now, now):
-                    self.judged.append((live, PredictedStatus.REPEATED))
+                    self.predicted.append((live, PredictedStatus.REPEATED))
                     self.shown.append(_of_prediction(live.now()))
 
-    def judge_the_rest(
+    def match_the_rest(
         self, report: Report, functions: tuple[ChangedFunction, ...], also: Collection[str]
     ) -> None:
         """Call those findings of the run gone whose lines were traced again without them.
@@ -315,31 +313,34 @@ class _FindingComparison:
             code, span = live.finding.code, live.place.span
             if span.path != self._path or code in _AT_RUN_TIME:
                 continue
-            can_be_gone = is_predicted(code) or code in also
-            if live.place.gone and (can_be_gone or code in _SPECIALIZATIONS):
+            can_be_removed = is_predicted(code) or code in also
+            if live.place.is_deleted and (can_be_removed or code in _SPECIALIZATIONS):
                 self.deleted.append(live.finding)
-            elif can_be_gone and any(first <= span.line <= last for first, last in limits):
-                self.judged.append((live, PredictedStatus.GONE))
+            elif can_be_removed and any(first <= span.line <= last for first, last in limits):
+                self.predicted.append((live, PredictedStatus.REMOVED))
 
     def _take(self, finding: Finding, is_same: Callable[[Finding, TrackedFinding], bool]) -> bool:
         same = [live for live in self._left if live.finding.code == finding.code and is_same(finding, live)]
         if not same:
             return False
-        self.judged += ((live, PredictedStatus.REPEATED) for live in same)
+        self.predicted += ((live, PredictedStatus.REPEATED) for live in same)
         taken = {id(live) for live in same}
         self._left = [live for live in self._left if id(live) not in taken]
-        if any(live.edited or live.place.gone for live in same):
+        if any(live.edited or live.place.is_deleted for live in same):
             self.shown.append(_of_prediction(finding))
         return True
 
     def _is_at(self, finding: Finding, live: TrackedFinding) -> bool:
         place = live.place.span
-        return not live.place.gone and (place.path, place.line) == (finding.span.path, finding.span.line)
+        return not live.place.is_deleted and (place.path, place.line) == (
+            finding.span.path,
+            finding.span.line,
+        )
 
     def _has_its_text(self, finding: Finding, live: TrackedFinding) -> bool:
         """Whether an edit has left the finding's line as it was, at another place."""
         then = live.finding.span
-        if not (live.edited or live.place.gone) or {then.path, finding.span.path} != {self._path}:
+        if not (live.edited or live.place.is_deleted) or {then.path, finding.span.path} != {self._path}:
             return False
         text = _line(self._ran, then.line)
         return bool(text) and text == _line(self._now, finding.span.line)

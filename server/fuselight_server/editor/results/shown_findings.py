@@ -18,7 +18,7 @@ from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, rank
 from fuselight_server.commands.findings import SourceHints, compose_findings
 from fuselight_server.editor.results.captures import PROGRAM
-from fuselight_server.editor.results.newest_run import NewestRun, Standing
+from fuselight_server.editor.results.newest_run import FindingValidity, NewestRun
 from fuselight_server.editor.results.predictions import PredictedStatus, gone_after_edit
 from fuselight_server.editor.results.target_result import keys_of, keys_on_disk
 from fuselight_server.explain.findings import expand, nothing_ran
@@ -141,7 +141,7 @@ def findings_of(view: ResultsView, path: str) -> list[tuple[Finding, bool]]:
     findings_by_key: _FindingsByKey = {}
     captured = sorted(results, key=_is_program)
     gone: dict[tuple[object, ...], bool] = {}
-    _add_standing(view, findings_by_key, path, _lives((*captured, *kernels, *measured, *tuned)), gone)
+    _add_shown_findings(view, findings_by_key, path, _lives((*captured, *kernels, *measured, *tuned)), gone)
     _add_predicted(view, findings_by_key, path)
     _add_same_causes(view, findings_by_key, path, results)
     edited = {_identity(finding): was_edited for finding, was_edited in findings_by_key.values()}
@@ -185,7 +185,7 @@ def _lives(results: Iterable[TargetResult]) -> Iterator[_Live]:
             yield live, target_result, target_result
 
 
-def _add_standing(
+def _add_shown_findings(
     view: ResultsView,
     findings_by_key: _FindingsByKey,
     path: str,
@@ -199,10 +199,10 @@ def _add_standing(
     """
     newest = NewestRun.of(path, view.results.values(), view.read_line)
     for live, source, target_result in lives:
-        if live.place.gone or live.place.span.path != path:
+        if live.place.is_deleted or live.place.span.path != path:
             continue
-        judged = newest.standing(live, source, target_result)
-        if judged is Standing.REPLACED:
+        validity = newest.validity(live, source, target_result)
+        if validity is FindingValidity.REPLACED:
             continue
         finding = live.now()
         predicted = _predicted_status(view, live, target_result)
@@ -210,8 +210,8 @@ def _add_standing(
             continue  # the prediction has it in its own words, or no longer
         if gone is not None:  # a finding of two targets is gone where it is for both
             was_gone = gone.get(_identity(finding), True)
-            gone[_identity(finding)] = was_gone and predicted is PredictedStatus.GONE
-        is_doubtful = live.edited or target_result.findings_are_stale or judged is Standing.DOUBTFUL
+            gone[_identity(finding)] = was_gone and predicted is PredictedStatus.REMOVED
+        is_doubtful = live.edited or target_result.findings_are_stale or validity is FindingValidity.DOUBTFUL
         was_edited = is_doubtful and predicted is not PredictedStatus.REPEATED
         same = (finding.code, finding.span, finding.title)
         if same not in findings_by_key or (findings_by_key[same][1] and not was_edited):
@@ -254,7 +254,7 @@ def _add_same_causes(
         if at != path and (live.finding.code, live.finding.cause) in causes:
             elsewhere.setdefault(at, []).append((live, source, target_result))
     for at, lives in elsewhere.items():
-        _add_standing(view, findings_by_key, at, lives)
+        _add_shown_findings(view, findings_by_key, at, lives)
 
 
 def _hints(view: ResultsView, reading: Reading) -> SourceHints:

@@ -133,13 +133,13 @@ class TargetResult(abc.ABC):
         before = self.previous.paths() if self.previous is not None else frozenset()
         return self.places.paths() | {self.key.path} | before
 
-    def change(self, path: str, change: Change) -> None:
+    def apply_edit(self, path: str, change: Change) -> None:
         """Move lines for one edit of a file's text."""
-        self.places.change(path, change)
+        self.places.apply_edit(path, change)
         self.moves += path in self.depends and change.new_end[0] != change.end[0]
         self._differs(path)
         if self.previous is not None:
-            self.previous.change(path, change)
+            self.previous.apply_edit(path, change)
 
     def compare(self, changes: tuple[str, ...]) -> None:
         """Note in words what differs from the run before."""
@@ -223,8 +223,8 @@ class LineResult(TargetResult, Generic[L]):
 
     def now(self, place: SourceLine) -> SourceLine | None:
         """Return where a line of the report is now; None if it was deleted."""
-        there = self.places.add(Span(place.path, place.line))
-        return None if there.gone else replace(place, line=there.span.line)
+        there = self.places.track(Span(place.path, place.line))
+        return None if there.is_deleted else replace(place, line=there.span.line)
 
     def rows(self, path: str) -> tuple[Row[L], ...]:
         """Return the lines of a file with a part in kernels, from the top."""

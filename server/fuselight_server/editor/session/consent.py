@@ -342,7 +342,7 @@ class RunPermissions:
         if planned is None:
             return None
         run, options = planned
-        request = run.request(next(self._identities), generation, options)
+        request = run.start_message(next(self._identities), generation, options)
         return self.without_programs(dataclasses.replace(request, automatic=automatic), automatic=automatic)
 
     def live_request(self, key: Key, text: str, request: RunRequest | None) -> RunRequest | None:

@@ -114,13 +114,13 @@ class DocumentEvents:
         self._saves.changed_on_disk(path)
         self._live.changed_on_disk(path)
 
-    def gone(self, path: str) -> None:
+    def remove_path(self, path: str) -> None:
         """Take in that a file or a folder was deleted, renamed or closed as a workspace folder."""
         self._session.runs.cancel([key for key in self._session.active() if within(key.path, path)])
         files = {file for result in self._state.captures.values() for file in result.depends}
         used = [file for file in files if within(file, path)]
         self._environments.forget_path(path)
-        self._edits.gone(path)
-        self._live.gone(path)
+        self._edits.remove_path(path)
+        self._live.remove_path(path)
         for file in used:
             self._saves.run_users(file, "deleted")

@@ -142,7 +142,7 @@ class Environments:
         )
         if await self._ui.offer(text, ("Retry",)) == "Retry":
             self._told_of_triton.discard(executable)  # the next report shows whether Triton is installed
-            self._requests.request((key,), ASKED)
+            self._requests.request_runs((key,), ASKED)
 
     def forget_path(self, path: str) -> None:
         """Forget the targets of a file or a folder that is gone."""
@@ -165,4 +165,4 @@ class Environments:
             if not key.is_timed and not key.kernel and targets.reading(key.path) is not None:
                 by_path.setdefault(key.path, []).append(key)
         for again in by_path.values():
-            self._requests.request(tuple(again), Trigger("the interpreter was changed", automatic=True))
+            self._requests.request_runs(tuple(again), Trigger("the interpreter was changed", automatic=True))

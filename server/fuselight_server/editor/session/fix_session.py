@@ -285,7 +285,7 @@ class FixSession:
             async with self.tasks.turn:
                 if not self._state.has_texts_of(result):
                     raise InterruptedVerificationError("the files have changed")
-                return await token.run(target.report(request))
+                return await token.run(target.run_report(request))
 
         report = await try_cures(
             target.request,

@@ -57,7 +57,7 @@ class SessionTarget:
         """The same target, with progress that is shown in another way."""
         return dataclasses.replace(self, show=show)
 
-    async def report(self, request: RunRequest) -> Report:
+    async def run_report(self, request: RunRequest) -> Report:
         """The report of a run. Raises InterruptedVerificationError."""
         return await self.execute(request, lambda progress: self.show(progress.detail or progress.phase))
 
@@ -104,7 +104,7 @@ class FixTargets:
             self._folder = new_folder("fix")
         others = self.others((result,), (result.key.path, *result.report.files))
         fixer = new_fixer(TextSnapshot.of(self._state, (result, *others)), self._folder)
-        self.add(others, fixer)
+        self.add_other_targets(others, fixer)
         self._fixer = identity, fixer
         return fixer
 
@@ -122,12 +122,14 @@ class FixTargets:
             :_MAX_OTHERS
         ]
 
-    def add(self, others: Iterable[CaptureResult], fixer: Fixer) -> None:
+    def add_other_targets(self, others: Iterable[CaptureResult], fixer: Fixer) -> None:
         """Let a fixer verify that fixes leave the calls of other targets as they are."""
         for capture_result in others:
             run = self.prepare(capture_result.key, True)  # noqa: FBT003 - as the type says
             if run is not None:
-                fixer.add(SessionTarget(run.request, run.execute, lambda _words: None), capture_result.report)
+                fixer.add_target(
+                    SessionTarget(run.request, run.execute, lambda _words: None), capture_result.report
+                )
 
     async def part_for(
         self, offer: FixOffer, target: SessionTarget, fixer: Fixer, token: CancelToken
@@ -166,7 +168,7 @@ class FixTargets:
         if self._parts is None or self._parts[0] is not fixer:
             parts = await parts_of(offer.result, dataclasses.replace(target, show=self._show_part), token)
             for part in parts:
-                fixer.add(*part)
+                fixer.add_target(*part)
             self._parts = fixer, parts
         return self._parts[1]
 
@@ -278,8 +280,8 @@ class FileFixes:
             for part in await parts_of(result, target, token)
         ]
         for _, part in parts:
-            fixer.add(*part)
-        self._targets.add(others, fixer)
+            fixer.add_target(*part)
+        self._targets.add_other_targets(others, fixer)
         for result, (target, first) in parts:
             last = await fix_part(fixer, target, token, first, _EXACT)
             if fixer.texts.changed and not has_parts(result):

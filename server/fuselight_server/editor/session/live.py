@@ -213,7 +213,7 @@ class LivePredictions:
         open_now = {document.path for document in self._state.documents.values()}
         self.runs.end_where(lambda run: open_now.isdisjoint(run.files), "its files are closed")
 
-    def gone(self, path: str) -> None:
+    def remove_path(self, path: str) -> None:
         """Take in that a file or folder was deleted or renamed."""
         for timer in [timer for timer in {*self._timers, *self._traces} if within(timer, path)]:
             self._stop(timer)

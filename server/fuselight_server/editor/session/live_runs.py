@@ -76,7 +76,7 @@ class RanTexts:
             name: kept for name, kept in self._known.items() if name[0] in captures and name[0] != key
         }
 
-    def request(self, key: Key) -> RunRequest | None:
+    def last_request(self, key: Key) -> RunRequest | None:
         """Return the request of a target's last run; None for a run of an earlier session."""
         return self._requests.get(key)
 
@@ -238,7 +238,7 @@ class LiveRuns:
             return _ENDED if is_newest else "a newer run has ended"
         text = self._texts.text(result, key.path)
         request = (
-            None if overlays is None or text is None else self._plan(key, text, self._texts.request(key))
+            None if overlays is None or text is None else self._plan(key, text, self._texts.last_request(key))
         )
         if request is None:
             return "the text of the last run is lost: save to run again"

@@ -111,7 +111,7 @@ class OpenNotebooks:
     def __bool__(self) -> bool:
         return bool(self._by_uri)
 
-    def add(self, notebook: Notebook) -> None:
+    def add_notebook(self, notebook: Notebook) -> None:
         """Take in an opened notebook."""
         self._by_uri[notebook.uri] = notebook
 

@@ -171,7 +171,7 @@ class SaveRuns:
         self._requests.throttle.began(path)
         tiers = (Tier.CAPTURE, Tier.KERNELS) if settings.kernels.when == "onSave" else (Tier.CAPTURE,)
         name = "" if file == path else f"{os.path.basename(path)} "  # noqa: PTH119 - paths stay text
-        self._requests.request(
+        self._requests.request_runs(
             tuple(dataclasses.replace(key, tier=tier) for tier in tiers for key in keys),
             dataclasses.replace(trigger, cause=f"{name}{trigger.cause}"),
         )
@@ -204,7 +204,7 @@ class RunRequests:
             self._ui.say("Nothing here is compiled or has inputs: point at a target to run it.", error=False)
         else:
             self.permissions.consent.reopen(self._state.folder_of(path), path)
-            self.request(keys, ASKED, plan)
+            self.request_runs(keys, ASKED, plan)
 
     def use_program(self, path: str, target: str, program: str) -> None:
         """Get the inputs of a target from another file's program from now on, and run the target."""
@@ -215,9 +215,9 @@ class RunRequests:
     def compile(self, key: Key) -> None:
         """Compile the kernel that `key` names, as its text is asked for; once, however often it is."""
         if key not in self._session.active():
-            self.request((key,), Trigger("its text is shown"))
+            self.request_runs((key,), Trigger("its text is shown"))
 
-    def request(self, keys: tuple[Key, ...], trigger: Trigger, plan: TimedPlan | None = None) -> None:
+    def request_runs(self, keys: tuple[Key, ...], trigger: Trigger, plan: TimedPlan | None = None) -> None:
         """Queue the runs of `keys`, all of one file, that the user has agreed to; ask about the others."""
         folder = self._state.folder_of(keys[0].path) if keys else None
         if folder is None or not self._state.trusted or folder.consent in {"never", "later"}:
@@ -229,7 +229,7 @@ class RunRequests:
             return
         permitted = self.permissions.permitted(
             AskedRuns(folder, keys, trigger, interpreter.executable),
-            lambda answered: self.request(answered, trigger, plan),
+            lambda answered: self.request_runs(answered, trigger, plan),
         )
         if not permitted:
             return
@@ -240,7 +240,7 @@ class RunRequests:
                 self.throttle.began(key.path)
             make = self._maker(key, folder, generation, plan, automatic=trigger.automatic)
             job = Job(key, worker, generation, trigger.cause, make)
-            self._session.runs.request(job, supersede=trigger.supersede)
+            self._session.runs.request_run(job, supersede=trigger.supersede)
 
     def _note_missing_interpreter(self, folder: Folder, *, explicit: bool) -> None:
         """Show that nothing can run in a folder: in its status, or in a message, once or as the user asks for runs."""

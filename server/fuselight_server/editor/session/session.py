@@ -32,18 +32,18 @@ class RunEdits:
         self._state = state
         self._changes: dict[Key, list[tuple[str, Change | None]]] = {}
         """Edits since each run began; None for a change on the disk of a file that is not open."""
-        self._gone: set[Key] = set()
+        self._removed: set[Key] = set()
         """Runs in flight whose file was deleted: their results are dropped."""
 
     def begin(self, key: Key) -> None:
         """Collect edits from now on: the run of `key` sees the text of this moment."""
         self._changes[key] = []
-        self._gone.discard(key)
+        self._removed.discard(key)
 
     def collect_for(self, running: Container[Key]) -> None:
         """Collect edits for the runs of `running` alone: a canceled run has no result."""
         self._changes = {key: changes for key, changes in self._changes.items() if key in running}
-        self._gone = {key for key in self._gone if key in running}
+        self._removed = {key for key in self._removed if key in running}
 
     def edited(self, path: str, change: Change) -> None:
         """Apply one change of an open document's text."""
@@ -64,9 +64,9 @@ class RunEdits:
             changes.append((path, None))
         self._state.compare_with_disk(path)
 
-    def gone(self, path: str) -> None:
+    def remove_path(self, path: str) -> None:
         """Drop the results of runs of a deleted file or folder."""
-        self._gone |= {key for key in self._changes if within(key.path, path)}
+        self._removed |= {key for key in self._changes if within(key.path, path)}
         self._state.drop_file(path)
 
     def drop(self, key: Key) -> None:
@@ -75,14 +75,14 @@ class RunEdits:
 
     def catch_up(self, result: TargetResult, *, ended: bool) -> bool:
         """Apply to a result the edits since its run began; False where its file is gone. `ended`: collect no more."""
-        if result.key in self._gone:
+        if result.key in self._removed:
             return False
         changes = self._changes.pop(result.key, []) if ended else self._changes.get(result.key, [])
         for path, change in changes:
             if change is None:
                 compare_with_disk([result], path)
             else:
-                result.change(path, change)
+                result.apply_edit(path, change)
         for path in {path for path, _ in changes}:
             document = self._state.at(path)
             if document is not None:

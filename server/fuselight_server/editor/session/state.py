@@ -173,13 +173,13 @@ class State(ResultsByTier):
         self.mark_findings([path])
         for result in self.results.values():
             was_stale = result.stale
-            result.change(path, change)
+            result.apply_edit(path, change)
             if not was_stale and result.stale:
                 self.mark_findings(result.paths())
-        self.jobs.change(path, change)
+        self.jobs.apply_edit(path, change)
         for prediction in self.predictions.values():
             before = prediction.is_current, len(tuple(prediction.findings()))
-            prediction.change(path, change)
+            prediction.apply_edit(path, change)
             if before != (prediction.is_current, len(tuple(prediction.findings()))):
                 self.mark_results({*prediction.paths(), prediction.key.path})
 

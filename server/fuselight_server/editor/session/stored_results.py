@@ -90,7 +90,7 @@ class StoredResults:
             if result.key not in self._state.results:
                 for path in result.depends:
                     for change in self._state.unsaved_changes(path):
-                        result.change(path, change)
+                        result.apply_edit(path, change)
                 self._state.accept_result(result)
                 shown += 1
         if shown:

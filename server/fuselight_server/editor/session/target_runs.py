@@ -118,7 +118,7 @@ class TargetRuns:
         """The run of a target of this text of its file; None where the text does not have it."""
         options = self.options_for(key.path)
         runs = named_runs(read_source(key.path, text), [key.name or MAIN], options)
-        return runs[0].request(0, 0, options) if runs else None
+        return runs[0].start_message(0, 0, options) if runs else None
 
     def name_now(self, key: Key) -> str | None:
         """Name the target that a run of `key` runs now; None where its file no longer has one."""

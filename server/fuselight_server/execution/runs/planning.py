@@ -60,7 +60,7 @@ class PlannedRun:
             return self.inputs.program
         return self.target.path if self.inputs.main_line is not None else None
 
-    def request(self, identity: int, generation: int, options: RunOptions) -> CaptureRequest:
+    def start_message(self, identity: int, generation: int, options: RunOptions) -> CaptureRequest:
         """The message that starts the run."""
         return CaptureRequest(
             id=identity,
@@ -278,7 +278,7 @@ def _run(reading: Reading, target: StaticTarget, options: RunOptions) -> Planned
         static_target.compiled and target.name in {static_target.holds, static_target.maker}
         for static_target in reading.targets
     )
-    return PlannedRun(replace(reading.request(target), compiled=by_source), plan)
+    return PlannedRun(replace(reading.target_ref(target), compiled=by_source), plan)
 
 
 def sizes(pairs: Mapping[str, object]) -> dict[str, int]:

@@ -42,7 +42,7 @@ class PartialReports:
         self.began = False
         """Whether any was handed on."""
 
-    def add(self, report: Report) -> None:
+    def put_report(self, report: Report) -> None:
         """Take in `report` instead of one that still waits."""
         self._next = report
         if self._task is None or self._task.done():
@@ -134,7 +134,7 @@ class Queue:
         self.waiting: dict[Key, Job] = {}
         self.running: dict[Key, Job] = {}
 
-    def add(self, job: Job) -> None:
+    def add_job(self, job: Job) -> None:
         """Let `job` wait in place of one that waits for the same target; their causes are joined."""
         earlier = self.waiting.pop(job.key, None)
         if earlier is not None and job.cause not in earlier.cause.split(", "):
@@ -150,7 +150,7 @@ class Queue:
                 return job
         return None
 
-    def finish(self, job: Job) -> None:
+    def end_job(self, job: Job) -> None:
         """Note that `job` is over, however it ended."""
         del self.running[job.key]
 
@@ -210,10 +210,10 @@ class Runs:
         """Every run up to this generation is over and delivered."""
         return self.queue.settled(self.generation)
 
-    def request(self, job: Job, *, supersede: bool) -> None:
+    def request_run(self, job: Job, *, supersede: bool) -> None:
         """Queue `job`. With `supersede`, a run of its target in flight is cancelled; else that ends first."""
         self._log(f"run {job.generation} of {job.key.words} in {job.key.path}: {job.cause}")
-        self.queue.add(job)
+        self.queue.add_job(job)
         running = self.in_flight.get(job.key)
         if supersede and running is not None:
             running.superseded = True
@@ -260,7 +260,7 @@ class Runs:
                     f"Fuselight failed ({type(error).__name__}) and shows nothing of {name}: see its log."
                 )
             finally:
-                self.queue.finish(job)
+                self.queue.end_job(job)
                 self.in_flight.pop(job.key, None)
                 self._changed()
         del self._drains[
@@ -291,7 +291,7 @@ class Runs:
 
         def on_partial(report: Report) -> None:
             if not running.superseded:
-                partial.add(report)
+                partial.put_report(report)
 
         task = asyncio.ensure_future(self._worker(job.worker_key)(request, on_progress, on_partial))
         running.token.bind(task)

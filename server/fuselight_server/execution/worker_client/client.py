@@ -314,7 +314,7 @@ class Worker:
         with contextlib.suppress(OSError, RuntimeError, asyncio.TimeoutError, TimeoutError):
             await asyncio.wait_for(self._send(Shutdown()), CLOSE_LIMIT)
         self._let_go(process)
-        await process.gone()
+        await process.wait_for_end()
         await self._kill(process)
 
     def _let_go(self, process: WorkerProcess) -> None:

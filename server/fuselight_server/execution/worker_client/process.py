@@ -59,14 +59,14 @@ class WorkerProcess:
             for line in self.conversation.note(data):
                 log(f"{PRINTED}{line}")
 
-    async def gone(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait, but not for ever, until it has ended."""
         with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
             await asyncio.wait_for(self.child.wait(), CLOSE_LIMIT)
 
     async def status(self) -> int | None:
         """Its exit status, negative for a signal; None if it goes on."""
-        await self.gone()
+        await self.wait_for_end()
         return self.child.returncode
 
     async def kill(self, groups: Iterable[int]) -> None:
@@ -74,7 +74,7 @@ class WorkerProcess:
         for group in (self.child.pid, *groups):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
-        await self.gone()
+        await self.wait_for_end()
         current = asyncio.current_task()
         for task in self.tasks:
             if task is not current:

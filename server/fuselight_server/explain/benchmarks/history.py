@@ -355,7 +355,7 @@ def _remove_folder(folder: Path, *, only_empty: bool = False) -> None:
         folder.rmdir()
 
 
-def runs_of_gone(history: History, names: Collection[str]) -> tuple[PastRun, ...]:
+def runs_of_removed(history: History, names: Collection[str]) -> tuple[PastRun, ...]:
     """Return the runs of the file's targets that are none of `names`, the newest first."""
     runs = [
         replace(past, id=f"{folder.name}/{past.id}", label=_gone_label(owner.target, past))

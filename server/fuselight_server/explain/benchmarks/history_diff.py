@@ -316,7 +316,9 @@ def on_page(comparison: Comparison, view: Shows) -> RunComparison:
 def _line_changes(comparison: Comparison, view: Shows) -> Iterator[LineChange]:
     for line in comparison.lines:
         place = (
-            view.place(line.place) if line.after is not None else _place_then(comparison, line.place, view)
+            view.page_line(line.place)
+            if line.after is not None
+            else _place_then(comparison, line.place, view)
         )
         if place is not None:
             before, after = (side.us if side is not None else None for side in (line.before, line.after))

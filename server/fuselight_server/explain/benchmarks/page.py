@@ -83,7 +83,7 @@ class Still:
     files: dict[str, tuple[str, str]]
     """By path: its URI, and as people read it."""
 
-    def place(self, at: SourceLine | None) -> PagePlace | None:
+    def page_line(self, at: SourceLine | None) -> PagePlace | None:
         """Return a line for the page."""
         return None if at is None else self.places[at]
 
@@ -107,7 +107,7 @@ class View:
     now: Callable[[SourceLine], SourceLine | None] = lambda place: place
     """Where a line of the report is now; None if it was deleted."""
 
-    def place(self, at: SourceLine | None) -> PagePlace | None:
+    def page_line(self, at: SourceLine | None) -> PagePlace | None:
         """Return a line for the page."""
         there = self.now(at) if at is not None else None
         if there is None:
@@ -117,7 +117,7 @@ class View:
 
     def still(self, places: Iterable[SourceLine], paths: Iterable[str]) -> Still:
         """Return these lines, and these files, as they are now."""
-        lines = {place: self.place(place) for place in places}
+        lines = {place: self.page_line(place) for place in places}
         files = {path: (self.uri_of(path), self.shown(path)) for path in paths}
         return Still(lines, files)
 
@@ -155,7 +155,7 @@ def _lines(configuration: MeasuredConfiguration, report: Report, view: Shows) ->
     lines = times_by_line(configuration, report.roots)
     whole = float(sum(line.us for line in lines))
     for line in lines:
-        place = view.place(line.place)
+        place = view.page_line(line.place)
         if place is not None:
             names = dict.fromkeys(launch.name for launch, _ in line.launches)
             yield LineRow(
@@ -175,7 +175,7 @@ def _where(
             label=part.label,
             us=part.us,
             share=_part(part.us, profile.wall_us),
-            place=view.place(part.place),
+            place=view.page_line(part.place),
             what=part.what,
         )
 
@@ -200,7 +200,7 @@ def _kernel(
         tflops=achieved.tflops,
         of_limit=achieved.of_limit,
         joined=kernel is not None or launch.kind is LaunchKind.INPUTS or bool(launch.stack),
-        place=view.place(main_place(launch, kernel, report.roots)),
+        place=view.page_line(main_place(launch, kernel, report.roots)),
         phase=graph.phase.value if graph is not None else "",
     )
 
@@ -214,7 +214,7 @@ def _roofline(configuration: MeasuredConfiguration, report: Report, view: Shows)
         kernel = kernel_of(configuration, launch)
         achieved = rates(launch, kernel, device)
         if achieved.intensity is not None and achieved.tflops is not None:
-            place = view.place(main_place(launch, kernel, report.roots))
+            place = view.page_line(main_place(launch, kernel, report.roots))
             points.append(RooflinePoint(launch.name, achieved.intensity, achieved.tflops, launch.us, place))
             dtypes.append(kernel.dtype if kernel is not None else None)
     # The rates of the dtypes that its kernels compute in; all, where that is not known of any.
@@ -230,7 +230,7 @@ def _step(step: CompileStep, view: Shows) -> StepRow:
         start_us=step.start_us,
         us=step.us,
         depth=step.depth,
-        place=view.place(SourceLine(at.path, at.line)) if at is not None else None,
+        place=view.page_line(SourceLine(at.path, at.line)) if at is not None else None,
         compile_id=step.compile_id,
         sampled=step.sampled,
     )
@@ -308,7 +308,7 @@ def body(report: Report, view: Shows) -> MeasuredPage | None:
         work=words.WORK[measured.work],
         inputs=tuple(call.text for call in report.inputs.calls) if report.inputs is not None else (),
         verdict=tuple(
-            VerdictLine(statement.text, view.place(statement.place), statement.configuration)
+            VerdictLine(statement.text, view.page_line(statement.place), statement.configuration)
             for statement in verdict(report)
         ),
         machine=machine(measured.machine, report),
@@ -485,5 +485,5 @@ def _accuracy(accuracy: Accuracy, report: Report, view: Shows) -> AccuracyCell:
         passed=accuracy.passed,
         text=accuracy_words(accuracy),
         tensors=accuracy.tensors,
-        place=view.place(place_of(accuracy.first, report.roots)),
+        place=view.page_line(place_of(accuracy.first, report.roots)),
     )

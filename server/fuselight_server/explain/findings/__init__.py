@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import Tier
 from fuselight_server.explain.findings.breaks.breaks import break_findings
 from fuselight_server.explain.findings.breaks.not_compiled import not_compiled_findings
-from fuselight_server.explain.findings.breaks.unseen import unseen_findings
+from fuselight_server.explain.findings.breaks.unguarded_changes import unseen_findings
 from fuselight_server.explain.findings.collective_values import collective_value_findings
 from fuselight_server.explain.findings.common.causes import expand, fold
 from fuselight_server.explain.findings.common.context import Context, Thresholds

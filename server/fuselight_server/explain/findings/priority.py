@@ -96,13 +96,13 @@ class Priority:
     """`all of TinyViT.forward runs eagerly because of it`."""
 
     @property
-    def place(self) -> str:
+    def line_text(self) -> str:
         """`layers.py:38`."""
         return f"{PurePath(self.cost.path).name}:{self.cost.line}"
 
     def words(self, fix: str = "") -> str:
         """`Fix layers.py:38 first: ... (Use torch.where: verified)`."""
-        return f"Fix {self.place} first: {self.gain}{f' ({fix})' if fix else ''}"
+        return f"Fix {self.line_text} first: {self.gain}{f' ({fix})' if fix else ''}"
 
     def measured(self, us: float) -> Priority:
         """The line with its measured time in eager mode, which counts where it breaks graphs and the run goes on."""

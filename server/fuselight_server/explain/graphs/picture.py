@@ -273,7 +273,7 @@ class _PictureMaker:
         report = self.report
         facts = target_facts(report)
         at = self.now(self.context.target_location())
-        self.add(Box(START, BoxKind.TARGET, "", format_target(report.target.name), facts, at))
+        self.add_box(Box(START, BoxKind.TARGET, "", format_target(report.target.name), facts, at))
         breaks: dict[str, list[Break]] = defaultdict(list)
         for broke in report.breaks:
             breaks[broke.compile_id].append(broke)
@@ -293,7 +293,7 @@ class _PictureMaker:
             self.left(left)
         return Picture(tuple(self.boxes.values()), tuple(self.arrows))
 
-    def add(self, box: Box) -> str:
+    def add_box(self, box: Box) -> str:
         self.boxes[box.id] = box
         return box.id
 
@@ -319,7 +319,7 @@ class _PictureMaker:
         facts += [*reason, *compile_facts(compilation, generated, self.suffix)]
         equal = (*reason, *compile_facts(replace(compilation, guard_us=None), generated, self.suffix))
         start, how = self.way_to(compilation, frame, again)
-        self.add(
+        self.add_box(
             Box(
                 identity,
                 kind,
@@ -434,7 +434,7 @@ class _PictureMaker:
             facts.append(f"{format_count(graph_break.operators, 'operator')} traced before it")
         at = self.now(home) if home is not None else None
         what = self.text_now(home.path, what) if home is not None else what
-        return self.add(
+        return self.add_box(
             Box(f"break/{len(self.breaks)}", BoxKind.BREAK, code, what, tuple(facts), at, owner=owner)
         )
 
@@ -444,7 +444,7 @@ class _PictureMaker:
         at, facts = self.now(uncompiled_code.location), (eager_words(uncompiled_code),)
         entry = self.last_entry(uncompiled_code) if uncompiled_code.kind in _LIMITS else None
         frame = self.boxes[entry].frame if entry is not None else None
-        self.add(Box(identity, BoxKind.EAGER, "", title, facts, at, frame=frame))
+        self.add_box(Box(identity, BoxKind.EAGER, "", title, facts, at, frame=frame))
         if entry is not None:
             self.arrow(entry, identity, ArrowKind.EAGER)
         else:

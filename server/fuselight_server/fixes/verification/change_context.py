@@ -82,7 +82,7 @@ def context_of(old: Mapping[str, str], new: Mapping[str, str], others: Mapping[s
             if tree is not None:
                 lines = LineMap.between(other, part)
                 count = part.count("\n") + 1
-                reads.add(tree, {line for line in range(1, count + 1) if not lines.then(line)})
+                reads.read_lines(tree, {line for line in range(1, count + 1) if not lines.then(line)})
     names = [*reads.changed, *(name for name in reads.near if name not in reads.changed)][:_MAX_NAMES]
     values = _Values(names)
     for path, text in [*old.items(), *new.items(), *others.items()]:  # first what defines parameters
@@ -91,7 +91,7 @@ def context_of(old: Mapping[str, str], new: Mapping[str, str], others: Mapping[s
         if path.endswith(_CONFIGURATIONS):
             values.add_settings(text)
         elif (tree := _parsed(text)) is not None:
-            values.add(tree)
+            values.read_tree(tree)
             values.add_directives(text)
     shown = {number for name in reads.changed for number in values.numbers(name)}
     return ChangeContext(
@@ -118,7 +118,7 @@ class _Reads:
         self.derived: set[str] = set()
         self.sizes: set[int] = set()
 
-    def add(self, tree: ast.Module, lines: set[int]) -> None:
+    def read_lines(self, tree: ast.Module, lines: set[int]) -> None:
         """Read what the changed lines of one text depend on."""
         changed = [node for node in ast.walk(tree) if getattr(node, "lineno", 0) in lines]
         names = dict.fromkeys(name for node in changed for name in _names_of(node))
@@ -263,9 +263,9 @@ class _Values:
         for line in _DIRECTIVE.findall(text):
             tree = _parsed(line)
             if tree is not None:
-                self.add(tree)
+                self.read_tree(tree)
 
-    def add(self, tree: ast.Module) -> None:
+    def read_tree(self, tree: ast.Module) -> None:
         """Read a text."""
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):

@@ -16,8 +16,8 @@ from fuselight_server.fixes.rewrites.remedy import FixClass
 from fuselight_server.fixes.verification.verdict import (
     Verdict,
     VerdictKind,
-    judge_calls,
-    judge_cases,
+    calls_verdict,
+    cases_verdict,
     memory_notes,
     refusal_kind,
     result_words,
@@ -78,7 +78,7 @@ NOT_COMPARED = TextComparison(VerdictKind.UNVERIFIED, "nothing was compared")
 
 def compare_calls(remedy: Remedy, report: Report) -> TextComparison:
     """Compare the calls of the inputs; `report` is that of the new text."""
-    return _comparison(remedy, report, judge_calls(remedy, report))
+    return _comparison(remedy, report, calls_verdict(remedy, report))
 
 
 def compare_further(remedy: Remedy, first: TextComparison, report: Report) -> TextComparison:
@@ -89,7 +89,7 @@ def compare_further(remedy: Remedy, first: TextComparison, report: Report) -> Te
     Rounds end by calls, not by a clock: under load, a comparison that a time limit ended offered a fix as `same
     results` that has an exception on a quiet machine.
     """
-    joined = join(remedy, first, _comparison(remedy, report, judge_cases(remedy, report)))
+    joined = join(remedy, first, _comparison(remedy, report, cases_verdict(remedy, report)))
     if report.verification is None:
         joined = dataclasses.replace(joined, left=first.left or (OTHER_INPUTS,))
     if joined.left and joined.reached <= first.reached:
@@ -169,7 +169,7 @@ def _comparison(remedy: Remedy, report: Report, verdict: Verdict) -> TextCompari
 def _earned(remedy: Remedy, report: Report, verdict: Verdict) -> FixClass:
     """The class that the calls show: a change that may do other things and does not is as good as any other."""
     shown = FixClass.EQUAL if verdict.rounds or verdict.exceptions else FixClass.EXACT
-    if remedy.fix_class is FixClass.CHANGES and not judge_cases(_strict(remedy), report).passed:
+    if remedy.fix_class is FixClass.CHANGES and not cases_verdict(_strict(remedy), report).passed:
         shown = FixClass.CHANGES
     return _worst(remedy.best_class or remedy.fix_class, shown)
 

@@ -57,7 +57,7 @@ class FixTarget(Protocol):
         """Shows progress."""
         ...
 
-    async def report(self, request: RunRequest) -> Report:
+    async def run_report(self, request: RunRequest) -> Report:
         """The report of a run, also of one that failed."""
         ...
 
@@ -92,11 +92,11 @@ class ComparisonRuns:
             return dataclasses.replace(recorded, failures=(), verification=refused)
         if verification.refused:
             return dataclasses.replace(recorded, failures=())
-        new = self._texts.request(target.request, remedy.texts)
+        new = self._texts.changed_request(target.request, remedy.texts)
         asked = new.of_kind(
             VerifyRequest, folder=folder, inductor=self._inductor, non_finite=is_special, automatic=True
         )
-        report = await target.report(asked)
+        report = await target.run_report(asked)
         return _with_old(report, verification)
 
     async def further(self, target: FixTarget, remedy: Remedy, first: int = 0) -> Report:
@@ -111,7 +111,7 @@ class ComparisonRuns:
         asked = CaseRound(folder, settings=remedy.is_setting, context=context, first=first)
         rounds = self._cases.setdefault(dataclasses.replace(asked, first=0), {})
         if first not in rounds:
-            old = await target.report(self._asked_cases(target, before, asked, records=True))
+            old = await target.run_report(self._asked_cases(target, before, asked, records=True))
             for later in [
                 start for start in rounds if start > first
             ]:  # this round has made their calls again
@@ -122,7 +122,7 @@ class ComparisonRuns:
             verification = Verification(notes=(note,), not_reached=(OTHER_INPUTS,))
             return dataclasses.replace(recorded, failures=(), verification=verification)
         new = self._texts.after(remedy.texts)
-        report = await target.report(self._asked_cases(target, new, asked, records=False))
+        report = await target.run_report(self._asked_cases(target, new, asked, records=False))
         return _with_old(report, rounds[first])
 
     def _context(self, remedy: Remedy) -> ChangeContext:
@@ -175,7 +175,7 @@ class ComparisonRuns:
                 automatic=True,
             )
             try:
-                report = await target.report(asked)
+                report = await target.run_report(asked)
             except BaseException:  # canceled, or the run was interrupted
                 shutil.rmtree(folder, ignore_errors=True)
                 raise

@@ -15,7 +15,7 @@ from fuselight.shared.protocol import CaptureRequest
 from fuselight.shared.report import CureRun, Problem, Rung
 from fuselight_server.base.finding import rank
 from fuselight_server.explain.findings import findings
-from fuselight_server.explain.findings.advice.trial_verdict import judge_trial
+from fuselight_server.explain.findings.advice.trial_verdict import trial_of
 from fuselight_server.explain.findings.common.context import TRIALS
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ async def try_cures(
         if any(trial.cures and trial.after <= 1 and trial.cure in cure.changes for trial in trials):
             continue  # a part of it is enough
         show(f"change {number} of {min(len(cures), MAX_TRIALS)}")
-        trials.append(judge_trial(cure, without, await timed(cure, calls)))
+        trials.append(trial_of(cure, without, await timed(cure, calls)))
     return dataclasses.replace(report, trials=(*report.trials, *trials))
 
 

@@ -46,7 +46,7 @@ def finding_changes(
     *,
     moves_break: bool,
 ) -> FindingChanges:
-    """Judge what a remedy of `finding` does to the findings `before` it.
+    """Find what a remedy of `finding` does to the findings `before` it.
 
     `moves_break`: whether it may only move a break to the next line that needs the value.
     """

@@ -37,6 +37,6 @@ class FixedTexts:
         """The texts so far, with further changed ones."""
         return {**self.changed, **texts}
 
-    def request(self, request: RunRequest, texts: Mapping[str, str] | None = None) -> RunRequest:
+    def changed_request(self, request: RunRequest, texts: Mapping[str, str] | None = None) -> RunRequest:
         """The run of a target with the texts so far, and with further changed ones."""
         return with_texts(request, self.after(texts or {}))

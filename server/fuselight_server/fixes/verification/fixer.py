@@ -22,7 +22,7 @@ from fuselight_server.fixes.verification.fixed_texts import FixedTexts
 from fuselight_server.fixes.verification.progress import CompileProgress
 from fuselight_server.fixes.verification.reach import may_run
 from fuselight_server.fixes.verification.unrun_lines import lines_not_run
-from fuselight_server.fixes.verification.verdict import judge
+from fuselight_server.fixes.verification.verdict import remedy_verdict
 from fuselight_server.source.document import read_source
 from fuselight_server.source.line_map import LineMap
 
@@ -99,7 +99,7 @@ class Fixer:
         self._runs: list[tuple[FixTarget, Report]] = []
         """The targets so far, with their last reports."""
 
-    def add(self, target: FixTarget, report: Report) -> None:
+    def add_target(self, target: FixTarget, report: Report) -> None:
         """Add a target whose calls must stay the same as well, or its report of the texts so far."""
         self._runs = [run for run in self._runs if run[0] is not target]
         self._runs.append((target, report))
@@ -141,7 +141,7 @@ class Fixer:
                 break
             classes = classes if older else frozenset(FixClass)
             older = []
-        self.add(target, last)
+        self.add_target(target, last)
         return last
 
     async def _next_fix(
@@ -160,7 +160,12 @@ class Fixer:
             if not options.takes(finding):
                 continue
             for remedy in self.candidates(finding, report):
-                key = (*self.as_read(finding).place, self._line(finding), remedy.kind, remedy.title)
+                key = (
+                    *self.as_read(finding).identity_in_target,
+                    self._line(finding),
+                    remedy.kind,
+                    remedy.title,
+                )
                 if key in tried or remedy.fix_class not in classes:
                     continue
                 if remedy.fix_class not in options.classes:
@@ -212,7 +217,7 @@ class Fixer:
             path: LineMap.between(self.texts.text(path) or "", text) for path, text in remedy.texts.items()
         }
         progress = CompileProgress(report, new, lines)
-        verdict = judge(
+        verdict = remedy_verdict(
             remedy,
             finding,
             before=self.findings(report),

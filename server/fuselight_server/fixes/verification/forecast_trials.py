@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import split_text
 from fuselight_server.fixes.rewrites.families import FixClass
-from fuselight_server.fixes.verification.verdict import Verdict, changed_compiles, judge_changes
+from fuselight_server.fixes.verification.verdict import Verdict, changed_compiles, changes_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -81,9 +81,9 @@ class ChangedTarget:
         """As in FixTarget."""
         return self.of.show
 
-    async def report(self, request: RunRequest) -> Report:
+    async def run_report(self, request: RunRequest) -> Report:
         """As in FixTarget."""
-        return await self.of.report(request)
+        return await self.of.run_report(request)
 
 
 def tried_changes(changes: Iterable[ExpectedChange]) -> tuple[ExpectedChange, ...]:
@@ -112,7 +112,7 @@ async def try_remedies(
     trial = ChangeTrial()
     for remedy in _candidates(fixer, report, old):
         new = await fixer.runs.verified(changed, remedy)
-        verdict = judge_changes(remedy, old, new, first)
+        verdict = changes_verdict(remedy, old, new, first)
         trial.remedies.append(RemedyTrial(remedy, verdict, tuple(_diff(fixer, remedy))))
     trial.why_not = "" if trial.remedies else "no edit that removes it is known"
     return trial

@@ -125,20 +125,22 @@ async def verify_patch(
         return await _without_inputs(fixer, target, before, remedy)
     if not fixer.may_be_changed(before, remedy):
         words = "the target runs nothing that the patch changes"
-        return judge_patch(fixer, remedy, (before, before), TextComparison(VerdictKind.UNCONCERNED, words))
+        return patch_verdict(fixer, remedy, (before, before), TextComparison(VerdictKind.UNCONCERNED, words))
     new = await fixer.runs.verified(target, remedy)
     if not new.failures and _calls(new) != _calls(before):
-        return judge_patch(fixer, remedy, (before, new), TextComparison(VerdictKind.UNVERIFIED, _OTHER_CALLS))
+        return patch_verdict(
+            fixer, remedy, (before, new), TextComparison(VerdictKind.UNVERIFIED, _OTHER_CALLS)
+        )
     comparison = compare_calls(remedy, new)
     if not comparison.has_passed:
         ran = comparison.kind is VerdictKind.DIFFERS
-        after = new if ran else await target.report(with_texts(target.request, remedy.texts))
-        return judge_patch(fixer, remedy, (before, after), comparison)
+        after = new if ran else await target.run_report(with_texts(target.request, remedy.texts))
+        return patch_verdict(fixer, remedy, (before, after), comparison)
     if not has_further_calls:
         comparison = end(remedy, dataclasses.replace(comparison, left=(OTHER_INPUTS,)))
     else:
         comparison = await fixer.compare_rounds(target, remedy, comparison)
-    verdict = judge_patch(fixer, remedy, (before, new), comparison)
+    verdict = patch_verdict(fixer, remedy, (before, new), comparison)
     if not comparison.has_passed:
         return verdict
     not_run, old_not_run = fixer.lines_not_run(remedy, comparison)
@@ -153,12 +155,12 @@ async def _without_inputs(fixer: Fixer, target: FixTarget, before: Report, remed
         why = f"the code before the change did not run: {failure.message}"
     after = before
     if failure is None or failure.culprit is not Culprit.ENVIRONMENT:  # the new text may run
-        after = await target.report(with_texts(target.request, remedy.texts))
+        after = await target.run_report(with_texts(target.request, remedy.texts))
     comparison = TextComparison(VerdictKind.UNVERIFIED, f"{_UNVERIFIED}{why}")
-    return judge_patch(fixer, remedy, (before, after), comparison)
+    return patch_verdict(fixer, remedy, (before, after), comparison)
 
 
-def judge_patch(
+def patch_verdict(
     fixer: Fixer, remedy: Remedy, reports: tuple[Report, Report], comparison: TextComparison
 ) -> PatchVerdict:
     """The verdict with what is known of the findings; `reports`: of the old and the new text."""

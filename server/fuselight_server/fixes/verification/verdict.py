@@ -73,7 +73,7 @@ class Verdict:
     """Findings that it uncovers, as more of the program is compiled."""
 
 
-def judge(
+def remedy_verdict(
     remedy: Remedy,
     finding: Finding,
     *,
@@ -81,7 +81,7 @@ def judge(
     after: Iterable[Finding],
     progress: CompileProgress,
 ) -> Verdict:
-    """Judge a remedy of `finding`.
+    """The verdict on a remedy of `finding`.
 
     `before`, `after`: findings of the old and the new text. `progress`: their reports, the new one with the comparison.
     """
@@ -91,8 +91,8 @@ def judge(
     return dataclasses.replace(_verdict(remedy, why, report), next=() if why else changes.next)
 
 
-def judge_calls(remedy: Remedy, report: Report) -> Verdict:
-    """Judge the calls alone, for a further target that the remedy changes."""
+def calls_verdict(remedy: Remedy, report: Report) -> Verdict:
+    """The verdict on the calls alone, for a further target that the remedy changes."""
     return _verdict(remedy, _failure(report) or _unverified(report) or _difference(remedy, report), report)
 
 
@@ -117,8 +117,8 @@ def refusal_kind(remedy: Remedy, report: Report) -> VerdictKind:
     return VerdictKind.DIFFERS if _difference(remedy, report) else VerdictKind.UNVERIFIED
 
 
-def judge_cases(remedy: Remedy, report: Report) -> Verdict:
-    """Judge the further calls of a remedy that passed those of the inputs."""
+def cases_verdict(remedy: Remedy, report: Report) -> Verdict:
+    """The verdict on the further calls of a remedy that passed those of the inputs."""
     failures = [
         failure for failure in report.failures if failure.kind != "timeout" or failure.phase in _IN_CALL
     ]
@@ -171,8 +171,8 @@ def changed_compiles(report: Report, first: int) -> int:
     return sum(recompilation.call is not None and recompilation.call >= first for recompilation in again)
 
 
-def judge_changes(remedy: Remedy, old: Report, new: Report, first: int) -> Verdict:
-    """Judge a remedy for changed calls, from number `first` on: they must compile less often, and give the same."""
+def changes_verdict(remedy: Remedy, old: Report, new: Report, first: int) -> Verdict:
+    """The verdict on a remedy for calls that changed, from number `first` on: fewer compiles, and the same results."""
     why = _failure(new) or _unverified(new) or _difference(remedy, new)
     before, after = changed_compiles(old, first), changed_compiles(new, first)
     if not why and after >= before:

@@ -82,7 +82,7 @@ def _difference(ranks: tuple[int, ...], group: _Misses) -> RankDifference:
     return RankDifference(
         kind=DifferenceKind.CACHE,
         message=message,
-        location=slowest.place,
+        location=slowest.user_line,
         is_exact=True,
         function=slowest.name,
         compile_ids=(slowest.id, ""),

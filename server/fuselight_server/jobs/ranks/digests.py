@@ -118,7 +118,7 @@ class CompileDigest:
     guards: Payload | None
 
     @property
-    def place(self) -> Location | None:
+    def user_line(self) -> Location | None:
         """The line of the function; of a library's, the user's line that led to it."""
         is_own = self.location is None or not is_library(self.location.path)
         return self.location if is_own or self.caller is None else self.caller

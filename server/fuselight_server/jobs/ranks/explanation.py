@@ -195,7 +195,7 @@ class Explainer:
             kind=DifferenceKind.COLLECTIVES,
             message=f"{ranks_in_words(odd)} compiled the collectives of {_name(mine)} first, "
             f"{others_in_words(reference)} those of {_name(theirs)}",
-            location=location or mine.place,
+            location=location or mine.user_line,
             is_exact=is_exact or location is None,
             function=mine.name,
             compile_ids=(mine.id, theirs.id),
@@ -435,7 +435,7 @@ def _collective_sequence(item: RankDigest) -> list[_KeyedCompile]:
 
 
 def _name(compiled: CompileDigest) -> str:
-    place = compiled.place
+    place = compiled.user_line
     if compiled.name is None and place is not None:
         return f"the module that {file_name(place.path)}:{place.line} calls"
     return f"`{compiled.key.function}`"

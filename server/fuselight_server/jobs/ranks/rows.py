@@ -95,4 +95,4 @@ def _in_state(item: RankDigest, state: AttemptState) -> tuple[RankCompile, ...]:
 
 def row_compile(compiled: CompileDigest) -> RankCompile:
     """A compile as the table names it."""
-    return RankCompile(compiled.id, compiled.name, compiled.place, compiled.started, compiled.seconds)
+    return RankCompile(compiled.id, compiled.name, compiled.user_line, compiled.started, compiled.seconds)

@@ -58,7 +58,7 @@ def _lane(rank: int, item: RankDigest, start: float) -> TimelineLane:
 
 def _label(compiled: CompileDigest) -> str:
     """The function of a compile, or the line that led to it."""
-    place = compiled.place
+    place = compiled.user_line
     return compiled.name or ("" if place is None else f"{file_name(place.path)}:{place.line}")
 
 
@@ -81,4 +81,4 @@ def _skew(group: Mapping[int, CompileDigest]) -> CompileSkew | None:
     compiled = group[late[0]]
     others = "the others" if len(starts) - len(late) > 1 else ranks_in_words(set(starts) - set(late))
     message = f"{ranks_in_words(late)} began this compile {shown:.1f} s after {others}"
-    return CompileSkew(compiled.name, compiled.place, compiled.id, late, shown, message)
+    return CompileSkew(compiled.name, compiled.user_line, compiled.id, late, shown, message)

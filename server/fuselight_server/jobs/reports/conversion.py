@@ -37,8 +37,8 @@ from fuselight.shared.torch_texts import in_user_words
 from fuselight.shared.version import release
 from fuselight_server.jobs.reports.errors import (
     UNSUPPORTED,
+    failure_verdict,
     is_failed,
-    judge,
     marked_sources,
     read_backward_errors,
     read_error,
@@ -87,7 +87,7 @@ class _Facts:
 
 def read_report(process: ProcessLog, files: JobFiles, texts: LogTexts) -> Report:
     """The Report of a process. `texts` has the graphs that were read."""
-    return _Conversion(process, files, texts).report()
+    return _Conversion(process, files, texts).make_report()
 
 
 def read_unmapped_report(process: ProcessLog) -> Report:
@@ -106,7 +106,7 @@ class _Conversion:
         self._frames = JobFrames(files)
         self._paths = frozenset(files.evidence)
 
-    def report(self) -> Report:
+    def make_report(self) -> Report:
         for compiled in self._process.compiles:
             self._add(compiled)
         facts, target = self._facts, self._target()
@@ -343,7 +343,7 @@ class _Conversion:
 
     def _failure(self, compiled: log.LoggedCompile, error: LoggedError, stack: Stack) -> Failure:
         """An error that torch raised; the program has caught it if it compiled more."""
-        verdict = judge(error)
+        verdict = failure_verdict(error)
         return Failure(
             culprit=verdict.culprit,
             kind=verdict.kind,

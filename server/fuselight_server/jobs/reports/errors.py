@@ -107,7 +107,7 @@ _PYTHONS = frozenset(
 """Exceptions that the traced code raises itself."""
 
 
-def judge(error: LoggedError) -> FailureVerdict:
+def failure_verdict(error: LoggedError) -> FailureVerdict:
     """Whose failure an exception is: the machine's, or as its type says."""
     if error.machine is not None:
         return FailureVerdict(Culprit.ENVIRONMENT, "machine", error.machine.next_step)

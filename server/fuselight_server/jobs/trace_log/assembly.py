@@ -151,7 +151,7 @@ class ProcessAssembly:
         if len(self._bad_lines) < _BAD_KEPT:
             self._bad_lines.append((offset, why))
 
-    def add(self, raw: RawRecord, head: RecordHead) -> None:
+    def add_record(self, raw: RawRecord, head: RecordHead) -> None:
         """Take in a record."""
         self._records += 1
         self._process = head.process if self._process is None else self._process
@@ -161,7 +161,7 @@ class ProcessAssembly:
         try:
             if head.is_event:
                 self._count("chromium_event")
-                self._timeline.add(head, raw.payload)
+                self._timeline.add_event(head, raw.payload)
             else:
                 self._add(raw, head.fields, where)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
@@ -196,7 +196,7 @@ class ProcessAssembly:
 
     def _add_string(self, entry: RecordEntry) -> None:
         if self._budget.keeps("file names", len(str(entry.value))):
-            self._strings.add(entry.value)
+            self._strings.intern_name(entry.value)
 
     def _add_version(self, entry: RecordEntry) -> None:
         body = facts.mapping(parse_json(entry.text))
@@ -281,7 +281,7 @@ class ProcessAssembly:
         attempt = self._required(entry)
         if attempt is not None and self._budget.keeps("metrics", sum(map(len, metrics.restarts))):
             attempt.metrics.append(metrics)
-            self.compiles.finish(attempt.id)
+            self.compiles.end_compile(attempt.id)
 
     def _add_cache_event(self, entry: RecordEntry) -> None:
         compile_id = compile_id_of(entry.fields)
@@ -344,7 +344,7 @@ class FileAssembly:
         self._active: dict[int | None, ProcessAssembly] = {}
         self._last: ProcessAssembly | None = None
 
-    def add(self, raw: RawRecord) -> None:
+    def add_record(self, raw: RawRecord) -> None:
         """Take in a record."""
         if not raw.head.strip() and not raw.payload_length:
             return
@@ -360,7 +360,7 @@ class FileAssembly:
         if "str" in head.fields and not process.accepts_string(head.fields["str"]):
             self._ended.append(self._active.pop(head.process))
             process = self._of(head.process)
-        process.add(raw, head)
+        process.add_record(raw, head)
         process.is_truncated = not raw.is_ended
         self._last = process
 

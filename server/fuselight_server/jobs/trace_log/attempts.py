@@ -119,7 +119,7 @@ class OpenCompiles:
         self._attempts.setdefault(compile_id, {})[number] = attempt
         return attempt
 
-    def finish(self, compile_id: CompileId) -> None:
+    def end_compile(self, compile_id: CompileId) -> None:
         """Note that a compile has ended."""
         self._finished.append(compile_id)
 

@@ -76,7 +76,7 @@ class Strings:
 
     names: dict[int, str] = field(default_factory=dict)
 
-    def add(self, value: object) -> None:
+    def intern_name(self, value: object) -> None:
         """Take in a record that interns a name."""
         if not isinstance(value, list) or len(value) != 2 or type(value[1]) is not int:  # noqa: PLR2004
             raise BadRecordError("an interned string is not a text and a number")

@@ -27,7 +27,7 @@ class _Group:
     processes: list[ProcessLog] = field(default_factory=list)
     ends: float | None = None
 
-    def add(self, process: ProcessLog) -> None:
+    def add_process(self, process: ProcessLog) -> None:
         self.processes.append(process)
         end = process.ended if process.ended is not None else process.started
         if end is not None:
@@ -73,7 +73,7 @@ def jobs_of(
             overlapping |= any(not group.has_ended(process) and group.has_rank(process) for group in groups)
             fitting = [_Group()]
             groups += fitting
-        fitting[-1 if is_one_run else 0].add(process)
+        fitting[-1 if is_one_run else 0].add_process(process)
     shared = list(notes)
     if not is_one_run and any(_has_strangers(group.processes) for group in groups):
         message = (

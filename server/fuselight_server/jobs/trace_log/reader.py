@@ -70,17 +70,17 @@ class _OpenLog:
                 while data := stream.read(size):
                     size = _STEP
                     for record in self.splitter.feed(data):
-                        self.assembly.add(record)
+                        self.assembly.add_record(record)
                     self.offset, self.position = stream.offset, stream.position
                     yield
         except OSError as error:
             self.problem = error.strerror or str(error)
 
-    def finish(self) -> None:
+    def read_last_record(self) -> None:
         """Take in the last record: nothing follows it."""
         if not self.is_complete:
-            for record in self.splitter.finish():
-                self.assembly.add(record)
+            for record in self.splitter.last_record():
+                self.assembly.add_record(record)
             self.is_complete = True
 
     def has_grown(self) -> bool:
@@ -131,7 +131,7 @@ class JobReader:
             yield from self._read(log)
             if self._was_cancelled:
                 return
-            log.finish()
+            log.read_last_record()
             yield self._step(log)
 
     def follow(self, wait: Callable[[], bool]) -> Iterator[ReadStep]:
@@ -147,7 +147,7 @@ class JobReader:
                 break
             self._find_new()
         for log in self._logs.values():
-            log.finish()
+            log.read_last_record()
             finished = log.finished()
             if finished:
                 yield self._step(log, finished)

@@ -62,7 +62,7 @@ class RecordSplitter:
         self._scanned = max(len(self._data) - 1, 0)
         self._limit()
 
-    def finish(self) -> Iterator[RawRecord]:
+    def last_record(self) -> Iterator[RawRecord]:
         """The last record."""
         if self._data or self._dropped is not None:
             record = self._record(self._data, 0, len(self._data))

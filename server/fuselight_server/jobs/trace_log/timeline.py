@@ -41,7 +41,7 @@ class Timeline:
         self._clock: tuple[bytes, float] | None = None
         """A printed time, and the same in seconds since the epoch."""
 
-    def add(self, head: RecordHead, payload: bytes) -> None:
+    def add_event(self, head: RecordHead, payload: bytes) -> None:
         """Take in an event. Raises ValueError and the like for one that cannot be read."""
         start = _START.search(payload, 0, 2_000)
         kind = _KIND.search(payload, max(0, len(payload) - 200)) or _KIND.search(payload)

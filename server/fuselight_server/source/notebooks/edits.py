@@ -61,9 +61,9 @@ def cell_edit(module: NotebookModule, start: tuple[int, int], end: tuple[int, in
 
 def _cell_of(module: NotebookModule, start: tuple[int, int], end: tuple[int, int]) -> ModuleCell:
     """The cell that an edit is in; the start of the line after a cell is the end of the cell."""
-    place = module.place(start[0])
+    place = module.cell_and_row(start[0])
     if place is None and start == end and start[1] == 0:
-        place = module.place(start[0] - 1)
+        place = module.cell_and_row(start[0] - 1)
     if place is None:
         raise NoCellEditError(SPANS_CELLS)
     after = place.cell.last_line + 1

@@ -96,7 +96,7 @@ class NotebookModule:
         """Return the cell with an id."""
         return self._by_id.get(cell_id)
 
-    def place(self, line: int) -> CellPlace | None:
+    def cell_and_row(self, line: int) -> CellPlace | None:
         """Return the cell and the row of a line of the module; None for a marker and beyond the last cell."""
         index = bisect.bisect_right(self._first_lines, line) - 1
         if index < 0 or line > self.cells[index].last_line:

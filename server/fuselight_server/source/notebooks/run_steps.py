@@ -36,7 +36,7 @@ def notebook_steps(module: NotebookModule, reading: Reading, names: Iterable[str
     wanted = set(names)
     lines = [target.def_line for target in reading.targets if target.name in wanted]
     last = max(lines, default=module.cells[-1].first_line)
-    place = module.place(last)
+    place = module.cell_and_row(last)
     number = place.cell.number if place is not None else module.cells[-1].number
     left_out = select_statements(module.text, last).left_out
     words = [_words(item, module) for item in left_out[:_NAMED]]
@@ -49,7 +49,7 @@ def notebook_steps(module: NotebookModule, reading: Reading, names: Iterable[str
 
 
 def _words(item: LeftOut, module: NotebookModule) -> str:
-    place = module.place(item.line)
+    place = module.cell_and_row(item.line)
     if place is None:
         return item.reason
     if item.is_broken:

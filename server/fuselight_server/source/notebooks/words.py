@@ -25,7 +25,7 @@ def in_cells(text: str, name: str, module: NotebookModule, *, is_own: bool = Tru
         file = mention["file"] or mention["named"]
         if (file and not file.endswith(name)) or not (file or is_own):
             return mention[0]
-        place = module.place(int(mention["row"] or mention["line"] or mention["first"] or 0))
+        place = module.cell_and_row(int(mention["row"] or mention["line"] or mention["first"] or 0))
         if place is None:
             return mention[0]
         if mention["row"]:

@@ -20,7 +20,7 @@ from fuselight_server.explain.benchmarks.history import (
     read_run,
     remove_run,
     run_of,
-    runs_of_gone,
+    runs_of_removed,
     take_along,
 )
 from fuselight_server.explain.benchmarks.history_diff import compare
@@ -151,7 +151,7 @@ def test_runs_of_a_removed_target_are_offered_as_removed(project: Path) -> None:
     keep(path, "Other", day=3)
     keep(project / "else.py", "OldNet", day=4)
     own = keep(path, "Net", day=5)
-    runs = runs_of_gone(own, {"Net", "Other"})
+    runs = runs_of_removed(own, {"Net", "Other"})
     assert [(past_run.when[:10], past_run.label.partition(":")[0]) for past_run in runs] == [
         ("2026-01-02", "__main__, which is not in this file any more"),
         ("2026-01-01", "OldNet, which is not in this file any more"),
@@ -160,12 +160,12 @@ def test_runs_of_a_removed_target_are_offered_as_removed(project: Path) -> None:
         run = read_run(own, past_run.id)
         assert run is not None
         assert run.past == past_run
-    assert runs_of_gone(own, {"Net", "Other", "OldNet", ""}) == ()
+    assert runs_of_removed(own, {"Net", "Other", "OldNet", ""}) == ()
     run = read_run(own, "20260105T120000Z")
     assert run is not None
     assert run.report.target.name == "Net"
     assert remove_run(own, runs[1].id)
-    assert [past_run.id for past_run in runs_of_gone(own, {"Net", "Other"})] == [runs[0].id]
+    assert [past_run.id for past_run in runs_of_removed(own, {"Net", "Other"})] == [runs[0].id]
     assert not (own.folder.parent / runs[1].id.partition("/")[0]).exists(), "nothing is left of the target"
     assert remove_run(own, "20260105T120000Z")
     assert own.runs() == ()

@@ -32,7 +32,7 @@ from fuselight_server.base.finding import Finding
 from fuselight_server.base.remedies import NO_CALL, RemedyState
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.break_cures import INLINED
-from fuselight_server.explain.findings.advice.trial_verdict import NOT_APPLIED, judge_trial
+from fuselight_server.explain.findings.advice.trial_verdict import NOT_APPLIED, trial_of
 from fuselight_server.explain.findings.common.compiled_callers import outer_frame
 from tests.support.recompilations import DEF, SIZE, WHOLE, again, failed
 from tests.support.reports import FILE, at, report
@@ -271,8 +271,8 @@ def test_the_read_of_a_dynamic_float_is_not_lost() -> None:
             run(compiles), compiles=tuple(replace(item, graph=graph) for item in run(compiles).compiles)
         )
 
-    assert judge_trial(CURE, with_reads(2, "item", "mul"), with_reads(1, "mul")).cures
-    assert not judge_trial(CURE, with_reads(2, "sin", "mul"), with_reads(1, "mul")).cures
+    assert trial_of(CURE, with_reads(2, "item", "mul"), with_reads(1, "mul")).cures
+    assert not trial_of(CURE, with_reads(2, "sin", "mul"), with_reads(1, "mul")).cures
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_the_read_of_a_dynamic_float_is_not_lost() -> None:
     ],
 )
 def test_a_cure_saves_compiles_and_loses_nothing(cured: Report, refused: str) -> None:
-    trial = judge_trial(CURE, run(3), cured)
+    trial = trial_of(CURE, run(3), cured)
     assert trial.cures == (not refused)
     assert refused in trial.refused
     assert (trial.before, trial.after) == (3, len(cured.compiles))
@@ -314,7 +314,7 @@ def test_a_change_that_saves_the_compile_of_another_guard_is_advised_for_that_on
     without = replace(run(3), recompiles=(again(mine, compile_id="0/1"), again(other, compile_id="0/2")))
     cured = replace(run(2), recompiles=(again(now, compile_id="0/1"),))
     dynamic = next(cure for cure in finding_of(mine).cures if cure.kind is CureKind.DYNAMIC)
-    trial = judge_trial(dynamic, without, cured)
+    trial = trial_of(dynamic, without, cured)
     assert trial.cures
     own, others = findings(replace(without, trials=(trial,)))
     assert own.hints[0].startswith("Compile with torch.compile(..., dynamic=True) (tried: 3 → 2 compiles)")
@@ -342,9 +342,9 @@ def test_a_number_that_becomes_a_tensor_leaves_the_same_state(
         return run(compiles, trial=TrialCounts(6, {"0/0": 6}, 6, state=state))
 
     without, cured = with_state(3, was), with_state(1, now)
-    assert judge_trial(CURE, without, cured).refused == refused
+    assert trial_of(CURE, without, cured).refused == refused
     dynamic = replace(CURE, kind=CureKind.DYNAMIC, subjects=(), value="True")
-    assert judge_trial(dynamic, without, cured).refused == ""
+    assert trial_of(dynamic, without, cured).refused == ""
 
 
 def test_what_no_user_can_reach_is_not_advised() -> None:
@@ -418,7 +418,7 @@ def test_what_no_program_with_such_values_can_change_is_refused_and_not_left_unt
         cured = run(3)
         assert cured.trial is not None
         counts = replace(cured.trial, refused="its elements are not tensors", is_unfit=is_unfit)
-        return judge_trial(cure, run(3), replace(cured, trial=counts))
+        return trial_of(cure, run(3), replace(cured, trial=counts))
 
     assert [(tried(is_unfit=unfit).is_made, tried(is_unfit=unfit).cures) for unfit in (True, False)] == [
         (True, False),
@@ -458,9 +458,9 @@ def test_what_torch_makes_of_a_numpy_array_is_not_marked() -> None:
 def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
     cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
     other, again_other = (replace(BREAK, stack=(at(23),), compile_id=name) for name in ("0/0", "1/0"))
-    moved = judge_trial(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other, again_other)))
+    moved = trial_of(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other, again_other)))
     assert (moved.before, moved.after, moved.refused) == (1, 0, "other lines then break the graph more often")
-    assert judge_trial(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other,))).cures
+    assert trial_of(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other,))).cures
 
 
 @pytest.mark.parametrize(

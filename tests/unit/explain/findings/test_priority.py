@@ -286,8 +286,8 @@ def test_other_lines_that_end_a_run_are_counted_and_named(others: list[FindingCo
 
 def test_other_lines_that_leave_functions_in_eager_mode_are_named_after_the_first() -> None:
     lines = [Priority(line(number, eager=("f",)), "") for number in (1, 2)]
-    assert more_like_the_first(lines, lambda priority: priority.place) == (
+    assert more_like_the_first(lines, lambda priority: priority.line_text) == (
         "1 more line leaves functions in eager mode: model.py:2"
     )
     broken_lines = [Priority(line(number, breaks=1), "") for number in (1, 2)]
-    assert more_like_the_first(broken_lines, lambda priority: priority.place) == ""
+    assert more_like_the_first(broken_lines, lambda priority: priority.line_text) == ""

@@ -412,7 +412,7 @@ def records_of(data: bytes, size: int) -> list[Any]:
     out = []
     for start in range(0, len(data), size):
         out += list(splitter.feed(data[start : start + size]))
-    out += list(splitter.finish())
+    out += list(splitter.last_record())
     return [
         (
             raw_record.offset,
@@ -444,7 +444,7 @@ def test_a_record_without_an_end_takes_no_memory(monkeypatch: pytest.MonkeyPatch
     for start in range(0, len(data), 37):
         out += list(splitter.feed(data[start : start + 37]))
         assert len(splitter._data) <= 237
-    out += list(splitter.finish())
+    out += list(splitter.last_record())
     assert [(raw_record.head, raw_record.payload) for raw_record in out] == [(b"head", b""), (b"next", b"")]
     assert abs(out[0].payload_length - 6_000) <= 1
 
@@ -459,8 +459,8 @@ def recorded() -> bytes:
 
 def read(data: bytes) -> list[ProcessLog]:
     file, splitter = FileAssembly("x", None, MemoryBudget()), RecordSplitter()
-    for raw in (*splitter.feed(data), *splitter.finish()):
-        file.add(raw)
+    for raw in (*splitter.feed(data), *splitter.last_record()):
+        file.add_record(raw)
     return [process.log(is_complete=True) for process in file.processes]
 
 

@@ -94,7 +94,7 @@ class _EventListener:
             if place is not None and compile_id is not None:
                 self.events.places.setdefault(compile_id, place)
 
-    def finish(self) -> None:
+    def end_open_events(self) -> None:
         """End what is still open."""
         with self._lock:
             self.active = False
@@ -145,7 +145,7 @@ def hear_compile_events() -> Iterator[CompileEvents]:
             stack.enter_context(wrapped(logger, "log_event_end", log_end))
         else:
             events.problem = f"torch {torch.__version__} has no events of a compile"
-        stack.callback(listener.finish)
+        stack.callback(listener.end_open_events)
         events.start_ns = time.perf_counter_ns()
         yield events
 

@@ -83,7 +83,7 @@ class _ProcessRecords(logging.Filter):
         if self._timed != process and _is_of_compile(record):
             self._timed = process
             times = import_times.active()
-            imports = None if times is None else times.finish()
+            imports = None if times is None else times.stop_and_report()
             if imports is not None:
                 _write_artifact(import_times.RECORD, imports)
         return True

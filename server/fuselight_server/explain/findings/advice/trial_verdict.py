@@ -36,7 +36,7 @@ Line = tuple[str, int]
 """A file and a line of it."""
 
 
-def judge_trial(cure: CallCure, without: Report, cured: Report) -> CureTrial:
+def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     """Compare the two runs."""
     count = _COUNTS[cure.goal]
     before, after = count(without, cure), count(cured, cure)

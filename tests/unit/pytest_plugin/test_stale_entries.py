@@ -11,8 +11,8 @@ import pytest
 from fuselight_server.commands import count_baseline
 from fuselight_server.commands.count_baseline import NAME, CountEntry
 from fuselight_server.pytest_plugin import session_hooks
-from fuselight_server.pytest_plugin.session_results import gone_entries, gone_tests
-from fuselight_server.pytest_plugin.stashed import test_name as name_of_test
+from fuselight_server.pytest_plugin.check_types import test_name as name_of_test
+from fuselight_server.pytest_plugin.session_results import stale_entries, stale_tests
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_only_what_a_session_can_tell(
 ) -> None:
     for name in ("test_a.py", "test_b.py"):
         (tmp_path / name).touch()
-    assert gone_entries(KEPT, collected, arguments, tmp_path) == gone
+    assert stale_entries(KEPT, collected, arguments, tmp_path) == gone
 
 
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").touch()
-    assert gone_entries(KEPT, [], ["."], tmp_path) == {"test_b.py::test_two"}
+    assert stale_entries(KEPT, [], ["."], tmp_path) == {"test_b.py::test_two"}
 
 
 def test_the_light_module_knows_the_name_of_the_baseline() -> None:
@@ -71,4 +71,4 @@ def test_a_session_of_the_last_failures_knows_only_files_that_are_gone(tmp_path:
             args=["."],
             stash=pytest.Stash(),
         )
-        assert gone_tests(cast("Any", config), [cast("Any", item)]) == gone
+        assert stale_tests(cast("Any", config), [cast("Any", item)]) == gone

@@ -24,7 +24,7 @@ _DEPTH = 8
 
 
 @dataclass(frozen=True)
-class PassedOn:
+class WrappedFunction:
     """Where the arguments of a wrapper go."""
 
     code: CodeType
@@ -39,7 +39,9 @@ class PassedOn:
     """The wrapper's name for further keyword arguments; empty if it accepts none."""
 
 
-def passed_on(code: CodeType, f_locals: Mapping[str, object], depth: int = _DEPTH) -> PassedOn | None:
+def wrapped_function(
+    code: CodeType, f_locals: Mapping[str, object], depth: int = _DEPTH
+) -> WrappedFunction | None:
     """The function that gets the arguments of a call; None if the code is no wrapper, or changes them."""
     star, stars = _rest_names(code)
     if not star and not stars:
@@ -53,12 +55,12 @@ def passed_on(code: CodeType, f_locals: Mapping[str, object], depth: int = _DEPT
     if expression is None or not isinstance(function, FunctionType):
         return None
     wrapped = frames.original_code(function.__code__)
-    inner = passed_on(wrapped, _closure(function), depth - 1) if depth else None
+    inner = wrapped_function(wrapped, _closure(function), depth - 1) if depth else None
     known = inner.parameters if inner is not None else stacks.parameters(wrapped)
     names = (*wrapped.co_varnames[: wrapped.co_argcount], *(inner.positional if inner is not None else ()))
     owner = int("." in expression)
     taken = bound + code.co_argcount - owner
-    return PassedOn(
+    return WrappedFunction(
         inner.code if inner is not None else wrapped,
         (*code.co_varnames[:owner], *known[bound:]),
         names[taken:],

@@ -41,7 +41,7 @@ from fuselight_server.execution.runs.planning import (
     program_calls,
 )
 from fuselight_server.explain.benchmarks.timing_stats import has_times
-from fuselight_server.explain.findings.failures import failure_report
+from fuselight_server.explain.findings.failures import code_of, failure_report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -98,7 +98,7 @@ class TargetRun:
         run = self.worker.run(asked, lambda event: self.show(event.detail or event.phase), partly)
         answer = await self.token.run(run)
         if isinstance(answer, Answer):
-            return answer.report
+            return _with_example_call(answer.report, asked)
         failure = self._failure(answer)
         if measured:
             return dataclasses.replace(measured[0], failures=(failure,))
@@ -287,6 +287,25 @@ def _note_untested(options: CommandOptions, torch: str | None) -> None:
     text = untested_torch(torch or "")
     if text is not None:
         options.notify(text)
+
+
+def _with_example_call(report: Report, request: RunRequest) -> Report:
+    """A report that names a directive with a value for each parameter, where a target of the file lacks inputs."""
+    missing = [failure for failure in report.failures if code_of(failure) == "FL502"]
+    text = SourceFiles(given=request.overlays).text_or_none(request.target.path) if missing else None
+    if text is None:
+        return report
+    from fuselight_server.source.document import read_source  # noqa: PLC0415 - few runs need it
+    from fuselight_server.source.example_calls import call_for  # noqa: PLC0415
+
+    targets = read_source(request.target.path, text).targets
+    call = next((call_for(text, target) for target in targets if target.name == request.target.name), None)
+    step = f"write a directive above it, as `# fuselight: {call}`, or a function example_inputs()"
+    failures = tuple(
+        dataclasses.replace(failure, next_step=step) if failure in missing and call else failure
+        for failure in report.failures
+    )
+    return dataclasses.replace(report, failures=failures)
 
 
 def _note_unknown_name(request: RunRequest, report: Report, outcome: CheckOutcome) -> None:

@@ -147,7 +147,9 @@ class _CallExample:
 
     def _arguments(self, function: _Function | None, skip: int, names: Sequence[str]) -> str:
         if function is None:
-            return ", ".join(self.known.get(name) or _by_name(name, tensors=True) for name in names)
+            return (
+                ", ".join(self.known.get(name) or _by_name(name, tensors=True) for name in names) or _TENSOR
+            )
         positional, keywords = _required(function, skip)
         given = [self._value(argument) for argument in positional]
         given += [f"{argument.arg}={self._value(argument)}" for argument in keywords]

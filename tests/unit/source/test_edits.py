@@ -54,7 +54,7 @@ STUBS = {
     "class G(torch.nn.Module):\n    def __init__(self, width): ...\n    def forward(self, ids, scale=1): ...\n"
     "class f(G): ...": "f(8)(i64[2, 8] % 100)",
     "if True:\n    def f(x: int, *, y: 'Tensor | None'): ...": "f(8, y=f32[2, 8])",
-    "f = torch.compile(lambda x: x)": "f()",
+    "f = torch.compile(lambda x: x)": "f(f32[2, 8])",
     "@dataclass\nclass Plan:\n    steps: int\n    rate: float\n    top: int = 3\n"
     "def f(x, plan: Plan, other: 'Plan | None', more: Optional[Plan]): ...": (
         "f(f32[2, 8], Plan(steps=8, rate=0.5), Plan(steps=8, rate=0.5), Plan(steps=8, rate=0.5))"

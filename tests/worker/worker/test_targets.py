@@ -169,7 +169,7 @@ def test_the_main_block_gets_its_arguments(live: LiveWorker) -> None:
 def test_a_target_without_known_inputs(live: LiveWorker) -> None:
     failure = live.failure("def f(x, y):\n    return x + y\n")
     assert (failure.kind, failure.stack[-1].line) == ("inputs", 1)
-    assert "# fuselight: f(" in failure.next_step
+    assert "`# fuselight: f(...)`" in failure.next_step
 
 
 @pytest.mark.parametrize(
@@ -307,59 +307,8 @@ def test_an_attribute_of_objects_is_not_looked_for_in_the_class(live: LiveWorker
     assert failure.message == (
         "no inputs are known for Plain.fast: only objects of Plain have fast: a directive calls it as Plain().fast(...)"
     )
-    assert "# fuselight: Plain().fast(f32[4, 8])" in failure.next_step
+    assert "# fuselight: Plain().fast(...)" in failure.next_step
 
 
 def test_the_directive_that_is_suggested_for_a_class_makes_an_object_and_calls_it(live: LiveWorker) -> None:
-    assert "`# fuselight: Net()(f32[4, 8])`" in live.failure(NET, "Net").next_step
-
-
-SEVERAL = """\
-import dataclasses, enum
-import torch
-
-class Mode(enum.Enum):
-    FAST = 1
-    SLOW = 2
-
-@dataclasses.dataclass
-class Plan:
-    steps: int
-    mode: "Mode"
-    rate: float = 0.5
-
-@torch.compile
-def planned(x: torch.Tensor, plan: Plan, mode: "Mode | None", n: int, rows: list[int], *, flag: bool, more: Plan = None):
-    return x * n
-
-@torch.compile
-def add(x, y, scale=2):
-    return x + y * scale
-
-class Net(torch.nn.Module):
-    def forward(self, x, mask):
-        return x * mask
-
-    def step(self, x, y, z):
-        return x
-
-net = torch.compile(Net())
-relu = torch.compile(torch.nn.Sequential(torch.nn.ReLU()))
-"""
-
-
-@pytest.mark.parametrize(
-    ("name", "example"),
-    [
-        ("add", "add(f32[4, 8], f32[4, 8])"),
-        ("planned", "planned(f32[4, 8], Plan(steps=8, mode=Mode.FAST), Mode.FAST, 8, [8], flag=True)"),
-        ("Net", "Net()(f32[4, 8], f32[4, 8])"),
-        ("Net.step", "Net().step(f32[4, 8], f32[4, 8], f32[4, 8])"),
-        ("net", "net(f32[4, 8], f32[4, 8])"),
-        ("relu", "relu(f32[4, 8])"),
-    ],
-)
-def test_the_directive_that_is_suggested_has_an_argument_for_each_parameter(
-    live: LiveWorker, name: str, example: str
-) -> None:
-    assert f"`# fuselight: {example}`" in live.failure(SEVERAL, name).next_step
+    assert "`# fuselight: Net()(...)`" in live.failure(NET, "Net").next_step

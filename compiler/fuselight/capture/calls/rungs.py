@@ -7,6 +7,7 @@ Float[Tensor, "batch 128"]`, or the settings. Annotations are read by their attr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import typing
@@ -18,7 +19,6 @@ import torch
 
 from fuselight.capture.calls.calls import PlannedCall, Prepared, parameters_of
 from fuselight.capture.calls.devices import redirect_devices
-from fuselight.capture.calls.example_values import EXAMPLE_TENSOR, example_arguments
 from fuselight.capture.calls.tensors import make_tensor
 from fuselight.capture.calls.unfit_directives import check_arguments, uncallable_words, uncalled_words
 from fuselight.shared.inputs import (
@@ -335,39 +335,13 @@ def resolve(target: Target, names: Mapping[str, Any]) -> Any:
     return resolved
 
 
-def callee_text(target: Target, names: Mapping[str, Any]) -> str:
+def example_call(target: Target, names: Mapping[str, Any]) -> str:
     """How a directive names what it calls: a class is made first, so is the class of a method."""
     owner, _, attribute = target.name.rpartition(".")
-    try:
+    with contextlib.suppress(Silent):
         if owner and target.kind != "module" and inspect.isclass(resolve(replace(target, name=owner), names)):
-            return f"{owner}().{attribute}"
-    except Silent:
-        pass
-    return f"{target.name}()" if target.kind == "module" else target.name
-
-
-def example_call(target: Target, names: Mapping[str, Any]) -> str:
-    """A call as a directive would write it, with a value for each parameter that has no default."""
-    return f"{callee_text(target, names)}({', '.join(_example_arguments(target, names))})"
-
-
-def _example_arguments(target: Target, names: Mapping[str, Any]) -> list[str]:
-    """The arguments that the call needs at least; one tensor where the object cannot be asked."""
-    try:
-        target_object = resolve(target, names)
-        target_object = getattr(target_object, "_orig_mod", target_object)  # what torch.compile wraps
-        of_class = inspect.isclass(target_object)
-        function = (
-            target_object.forward if of_class or isinstance(target_object, torch.nn.Module) else target_object
-        )
-        parameters = list(inspect.signature(function).parameters.values())
-    except (Silent, AttributeError, TypeError, ValueError):
-        return [EXAMPLE_TENSOR]
-    if of_class or ("." in target.name and inspect.isfunction(function) and target.kind == "method"):
-        parameters = parameters[1:]  # self
-    required = example_arguments(parameters, names)
-    is_open = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
-    return required or ([EXAMPLE_TENSOR] if is_open else [])
+            return f"{owner}().{attribute}(...)"
+    return f"{target.name}()(...)" if target.kind == "module" else f"{target.name}(...)"
 
 
 def _instance(kind: type, because: str) -> Any:

@@ -45,7 +45,7 @@ def test_a_hunk_fits_where_its_lines_stand(diff: str) -> None:
     [
         ("", "the diff is empty"),
         (HEAD, "has no hunk"),
-        ("@@ -1 +1 @@\n-a\n+b\n", "before any `--- PATH`"),
+        ("@@ -1 +1 @@\n-a\n+b\n", "before `--- PATH`"),
         (f"{HEAD}@@\n-    print(x)\n", "hunk 1 of `m.py` fits 2 places (lines 5, 10)"),
         (f"{HEAD}@@ -4 +4 @@\n def f(x):\n-    show(x)\n", "has `    show(x)`, but line 5 is `    print(x)`"),
         (f"{HEAD}@@\n def g(x):\n-    show(x)\n", "has `    show(x)`, but line 10 is `    print(x)`"),
@@ -150,7 +150,7 @@ def test_what_git_writes_of_one_commit_is_read_and_several_commits_are_refused(t
         assert apply_diff(diff, read) == expected
     commit("Again", m=OLD)
     for several in (git("log", "-p", "-2"), git("format-patch", "--stdout", "-2")):
-        with pytest.raises(DiffError, match="several commits: give one diff of them all, as `git diff BASE`"):
+        with pytest.raises(DiffError, match="several commits: give one diff of all, as `git diff BASE`"):
             apply_diff(several, read)
 
 

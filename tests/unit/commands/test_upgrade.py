@@ -160,7 +160,7 @@ def test_a_comparison_that_stops_in_its_first_side_has_not_begun_the_second(
         raise RuntimeError("stopped")
 
     serve(report(), report())
-    monkeypatch.setattr("fuselight_server.commands.targets.TargetRun.report", stop)
+    monkeypatch.setattr("fuselight_server.commands.targets.TargetRun.run_report", stop)
     warnings.simplefilter("always")
     with pytest.raises(RuntimeError, match="stopped"):
         compare()

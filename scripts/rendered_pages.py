@@ -1,6 +1,7 @@
 """Pages of docs/ as HTML, for a browser: what the link of a finding opens where no editor renders Markdown.
 
-Invariant: a page needs no other file and no network, runs no script, and its links lead to rendered pages.
+Invariant: a page needs no other file and no network, runs no script, and its links lead to rendered pages. Its look is
+that of the pages of reports.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ _PAGE = """\
 <meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src 'self'">
 <title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.55 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
-code, pre {{ font: 0.9em/1.5 ui-monospace, monospace; background: color-mix(in srgb, currentColor 9%, transparent); }}
-code {{ padding: 0.1em 0.3em; border-radius: 4px; }}
-pre {{ padding: 0.8rem 1rem; border-radius: 6px; overflow-x: auto; }}
-pre code {{ padding: 0; background: none; }}
-table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
-th, td {{ padding: 0.3rem 0.8rem; text-align: left; vertical-align: top; border-bottom: 1px solid #8885; }}
-h1, h2, h3 {{ line-height: 1.25; margin: 1.6em 0 0.6em; }}
-h1 {{ font-size: 1.6rem; }}
-h2 {{ font-size: 1.2rem; }}
-</style>
-{body}
+<style>{style}</style>
+<main>
+{body}</main>
 </html>
 """
+_STYLES = Path(__file__).parents[1] / "server" / "fuselight_server" / "explain" / "pages"
+"""Where the pages of reports have theirs."""
+_PROSE = """
+main { max-width: 46rem; margin: 2rem auto; font-size: 16px; line-height: 1.55; }
+h1, h2, h3 { line-height: 1.25; margin: 1.6em 0 0.6em; }
+a { color: var(--link); }
+code, pre { font: 0.9em/1.5 var(--mono); color: inherit; background: var(--widget); }
+pre code { font-size: inherit; }
+table { display: block; overflow-x: auto; }
+"""
+"""Texts are set wider than the reports, in longer lines than a cell has."""
 
 
 def render_page(text: str) -> str:
@@ -49,8 +50,12 @@ def render_page(text: str) -> str:
         address = str(link.attrGet("href"))
         if "://" not in address:
             link.attrSet("href", re.sub(r"\.md(?=$|#)", ".html", address))
-    body = parser.renderer.render(tokens, parser.options, {})
-    return _PAGE.format(title=title.replace("`", "").replace("<", "&lt;"), body=body)
+    shared = ((_STYLES / name).read_text(encoding="utf-8") for name in ("tokens.css", "page.css"))
+    return _PAGE.format(
+        title=title.replace("`", "").replace("<", "&lt;"),
+        style="".join((*shared, _PROSE)),
+        body=parser.renderer.render(tokens, parser.options, {}),
+    )
 
 
 def render_pages(folder: Path, names: tuple[str, ...]) -> tuple[str, ...]:

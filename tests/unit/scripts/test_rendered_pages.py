@@ -53,3 +53,8 @@ def test_text_is_no_markup() -> None:
     assert "<title>A &lt;b></title>" in page
     assert not re.search(r"<script|<b>|<i>|href=\"javascript", page)
     assert "<td><code>&lt;i&gt;</code></td>" in page
+
+
+def test_pages_of_docs_have_the_colors_of_report_pages() -> None:
+    tokens = ROOT / "server" / "fuselight_server" / "explain" / "pages" / "tokens.css"
+    assert tokens.read_text(encoding="utf-8") in render_page("# A\n")

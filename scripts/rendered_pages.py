@@ -41,10 +41,10 @@ def render_page(text: str) -> str:
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(text)
-    title = "Fuselight"
+    title, anchors = "Fuselight", set[str]()
     for token, inline in itertools.pairwise(tokens):
         if token.type == "heading_open":
-            token.attrSet("id", _anchor(inline.content))
+            token.attrSet("id", _anchor(inline.content, anchors))
             title = inline.content if token.tag == "h1" else title
     for link in (child for token in tokens for child in token.children or () if child.type == "link_open"):
         address = str(link.attrGet("href"))
@@ -67,6 +67,10 @@ def render_pages(folder: Path, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{name.removesuffix('.md')}.html" for name in pages)
 
 
-def _anchor(heading: str) -> str:
-    """The fragment that leads to a heading, as GitHub names it."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+def _anchor(heading: str, taken: set[str]) -> str:
+    """The fragment that leads to a heading, as GitHub names it: equal ones are numbered. It is then taken."""
+    name = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    numbered = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(1)))
+    anchor = next(anchor for anchor in numbered if anchor not in taken)
+    taken.add(anchor)
+    return anchor

@@ -302,6 +302,20 @@ def calls(was: str = "0", now: str = "1") -> GuardFailure:
     return number("self.calls", was, now, f"L['self'].calls == {was}")
 
 
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ("        pass", "`__init__` does not assign `calls`"),
+        ("        self.calls = 0\n        self.calls = 2", "`__init__` assigns `calls` in 2 places"),
+    ],
+)
+def test_a_number_that_init_does_not_assign_once_stays(lines: str, reason: str) -> None:
+    refused: list[RefusedRewrite] = []
+    text = HEAD + CLASS.replace("        self.calls: int = start  # so far", lines)
+    assert "buffer" not in offered(text, calls(), "Net.forward", refused=refused)
+    assert reason in {rewrite.reason for rewrite in refused}
+
+
 def test_a_number_of_a_module_becomes_a_tensor_with_all_its_assignments() -> None:
     remedies = offered(HEAD + CLASS, calls(), "Net.forward")
     assert list(remedies) == ["buffer", "allow_unspec_int_on_nn_module"]

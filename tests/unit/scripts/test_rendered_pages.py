@@ -58,3 +58,15 @@ def test_text_is_no_markup() -> None:
 def test_pages_of_docs_have_the_colors_of_report_pages() -> None:
     tokens = ROOT / "server" / "fuselight_server" / "explain" / "pages" / "tokens.css"
     assert tokens.read_text(encoding="utf-8") in render_page("# A\n")
+
+
+def test_equal_headings_have_anchors_of_their_own() -> None:
+    page = render_page("# Runs\n\n## Limits\n\n## `Limits`\n\n## Limits 1\n\n### Limits\n\n## Other\n")
+    assert re.findall(r'id="([^"]*)"', page) == [
+        "runs",
+        "limits",
+        "limits-1",
+        "limits-1-1",
+        "limits-2",
+        "other",
+    ]

@@ -163,7 +163,7 @@ _ONLY_COMPILED = _Verdict(
 _CHECKED = _Verdict(
     Culprit.USER,
     "exception",
-    "Only compiled code raises this: the backends aot_eager check each operator in their first call, and the check "
+    "Only compiled code raises this: the backend aot_eager checks each operator in its first call, and the check "
     "refuses this class of tensors. Compile with the backend eager or inductor, which do not have this check.",
 )
 _GRAPH = _Verdict(

@@ -151,7 +151,8 @@ def _replacements(site: Site, owner: cst.ClassDef, name: str, *, is_integer: boo
         if stored:
             replacements.append((*site.range_of(statement), stored))
     if created != 1:
-        raise RewriteRefusedError(f"`__init__` assigns `{name}` {created} times")
+        how = f"assigns `{name}` in {created} places" if created else f"does not assign `{name}`"
+        raise RewriteRefusedError(f"`__init__` {how}")
     return replacements
 
 

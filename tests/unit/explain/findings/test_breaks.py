@@ -9,6 +9,7 @@ import pytest
 from fuselight.shared.report import (
     Compile,
     Culprit,
+    Environment,
     Failure,
     Frame,
     Graph,
@@ -305,6 +306,28 @@ def test_what_the_line_calls_is_not_said_to_run_in_eager_mode(
     assert finding.cost[-1] == cost
     is_called = caller == (FORWARD,)
     assert ("`other`, which this line calls, is compiled separately" in finding.cost) == is_called
+
+
+@pytest.mark.parametrize(
+    ("path", "config", "called"),
+    [
+        ("<eval_with_key>.11", {"compiled_autograd": "True"}, "the backward pass, which this line calls"),
+        ("<eval_with_key>.11", {}, ""),
+        (LIBRARY, {"compiled_autograd": "True"}, "`forward`, which this line calls"),
+    ],
+)
+def test_a_graph_that_torch_wrote_has_no_name_of_a_function(
+    path: str, config: dict[str, str], called: str
+) -> None:
+    """The graph of a backward pass is called `forward`."""
+    frames = (*FRAMES[:2], Frame("forward", Location(path, 4)))
+    compiles = (compiled("0/0", 0, 3), dataclasses.replace(compiled("2/0", 2, 9), caller=(FORWARD,)))
+    environment = Environment(config=config)
+    (finding,) = findings(
+        report(frames=frames, compiles=compiles, breaks=(broken(FORWARD),), environment=environment)
+    )
+    calls = [part for part in finding.cost if "which this line calls" in part]
+    assert calls == [f"{called}, is compiled separately"] * bool(called)
 
 
 EAGER = "in eager mode, and no kernel is fused across it"

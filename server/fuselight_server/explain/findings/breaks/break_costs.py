@@ -173,9 +173,17 @@ def _compiled_calls(context: Context, graph_break: Break) -> list[str]:
         is_own = (
             own is not None and context.is_user_file(own.location.path) and frame.location == own.location
         )
-        if not is_own and (item.caller[-1].path, item.caller[-1].line) == (home.path, home.line):
+        if is_own or (item.caller[-1].path, item.caller[-1].line) != (home.path, home.line):
+            continue
+        if not frame.location.path.startswith(_GENERATED):
             names[f"`{plain(frame.function)}`"] = None
+        elif "compiled_autograd" in context.report.environment.config:
+            names["the backward pass"] = None
     return cut_list(names, _MAX_NAMED)
+
+
+_GENERATED = "<"
+"""How the path begins of code that is in no file: a graph that torch wrote, as that of compiled autograd."""
 
 
 def _name(graph_break: Break) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.baseline import Baseline
     from fuselight_server.commands.changed_lines import ChangedLines
     from fuselight_server.commands.check import ReportOf
     from fuselight_server.commands.outcome import CheckOutcome
@@ -128,7 +129,6 @@ def execute(options: argparse.Namespace) -> int:
         outcome, starts = _analyzed(options)
     else:
         from fuselight_server.commands import baseline  # noqa: PLC0415 - only with a baseline
-        from fuselight_server.commands.trace_conditions import changes_of_targets  # noqa: PLC0415 - the same
 
         known = baseline.read(options.baseline) if options.baseline is not None else None
         if options.write_baseline is not None:
@@ -140,12 +140,8 @@ def execute(options: argparse.Namespace) -> int:
             print_error(f"accepted {count} in {options.write_baseline}")
             report_problems(outcome, "analyze")
             return 2 if outcome.problems else 0
-        if options.baseline is not None and known is not None:
-            new = baseline.new_findings(options.baseline, outcome.findings, outcome.sources, known)
-            outcome.known = len(outcome.findings) - len(new)
-            outcome.findings = new
-            now = baseline.conditions_by_target(outcome.reports, options.baseline)
-            outcome.since_baseline = changes_of_targets(now, known.conditions)
+        if known is not None:
+            _leave_out_known(outcome, options.baseline, known)
     if changed is not None:
         outcome.show_only(changed)
     _print(outcome, options, starts)
@@ -154,6 +150,20 @@ def execute(options: argparse.Namespace) -> int:
     if options.sarif is not None:
         _write_sarif(outcome, options.sarif)
     return max(outcome.exit_code, starts.exit_code if starts is not None and starts.targets else 0)
+
+
+def _leave_out_known(outcome: CheckOutcome, path: Path, known: Baseline) -> None:
+    """Show the findings that a baseline does not know, and what changed of torch since it was written."""
+    from fuselight_server.commands import baseline  # noqa: PLC0415 - only with a baseline
+    from fuselight_server.commands.trace_conditions import changes_of_targets  # noqa: PLC0415 - the same
+
+    new = baseline.new_findings(path, outcome.findings, outcome.sources, known)
+    outcome.known = len(outcome.findings) - len(new)
+    outcome.findings = new
+    now = baseline.conditions_by_target(outcome.reports, path)
+    outcome.since_baseline = changes_of_targets(now, known.conditions)
+    if note := known.note(path):
+        print_error(note)
 
 
 def _changed_lines(options: argparse.Namespace) -> ChangedLines | None:

@@ -38,6 +38,17 @@ class Baseline:
     counts: Counter[str]
     conditions: dict[str, TraceConditions] = field(default_factory=dict)
     """By target, as `net.py::Net`: each may have settings of its own."""
+    has_conditions: bool = True
+    """Whether `conditions` could be read."""
+
+    def note(self, path: Path) -> str:
+        """What to know of a baseline that is damaged; empty for a whole one."""
+        if self.has_conditions:
+            return ""
+        return (
+            f"{path} is damaged: its findings count, but the release and the settings of torch in it cannot be read. "
+            f"Write it again with --write-baseline {path}."
+        )
 
 
 def conditions_by_target(reports: Iterable[Report], path: Path) -> dict[str, TraceConditions]:
@@ -127,4 +138,4 @@ def read(path: Path) -> Baseline:
     try:
         return Baseline(Counter(counts), decode(dict[str, TraceConditions], data.get("conditions", {})))
     except DecodeError:
-        return Baseline(Counter(counts))
+        return Baseline(Counter(counts), has_conditions=False)

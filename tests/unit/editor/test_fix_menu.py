@@ -14,6 +14,7 @@ from fuselight.shared.protocol import Progress, RunRequest, VerifyRequest
 from fuselight.shared.report import Aspect, CallComparison, CaseFamily, Difference, Report, Verification
 from fuselight.shared.report.verification import ONE_SIDE
 from fuselight_server.base.settings import FixSettings
+from fuselight_server.editor.results.captures import capture_result_of
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.fixes.rewrites.families import FixClass
 from tests.support.fix_world import (
@@ -133,6 +134,9 @@ async def test_a_change_of_behavior_is_said_and_previewed_and_never_preferred(wo
 
 @pytest.mark.asyncio
 async def test_a_finding_of_an_edited_file_offers_the_run_that_finds_its_fixes(world: FixWorld) -> None:
+    report = world.report_of(TEXT, name="f")
+    of_other_file = dataclasses.replace(report, target=dataclasses.replace(report.target, path="other.py"))
+    world.state.accept_result(capture_result_of(Key("other.py", "f"), 1, of_other_file, ()))
     world.edit(TEXT.replace("return branch(x)", "return branch(x + 1)"))
     (action,) = await world.actions()
     assert action.title == "Run f to look for fixes: its code has changed since the last run"

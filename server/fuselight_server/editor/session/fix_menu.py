@@ -92,15 +92,16 @@ class FixMenu:
 
         A menu offers a run of them: of entries that cannot be chosen, it would list none.
         """
-        stale = {key.name or MAIN: key for key in self.fixes.offers.outdated(path)}
-        of_targets: dict[str, list[Finding]] = {}
+        stale = {(key.path, key.name or MAIN): key for key in self.fixes.offers.outdated(path)}
+        of_targets: dict[Key, list[Finding]] = {}
         for finding in shown:
-            if has_remedies(finding.code) and finding.target in stale:
-                of_targets.setdefault(finding.target, []).append(finding)
+            key = stale.get((finding.target_path, finding.target))
+            if has_remedies(finding.code) and key is not None:
+                of_targets.setdefault(key, []).append(finding)
         return [
-            (name, stale[name], tuple(findings))
-            for name, findings in of_targets.items()
-            if self.state.trusted and stale[name] not in active
+            (key.name or MAIN, key, tuple(findings))
+            for key, findings in of_targets.items()
+            if self.state.trusted and key not in active
         ]
 
     async def may_fix_all(self, path: str, lines: int) -> bool:

@@ -8,14 +8,20 @@ from typing import Any
 import pytest
 
 from fuselight.shared.report import (
+    Call,
+    Compile,
     CudagraphSkip,
     Device,
+    Frame,
     FusedOperator,
     GeneratedGraph,
+    Inputs,
     Kernel,
     KernelKind,
+    Outcome,
     Phase,
     Report,
+    Rung,
     Tier,
 )
 from fuselight_server.base.finding import Finding, Severity
@@ -62,6 +68,31 @@ def test_launches_of_one_operator_on_one_line_are_one_finding() -> None:
     assert (first.count, first.span.line, second.count, second.span.line) == (2, 14, 1, 15)
     assert first.cost[0].endswith("3 MB of memory traffic, likely ~6 µs on H100")
     assert first.cost[1] == "2 launches"
+
+
+def without_lines(**parts: Any) -> Report:
+    """A program, on line 1, that compiles two functions with an operator that no line of the user calls."""
+    kernel = fallback("aten.randint.low", operators=(FusedOperator("aten.randint.low"),))
+    library = FusedOperator("aten.randint.low", stack=(at(8, path=LIBRARY),))
+    graphs = (
+        GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,)),
+        GeneratedGraph("1/0", Phase.INFERENCE, kernels=(kernel, dataclasses.replace(kernel, operators=(library,)))),
+    )  # fmt: skip
+    base = report(tier=Tier.KERNELS, target_device=H100, generated=graphs, **parts)
+    return dataclasses.replace(base, target=dataclasses.replace(base.target, name="", line=1, kind="main"))
+
+
+def test_an_operator_that_no_line_calls_is_at_the_function_that_was_compiled() -> None:
+    frames = (Frame("draw", at(20)), Frame("shift", at(40)))
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("1/0", 1, Outcome.COMPILED))
+    first, second = of("FL701", without_lines(frames=frames, compiles=compiles))
+    assert (first.span.line, first.count, second.span.line, second.count) == (20, 1, 40, 2)
+
+
+def test_or_at_the_call_that_was_made() -> None:
+    inputs = Inputs(Rung.MAIN, at(1).path, calls=(Call(0, "draw()", at(52)),))
+    (finding,) = of("FL701", without_lines(inputs=inputs))
+    assert (finding.span.line, finding.count) == (52, 3)
 
 
 @pytest.mark.parametrize(

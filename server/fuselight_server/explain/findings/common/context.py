@@ -172,6 +172,14 @@ class Context:
             out.append(Related(span_of(frame), f"{verb} `{name}`" if name else verb))
         return tuple(out)
 
+    def home_of_graph(self, compile_id: str) -> Location | None:
+        """The function whose compile made a graph; of a target without a definition else the first call of the run."""
+        frame = self.frame_of(self.compile_of(compile_id))
+        inputs = self.report.inputs if self.report.target.kind in {"main", "call"} else None
+        calls = [call.location for call in inputs.calls] if inputs is not None else []
+        known = (frame.location if frame is not None else None, *calls)
+        return next((place for place in known if place is not None and self.is_user_file(place.path)), None)
+
     def target_location(self) -> Location:
         """The line of the target's definition."""
         target = self.report.target

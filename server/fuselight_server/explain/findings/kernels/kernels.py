@@ -109,25 +109,31 @@ def _by_line(context: Context, launches: Iterable[tuple[Stack, str, T]]) -> list
     return list(groups.values())
 
 
+def _placed(context: Context, graph: GeneratedGraph, stack: Stack) -> Stack:
+    """The stack; of work that no line of the user calls, the function of its graph, or else the call of the run."""
+    if context.innermost_user_frame(stack) is not None:
+        return stack
+    home = context.home_of_graph(graph.compile_id)
+    return stack if home is None else (home,)
+
+
 def _device_name(context: Context) -> str:
     device = context.report.target_device
     return device.name if device is not None else "the device"
 
 
 def _fallbacks(context: Context) -> Iterator[Finding]:
-    fallbacks = (
-        (
-            next((operator.stack for operator in kernel.operators if operator.stack), ()),
-            _operator(kernel),
-            kernel,
-        )
+    fallbacks = [
+        (_placed(context, graph, stack), name, kernel)
         for graph in context.report.generated
         for kernel in graph.kernels
         if kernel.kind is KernelKind.FALLBACK
-    )
+        for name in (_operator(kernel),)
+        for stack in (next((operator.stack for operator in kernel.operators if operator.stack), ()),)
+        if name not in _VIEWS and not is_library_call(name) and not (name == _SEEDS and not stack)
+    ]
     for stack, name, kernels in _by_line(context, fallbacks):
-        if name not in _VIEWS and not is_library_call(name) and not (name == _SEEDS and not stack):
-            yield _fallback(context, stack, name, kernels)
+        yield _fallback(context, stack, name, kernels)
 
 
 def _fallback(context: Context, stack: Stack, name: str, kernels: list[Kernel]) -> Finding:
@@ -183,7 +189,7 @@ def _moved(kernels: Iterable[Kernel]) -> int:
 
 def _skips(context: Context) -> Iterator[Finding]:
     skips = (
-        (skip.stack, _INSTANCES.sub("", skip.reason), (graph, skip))
+        (_placed(context, graph, skip.stack), _INSTANCES.sub("", skip.reason), (graph, skip))
         for graph in context.report.generated
         for skip in graph.cudagraph_skips
     )

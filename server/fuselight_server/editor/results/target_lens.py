@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.finding import SourceLine
-from fuselight_server.base.formatting import format_lines, format_target
+from fuselight_server.base.formatting import format_count, format_lines, format_target
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.changes import first_of
 from fuselight_server.editor.results.lens_facts import (
@@ -44,7 +44,7 @@ from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.editor.results.target_result import CANCELED, STILL_RUNNING
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.benchmarks.words import failed
-from fuselight_server.explain.findings.common.counts import Counts, counts
+from fuselight_server.explain.findings.common.counts import Counts, break_groups, counts
 from fuselight_server.explain.findings.failures import lacks_inputs, short_end
 from fuselight_server.explain.findings.forecasts.forecasts import lens_text
 from fuselight_server.source.positions import span
@@ -118,7 +118,10 @@ def lens_of(snapshot: Snapshot, target: StaticTarget, known: Collection[str]) ->
         for main in _programs(snapshot, shown):
             facts += (*first_to_fix(snapshot, main, shown.span), *result_facts(main, within=shown.span))
             is_called = snapshot.reading.main_line is not None and _calls(main, shown.name)
-    return TargetLens(seen, shown.name, has_inputs, shown.directives, tuple(facts), shown.compiled, is_called)
+    definition = None if shown.compiled else shown.span
+    return TargetLens(
+        seen, shown.name, has_inputs, shown.directives, tuple(facts), shown.compiled, is_called, definition
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +142,8 @@ class TargetLens:
     is_compiled: bool = False
     is_called: bool = False
     """Whether the run of the file's program recorded calls of it, which give it inputs."""
+    definition: Span | None = None
+    """The lines of a class or function that the source does not compile: code around it may be what is compiled."""
 
     @property
     def _words(self) -> str:
@@ -267,19 +272,24 @@ class TargetLens:
             yield from (*edits, *tiers)
             return
         yield from edits
-        yield from first_to_fix(self.snapshot, result)
+        around = self._around(result)
+        yield from first_to_fix(self.snapshot, result, self.definition if around else None)
         yield from (info for info in tiers if info.state != STALE)
         yield from self._of_capture(result)
         yield from (info for info in tiers if info.state == STALE)
         if result.changes:
             yield Info(first_of(result.changes_now), "", DETAILS, tooltip="; ".join(result.changes_now))
-        if not result.stale and (expected := lens_text(result.expected_changes)):
+        if not result.stale and not around and (expected := lens_text(result.expected_changes)):
             yield Info(expected, age(result), DETAILS)
 
     def _of_capture(self, result: CaptureResult) -> Iterator[Info]:
         """Yield what a capture found; for a target without inputs, what gives it some."""
         if result.has_data or not lacks_inputs(result.report):
-            yield from result_facts(result)
+            around = self._around(result)
+            if self.definition is not None and around:
+                yield from _facts_of_part(result, self.definition, around)
+            else:
+                yield from result_facts(result)
             return
         if self.directives:  # written since
             return
@@ -292,6 +302,15 @@ class TargetLens:
             yield Info(short_end(failure), tooltip=failed(failure))
         tooltip = f"{failed(failure)}. Inserts a line above {self._words} with the inputs of an example call."
         yield Info("needs inputs: add a line", "", ADD_INPUTS, tooltip=tooltip)
+
+    def _around(self, result: CaptureResult) -> str:
+        """The function that a program compiled with this class or function in it; empty if it is compiled by itself."""
+        report = result.report
+        is_of_program = report.inputs is not None and report.inputs.rung is Rung.MAIN
+        if self.definition is None or not is_of_program or not report.frames or _calls(result, self.name):
+            return ""
+        first = report.frames[0]
+        return "" if _stands_in(result, first.location, self.definition) else first.function
 
     def _inputs(self) -> Iterator[Info]:
         """Yield where the inputs come from."""
@@ -377,6 +396,21 @@ def first_to_fix(snapshot: Snapshot, result: CaptureResult, within: Span | None 
         text = f"Fix {format_where(line, snapshot.path)} first{' (fix verified)' if fix else ''}"
         command = SHOW_FIRST if snapshot.client.show_document else DETAILS
         yield Info(text, age(result), command, result.key.name, result.fix_first(fix))
+
+
+def _facts_of_part(result: CaptureResult, within: Span, around: str) -> Iterator[Info]:
+    """Yield what a run found in the lines of a class or function that was compiled as a part of `around`."""
+    failure = next(iter(result.report.failures), None)
+    if failure is not None:
+        yield Info(short_end(failure), age(result), DETAILS, result.key.name, failed(failure))
+    shown = result.shown
+    inside = [
+        each for each in shown.report.breaks if each.stack and _stands_in(shown, each.stack[-1], within)
+    ]
+    breaks = len(break_groups(inside))
+    text = f"{format_count(breaks, 'break') if breaks else 'no breaks'} here, compiled in {around}"
+    whole = f"{counts(shown.report)} of the whole program{caveats(shown)}"
+    yield Info(text, age(shown), DETAILS, result.key.name, f"{text}: {whole}")
 
 
 def result_facts(result: CaptureResult, within: Span | None = None) -> Iterator[Info]:

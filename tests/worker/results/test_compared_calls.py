@@ -211,6 +211,31 @@ def test_what_cannot_be_compared_is_neither_right_nor_wrong(
     assert why in call.accuracy.why
 
 
+@pytest.mark.parametrize(
+    ("line", "passed"), [("y = x * 1.0", True), ("x.unfold(0, 1, 3).mul_(2.0); y = x * 1.0", False)]
+)
+@pytest.mark.parametrize("compiled", ["aot", "decomposed"])
+def test_a_random_call_is_decided_if_compiled_code_draws_as_eager_does(
+    live: LiveWorker,
+    line: str,
+    passed: bool,  # noqa: FBT001 - both cases
+    compiled: str,
+) -> None:
+    body = f"""\
+def f(x):
+    {line}
+    return nn.functional.dropout(y, 0.5) + torch.rand_like(y)
+if __name__ == "__main__":
+    {compiled}(f)(torch.arange(1.0, 33.0))
+"""
+    fallback = {"torch._inductor.config.fallback_random": "True"}
+    call = one_call(live, body, settings=fallback)
+    assert call.is_random
+    assert call.accuracy.passed is passed
+    if not passed:
+        assert one_call(live, body).accuracy.passed is None
+
+
 def test_the_program_goes_on_as_if_nothing_was_compared(live: LiveWorker) -> None:
     body = """\
 from collections import deque
@@ -328,6 +353,27 @@ if __name__ == "__main__":
         results = compared(live, body, backend=backend, calls=(1,))
         assert [(call.index, call.accuracy.passed) for call in results.calls] == [(1, passed)]
         assert results.backend == backend
+
+
+def test_a_setting_of_the_request_holds_against_the_programs_own(live: LiveWorker) -> None:
+    """A setting is tried on programs that set it: most of all a pass of their own."""
+    body = """\
+import torch._inductor.config as config
+def off(gm, example):
+    for node in gm.graph.find_nodes(op="call_method", target="sin") if config.post_grad_custom_post_pass else ():
+        node.target = "cos"
+    gm.recompile()
+    return gm.forward
+config.post_grad_custom_post_pass = print
+def f(x):
+    return x.sin()
+if __name__ == "__main__":
+    config.post_grad_custom_post_pass = repr
+    torch.compile(f, backend=off)(torch.ones(9))
+"""
+    assert one_call(live, body).accuracy.passed is False
+    name = "torch._inductor.config.post_grad_custom_post_pass"
+    assert one_call(live, body, settings={name: "None"}).is_as_eager
 
 
 def test_a_setting_of_the_request_and_one_that_torch_lacks(live: LiveWorker) -> None:

@@ -89,6 +89,11 @@ def eager_random_numbers() -> Iterator[None]:
         yield
 
 
+def draws_eager_random_numbers() -> bool:
+    """Whether Inductor generates code that draws the random numbers of eager."""
+    return bool(getattr(sys.modules.get("torch._inductor.config"), "fallback_random", False))
+
+
 @contextlib.contextmanager
 def inductor_in_this_process() -> Iterator[None]:
     """Inside, Inductor compiles all graphs in this process, and its code draws the random numbers of eager.

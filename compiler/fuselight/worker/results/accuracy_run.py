@@ -67,8 +67,7 @@ class CompareResults:
         request = state.job.request
         if not isinstance(request, AccuracyRequest):
             raise TypeError(f"{type(request).__name__} does not say what to compare")
-        _set(state, request.settings)
-        comparison = ResultsRun(state, request)
+        comparison = ResultsRun(state, request, _set(state, request.settings))
         state.result = comparison
         with comparison.active():
             yield dynamo.CompileCalls()
@@ -79,19 +78,26 @@ class CompareResults:
         make_calls(state, answered, names)
 
 
-def _set(state: RunState, values: Mapping[str, str]) -> None:
-    for name, text in values.items():
+def _set(state: RunState, texts: Mapping[str, str]) -> dict[str, object]:
+    """Change settings of torch; returns the values of those that it has."""
+    values: dict[str, object] = {}
+    for name, text in texts.items():
         try:
-            settings.set_torch_setting(name, ast.literal_eval(text))
+            value = ast.literal_eval(text)
+            settings.set_torch_setting(name, value)
         except (AttributeError, SyntaxError, TypeError, ValueError) as error:
             state.problems.append(Problem("settings", name, str(error)))
+        else:
+            values[name] = value
+    return values
 
 
 class ResultsRun(RequestResult):
     """Compares the calls of one program."""
 
-    def __init__(self, state: RunState, request: AccuracyRequest) -> None:
-        self._state, self._request = state, request
+    def __init__(self, state: RunState, request: AccuracyRequest, changed: Mapping[str, object]) -> None:
+        """`changed`: settings of torch that the request changes, by name."""
+        self._state, self._request, self._changed = state, request, changed
         self._backends = SwitchedBackends(request.backend, switches=request.locate_seconds > 0)
         self._calls: list[ComparedCall] = []
         self._count = 0
@@ -122,6 +128,8 @@ class ResultsRun(RequestResult):
     def _call(
         self, function: Any, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        for name, value in self._changed.items():  # again: the program itself may have set it since
+            settings.set_torch_setting(name, value)
         if self._is_inside or threading.get_ident() != self._thread:
             return compiled(*args, **kwargs)
         index, self._count = self._count, self._count + 1
@@ -218,6 +226,7 @@ class _CompiledCall:
                 float64,
                 why,
                 is_random=eager.random != before,
+                draws_as_eager=settings.draws_eager_random_numbers(),
                 noise=lambda seed: recorded.eager(RoundingNoise(seed)),
             )
             start = time.perf_counter()

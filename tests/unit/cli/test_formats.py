@@ -20,7 +20,9 @@ from fuselight.shared.report import (
     Mismatch,
     Problem,
     Recompile,
+    Report,
     Rung,
+    TargetRef,
 )
 from fuselight.shared.report import Outcome as CompileOutcome
 from fuselight_server.base.finding import Severity, Span
@@ -97,6 +99,28 @@ def test_control_characters_of_a_source_do_not_reach_the_terminal() -> None:
         )
     ]
     assert "\x1b" not in text_of(check_outcome)
+
+
+@pytest.mark.parametrize(("counts", "target"), [((1, 2), "step in train"), ((2, 1), "Net")])
+def test_the_first_line_names_the_target_of_its_counts_where_several_ran(
+    counts: tuple[int, int], target: str
+) -> None:
+    """A helper of two targets breaks the graph of one of them more often."""
+
+    def run(name: str, breaks: int) -> Report:
+        functions = [f"{name}.{number}" for number in range(breaks)]
+        stacks = [broken(at(30), frame_function=function) for function in functions]
+        return report(breaks=(*stacks, broken(at(40))), target=TargetRef(FILE, name, 10, "module"))
+
+    reports = [run("Net", counts[0]), run("train.<locals>.step", counts[1])]
+    shown = fold([finding for given in reports for finding in findings(given)])
+    both = outcome(reports=reports, findings=list(shown))
+    first = text_of(both).partition("\n\n")[0].replace("\n", " ")
+    assert first.startswith("Fix model.py:30 first: ")
+    assert first.endswith(f"({FILE}; counted in {target} of {FILE})")
+    assert json.loads(as_json(both))["fix_first"]["target_path"] == FILE
+    alone = text_of(outcome(reports=reports[:1], findings=list(findings(reports[0]))))
+    assert "counted in" not in alone.partition("\n\n")[0]
 
 
 def test_json_has_the_keys_that_are_promised() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.priority import advice, more_like_the_first
 
@@ -26,8 +27,14 @@ def print_first(
     first = advice(lines)
     if first is None:
         return
-    words = f"{first.words(fix=verified(first))} ({shown_path(first.cost.path)})"
+    counted = _counted_in(first) if len(outcome.reports) > 1 else ""
+    words = f"{first.words(fix=verified(first))} ({shown_path(first.cost.path)}{counted})"
     more = more_like_the_first(
         lines, lambda priority: f"{shown_path(priority.cost.path)}:{priority.cost.line}"
     )
     terminal.print((f"{words}\n{more}" if more else words, "bold"), "\n")
+
+
+def _counted_in(first: Priority) -> str:
+    """The target whose run has the counts, where several were run."""
+    return f"; counted in {format_target(first.target)} of {shown_path(first.target_path)}"

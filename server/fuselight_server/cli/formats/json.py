@@ -87,6 +87,8 @@ def fix_first_as_json(
         "title": lines[0].words(fix=verified(lines[0])),
         "gain": lines[0].gain,
         "codes": codes,
+        "target": lines[0].target or "__main__",
+        "target_path": lines[0].target_path,
         "eager": list(cost.eager),
         "limited": list(cost.limited),
         "breaks": cost.breaks,

@@ -94,6 +94,9 @@ class Priority:
     cost: FindingCost
     gain: str
     """`all of TinyViT.forward runs eagerly because of it`."""
+    target_path: str = ""
+    target: str = ""
+    """The target whose run has these counts: of several that the line is part of, the one in which it costs most."""
 
     @property
     def line_text(self) -> str:
@@ -110,7 +113,7 @@ class Priority:
         if not is_counted:
             return self
         gain = f"{self.gain}; {format_time(us)} of a call in eager mode (measured)"
-        return Priority(replace(self.cost, eager_us=us), gain)
+        return replace(self, cost=replace(self.cost, eager_us=us), gain=gain)
 
     def is_gained_by(self, code: str, path: str, line: int) -> bool:
         """Whether a fix of a finding removes what the line costs: of a line that breaks graphs, a fix of the break."""
@@ -155,7 +158,8 @@ def of_reports(
     for report in reports:
         for given in priorities(Context.of(report)):
             place = (given.cost.path, given.cost.line)
-            priority = given.measured(eager_us.get(place, 0.0))
+            counted = replace(given, target_path=report.target.path, target=report.target.name or "")
+            priority = counted.measured(eager_us.get(place, 0.0))
             known = actual_priorities.get(place)
             is_worth_it = place in (places if priority.cost.stops_compiling else advised)
             if is_worth_it and (known is None or _rank(priority.cost) < _rank(known.cost)):

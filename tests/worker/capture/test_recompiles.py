@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from fuselight.capture.dynamo.guard_differences import explain
 from fuselight.shared.report import GuardCause
@@ -600,3 +601,20 @@ def test_a_result_of_two_numbers_is_named_after_both() -> None:
     part = "L['high'] - L['low'] == 0.3"
     failure = explain(part, value=None, evaluate=lambda text: eval(text, {}, {"L": values}), objects={})  # noqa: S307
     assert failure.difference == "a value calculated from high and low was 0.3, now 0.4"
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        (
+            "2 <= L['part'].storage_offset()",
+            "2 <= part.storage_offset() no longer holds: part.storage_offset() is 0",
+        ),
+        ("L['part'].storage_offset() == 6", "part.storage_offset() was 6, now 0"),
+        ("L['part'].stride()[0] != 1", "part.stride(0) != 1 no longer holds: part.stride(0) is 1"),
+    ],
+)
+def test_what_a_method_of_a_tensor_gives_is_read_by_calling_it(part: str, told: str) -> None:
+    values = {"part": torch.ones(4)}
+    failure = explain(part, value=None, evaluate=lambda text: eval(text, {}, {"L": values}), objects={})  # noqa: S307
+    assert (failure.difference, failure.cause) == (told, GuardCause.RELATION)

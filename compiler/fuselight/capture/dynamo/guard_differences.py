@@ -420,7 +420,7 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
     size = _size_of(left)
     if size is not None:
         cause = GuardCause.DIMENSION
-    elif ".size()[" in ast.unparse(left):
+    elif _OF_TENSOR.search(ast.unparse(left)):
         cause = GuardCause.RELATION
     elif ast.unparse(left).startswith(("len(", "___tuple_iterator_len(")):
         cause = _cause_of_length(left, evaluate)
@@ -461,7 +461,7 @@ def specialized_number(part: str) -> str | None:
         return None
     left, right = ast.unparse(tree.left), ast.unparse(tree.comparators[0])
     sources = _sources_in(tree)
-    if len(sources) != 1 or not _NUMBER.fullmatch(right) or ".size()[" in left or ".stride()[" in left:
+    if len(sources) != 1 or not _NUMBER.fullmatch(right) or _OF_TENSOR.search(left):
         return None
     is_calculated = "." in right and bool(_calculated_from(tree.left))
     return sources[0] if sources == [left] or is_calculated else None
@@ -550,12 +550,13 @@ def _evaluated_text(expression: str, evaluate: Callable[[str], object]) -> str |
 
 
 def _sources_in(tree: ast.expr) -> list[str]:
-    """The largest sources in an expression: `L['x'].size()[0]`, not `L['x']`."""
+    """The largest sources in an expression: `L['x'].size()[0]`, not `L['x']`; `L['x'].storage_offset()`, called."""
     sources: list[str] = []
 
     def visit(node: ast.AST) -> None:
+        is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args
         if (
-            isinstance(node, (ast.Subscript, ast.Attribute))
+            (is_method or isinstance(node, (ast.Subscript, ast.Attribute)))
             and isinstance(node, ast.expr)
             and not _is_value(node)
         ):

@@ -132,6 +132,10 @@ BRANCHES = {
     "flag with a value": (
         "if x.isinf().any():\n    self.amp = False\n    x = x * 2\nreturn x", "x.isinf().any()", "Return the condition"
     ),
+    "counter": (
+        "if x.isinf().any():\n    self.skipped += 1\n    x = x * 0\nreturn x", "x.isinf().any()", "Return the condition"
+    ),
+    "nothing": ("if x.isnan().any():\n    return None\nreturn x", "x.isnan().any()", "Return the condition"),
     "call": ("if x.isnan().any():\n    print('nan')\nreturn x", "x.isnan().any()", "Return the condition"),
     "operand": ("return bool(x.any() and x.sum() > 3)", "x.any() and x.sum() > 3", "Combine the conditions with `&`"),
 }  # fmt: skip

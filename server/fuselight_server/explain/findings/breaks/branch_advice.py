@@ -171,10 +171,8 @@ def _effect(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Effect:  # noqa: 
         return Effect.CONTINUE
     if ast.Break in ends or (ast.Return in ends and _is_in_loop(node, parents)):
         return Effect.BREAK
-    # No operator selects a constant that an attribute gets, whatever else the branch computes.
-    sets_state = any(
-        isinstance(line, ast.Assign) and _is_constant_state(line) for arm in arms for line in arm
-    )
+    # No operator selects a constant that an attribute gets, or None, whatever else the branch computes.
+    sets_state = any(_is_constant_state(line) or _returns_constant(line) for arm in arms for line in arm)
     return Effect.CALL if sets_state or all(map(_has_only_effects, arms)) else Effect.SELECT
 
 
@@ -194,7 +192,7 @@ def _has_only_effects(arm: list[ast.stmt]) -> bool:
     """
     return all(
         isinstance(statement, ast.Pass)
-        or (isinstance(statement, ast.Assign) and _is_constant_state(statement))
+        or _is_constant_state(statement)
         or (
             isinstance(statement, ast.Expr)
             and isinstance(statement.value, ast.Call)
@@ -204,9 +202,21 @@ def _has_only_effects(arm: list[ast.stmt]) -> bool:
     )
 
 
-def _is_constant_state(statement: ast.Assign) -> bool:
-    is_state = all(isinstance(target, ast.Attribute) for target in statement.targets)
+def _is_constant_state(statement: ast.stmt) -> bool:
+    """Whether an attribute gets a constant, or is changed by one, as a counter is."""
+    if not isinstance(statement, (ast.Assign, ast.AugAssign)):
+        return False
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    is_state = all(isinstance(target, ast.Attribute) for target in targets)
     return is_state and isinstance(statement.value, ast.Constant)
+
+
+def _returns_constant(statement: ast.stmt) -> bool:
+    """Whether the function ends with None or text in place of a tensor; a number may be one side of a select."""
+    if not isinstance(statement, ast.Return):
+        return False
+    value = statement.value
+    return value is None or (isinstance(value, ast.Constant) and not isinstance(value.value, (int, float)))
 
 
 _RANDOM_CALL = re.compile(r"(?:random|rng|np\.random|numpy\.random)(?:\.Random\([^()]*\))?\.\w+\(")

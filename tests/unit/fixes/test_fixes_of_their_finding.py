@@ -20,6 +20,7 @@ from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, R
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
 from fuselight_server.fixes.verification.remedy_list import of_candidate, of_refusal, with_fixes
+from tests.support.reports import FILE, at, broken, report
 
 FINDING = Finding(
     *("GB0124", Severity.WARNING, "item", "Why.", Span("/w/net.py", 7, 8), Tier.CAPTURE, "step", "", ""),
@@ -172,3 +173,13 @@ def test_every_change_that_was_not_tried_has_the_same_words(*, is_fix: bool) -> 
     entry = FindingRemedy("Set it", RemedyState.NOT_TRIED, is_fix=is_fix)
     assert entry.words() == "Not tried yet: set it"
     assert entry.as_data()["state"] == "not tried"
+
+
+def test_the_findings_of_fixes_have_the_advice_of_a_check() -> None:
+    text = "import torch\n\n\ndef f(x):\n    if x.isnan().any():\n        return None\n    return x\n"
+    fixer = Fixer(read={FILE: text}.get, obstacle=lambda _remedy: "", readings={}, folder="")
+    known = report(breaks=(broken(at(5, (7, 22), function="f")),))
+    (finding,) = fixer.findings(known)
+    assert finding.hints[0].startswith("Return the condition")
+    (after,) = fixer.findings_after(known, {FILE: text.replace("return None", "x = x * 2")})
+    assert "torch.where" in after.hints[0]

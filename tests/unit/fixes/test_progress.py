@@ -131,7 +131,10 @@ def test_a_patch_of_settings_names_what_comes_next_but_for_those_that_move_a_bre
 def patch_codes(text: str, before: Report, after: Report) -> list[list[str]]:
     """The codes of the findings that a patch uncovers, and of those that are new."""
     fixer: Any = SimpleNamespace(
-        findings=findings, readings=lambda _texts: {}, texts=SimpleNamespace(text={PATH: OLD}.get)
+        findings=findings,
+        findings_after=lambda report, _texts: findings(report),
+        readings=lambda _texts: {},
+        texts=SimpleNamespace(text={PATH: OLD}.get),
     )
     remedy = patch_of({PATH: text}, {PATH: OLD}, ())
     verdict = patch_verdict(fixer, remedy, (before, after), TextComparison(VerdictKind.SAME, "same results"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.files import split_text
 from fuselight_server.execution.runs.planning import with_texts
 
 if TYPE_CHECKING:
@@ -36,6 +37,18 @@ class FixedTexts:
     def after(self, texts: Mapping[str, str]) -> dict[str, str]:
         """The texts so far, with further changed ones."""
         return {**self.changed, **texts}
+
+    def line_reader(self, texts: Mapping[str, str] | None = None) -> Callable[[str, int], str | None]:
+        """Reads lines (1-based) of the texts so far, and of further changed ones, as findings need them."""
+        known: dict[str, list[str]] = {}
+        after = self.after(texts or {})
+
+        def read_line(path: str, number: int) -> str | None:
+            if path not in known:
+                known[path] = split_text(after[path] if path in after else self.read(path) or "")
+            return known[path][number - 1] if 0 < number <= len(known[path]) else None
+
+        return read_line
 
     def changed_request(self, request: RunRequest, texts: Mapping[str, str] | None = None) -> RunRequest:
         """The run of a target with the texts so far, and with further changed ones."""

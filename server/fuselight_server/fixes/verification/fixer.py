@@ -119,7 +119,12 @@ class Fixer:
 
     def findings(self, report: Report) -> tuple[Finding, ...]:
         """The findings of a report of the texts so far, without those that a comment silences."""
-        return apply_ignores(findings(report), self.readings(self.texts.changed))
+        return self.findings_after(report, {})
+
+    def findings_after(self, report: Report, texts: Mapping[str, str]) -> tuple[Finding, ...]:
+        """The findings of a report of the texts so far with further changed ones, as `fuselight check` words them."""
+        shown = findings(report, read_line=self.texts.line_reader(texts))
+        return apply_ignores(shown, self.readings(self.texts.after(texts)))
 
     def readings(self, texts: Mapping[str, str]) -> dict[str, Reading]:
         """What static reading knows of the files, with changed texts."""
@@ -221,7 +226,7 @@ class Fixer:
             remedy,
             finding,
             before=self.findings(report),
-            after=apply_ignores(findings(new), self.readings(self.texts.after(remedy.texts))),
+            after=self.findings_after(new, remedy.texts),
             progress=progress,
         )
         comparison = compare_calls(remedy, progress.compared)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import Culprit
 from fuselight_server.base.files import split_text
 from fuselight_server.execution.runs.planning import with_texts
-from fuselight_server.explain.findings import apply_ignores, findings
 from fuselight_server.fixes.rewrites.remedy import CAPTURES, FixClass, Remedy
 from fuselight_server.fixes.verification.comparison import OTHER_INPUTS, TextComparison, compare_calls, end
 from fuselight_server.fixes.verification.finding_changes import is_same_finding, uncovered_findings
@@ -168,7 +167,7 @@ def patch_verdict(
     old = fixer.findings(before)
     if after is before:
         return PatchVerdict(comparison, before, after, (), (), tuple(old))
-    new = apply_ignores(findings(after), fixer.readings(remedy.texts))
+    new = fixer.findings_after(after, remedy.texts)
     lines = {path: LineMap.between(fixer.texts.text(path) or "", text) for path, text in remedy.texts.items()}
     fixed, added, kept = compare_findings(old, new, lines)
     progress = CompileProgress(before, after, lines)

@@ -54,8 +54,25 @@ def reads(batches):
     return next(batches) + 1
 
 
+class Average:
+    def __init__(self):
+        self.value = torch.zeros(3)
+
+    @torch.compile
+    @torch.no_grad()
+    def update(self, x, weight=0.5):
+        self.value.lerp_(x, weight)
+
+
+class Shift:
+    def __call__(self, x, by=1):
+        return x + by
+
+
 def main():
     scale = 3
+    average, shift = Average(), torch.compile(Shift())
+    average.update(shift(torch.ones(3)), weight=0.25)
 
     @torch.compile
     def scaled(x):
@@ -113,7 +130,7 @@ def test_a_program_names_what_it_compiles_and_where(program: Report) -> None:
     }
     assert set(compiled) == {
         *("main.scaled", "Trainer._step", "Sequential", "on_parameter", "reads"),
-        *("Block", "doubled", "in_thread"),
+        *("Block", "doubled", "in_thread", "Average.update", "Shift"),
     }
     assert all(at is not None and at.path.endswith((".py",)) for at in compiled.values())
     assert {
@@ -135,6 +152,8 @@ def test_a_program_names_what_it_compiles_and_where(program: Report) -> None:
         ("Block", ["Block(f32[2])", "Block(f32[2])"], ""),
         ("doubled", ["doubled(f32[2])"], ""),
         ("in_thread", ["in_thread(f32[6])"], ""),
+        ("Average.update", ["Average.update(<Average>, f32[3], weight=0.25)"], ""),
+        ("Shift", ["Shift(f32[3])"], ""),
     ],
 )
 def test_calls_are_repeated_with_the_programs_objects(
@@ -161,7 +180,7 @@ def test_calls_are_repeated_with_the_programs_objects(
         ("reads", "called with an iterator (list_iterator), which can be read only once"),
         (
             "missing",
-            "the program does not compile missing: it compiles doubled, on_parameter, reads, in_thread",
+            "the program does not compile missing: it compiles doubled, on_parameter, reads, Average.update, in_thread",
         ),
     ],
 )

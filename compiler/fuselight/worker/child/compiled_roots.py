@@ -1,7 +1,7 @@
 """What the user's program gives to torch.compile, by the names that a user can write: `Net`, `Trainer._step`.
 
-Invariant: nothing is kept alive; an object that the program has dropped is found no more. A method is named by the
-class of its object, a function by its qualified name without `<locals>`, as the calls that a run records are.
+Invariant: nothing is kept alive; an object that the program has dropped is found no more. A method and a callable
+object are named by the class, a function by its qualified name without `<locals>`, as the calls that a run records are.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class CompiledRoots:
             return
         above = calling_frames(limit=1)
         try:
-            self._roots.append(CompiledRoot(name, above[-1] if above else None, weakref.ref(called)))
+            root = CompiledRoot(name, above[-1] if above else None, weakref.ref(called))
         except TypeError:  # an object without weak references
             return
-        code = _code_of(original)
-        if code is not None:
-            self.codes.add(code)
+        self._roots.append(root)
+        # torch puts a function of its own around one of its files, such as the wrapper of torch.no_grad().
+        self.codes.update(code for code in map(_code_of, (original, root.original)) if code is not None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,13 +88,14 @@ class CompiledRoots:
 
 
 def name_of(original: Any) -> str | None:
-    """The name of a module's class, of a method or of a function; None for what has no such name."""
+    """The name of a module's or a callable object's class, of a method or of a function; None for all else."""
     original = getattr(original, "_torchdynamo_orig_callable", getattr(original, "_orig_mod", original))
     if isinstance(original, torch.nn.Module):
         return type(original).__qualname__.replace(".<locals>", "")
     if isinstance(original, MethodType):
         return f"{type(original.__self__).__qualname__}.{original.__name__}".replace(".<locals>", "")
-    name = getattr(original, "__qualname__", None)
+    is_object = isinstance(getattr(type(original), "__call__", None), FunctionType)  # noqa: B004 - of Python, not of C
+    name = getattr(type(original) if is_object else original, "__qualname__", None)
     return name.replace(".<locals>", "") if isinstance(name, str) else None
 
 

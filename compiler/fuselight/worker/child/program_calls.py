@@ -94,6 +94,8 @@ class ProgramCalls:
             return
         values = dict(frame.f_locals)
         root = self.roots.of_frame(code, values)
+        if root is not None and code in self.roots.codes and isinstance(root.original, torch.nn.Module):
+            return  # a frame of torch around the module, whose `forward` is the call
         call: _Call | None = None
         if root is not None and self._is_wanted(root):
             call = (root.name, *call_of(root, code, values))

@@ -25,7 +25,25 @@ class Trainer:
         return y
 
 
+class Warmup:
+    def __init__(self):
+        self.rate, self.steps = torch.zeros(3), 0
+
+    @torch.compile
+    @torch.no_grad()
+    def update(self, x):
+        self.rate.add_(x * self.steps)
+        # fix: [FL201] dynamic "Compile with dynamic=True"
+        # = 1 -> 1 graphs, same results
+        # -|    @torch.compile
+        # +|    @torch.compile(dynamic=True)
+        self.steps += 1
+
+
 def main():
+    warmup = Warmup()
+    for _ in range(3):
+        warmup.update(torch.ones(3))
     scale = 3
 
     @torch.compile

@@ -25,7 +25,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
     worded_recompilations,
 )
 from fuselight_server.explain.findings.recompilations.recompilations import birthplace, subject_of
-from fuselight_server.explain.findings.recompilations.specializations import fixing_line
+from fuselight_server.explain.findings.recompilations.specializations import fixing_line, made_dynamic
 from fuselight_server.fixes.rewrites.buffers import buffer_remedies
 from fuselight_server.fixes.rewrites.call_sites import call_argument
 from fuselight_server.fixes.rewrites.compile_calls import CompiledFunction, with_argument
@@ -119,7 +119,8 @@ def recompilation_remedies(
         site = Site.of(there, report, text)
     fixed = _why_fixed(context, recompilation, failure)
     yield from _for_sizes(failure, function, report, read, path, is_part=is_part, fixed=fixed)
-    yield from _for_numbers(failure, function, report, read, path)
+    is_free = bool(made_dynamic(context, recompilation, [failure]))
+    yield from _for_numbers(failure, function, report, read, path, is_free=is_free)
     of_value: list[Remedy | RefusedRewrite] = []
     if site is not None:
         of_value += _for_arguments(failure, recompilation, site, report, read, fixed=fixed)
@@ -325,9 +326,12 @@ def _for_numbers(
     report: Report,
     read: Callable[[str], str | None],
     path: str,
+    *,
+    is_free: bool,
 ) -> Iterator[Remedy]:
-    is_argument = failure.code.startswith("L[") and not failure.source.startswith("self.")
-    if failure.cause in {GuardCause.NUMBER, GuardCause.VALUE} and is_argument and _is_integer_change(failure):
+    """`is_free`: torch made the number symbolic in the compile that followed, as it does for no integer of a module."""
+    may_vary = failure.code.startswith("L[") and (is_free or not failure.source.startswith("self."))
+    if failure.cause in {GuardCause.NUMBER, GuardCause.VALUE} and may_vary and _is_integer_change(failure):
         yield from _dynamic(function, read, path, report.target.path)
 
 

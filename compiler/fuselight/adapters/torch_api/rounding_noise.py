@@ -1,8 +1,9 @@
 """Eager mode in which each operator may round the other way: shows what of a call is decided by rounding.
 
 Results of arithmetic change by at most one rounding step of their dtype, ties of an index go to another place, and a
-NaN has the other sign. Inputs are exact, and so are operators that only copy, choose or count. Source: Monte Carlo
-arithmetic (D. S. Parker, 1997).
+NaN has the other sign. What is multiplied and added up rounds before, too: to the 10 bits of TF32 where a GPU may use
+it. Inputs are exact, and so are operators that only copy, choose or count. Source: Monte Carlo arithmetic (D. S.
+Parker, 1997).
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ _TIED = {"argmax": 1, "argmin": 1, "sort": 1, "topk": 2, "max": 1, "min": 1, "ar
 """Operators whose indices depend on which of several equal elements comes first, with the position of `dim`."""
 
 
+_PRODUCTS = frozenset(
+    """
+    _scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
+    _scaled_dot_product_flash_attention_for_cpu addbmm addmm addmv baddbmm bmm convolution convolution_backward
+    cudnn_convolution dot linear mm mv
+    """.split()  # noqa: SIM905 - as above
+)
+"""Operators that multiply and add up: they round what they are given by as much as they round what they return."""
+_TF32 = 2.0**-11
+"""Half of the last of 10 bits."""
 _UNWRITTEN = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 _FILL = 97
 
@@ -66,21 +77,36 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
             reversed_result = _with_ties_reversed(func, args, kwargs, _TIED[name])
             if reversed_result is not None:
                 return reversed_result
+        if str(func.overloadpacket.__name__) in _PRODUCTS:
+            args = pytree.tree_map_only(torch.Tensor, self._rounded_factor, args)
         result = func(*args, **kwargs)
         if name in _EXACT or func.namespace == "prim" or torch.Tag.nondeterministic_seeded in func.tags:
             return result
         changed = pytree.tree_map_only(torch.Tensor, self._moved, result)
         return _in_place(func, result, changed)
 
-    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _rounded_factor(self, tensor: torch.Tensor) -> torch.Tensor:
+        is_tf32 = tensor.dtype is torch.float32 and tensor.device.type == "cuda"
+        return self._moved(tensor, _TF32 if is_tf32 and tf32_allowed() else None)
+
+    def _moved(self, tensor: torch.Tensor, step: float | None = None) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.numel() == 0 or tensor.element_size() < 2:  # noqa: PLR2004
             return tensor
         generator = self._generators.setdefault(
             tensor.device, torch.Generator(tensor.device).manual_seed(self._seed)
         )
         steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device)
-        moved = tensor * (1 + steps.to(torch.float64) * torch.finfo(tensor.dtype).eps)
+        moved = tensor * (1 + steps.to(torch.float64) * (step or torch.finfo(tensor.dtype).eps))
         return torch.where(tensor.isnan(), -tensor, moved.to(tensor.dtype))
+
+
+def tf32_allowed() -> bool:
+    """Whether float32 kernels of a GPU may round factors to TF32."""
+    backends: Any = torch.backends
+    try:
+        return bool(backends.cuda.matmul.allow_tf32 or backends.cudnn.allow_tf32)
+    except RuntimeError:  # the program uses torch's newer settings (2.9 and later)
+        return "tf32" in (backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision)
 
 
 def _in_place(func: Any, result: Any, changed: Any) -> Any:

@@ -38,6 +38,7 @@ _PLAIN = (
 )
 _ITERATORS = (types.GeneratorType, types.AsyncGeneratorType, types.CoroutineType)
 _OF_TORCH = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
+_OF_GRAPH = "CUDAGraphs that has been overwritten"
 Undo = Callable[[], None]
 
 
@@ -254,9 +255,14 @@ def _put_storage(
 ) -> None:
     if version is not None and version_of(tensor) == version:
         return
-    if storage.nbytes() != kept.nbytes():
-        storage.resize_(kept.nbytes())
-    storage.copy_(kept)
+    try:
+        if storage.nbytes() != kept.nbytes():
+            storage.resize_(kept.nbytes())
+        storage.copy_(kept)
+    except RuntimeError as error:
+        if _OF_GRAPH not in str(error):
+            raise
+        # A result of an earlier call: by now the program could not read it without us either.
 
 
 def _undo_of_opaque(value: Any) -> Undo | None:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 SETTING = "setting"
 """The kind of a remedy that is a setting of torch."""
 _MAX_DIFFERENCES = 3
+_MAX_TITLE = 100
+"""Characters of a title about what differs."""
 _MAX_TRIED = 4
 """Settings without an effect that are named; the remedies have all."""
 _NO_CAUSE = "Further runs have not shown which stage of the compiler is wrong."
@@ -82,10 +84,11 @@ def _definition(context: Context, call: ComparedCall) -> Location | None:
 def _shortest(call: ComparedCall) -> str:
     """What differs most, and by how much: `gradient of w is off by up to 0.42`."""
     tensor = next((tensor for tensor in call.accuracy.tensors if not tensor.passed), None)
-    if tensor is not None:
-        return (
-            tensor.what if tensor.absolute is None else f"{tensor.what} is off by up to {tensor.absolute:.3g}"
-        )
+    if tensor is not None and tensor.absolute is not None:
+        return f"{tensor.what} is off by up to {tensor.absolute:.3g}"
+    if tensor is not None:  # another dtype or shape, or NaN: the verdict begins with it
+        first = call.accuracy.why.partition("; ")[0]
+        return first if len(first) <= _MAX_TITLE else tensor.what
     return call.others[0].text if call.others else "what is compared"
 
 

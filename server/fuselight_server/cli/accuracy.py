@@ -11,7 +11,8 @@ from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
-from fuselight_server.commands.accuracy import TRIES, AccuracyPlan, compare
+from fuselight_server.commands.accuracy import TRIES, AccuracyOutcome, AccuracyPlan, compare
+from fuselight_server.commands.notebook_cells import check_in_cells
 
 if TYPE_CHECKING:
     import argparse
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Compare the targets and print what differs; returns the exit code."""
     plan = AccuracyPlan(locate_seconds=options.locate, tries=TRIES[options.tries])
-    outcome = complete(options, compare, plan=plan)
+    outcome = AccuracyOutcome(check_in_cells(complete(options, compare, plan=plan).check))
     from fuselight_server.cli.formats.accuracy import accuracy_as_json, print_accuracy  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)

@@ -6,7 +6,7 @@ Invariant: what the runs show is in `Report.results`, so that every face reads t
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fuselight.shared.protocol import AccuracyRequest
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
-    from fuselight_server.base.finding import Finding
     from fuselight_server.commands.check import ReportOf
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
@@ -57,10 +56,9 @@ class ResultsState(Enum):
 
 @dataclass
 class AccuracyOutcome:
-    """The targets, and what the command could not do."""
+    """The targets with the findings of their results, and what the command could not do."""
 
     check: CheckOutcome
-    findings: list[Finding] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
@@ -96,9 +94,8 @@ async def compare(
         for finding in findings_of_results(report, read_line=outcome.sources.line)
     ]
     kept = without_ignored(tuple(dict.fromkeys(rows)), outcome.readings)
-    return AccuracyOutcome(
-        outcome, sorted(kept, key=lambda row: (row.span.path, row.span.start, row.code, row.title))
-    )
+    outcome.findings = sorted(kept, key=lambda row: (row.span.path, row.span.start, row.code, row.title))
+    return AccuracyOutcome(outcome)
 
 
 def with_results(plan: AccuracyPlan, report_of: ReportOf = report_as_is) -> ReportOf:

@@ -140,6 +140,19 @@ def test_a_comment_silences_the_finding(model: Path, monkeypatch: pytest.MonkeyP
     assert "1 call differs from eager" in done.stdout
 
 
+def test_a_notebook_is_named_by_its_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells = ("import torch", "# fuselight: tilt(f32[2])\ndef tilt(x):\n    y = x.sin()\n    return y * 2")
+    data = [{"cell_type": "code", "source": text} for text in cells]
+    (tmp_path / "n.ipynb").write_text(json.dumps({"cells": data, "metadata": {}, "nbformat": 4}))
+    program = ScriptedProgram({1: Fault(line=6)})
+    done = run(monkeypatch, program, "accuracy", "n.ipynb", "--tries", "0")
+    assert "n.ipynb:cell 2:3:" in done.stdout
+    done = run(monkeypatch, program, "accuracy", "n.ipynb", "--tries", "0", "--format", "json")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["cell"], finding["line"]) == (2, 3)
+
+
 @pytest.mark.usefixtures("model")
 def test_check_compares_the_results_of_each_target_after_its_capture(
     monkeypatch: pytest.MonkeyPatch,

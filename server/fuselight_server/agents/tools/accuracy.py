@@ -13,6 +13,7 @@ from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.accuracy import TRIES, AccuracyOutcome, AccuracyPlan, compare, state_of
 from fuselight_server.commands.finding_rows import finding_data, finding_lines, problem_texts
+from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.result_words import (
     STAGE_NAMES,
@@ -48,14 +49,14 @@ async def _accuracy(session: AgentSession, arguments: dict[str, Any], caller: Ca
 
 
 def _compared(outcome: AccuracyOutcome, arguments: dict[str, Any], notices: list[str]) -> ToolAnswer:
-    part = part_of(outcome.findings, arguments["offset"], arguments["limit"])
-    sources = outcome.check.sources
+    check = check_in_cells(outcome.check)
+    part = part_of(check.findings, arguments["offset"], arguments["limit"])
     data: dict[str, Any] = {
-        "targets": [_target(report) for report in outcome.check.reports],
-        "findings": [{**finding_data(row, sources), "message": row.message} for row in part.items],
+        "targets": [_target(report) for report in check.reports],
+        "findings": [{**finding_data(row, check.sources), "message": row.message} for row in part.items],
         "total": part.total,
         "rest": part.rest,
-        "problems": [*problem_texts(outcome.check.problems), *outcome.check.uncalled],
+        "problems": [*problem_texts(check.problems), *check.uncalled],
         "notices": notices,
     }
     return ToolAnswer("\n".join(_lines(data)) or "Nothing was compared.", data)

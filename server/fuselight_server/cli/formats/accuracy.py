@@ -40,7 +40,7 @@ def print_accuracy(outcome: AccuracyOutcome, terminal: Terminal) -> None:
         _print_coverage(report, terminal)
         print_problems(report, terminal)
         terminal.print()
-    print_blocks(outcome.findings, outcome.check.sources, terminal)
+    print_blocks(outcome.check.findings, outcome.check.sources, terminal)
 
 
 def print_results(outcome: CheckOutcome, terminal: Terminal) -> None:
@@ -76,7 +76,7 @@ def accuracy_as_json(outcome: AccuracyOutcome) -> str:
     """The comparison of each target, the findings, and what could not be determined."""
     data = {
         "schema": 1,
-        "findings": [finding_as_json(finding, outcome.check.sources) for finding in outcome.findings],
+        "findings": [finding_as_json(finding, outcome.check.sources) for finding in outcome.check.findings],
         "targets": [_target(report) for report in outcome.check.reports],
         "problems": problems_as_json(outcome.check),
     }

@@ -105,13 +105,6 @@ class Race:
     finished: bool = True
     """False if the deadline ended it early."""
 
-    @property
-    def survivors(self) -> tuple[Entrant, ...]:
-        """Those of the last stage, the best first."""
-        return tuple(
-            standing.entrant for standing in self.standings if not standing.eliminated and not standing.failed
-        )
-
 
 def halve(
     entrants: Sequence[Entrant],

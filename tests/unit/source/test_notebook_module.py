@@ -13,7 +13,7 @@ from fuselight.shared.notebooks.module_text import module_of_notebook
 from fuselight_server.base.files import disk_lines, disk_text, read_python
 from fuselight_server.commands.targets import readings_of
 from fuselight_server.source.document import read_source
-from fuselight_server.source.notebooks.module import module_of, parse_notebook, read_notebook
+from fuselight_server.source.notebooks.module import module_of, parse_notebook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,11 +71,6 @@ def test_words_and_commands_of_a_line() -> None:
         "cell 2, line 2",
         "cell 2, line 3",
     ]
-    assert [place and place.cell.is_command(line) for line, place in enumerate(places, 4)] == [
-        False,
-        True,
-        False,
-    ]
 
 
 def test_cells_that_are_no_part_of_the_program_have_notes() -> None:
@@ -119,7 +114,7 @@ def test_targets_are_found_between_cells_that_do_not_parse() -> None:
 def test_the_text_of_a_notebook_file_is_its_module(tmp_path: Path) -> None:
     file = tmp_path / "n.ipynb"
     file.write_text(notebook("x = 'ü'", "y = 2"), encoding="utf-8")
-    module = read_notebook(str(file))
+    module = parse_notebook(file.read_bytes())
     assert disk_text(str(file)) == module.text
     assert disk_lines(str(file)) == module.text.split("\n")
     assert read_python(str(file)) == module.text.encode()

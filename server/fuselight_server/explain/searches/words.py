@@ -131,15 +131,6 @@ def bound_words(bound: KnobBound) -> str:
     return BOUNDS.get(bound) or f"time in {bound.value.replace('_', ' ')}"
 
 
-def ceiling_words(knob: Knob) -> str:
-    """`at most 1.34×: 310 µs of time in which the device waits for the host`; `unknown` without a bound."""
-    bound = bound_words(knob.bound)
-    if knob.ceiling is None:
-        return "unknown: the profile does not show it" if knob.bound_us is None else bound
-    us = f"{format_time(knob.bound_us)} of a call, " if knob.bound_us is not None else ""
-    return f"at most {format_ratio(knob.ceiling)}: {us}{bound}"
-
-
 def outcome_words(candidate: TuneCandidate) -> str:
     """What became of a candidate. One that raced until the search was ended early has no outcome."""
     if candidate.configuration.failure is not None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         CacheComponent,
         CacheEvent,
         LoggedCompile,
-        LoggedJob,
         Payload,
         ProcessLog,
     )
@@ -54,12 +53,6 @@ def lookups_of(process: ProcessLog) -> Iterator[Lookup]:
         if event.state is not CacheState.SAVED:
             compile_id = None if event.compile_id is None else str(event.compile_id)
             yield Lookup(process, compiles.get(compile_id or ""), event)
-
-
-def lookups_of_job(job: LoggedJob) -> Iterator[Lookup]:
-    """The lookups of all processes."""
-    for process in job.processes:
-        yield from lookups_of(process)
 
 
 @dataclass

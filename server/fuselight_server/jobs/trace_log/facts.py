@@ -259,18 +259,12 @@ def read_metrics(value: Any, head: Payload, *, is_backward: bool) -> CompileMetr
         started=_number(metrics.get("start_time")),
         seconds=_first(metrics, "entire_frame_compile_time_s", "duration_us"),
         inductor_seconds=_first(metrics, "inductor_compile_time_s", "inductor_cumulative_compile_time_us"),
-        code_generation_seconds=_first(
-            metrics, "code_gen_time_s", "inductor_code_gen_cumulative_compile_time_us"
-        ),
-        triton_seconds=_first(metrics, "triton_compile_time_us"),
         operators=integer(metrics.get("graph_op_count")),
         guards=integer(metrics.get("guard_count")),
         graph_breaks=integer(metrics.get("num_graph_breaks")),
         fail_type=_name(metrics.get("fail_type")),
         fail_reason=_text(metrics.get("fail_reason")),
         restarts=tuple(map(str, restarts)) if isinstance(restarts, list) else (),
-        remote_hits=integer(metrics.get("inductor_fx_remote_cache_hit_count")),
-        remote_misses=integer(metrics.get("inductor_fx_remote_cache_miss_count")),
         head=head,
     )
 

@@ -168,17 +168,12 @@ class CompileMetrics:
     """Seconds since the epoch."""
     seconds: float | None
     inductor_seconds: float | None
-    code_generation_seconds: float | None
-    triton_seconds: float | None
     operators: int | None
     guards: int | None
     graph_breaks: int | None
     fail_type: str | None
     fail_reason: str | None
     restarts: tuple[str, ...]
-    remote_hits: int | None
-    """Hits of the remote FX graph cache."""
-    remote_misses: int | None
     head: Payload
 
 

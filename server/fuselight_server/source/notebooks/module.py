@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import read_python_cells
 from fuselight.shared.notebooks.commands import PythonCell
 from fuselight.shared.notebooks.module_text import module_text, python_of_cell, split_module
@@ -43,10 +42,6 @@ class ModuleCell:
     def last_line(self) -> int:
         """The line of the module that is its last row."""
         return self.first_line + self.row_count - 1
-
-    def is_command(self, line: int) -> bool:
-        """Whether a line of the module stands for a command of IPython, so that no edit of it can be made."""
-        return line - self.first_line in self.python.commands
 
 
 @dataclass(frozen=True)
@@ -143,8 +138,3 @@ def module_of_text(text: str) -> NotebookModule:
 def parse_notebook(data: str | bytes) -> NotebookModule:
     """Return the module of the content of a notebook file. Raises NotebookError, which says what is wrong with it."""
     return module_of(read_python_cells(data))
-
-
-def read_notebook(path: str) -> NotebookModule:
-    """Return the module of a notebook file. Raises OSError and NotebookError."""
-    return parse_notebook(read_regular(path))

@@ -10,7 +10,6 @@ from fuselight.shared.report import (
     Confirmation,
     Culprit,
     Failure,
-    Knob,
     KnobBound,
     Numerics,
     RaceSample,
@@ -188,14 +187,6 @@ def test_a_gain_is_that_of_the_rounds_that_both_have() -> None:
     assert gain(tuned(), "default") is None
     assert gain(tuned(), "default+max_autotune_gemm=True") is None, "it failed"
     assert over_eager(tuned(), TUNED_GRAPHS) == pytest.approx(3.2)
-
-
-def test_a_ceiling_says_of_what() -> None:
-    known = Knob("cuda_graphs", KnobBound.IDLE, 250.0, 2.0)
-    assert words.ceiling_words(known) == (
-        "at most 2.0×: 250 µs of a call, time in which the device waits for the host"
-    )
-    assert words.ceiling_words(Knob("x", KnobBound.CALL)) == "unknown: the profile does not show it"
 
 
 def test_a_reason_is_as_exact_as_it_is_known() -> None:

@@ -28,6 +28,7 @@ from fuselight_server.editor.handlers.timed_requests import (
 )
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.target_result import STILL_RUNNING
+from fuselight_server.editor.results.timed_words import TimedWords
 from fuselight_server.editor.session.timed_results import is_stale, plan_of
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.benchmarks import exports
@@ -86,7 +87,7 @@ class Texts:
         return index
 
 
-BENCHMARKS = TimedRequests(Tier.MEASURED, "Benchmark", "Benchmarking", "benchmark", "measure it")
+BENCHMARKS = TimedRequests(Tier.MEASURED, TimedWords("Benchmark", "Benchmarking", "benchmark", "measure it"))
 
 
 async def runs_of_removed_targets(server: Server, history: History) -> tuple[PastRun, ...]:
@@ -171,7 +172,7 @@ async def _page(
     )
     if live is not None and kept is not None:
         report, is_stored = live.report, live.is_stored
-        around = replace(around, stale=live.stale, notes=tuple(BENCHMARKS.notes(live, kept)))
+        around = replace(around, stale=live.stale, notes=tuple(BENCHMARKS.words.notes(live, kept)))
     elif run is not None:
         texts = {
             path: document.source.text for path in run.report.files if (document := server.state.at(path))

@@ -13,10 +13,10 @@ from fuselight_server.base.formatting import format_place, format_target
 from fuselight_server.editor.handlers.protocol import Written, written_page
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.report_nodes import shown_results
-from fuselight_server.editor.results.lens_facts import STALE, kernel_summary
+from fuselight_server.editor.results.drawn_graphs import drawn_graphs, no_graphs
+from fuselight_server.editor.results.lens_facts import kernel_summary
 from fuselight_server.editor.results.target_lens import summary
 from fuselight_server.execution.runs.planning import MAIN
-from fuselight_server.explain.graphs import fold, picture
 from fuselight_server.explain.graphs.folding import LISTED
 from fuselight_server.explain.graphs.page_types import (
     GraphArrow,
@@ -28,16 +28,12 @@ from fuselight_server.explain.graphs.page_types import (
     LineRange,
     OfferedTarget,
 )
-from fuselight_server.source.positions import span
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Location
     from fuselight_server.base.finding import Span
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.params import GraphsParams
-    from fuselight_server.editor.results.captures import CaptureResult
-    from fuselight_server.editor.results.kernels import KernelResult
-    from fuselight_server.explain.graphs import Box, Member, Picture
+    from fuselight_server.explain.graphs import Box, Member
 
 
 def answer(server: Server, params: GraphsParams) -> Written:
@@ -62,7 +58,7 @@ def graphs(server: Server, params: GraphsParams) -> GraphPicture:
         results_of_target = shown
     if not results_of_target:
         file = os.path.basename(path or params.uri)  # noqa: PTH119 - paths stay text
-        message = _nothing(file, params.target)
+        message = no_graphs(file, params.target)
         return GraphPicture(
             found=False,
             title=file if params.target is None else format_target(params.target),
@@ -73,7 +69,7 @@ def graphs(server: Server, params: GraphsParams) -> GraphPicture:
             targets=targets,
         )
     result, kernels = results_of_target[0]
-    drawn = _drawn(server, result, kernels)
+    drawn = drawn_graphs(result, kernels, server.state.read_line)
     return GraphPicture(
         found=True,
         title=format_target(result.key.name),
@@ -82,36 +78,6 @@ def graphs(server: Server, params: GraphsParams) -> GraphPicture:
         boxes=tuple(_box(box, server.view) for box in drawn.boxes),
         arrows=tuple(GraphArrow(arrow.start, arrow.end, arrow.kind) for arrow in drawn.arrows),
         targets=targets,
-    )
-
-
-def _drawn(server: Server, result: CaptureResult, kernels: KernelResult | None) -> Picture:
-    shown = result.shown
-    generated = None if kernels is None else kernels.shown
-
-    def now(at: Location) -> Span | None:
-        if not os.path.isabs(at.path):  # noqa: PTH117 - paths stay text
-            return None
-        place = shown.places.track(span(at))
-        return None if place.is_deleted else place.span
-
-    drawn = picture(
-        shown.report,
-        kernels=None if generated is None else generated.report,
-        # After an edit the lines are not those that ran: their text is left out.
-        read_line=None if shown.stale else server.state.read_line,
-        now=now,
-        text_now=shown.places.text_now,
-        suffix=f" ({STALE})" if generated is not None and generated.stale else "",
-    )
-    return fold(drawn)
-
-
-def _nothing(file: str, target: str | None) -> str:
-    what = "any target" if target is None else target or MAIN
-    return (
-        f"No graphs of {what} in {file} are available: it has not run since this window was opened. "
-        "Save the file, or press Run above the target."
     )
 
 

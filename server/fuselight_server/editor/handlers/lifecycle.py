@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
 
+from fuselight_server.base.process_ends import has_ended
 from fuselight_server.editor.handlers import configuration, diagnostics, disk_polling, files, views
 from fuselight_server.editor.handlers.client_features import client_features
 from fuselight_server.editor.handlers.server import register
@@ -87,36 +86,8 @@ async def shutdown(server: Server, _params: None) -> None:
 
 async def leave_with(server: Server, process_id: int) -> None:
     """End this process when the client's ends: its pipe may be held open by others."""
-    if sys.platform == "linux" and hasattr(os, "pidfd_open"):
-        try:
-            handle = os.pidfd_open(process_id)
-        except OSError as error:
-            if isinstance(error, ProcessLookupError):
-                await _leave(server)
-            return
-        gone = asyncio.Event()
-        asyncio.get_running_loop().add_reader(handle, gone.set)
-        try:
-            await gone.wait()
-        finally:
-            asyncio.get_running_loop().remove_reader(handle)
-            os.close(handle)
-    else:
-        while _lives(process_id):  # noqa: ASYNC110 - such systems have no event for it
-            await asyncio.sleep(PARENT_SECONDS)
-    await _leave(server)
-
-
-def _lives(process_id: int) -> bool:
-    if sys.platform == "win32":  # os.kill would end it; the end of stdin has to serve
-        return True
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+    if await has_ended(process_id, PARENT_SECONDS):
+        await _leave(server)
 
 
 async def _leave(server: Server) -> None:

@@ -15,19 +15,17 @@ from fuselight_server.editor.handlers.commands import path_in
 from fuselight_server.editor.handlers.protocol import Written, written_page
 from fuselight_server.editor.handlers.target_at import NoTargetError, asked_target
 from fuselight_server.editor.results.run_progress import describe
-from fuselight_server.editor.results.target_result import CANCELED, ENDED_EARLY
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN
-from fuselight_server.explain.benchmarks import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
     from fuselight.shared.report import Tier
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.answers import StartAnswer
     from fuselight_server.editor.results.benchmarks import MeasuredResult
-    from fuselight_server.editor.results.run_ends import RunEnd
+    from fuselight_server.editor.results.timed_words import TimedWords
     from fuselight_server.editor.results.tunings import TuningResult
     from fuselight_server.source.reading import Reading
 
@@ -37,17 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TimedRequests:
-    """The requests about the timed runs of one tier, and the words in which benchmarks and searches differ."""
+    """The requests about the timed runs of one tier."""
 
     tier: Tier
-    lens: str
-    """Title of the lens that starts a run: `Benchmark`."""
-    verb: str
-    """`Benchmarking`."""
-    noun: str
-    """`benchmark`."""
-    purpose: str
-    """What the lens is pressed for: `measure it`."""
+    words: TimedWords
 
     def key(self, path: str, target: str) -> Key:
         """Name the runs of a target; empty, or `__main__`, for the file's own block."""
@@ -56,7 +47,7 @@ class TimedRequests:
     def start(self, server: Server, options: dict[str, Any], start: Start) -> StartAnswer:
         """Start what a command asks for, of the target that it names or that holds its lines; returns the answer."""
         try:
-            reading, name = asked_target(server, path_in(options), options, self.lens)
+            reading, name = asked_target(server, path_in(options), options, self.words.lens)
         except NoTargetError as error:
             return refused(str(error))
 
@@ -96,30 +87,12 @@ class TimedRequests:
         if running is not None:
             return describe(running)
         if key in server.analysis.runs.queue.waiting:
-            return f"{self.verb} {name}: waiting for another benchmark"
+            return f"{self.words.verb} {name}: waiting for another benchmark"
         if key in server.analysis.tunings.preparing:
-            return f"{self.verb} {name}: verifying fixes first"
+            return f"{self.words.verb} {name}: verifying fixes first"
         if key in server.analysis.consent.asked:
             return "Fuselight asks whether it may run this folder's code: answer the question to go on"
-        return self._last(name, server.state.run_ends.get(key), kept)
-
-    def _last(self, name: str, end: RunEnd | None, kept: MeasuredResult | TuningResult | None) -> str:
-        """Why the last run has no result, or how to start one; else empty."""
-        if end is not None:
-            return f"The last {self.noun} has no result: {end.words}. Press {self.lens} above {name} to start it again."
-        if kept is None:
-            return f"Press {self.lens} above {name} to {self.purpose}."
-        return "" if kept.has_data else f"The last {self.noun} failed: {failure_of(kept)}"
-
-    def notes(
-        self, shown: MeasuredResult | TuningResult, kept: MeasuredResult | TuningResult
-    ) -> Iterator[str]:
-        """Yield what ran at the same time as what is `shown`, and that the last run, `kept`, failed after it."""
-        if shown is not kept and not kept.unfinished:
-            yield f"the {self.noun} after this one failed: {failure_of(kept)}"
-        if shown.unfinished in {CANCELED, ENDED_EARLY}:
-            yield shown.unfinished
-        yield from shown.notes
+        return self.words.last(name, server.state.run_ends.get(key), kept)
 
 
 async def answer_page(page: Coroutine[Any, Any, object]) -> Written:
@@ -136,12 +109,6 @@ def started(name: str, message: str = "") -> StartAnswer:
 def refused(message: str) -> StartAnswer:
     """The answer to a start that did not happen."""
     return {"started": False, "target": None, "message": message}
-
-
-def failure_of(kept: MeasuredResult | TuningResult) -> str:
-    """Why a run without data has none."""
-    failed = next(iter(kept.failures), None)
-    return words.failed(failed) if failed is not None else "nothing was measured"
 
 
 def shown_path(server: Server, path: str) -> str:

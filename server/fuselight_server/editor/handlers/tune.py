@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.configurations import ConfigurationError
 from fuselight.shared.report import Tier
-from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.editor.handlers.target_at import UNSAVED
 from fuselight_server.editor.handlers.timed_requests import (
     TimedRequests,
@@ -21,9 +20,9 @@ from fuselight_server.editor.handlers.timed_requests import (
     started,
 )
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.timed_words import TimedWords
 from fuselight_server.editor.session.timed_results import tune_plan_of
 from fuselight_server.execution.runs.planning import MAIN
-from fuselight_server.explain.searches.decisions import WrittenDecision, holding_file
 from fuselight_server.explain.searches.page import Surroundings, no_search, page
 
 if TYPE_CHECKING:
@@ -32,13 +31,12 @@ if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.messages.answers import StartAnswer
     from fuselight_server.editor.messages.params import TunedParams
-    from fuselight_server.editor.results.tunings import TuningResult
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.explain.searches.page_types import TunedPage
     from fuselight_server.source.reading import Reading
 
 
-SEARCHES = TimedRequests(Tier.TUNED, "Tune", "Tuning", "search", "find its fastest configuration")
+SEARCHES = TimedRequests(Tier.TUNED, TimedWords("Tune", "Tuning", "search", "find its fastest configuration"))
 
 
 # The page
@@ -63,12 +61,12 @@ async def tuned(server: Server, params: TunedParams) -> TunedPage:
     uri, name = server.uri_of(path), shown_path(server, path)
     if kept is None or shown is None or shown.tuned is None:
         return no_search(uri, name, key.name, around)
-    file = await asyncio.to_thread(_file, shown)
+    file = await asyncio.to_thread(shown.decision_file)
     around = Surroundings(
         running=around.running,
         message=around.message,
         stale=shown.stale,
-        notes=tuple(SEARCHES.notes(shown, kept)),
+        notes=tuple(SEARCHES.words.notes(shown, kept)),
         file=convert.uri(file.path) if file is not None and not file.problem else "",
         file_shown=shown_path(server, file.path) if file is not None else "",
         file_problem=file.problem if file is not None else "",
@@ -76,14 +74,6 @@ async def tuned(server: Server, params: TunedParams) -> TunedPage:
     return await asyncio.to_thread(
         page, shown.report, around, uri_of=lambda _path: uri, shown=lambda _path: name
     )
-
-
-def _file(result: TuningResult) -> WrittenDecision | None:
-    """What became of the decision; of an earlier session's, the file that still has it."""
-    decision = result.tuned.result if result.tuned is not None else None
-    if decision is None or result.written is not None:
-        return result.written
-    return holding_file(decision, result.key.path)
 
 
 # Commands
@@ -110,18 +100,9 @@ def _start(server: Server, _options: dict[str, Any], reading: Reading, name: str
 
 async def _start_with_fixes(server: Server, key: Key, plan: TunePlan) -> None:
     """Start a search once the fixes of its target are verified, or immediately where there is nothing to fix."""
-    tunings = server.analysis.tunings
-    token = tunings.preparing[key] = CancelToken()
-    server.ui.runs_changed()
-    try:
-        plan = await token.run(tunings.with_fixes(key, plan, server.analysis.fixes))
-    except asyncio.CancelledError:
-        server.analysis.fixes.cancel(path=key.path)
-        return
-    finally:
-        tunings.preparing.pop(key, None)
-        server.ui.runs_changed()
-    server.analysis.requests.command(key.path, key.name or MAIN, Tier.TUNED, plan)
+    prepared = await server.analysis.tunings.prepare(key, plan, server.analysis.fixes)
+    if prepared is not None:
+        server.analysis.requests.command(key.path, key.name or MAIN, Tier.TUNED, prepared)
 
 
 def cancel(server: Server, options: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fuselight_server.editor.results.target_result import TargetResult
+from fuselight_server.explain.searches.decisions import holding_file
 from fuselight_server.source.positions import Places
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ class TuningResult(TargetResult):
     """In words, what ran at the same time."""
     written: WrittenDecision | None = None
     """What became of the decision; None without one, and for a search of an earlier session."""
+
+    def decision_file(self) -> WrittenDecision | None:
+        """What became of the decision; of an earlier session's, the file that still has it. Reads files."""
+        decision = self.tuned.result if self.tuned is not None else None
+        if decision is None or self.written is not None:
+            return self.written
+        return holding_file(decision, self.key.path)
 
     @property
     def tuned(self) -> Tuned | None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from fuselight.shared.configurations import MODES
 from fuselight.shared.protocol import MeasurePlan, TunePlan
 from fuselight.shared.report import Numerics, Work
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.files import disk_text
 from fuselight_server.base.store import Store
 from fuselight_server.editor.results.benchmarks import measured_result_of
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fuselight.shared.report import Report
-    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.settings import BenchSettings, TuneSettings
     from fuselight_server.editor.results.benchmarks import MeasuredResult
     from fuselight_server.editor.results.tunings import TuningResult
@@ -319,6 +319,19 @@ class TuningSession(TimedSession["TuningResult"]):
         """What ends the searches that wait for the verification of fixes."""
         self._spent: dict[Key, float] = {}
         """Seconds that it took for the newest search of each target."""
+
+    async def prepare(self, key: Key, plan: TunePlan, fixes: FileVerifier) -> TunePlan | None:
+        """Return the plan of a search with verified fixes; None if it is canceled before it begins."""
+        token = self.preparing[key] = CancelToken()
+        self._session.ui.runs_changed()
+        try:
+            return await token.run(self.with_fixes(key, plan, fixes))
+        except asyncio.CancelledError:
+            fixes.cancel(path=key.path)
+            return None
+        finally:
+            self.preparing.pop(key, None)
+            self._session.ui.runs_changed()
 
     async def with_fixes(self, key: Key, plan: TunePlan, fixes: FileVerifier) -> TunePlan:
         """Return the plan with the fixes of the target's file that pass in a part of the budget.

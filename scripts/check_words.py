@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from node_tools import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 PRIVATE = re.compile(r"(?<![\w.$])/(?:home|root|Users|work)/\w")
@@ -59,6 +59,7 @@ RIDDLES = {
 }
 """Phrases that a reader has to decode, and what to write instead."""
 _RIDDLES = [(re.compile(pattern, re.IGNORECASE), better) for pattern, better in RIDDLES.items()]
+_ANY_RIDDLE = re.compile("|".join(f"(?:{pattern})" for pattern in RIDDLES), re.IGNORECASE)
 
 VAGUE_NAMES = {
     "one": "the noun of the element, as `row`, `graph`, `finding`",
@@ -111,49 +112,45 @@ def committed() -> list[str]:
     ]
 
 
-def wrong_lines() -> list[str]:
-    """Every committed line with an unfinished mark or a private path."""
-    wrong_lines = []
-    for name in committed():
-        try:
-            lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-        except UnicodeDecodeError:
-            continue  # pictures, and sources in other encodings that tests are about
-        wrong_lines += [
-            f"{name}:{number}: {line.strip()[:120]}"
-            for number, line in enumerate(lines, 1)
-            if UNFINISHED.search(line) or PRIVATE.search(line)
-        ]
-    return wrong_lines
+def faults(name: str) -> Iterator[str]:
+    """Yield every line of a file that breaks a rule. A program is parsed once: there are 2,000 of them."""
+    try:
+        text = (ROOT / name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return  # pictures, and sources in other encodings that tests are about
+    if UNFINISHED.search(text) or PRIVATE.search(text):
+        for number, line in enumerate(text.splitlines(), 1):
+            if UNFINISHED.search(line) or PRIVATE.search(line):
+                yield f"{name}:{number}: {line.strip()[:120]}"
+    if not name.startswith(_GENERATED):
+        yield from _wrong_words(name, text)
 
 
-def riddles() -> list[str]:
-    """Every phrase of `RIDDLES` in a page, in a docstring, in a string or in a comment."""
-    riddles = []
-    for name in committed():
-        if name.startswith(_GENERATED):
-            continue
-        for number, text in shown_texts(name):
-            for pattern, better in _RIDDLES:
-                hit = pattern.search(text)
-                if hit is not None:
-                    line = number + text.count("\n", 0, hit.start())
-                    riddles.append(f"{name}:{line}: `{hit[0]}`: write `{better}`")
-    return riddles
+def _wrong_words(name: str, text: str) -> Iterator[str]:
+    """Yield every phrase of `RIDDLES` that a file shows, and every name that `name_fault` rejects."""
+    nodes = list(ast.walk(ast.parse(text))) if PYTHON.search(name) else []
+    for number, shown in shown_texts(name, text, nodes):
+        for pattern, better in _RIDDLES if _ANY_RIDDLE.search(shown) else ():
+            hit = pattern.search(shown)
+            if hit is not None:
+                line_number = number + shown.count("\n", 0, hit.start())
+                yield f"{name}:{line_number}: `{hit[0]}`: write `{better}`"
+    for number, identifier in () if SAMPLES.search(name) else bound_names(nodes):
+        better = name_fault(identifier, name)
+        if better:
+            yield f"{name}:{number}: name `{identifier}`: write {better}"
 
 
-def shown_texts(name: str) -> Iterator[tuple[int, str]]:
+def shown_texts(name: str, text: str, nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield (line, text) of what a file says: a page's text, or a program's strings and comments."""
-    path = ROOT / name
     if PAGES.search(name):
-        yield 1, path.read_text(encoding="utf-8")
+        yield 1, text
     elif TYPESCRIPT.search(name):
-        text = _without_comments(path.read_text(encoding="utf-8"))
+        text = _without_comments(text)
         for match in _QUOTED.finditer(text):
             yield text.count("\n", 0, match.start()) + 1, match[0]
     elif PYTHON.search(name):
-        text = path.read_text(encoding="utf-8")
-        yield from _strings(ast.parse(text))
+        yield from _strings(nodes)
         yield from _comments(text)
 
 
@@ -164,9 +161,9 @@ def _without_comments(text: str) -> str:
     )
 
 
-def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _strings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield each string of a module: docstrings too, and the texts of an f-string one by one."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
 
@@ -175,19 +172,6 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
     """Yield each comment of a Python text: what looks like one in a string has to keep the same rules."""
     for match in _COMMENT.finditer(text):
         yield text.count("\n", 0, match.start("text")) + 1, match["text"]
-
-
-def vague_names() -> list[str]:
-    """Every name that a program binds and that `name_fault` rejects."""
-    lines = []
-    for name in committed():
-        if PYTHON.search(name) and not SAMPLES.search(name):
-            tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
-            for line, identifier in bound_names(tree):
-                better = name_fault(identifier, name)
-                if better:
-                    lines.append(f"{name}:{line}: name `{identifier}`: write {better}")
-    return lines
 
 
 def name_fault(identifier: str, path: str) -> str:
@@ -200,9 +184,9 @@ def name_fault(identifier: str, path: str) -> str:
     return better or next(filter(None, parts), "")
 
 
-def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def bound_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield (line, name) of each name that a program binds: variables, parameters, attributes, imports, definitions."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -216,6 +200,6 @@ def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 if __name__ == "__main__":
-    wrong = [*wrong_lines(), *riddles(), *vague_names()]
+    wrong = [fault for name in committed() for fault in faults(name)]
     print("\n".join(wrong) or "no unfinished marks, no private paths, no riddles, no vague names")
     sys.exit(1 if wrong else 0)

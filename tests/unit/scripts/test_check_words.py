@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 import pytest
-from check_words import bound_names, name_fault, shown_texts
+from check_words import bound_names, faults, name_fault, shown_texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ except OSError as error:
 
 
 def test_each_way_to_bind_a_name_is_read_and_no_use_of_a_name() -> None:
-    assert sorted(set(bound_names(ast.parse(PROGRAM)))) == [
+    assert sorted(set(bound_names(ast.walk(ast.parse(PROGRAM))))) == [
         (1, "tools"),
         (2, "Row"),
         (3, "found"),
@@ -75,8 +75,26 @@ def test_a_name_with_a_noun_passes_and_so_does_a_field_of_a_format(name: str, pa
     assert name_fault(name, path) == ""
 
 
-def test_a_comment_is_read_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comment_is_read_with_its_line() -> None:
+    text = 'x = 1  # set again\n# and reported\ny = "#3"\n'
+    shown = shown_texts("scripts/a.py", text, ast.walk(ast.parse(text)))
+    assert [*shown] == [(3, "#3"), (1, "set again"), (2, "and reported")]
+
+
+@pytest.mark.parametrize(
+    ("text", "faults_of_line"),
+    [
+        ("x = 1\n\ny = 'it is set a" + "new'\n", ["scripts/a.py:3: `an" + "ew`: write `again`"]),
+        ("x = 1\n# TO" + "DO: y\n", ["scripts/a.py:2: # TO" + "DO: y"]),
+        ("x = 1\nfound = 2\n", ["scripts/a.py:2: name `found`: write the noun of the result, as `matches`"]),
+        ("x = 1\n", []),
+    ],
+)
+def test_each_kind_of_fault_is_on_its_line(
+    text: str, faults_of_line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("check_words.ROOT", tmp_path)
     (tmp_path / "scripts").mkdir()
-    (tmp_path / "scripts" / "a.py").write_text('x = 1  # set again\n# and reported\ny = "#3"\n')
-    assert [*shown_texts("scripts/a.py")] == [(3, "#3"), (1, "set again"), (2, "and reported")]
+    (tmp_path / "scripts" / "a.py").write_text(text)
+    shown = [fault.partition(", `breaks`")[0] for fault in faults("scripts/a.py")]
+    assert shown == faults_of_line

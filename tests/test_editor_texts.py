@@ -44,7 +44,10 @@ def names_option(text: str) -> bool:
 
 def texts(path: Path) -> list[str]:
     """The texts of several words in a module, without docstrings and what is an option by itself."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    source = path.read_text(encoding="utf-8")
+    if OPTION.search(source) is None:
+        return []
+    tree = ast.parse(source)
     docstrings = {
         id(node.value)
         for node in ast.walk(tree)

@@ -64,6 +64,17 @@ INSIDE = {
         ),
         ("except KeyError", "IndexError", False),
     ),
+    "raises_on_one_side": (
+        "try:\n    return x @ x\nexcept RuntimeError:\n    if x.dim() > 5:\n        raise\nreturn x",
+        ("except RuntimeError", "RuntimeError", True),
+    ),
+    "raises_another_on_both_sides": (
+        (
+            "try:\n    try:\n        return x[5]\n    except IndexError:\n        if x.dim() > 5:\n"
+            "            raise Missing\n        else:\n            raise KeyError\nexcept KeyError:\n    return x"
+        ),
+        ("except KeyError", "IndexError", False),
+    ),
     "finally_returns": (
         "try:\n    x = x.squeeze(7)\nfinally:\n    # whatever came\n\n    return x",
         ("finally", "IndexError", True),
@@ -91,6 +102,16 @@ INSIDE = {
 NONE = {
     "other_type": "try:\n    return x @ x\nexcept KeyError:\n    return x",
     "raises_it_again": "try:\n    return x @ x\nexcept RuntimeError:\n    x = x + 1\n    raise",
+    "raises_on_both_sides": (
+        "try:\n    return x @ x\nexcept RuntimeError as error:\n    if x.dim() > 1:\n        raise\n"
+        "    elif x.dim() == 1:\n        raise error\n    else:\n        raise Missing from error"
+    ),
+    "raises_another_on_each_side_that_no_clause_catches": (
+        "try:\n    try:\n        return x[5]\n    except IndexError:\n        if x.dim() == 1:\n"
+        "            raise Missing from None\n        else:\n            raise KeyError from None\nexcept IndexError:\n"
+        "    return x"
+    ),
+    "raises_in_a_with": "try:\n    return x @ x\nexcept RuntimeError:\n    with torch.no_grad():\n        raise",
     "in_the_handler": "try:\n    raise KeyError\nexcept KeyError:\n    return x @ x",
     "in_the_else": "try:\n    y = x + 1\nexcept RuntimeError:\n    y = x\nelse:\n    return y @ y",
     "function_defined_in_the_try": (

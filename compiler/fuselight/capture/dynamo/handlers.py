@@ -157,16 +157,35 @@ def _of_clauses(node: Any, path: str, raised: Types) -> tuple[_Handler | None, T
         caught = {name for part in parts if part is not None for name in _names(part, path)}
         if clause.type is not None and caught.isdisjoint(raised):
             continue
-        last = clause.body[-1]
-        if not isinstance(last, ast.Raise):
+        ends = _raises_at_end(clause.body)
+        if not ends:
             text = "except" if clause.type is None else f"except {ast.unparse(clause.type)}"
             return (clause.lineno, text), raised
-        if last.exc is None or (isinstance(last.exc, ast.Name) and last.exc.id == clause.name):
-            return None, raised
-        kind = last.exc.func if isinstance(last.exc, ast.Call) else last.exc
-        value = _value(ast.unparse(kind), path)
-        return None, _names_of(value) if isinstance(value, type) else _BASES
+        kinds = [_raised_by(end, clause, path, raised) for end in ends]
+        return None, tuple(name for name in kinds[0] if all(name in others for others in kinds))
     return None, raised
+
+
+def _raises_at_end(body: Sequence[ast.stmt]) -> tuple[ast.Raise, ...]:
+    """The statements of which each run of a handler ends with one; none where a run may end otherwise."""
+    last = body[-1] if body else None
+    if isinstance(last, ast.Raise):
+        return (last,)
+    if isinstance(last, ast.With):
+        return _raises_at_end(last.body)
+    if isinstance(last, ast.If):
+        sides = [_raises_at_end(side) for side in (last.body, last.orelse)]
+        return tuple(end for side in sides for end in side) if all(sides) else ()
+    return ()
+
+
+def _raised_by(end: ast.Raise, clause: ast.ExceptHandler, path: str, raised: Types) -> Types:
+    """What a `raise` at the end of a handler raises: the same again, or another exception."""
+    if end.exc is None or (isinstance(end.exc, ast.Name) and end.exc.id == clause.name):
+        return raised
+    kind = end.exc.func if isinstance(end.exc, ast.Call) else end.exc
+    value = _value(ast.unparse(kind), path)
+    return _names_of(value) if isinstance(value, type) else _BASES
 
 
 def _leaves(body: Sequence[ast.stmt]) -> bool:

@@ -1,6 +1,6 @@
-# truth: fused code rounds to bfloat16 once, eager after each operator; compiled is closer to float64
+# truth: fused code rounds to bfloat16 once, eager after each operator; compiled is closer to float64 (largest error 0.061 against 0.111)
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 
 

@@ -1,6 +1,6 @@
 # truth: two formulas for one value are compared; which of them is larger is a matter of the last bit
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 
 

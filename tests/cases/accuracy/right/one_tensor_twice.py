@@ -1,6 +1,6 @@
 # truth: two arguments are one tensor, and one of them is changed in place
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 
 

@@ -1,6 +1,6 @@
 # truth: the program's own post-grad pass replaces a doubling by a sum: the result is equal
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 import torch._inductor.config as inductor
 

@@ -1,6 +1,6 @@
 # truth: an attribute counts in Python; compiled code follows it by a guard and by writing it back
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 
 

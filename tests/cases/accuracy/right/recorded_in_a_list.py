@@ -1,6 +1,6 @@
 # truth: compiled code appends its middle value to a list of the program, as eager mode does
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 
 recorded = []

@@ -1,6 +1,6 @@
 # truth: the result is a view of the argument, and a later change is seen in both
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 
 

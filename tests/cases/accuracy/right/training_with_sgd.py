@@ -1,6 +1,6 @@
 # truth: twenty steps of SGD with momentum; weights differ by rounding that steps carry on
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 
 

@@ -1,6 +1,6 @@
 # truth: two scores differ by less than a rounding step; either index is right
 # stage: none
-# seen: eager and compiled are equal
+# seen: no difference beyond rounding
 import torch
 
 

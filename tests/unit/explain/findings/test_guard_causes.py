@@ -185,6 +185,20 @@ def test_blocks_of_other_channels_are_reported_by_the_input_where_torch_checks_i
     assert "mark_dynamic" not in finding.message
 
 
+def test_an_object_of_another_class_explains_all_other_guards() -> None:
+    size, given = failed("self.fc.weight.size(0) was 4, now 7", **STATE), failed("x.size(1) was 4, now 7")
+    kind = failed(
+        "the type of self was app.Gated, now app.Plain", source="self", now="app.Plain", cause=GuardCause.TYPE
+    )
+    entries = (Mismatch("0/0", (size, given, kind), other_object=True),)
+    reason = "0/0: tensor 'x' size mismatch at index 1. expected 4, actual 7"
+    (finding,) = findings(report(recompiles=(again(entries=entries, reasons=(reason,)),)))
+    assert finding.title == "recompiled: the type of self was app.Gated, now app.Plain"
+    assert "on an object of another class" in finding.message
+    assert finding.hints[0].startswith("Expect one compile for each such object")
+    assert not any("`x`" in hint or "x.size" in hint for hint in finding.hints)
+
+
 @pytest.mark.parametrize("others", [(), (failed("t was 0.7, now 0.9", source="t", cause=GuardCause.NUMBER),)])
 def test_a_kind_of_tensor_is_not_the_whole_cause_where_more_differs(others: tuple[GuardFailure, ...]) -> None:
     kind = failed(

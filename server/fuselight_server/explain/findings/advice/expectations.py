@@ -30,8 +30,8 @@ _FREEZE = (
 )
 _ONE_FOR_EACH_OBJECT = (
     (
-        "Expect one compile for each such object: all objects of the class share its compiled versions, and this one "
-        "has other sizes or parts"
+        "Expect one compile for each such object: all objects with this function share its compiled versions, and this "
+        "one has other sizes or parts"
     ),
     (
         "Compile each object with isolate_recompiles=True (torch 2.13 or newer), or call torch._dynamo.reset() "

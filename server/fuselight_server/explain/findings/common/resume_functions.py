@@ -154,6 +154,11 @@ def _is_of_other_mode(entry: Mismatch) -> bool:
     return any(failure.cause is GuardCause.GLOBAL_STATE for failure in entry.failures)
 
 
+def is_other_class(failure: GuardFailure) -> bool:
+    """Whether the function belongs to an object of another class than the compiled version."""
+    return failure.cause is GuardCause.TYPE and failure.source == "self"
+
+
 def _by_cause(recompilation: Recompile, reported: frozenset[_Guarded]) -> tuple[Mismatch, ...]:
     """The entries, first the nearest one with the cause: of the most recent one's guards, what failed in most entries.
 

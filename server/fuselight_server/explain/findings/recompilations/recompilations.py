@@ -29,6 +29,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
     Root,
     break_at,
     in_the_users_words,
+    is_other_class,
     most_recent,
     nearest,
     resumed_at,
@@ -248,6 +249,8 @@ def _about_object(recompilation: Recompile, failure: GuardFailure | None) -> str
     if failure is not None and failure.cause is GuardCause.CLASS and failure.defined is not None:
         return f"The class is created again by each run of its `class` statement, on line {failure.defined.line}."
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
+    if any(map(is_other_class, nearest(recompilation))):
+        return "It was called on an object of another class than the compiled version."
     if is_other and failure is not None and is_of_object(held_by(recompilation, failure)):
         return "It was called on another object than the compiled version: the class is the same."
     return ""

@@ -25,7 +25,12 @@ from fuselight_server.explain.findings.advice.expectations import (
 from fuselight_server.explain.findings.advice.trial_verdict import trials_of
 from fuselight_server.explain.findings.common.carried_values import CARRIED_VALUE
 from fuselight_server.explain.findings.common.library_remedies import library_remedy
-from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at, resumption_of
+from fuselight_server.explain.findings.common.resume_functions import (
+    is_other_class,
+    nearest,
+    resumed_at,
+    resumption_of,
+)
 from fuselight_server.explain.findings.common.source_tree import (
     function_tree,
     is_of_context_manager,
@@ -63,12 +68,18 @@ _ROOTS = (GuardCause.GLOBAL_STATE, GuardCause.CLASS)
 
 
 def root_failures(recompilation: Recompile) -> tuple[GuardFailure, ...]:
-    """The failed guards, those first that explain others: a setting of torch, a class, the size of a parameter."""
+    """The failed guards, those first that explain others: a setting of torch, a class, the size of a parameter.
+
+    An object of another class explains all others.
+    """
     failures = nearest(recompilation)
     for cause in _ROOTS:
         guard_failures = tuple(failure for failure in failures if failure.cause is cause)
         if guard_failures:
             return guard_failures
+    other_class = tuple(filter(is_other_class, failures))
+    if other_class:
+        return other_class
     state = tuple(
         failure
         for failure in failures
@@ -129,7 +140,8 @@ def remedies_of(
     causes: list[GuardCause] = []
     is_free = set(made_dynamic(context, recompilation, nearest(recompilation)))
     shown = held_by(recompilation, shown)
-    for item in (shown, *(other for other in nearest(recompilation) if other not in (shown, *explained))):
+    others = () if is_other_class(shown) else nearest(recompilation)  # all of them follow from the class
+    for item in (shown, *(other for other in others if other not in (shown, *explained))):
         cause = item.cause
         if cause in causes:
             out += (_named(item, remedy) for remedy in _cured_alone(context, recompilation, item, shown))

@@ -312,3 +312,33 @@ def test_an_attribute_of_objects_is_not_looked_for_in_the_class(live: LiveWorker
 
 def test_the_directive_that_is_suggested_for_a_class_makes_an_object_and_calls_it(live: LiveWorker) -> None:
     assert "`# fuselight: Net()(...)`" in live.failure(NET, "Net").next_step
+
+
+BOUNDED = """\
+import numpy as np
+import torch
+
+
+@torch.compile(backend="eager")
+def bounded(x):
+    half = np.percentile(x.numpy(), 50)  # an array of one element in compiled code, a number in eager mode
+    return x.clamp(max={limit})
+
+
+if __name__ == "__main__":
+    {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "call", "words"),
+    [
+        ("float(half)", "bounded(torch.ones(6))", "Run it without torch.compile (TORCH_COMPILE_DISABLE=1)"),
+        ("1.0", "bounded(torch.ones(6)).no_such_method()", "The code raised this, not the compiler"),
+    ],
+)
+def test_an_error_of_a_program_may_be_of_compiled_code_only_within_a_compiled_call(
+    live: LiveWorker, limit: str, call: str, words: str
+) -> None:
+    report = live.analyse(BOUNDED.format(limit=limit, call=call), "")
+    assert report.failures[0].next_step.startswith(words)

@@ -322,16 +322,29 @@ def _classify_by_place(  # noqa: PLR0911 - one return a kind of exception
             "internal",
             "This is a defect of Fuselight. Please report it with the traceback.",
         )
+    return Culprit.USER, "exception", _step_for_code(exc, roots)
+
+
+def _step_for_code(exc: BaseException, roots: tuple[str, ...]) -> str:
+    """The next step for an exception of the code that runs: traced, in a graph, between graphs or outside of them."""
     in_user_code = any(stacks.is_user_code(place.path, roots) for place in stacks.from_traceback(exc))
     if _traced(exc):
         where = "This was raised while torch.compile traced the line"
     elif stacks.in_graphs(exc):
         where = "An operator of the captured graph raised this, in eager mode"
+    elif in_user_code and errors.is_in_compiled_call(_files(exc)):
+        return _BETWEEN_GRAPHS
     elif in_user_code:
         where = "The code raised this, not the compiler"
     else:
         where = "A library raised this on the inputs given"
-    return Culprit.USER, "exception", f"{where}: check the inputs first, then the line."
+    return f"{where}: check the inputs first, then the line."
+
+
+_BETWEEN_GRAPHS = (
+    "Run it without torch.compile (TORCH_COMPILE_DISABLE=1). If it fails there too, check the inputs first, then the "
+    "line; if not, compiled code passes the line another value than eager mode does."
+)
 
 
 def _raised_by_us(exc: BaseException) -> bool:

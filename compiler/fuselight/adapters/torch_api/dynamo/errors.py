@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
 import torch
 import torch._dynamo
+import torch._dynamo.eval_frame
 import torch._dynamo.exc
 import torch.fx.experimental.symbolic_shapes
 
@@ -69,6 +70,11 @@ def gb_ids() -> Mapping[str, str]:
 def is_of_inductor(path: str) -> bool:
     """Whether a frame of this file is Inductor at work, its CUDA graphs included."""
     return path.startswith(INDUCTOR) and path != _ASKED
+
+
+def is_in_compiled_call(paths: Iterable[str]) -> bool:
+    """Whether one of the files of a traceback is that by which torch calls what was compiled."""
+    return any(path == torch._dynamo.eval_frame.__file__ for path in paths)
 
 
 def is_of_aot_autograd(path: str) -> bool:

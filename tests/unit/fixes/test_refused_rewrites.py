@@ -82,6 +82,21 @@ BRANCHES = {
     "a matrix product": ("return x @ x if x.sum() > 0 else x\n", "x.sum() > 0", "fail"),
     "several elements": ("if x > 0:\n    return x\nreturn -x\n", "x > 0", "several elements"),
     "the truth of several": ("if not m:\n    return x\nreturn -x\n", "not m", "several elements"),
+    "a row of one number": (
+        "if torch.rand(1) < 0.5:\n    return x * 2\nreturn x\n",
+        "torch.rand(1) < 0.5",
+        "`torch.rand(())` has none",
+    ),
+    "rows of one number": (
+        "if torch.randn((1, 1)) > 0:\n    return x * 2\nreturn x\n",
+        "torch.randn((1, 1)) > 0",
+        "`torch.randn(())` has none",
+    ),
+    "several numbers": (
+        "if torch.rand(2).all():\n    return x * 2\nif torch.rand(3) > 0:\n    return x\nreturn -x\n",
+        "torch.rand(3) > 0",
+        "several elements",
+    ),
     "a change in place later": (
         "if x.sum() > 0:\n    y = x * 2\nelse:\n    y = x\ny += 1\nreturn y\n",
         "x.sum() > 0",

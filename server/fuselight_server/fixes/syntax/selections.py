@@ -122,8 +122,29 @@ def _are_floats(site: Site, values: Sequence[cst.BaseExpression]) -> bool:
 def check_condition(site: Site, tests: Iterable[cst.BaseExpression]) -> None:
     """Raise RewriteRefusedError if a condition may have several elements, for which Python's `if` fails."""
     for test in tests:
-        if not is_scalar_tensor(site, test):
-            raise RewriteRefusedError(f"`{short_code(site, test)}` may have several elements for other sizes")
+        if is_scalar_tensor(site, test):
+            continue
+        calls = (node for node in descendants(test) if isinstance(node, cst.Call))
+        drawn = next((call for call in calls if _draws_row_of_one(site, call)), None)
+        if drawn is not None:
+            raise RewriteRefusedError(
+                f"`{short_code(site, drawn)}` has a dimension, which a result without one would get from it: "
+                f"`{site.code(drawn.func)}(())` has none"
+            )
+        raise RewriteRefusedError(f"`{short_code(site, test)}` may have several elements for other sizes")
+
+
+def _draws_row_of_one(site: Site, call: cst.Call) -> bool:
+    """Whether a call draws one number with torch, as a tensor that has dimensions: `torch.rand(1)`."""
+    if not call.args or dotted(call.func) not in {f"{site.torch}.rand", f"{site.torch}.randn"}:
+        return False
+    first = call.args[0].value
+    sizes = (
+        [element.value for element in first.elements]
+        if len(call.args) == 1 and isinstance(first, (cst.Tuple, cst.List))
+        else [argument.value for argument in call.args]
+    )
+    return bool(sizes) and all(isinstance(size, cst.Integer) and size.value == "1" for size in sizes)
 
 
 def check_unchanged(site: Site, node: cst.CSTNode, name: str, values: Iterable[cst.BaseExpression]) -> None:

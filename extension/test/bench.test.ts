@@ -193,7 +193,11 @@ describe("The HTML of the page", () => {
       nonce: "abc",
       script: `${source}/bench.js`,
       style: `${source}/bench.css`,
+      title: "Benchmark: a<b & c (model.py)",
     });
+    const loading = '<p id="loading" role="status">Loading Benchmark: a&lt;b &amp; c (model.py)\u2026</p>';
+    assert.ok(html.includes(loading), html);
+    assert.ok(html.indexOf(loading) < html.indexOf("<script"), "it is there before the script is");
     assert.ok(html.includes(`content="${policy}"`));
     assert.deepEqual([...html.matchAll(/<script[^>]*>/g)].map(String), [
       `<script nonce="abc" src="${source}/bench.js">`,

@@ -42,7 +42,10 @@ describe("A message of the page", () => {
 describe("The title", () => {
   it("names the target and its file", () => {
     assert.equal(tuningTitleOf({ uri: "file:///w/my%20net.py", target: "Net" }), "Tuning: Net (my net.py)");
-    assert.equal(tuningTitleOf({ uri: "file:///w/m.py", target: "main.<locals>.f" }), "Tuning: f in main (m.py)");
+    assert.equal(
+      tuningTitleOf({ uri: "file:///w/m.py", target: "main.<locals>.f" }),
+      "Tuning: f in main (m.py)",
+    );
     assert.equal(tuningTitleOf({ uri: "file:///w/m.py", target: "" }), "Tuning: __main__ (m.py)");
   });
 });

@@ -10,7 +10,7 @@ import { linesAtCursor, targetAtCursor } from "../cursor/cursor";
 import type { BenchTarget } from "../messages/bench";
 import type { Lifecycle } from "../server/lifecycle";
 import { isSameTarget, type Subject, type WebviewHost } from "../webviews/host";
-import { inform, textOf } from "../workbench/say";
+import { inform, noAnswer } from "../workbench/say";
 import { benchTargetIn, renamedUri, startedIn } from "./target";
 
 export interface TargetRunKind {
@@ -94,6 +94,6 @@ export async function answeredPage<Content>(
   try {
     return (await answer) ?? empty("The Fuselight language server is not running yet.");
   } catch (error) {
-    return empty(`The Fuselight language server did not answer: ${textOf(error)}`);
+    return empty(noAnswer(error));
   }
 }

@@ -14,7 +14,7 @@ import { graphsRequest, serverCommand } from "../messages/protocol";
 import type { ReportView } from "../report/view";
 import type { Lifecycle } from "../server/lifecycle";
 import { createWebviewHost, goToSource, isSameFile, type Page } from "../webviews/host";
-import { inform, textOf } from "../workbench/say";
+import { inform, noAnswer } from "../workbench/say";
 import { amongOffered, targetIn, titleOf, viewMessageIn } from "./target";
 
 const editPauseMilliseconds = 300;
@@ -42,7 +42,7 @@ export function createGraphView(extension: vscode.Uri, lifecycle: Lifecycle, rep
       try {
         return (await lifecycle.request(graphsRequest, of)) ?? noServer;
       } catch (error) {
-        return { ...noServer, message: `The Fuselight language server did not answer: ${textOf(error)}` };
+        return { ...noServer, message: noAnswer(error) };
       }
     },
     async receive(page, value) {

@@ -65,7 +65,7 @@ export function createWebviewHost<Shown extends Subject, Content>(
     });
     panel.webview.onDidReceiveMessage((message: unknown) => receive(page, message));
     panel.webview.options = options;
-    panel.webview.html = htmlOf(panel.webview);
+    panel.webview.html = htmlOf(panel.webview, kind.titleOf(shown));
   }
 
   async function draw(page: Page<Shown, Content>): Promise<void> {
@@ -87,7 +87,7 @@ export function createWebviewHost<Shown extends Subject, Content>(
     }
   }
 
-  function htmlOf(webview: vscode.Webview): string {
+  function htmlOf(webview: vscode.Webview, title: string): string {
     const at = (...parts: string[]) =>
       webview.asWebviewUri(vscode.Uri.joinPath(extension, "extension", ...parts)).toString();
     return pageHtml({
@@ -95,6 +95,7 @@ export function createWebviewHost<Shown extends Subject, Content>(
       nonce: randomBytes(16).toString("base64url"),
       script: at("dist", `${kind.asset}.js`),
       style: at("dist", `${kind.asset}.css`),
+      title,
     });
   }
 

@@ -2,7 +2,8 @@
  * The HTML around the script of a page.
  *
  * Invariant: the policy allows that script and its style sheet, no inline script or style, and no address outside the
- * extension. Pictures may be `data:` only: charts are exported that way. Nothing of VS Code is imported.
+ * extension. Pictures may be `data:` only: charts are exported that way. A line says that the page is loading until its
+ * script has something to draw (webview/page/host.ts). Nothing of VS Code is imported.
  */
 
 export interface PageParts {
@@ -11,6 +12,8 @@ export interface PageParts {
   readonly nonce: string;
   readonly script: string;
   readonly style: string;
+  /** Title of the page, while it loads. */
+  readonly title: string;
 }
 
 export function pagePolicy({ source, nonce }: Pick<PageParts, "source" | "nonce">): string {
@@ -28,7 +31,12 @@ export function pageHtml(parts: PageParts): string {
     <title>Fuselight</title>
   </head>
   <body>
+    <p id="loading" role="status">Loading ${escaped(parts.title)}\u2026</p>
     <script nonce="${parts.nonce}" src="${parts.script}"></script>
   </body>
 </html>`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

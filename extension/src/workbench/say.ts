@@ -68,6 +68,12 @@ function showerOf(type: MessageType): typeof inform {
   return type === MessageType.Error ? fail : type === MessageType.Warning ? warn : inform;
 }
 
+/** What a page shows where the language server gave no answer: what happened, and what to do. */
+export function noAnswer(error: unknown): string {
+  const step = 'Run "Fuselight: Restart Language Server", then open this page again.';
+  return `The Fuselight language server did not answer: ${textOf(error).replace(/\.$/, "")}. ${step}`;
+}
+
 export function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -21,6 +21,9 @@ export interface Column<T> {
   readonly cell: (row: T) => Cell;
 }
 
+/** Columns that a narrow page has room for. */
+const fewColumns = 3;
+
 /** `instead` replaces all but the first cell of a row, unless it is null. */
 export function table<T>(
   caption: string,
@@ -30,27 +33,29 @@ export function table<T>(
 ): HTMLElement {
   const columns = all.filter(({ isKnown }) => isKnown === undefined || rows.some(isKnown));
   const heads = columns.map(({ title, isNumber }) =>
-    element("th", { scope: "col", ...(isNumber ? { class: "number" } : {}) }, title),
+    element("th", { scope: "col", role: "columnheader", ...(isNumber ? { class: "number" } : {}) }, title),
   );
   const body = rows.map((row) => {
     const [first, ...others] = columns.map(({ cell, isNumber }, index) => {
       const made = cell(row);
       const parts = Array.isArray(made) ? (made as readonly (string | Node)[]) : [made as string | Node];
       const attributes = isNumber ? { class: "number" } : {};
+      const title = columns[index]?.title ?? "";
       return index === 0
-        ? element("th", { scope: "row", ...attributes }, ...parts)
-        : element("td", attributes, ...parts);
+        ? element("th", { scope: "row", role: "rowheader", ...attributes }, ...parts)
+        : element("td", { role: "cell", "data-title": title, ...attributes }, element("div", {}, ...parts));
     });
     const only = instead(row);
-    const rest = only === null ? others : [element("td", { colspan: others.length }, only)];
-    return element("tr", {}, ...(first === undefined ? [] : [first]), ...rest);
+    const rest = only === null ? others : [element("td", { role: "cell", colspan: others.length }, only)];
+    return element("tr", { role: "row" }, ...(first === undefined ? [] : [first]), ...rest);
   });
+  // Where the page is narrow, the style shows the rows of a wide table as lists: the roles keep it a table.
   const made = element(
     "table",
-    {},
+    { role: "table", ...(columns.length > fewColumns ? { class: "wide-table" } : {}) },
     element("caption", {}, caption),
-    element("thead", {}, element("tr", {}, ...heads)),
-    element("tbody", {}, ...body),
+    element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...heads)),
+    element("tbody", { role: "rowgroup" }, ...body),
   );
   return element("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 }, made);
 }

@@ -8,6 +8,15 @@ export interface Host<Message, State> {
 
 declare function acquireVsCodeApi(): unknown;
 
+/** Also ends the line that says that the page is loading, with the first content. */
 export function acquireHost<Message, State>(): Host<Message, State> | null {
-  return typeof acquireVsCodeApi === "undefined" ? null : (acquireVsCodeApi() as Host<Message, State>);
+  if (typeof acquireVsCodeApi === "undefined") {
+    return null;
+  }
+  window.addEventListener("message", ({ data }: MessageEvent<{ type: string }>) => {
+    if (data.type === "draw") {
+      document.getElementById("loading")?.remove();
+    }
+  });
+  return acquireVsCodeApi() as Host<Message, State>;
 }

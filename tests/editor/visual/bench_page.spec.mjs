@@ -2,6 +2,7 @@
 
 import path from "node:path";
 import { test as base } from "@playwright/test";
+import { tools } from "../harness/code_server.mjs";
 import { expect } from "../harness/expect.mjs";
 import { root } from "../harness/session.mjs";
 
@@ -145,6 +146,56 @@ test("without times, the page says that it is still measuring", async ({ page, d
   await draw(measured({}, { ...started, configurations: timed, running: false }));
   await expect(cells(/^default .*not measured/)).toBeVisible();
   await expect(page.getByText("till measuring")).toHaveCount(0);
+});
+
+for (const theme of ["vscode-dark", "vscode-light"]) {
+  test(`half of a window of 900 px cuts no cell of a table: ${theme}`, async ({ page, draw }) => {
+    await page.setViewportSize({ width: 420, height: 900 });
+    await changeTheme(page, theme);
+    const accuracy = {
+      passed: null,
+      tensors: [],
+      place: null,
+      text: "eager is nondeterministic, and the compiled code draws other numbers",
+    };
+    const times = { us: 24_600, spread: 0.18, unsteady: true, clock: "wall", calls: 36, speedup: 1.53 };
+    const sizes = { first_us: 5.4e7, second_us: 726e3, peak_bytes: 4.4e8, own_bytes: 1e8, graph_breaks: 6 };
+    const known = { ...times, ...sizes, compiles: 9, recompiles: 1 };
+    const configurations = [row("eager", { ...known, speedup: 1 }), row("written", { ...known, accuracy })];
+    await draw(measured({ written: details([30, 20, 10]) }, { configurations }));
+    await expect(page.getByRole("row", { name: /^as in source .*1\.53/ })).toBeVisible();
+    const cells = page.getByRole("region", { name: "Configurations" }).getByRole("cell");
+    expect(await cells.count()).toBeGreaterThan(8);
+    for (const box of await cells.evaluateAll((all) =>
+      all.map((one) => one.getBoundingClientRect().toJSON()),
+    )) {
+      expect(box.left).toBeGreaterThanOrEqual(0);
+      expect(box.right).toBeLessThanOrEqual(420);
+    }
+    await page.screenshot({ path: path.join(tools.artifacts, `benchmark-narrow-${theme}.png`) });
+  });
+}
+
+test("a page says that it is loading until it has something to draw", async ({ page }) => {
+  await page.addInitScript(() => {
+    const host = { postMessage: () => {}, getState: () => undefined, setState: () => {} };
+    globalThis.acquireVsCodeApi = () => host;
+  });
+  await page.goto("about:blank");
+  await page.setContent('<p id="loading" role="status">Loading Benchmark: Net (net.py)</p>');
+  await page.addStyleTag({ path: path.join(root, "extension/dist/bench.css") });
+  await page.addScriptTag({ path: path.join(root, "extension/dist/bench.js") });
+  const loading = page.getByText("Loading Benchmark: Net (net.py)");
+  await expect(loading).toBeVisible();
+  await expect(page.getByRole("heading")).toHaveCount(0);
+  const of = { uri: "file:///w/net.py", target: "Net", run: null, with: null };
+  await page.evaluate((message) => window.postMessage(message, "*"), {
+    type: "draw",
+    of,
+    page: measured({}),
+  });
+  await expect(page.getByRole("heading", { name: "Benchmark of Net" })).toBeVisible();
+  await expect(loading).toHaveCount(0);
 });
 
 test("a statement about another configuration is not among the details of this one", async ({

@@ -65,6 +65,21 @@ def test_a_statement_that_prints(case: str) -> None:
     assert first(body, mark, *code) == after
 
 
+READS = ("y.unique().numel()", "y.nonzero()", "y.histc(8).tolist()")
+EFFECTS = ("y.add_(1)", "y.bernoulli()", "y.sum().backward()", "self.note(y)", "registry.unique()")
+
+
+@pytest.mark.parametrize("value", [*READS, *EFFECTS])
+def test_only_methods_that_read_a_tensor_may_be_skipped(value: str) -> None:
+    call = f"logger.info('of %s', {value})"
+    body = f"y = x.sin()\n{call}\nreturn y\n"
+    after = f"y = x.sin()\nif not torch.compiler.is_compiling():\n    {call}\nreturn y\n"
+    if value in READS:
+        assert first(body, call, "GB0291") == ("is_compiling", after)
+    else:
+        assert rewrites(body, call, "GB0291") == []
+
+
 REFUSED = {
     "print as a value": ("y = print(x)\nreturn y\n", "print(x)", "GB0059"),
     "print beside another statement": ("y = x; print(x)\nreturn y\n", "print(x)", "GB0059"),

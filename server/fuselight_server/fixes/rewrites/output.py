@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
-from fuselight_server.fixes.syntax.purity import is_pure_call
+from fuselight_server.fixes.syntax.purity import is_pure_call, only_reads_tensor
 from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.tensor_values import short_code, value_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
@@ -194,7 +194,8 @@ def effect_in(site: Site, values: Iterable[cst.BaseExpression]) -> cst.Call | No
     ):
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         shows = dotted(call.func) in _SHOWING and not site.is_bound(dotted(call.func))
-        if not shows and name not in _CLOCKS and not is_pure_call(site, call):
+        is_value = is_pure_call(site, call) or only_reads_tensor(site, call)
+        if not shows and name not in _CLOCKS and not is_value:
             return call
     return None
 

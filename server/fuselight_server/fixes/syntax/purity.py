@@ -114,6 +114,24 @@ def is_pure_call(site: Site, call: cst.Call) -> bool:
     return function.attr.value in _PURE and is_tensor(site, function.value)
 
 
+_WITH_EFFECT = frozenset(
+    """
+    backward bernoulli multinomial retain_grad register_hook register_post_accumulate_grad_hook set_data
+    storage untyped_storage
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Methods of tensors, without those that end with `_`, that draw random numbers or leave a trace in the tensor."""
+
+
+def only_reads_tensor(site: Site, call: cst.Call) -> bool:
+    """Whether a call is that of a method which gives a value of what is a tensor for certain; it may raise."""
+    function = call.func
+    if not isinstance(function, cst.Attribute) or any(_keyword(argument) == "out" for argument in call.args):
+        return False
+    name = function.attr.value
+    return not name.endswith("_") and name not in _WITH_EFFECT and is_tensor(site, function.value)
+
+
 def is_in_place(call: cst.Call) -> bool:
     """Whether an activation may write into its argument: `nn.ReLU(inplace=True)`, `F.relu(x, True)`."""
     may_be = _last_name(call.func).lower().replace("_", "") in _MAY_BE_IN_PLACE

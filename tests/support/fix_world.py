@@ -174,6 +174,7 @@ class FixWorld:
             encoding="utf-8",
             uri_of=convert.uri,
             analysis=SimpleNamespace(
+                permissions=SimpleNamespace(runs_on_request=lambda _key: False),
                 fixes=self.session,
                 verification_runs=SimpleNamespace(agrees=self._ask),
                 runs=self.runs,

@@ -52,7 +52,8 @@ async def actions(state: State, line: int) -> list[types.CodeAction]:
     view = convert.Client("utf-8", state.read_line, convert.uri)
     fixes = FixSession(state, prepare=lambda _key, _automatic: None)
     runs = SimpleNamespace(in_flight={}, queue=SimpleNamespace(waiting={}))
-    analysis = SimpleNamespace(fixes=fixes, runs=runs)
+    permissions = SimpleNamespace(runs_on_request=lambda _key: False)
+    analysis = SimpleNamespace(fixes=fixes, runs=runs, permissions=permissions)
     server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri, analysis=analysis)
     at = types.Position(line, 0)
     params = types.CodeActionParams(

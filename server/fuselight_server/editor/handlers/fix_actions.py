@@ -29,7 +29,7 @@ FIX_ALL = "source.fixAll.fuselight"
 
 def menu_of(server: Server) -> FixMenu:
     """Return the fixes of the session as a menu shows them."""
-    return FixMenu(server.state, server.analysis.fixes)
+    return FixMenu(server.state, server.analysis.fixes, server.analysis.permissions.runs_on_request)
 
 
 async def fix_actions(

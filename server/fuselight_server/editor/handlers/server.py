@@ -167,7 +167,8 @@ class Server(LanguageServer):
             if (fix := fixes.attempts.first_fix(capture))
         }
         asked = frozenset(key for key in self.analysis.consent.asked if key.path == snapshot.path)
-        return dataclasses.replace(snapshot, first_fixes=first, asked=asked)
+        on_choice = frozenset(filter(self.analysis.permissions.runs_on_request, snapshot.captures))
+        return dataclasses.replace(snapshot, first_fixes=first, asked=asked, on_choice=on_choice)
 
     def announce(self, method: str, params: object) -> None:
         """Send one of our notifications, if the client has asked for it: to others it is an unknown message."""

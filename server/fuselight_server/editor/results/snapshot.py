@@ -113,6 +113,8 @@ class Snapshot(ResultsByTier):
     """The open jobs that compiled something of this file."""
     first_fixes: Mapping[Key, str] = field(default_factory=dict)
     """The verified fix of the line to fix first, by target: `Use torch.where: verified`."""
+    on_choice: frozenset[Key] = frozenset()
+    """Targets whose fixes are verified only once the user chooses one."""
 
     @property
     def path(self) -> str:

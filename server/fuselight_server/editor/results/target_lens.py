@@ -395,7 +395,10 @@ def first_to_fix(snapshot: Snapshot, result: CaptureResult, within: Span | None 
     if within is None or _contains(within, line):
         text = f"Fix {format_where(line, snapshot.path)} first{' (fix verified)' if fix else ''}"
         command = SHOW_FIRST if snapshot.client.show_document else DETAILS
-        yield Info(text, age(result), command, result.key.name, result.fix_first(fix))
+        detail = result.fix_first(fix)
+        if not fix and result.key in snapshot.on_choice:
+            detail += ". Its fixes are verified when you choose one: the program runs only when you ask."
+        yield Info(text, age(result), command, result.key.name, detail)
 
 
 def _facts_of_part(result: CaptureResult, within: Span, around: str) -> Iterator[Info]:

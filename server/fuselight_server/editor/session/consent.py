@@ -321,6 +321,10 @@ class RunPermissions:
             return bool(self.consent.for_program(program, automatic=automatic, is_part=is_part))
         return self._state.trusted and self._state.folder_of(key.path).consent == RUN
 
+    def runs_on_request(self, key: Key) -> bool:
+        """Whether a target may run, but only when the user asks."""
+        return not self.permits_now(key, automatic=True) and self.permits_now(key, automatic=False)
+
     def permits_live(self, key: Key) -> bool:
         """Whether a save would run a target now, without a question."""
         return self._state.folder_of(key.path).settings.run == "save" and self.permits_now(

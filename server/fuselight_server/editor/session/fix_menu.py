@@ -15,7 +15,7 @@ from fuselight_server.fixes.rewrites.families import FixClass, has_remedies
 from fuselight_server.fixes.verification.remedy_list import of_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.editor.session.fix_offers import FixOffer, LineFixes, VerifiedFixes
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_NOT_OFFERED = 3
 """Fixes in a menu that are not offered before any run."""
+ON_CHOICE = "not verified yet: the program runs only when you ask"
 CHANGED = "The file has changed since the fix was offered. Open the menu again."
 
 
@@ -50,6 +51,8 @@ class FixMenu:
 
     state: State
     fixes: FixSession
+    runs_on_request: Callable[[Key], bool]
+    """Whether a target runs only when the user asks, so that nothing verifies its fixes before a choice."""
 
     async def entries(self, path: str, first: int, last: int, *, is_menu: bool) -> list[MenuEntry]:
         """List the fixes of some lines, those that passed with their results first. Starts to verify the rest."""
@@ -71,7 +74,8 @@ class FixMenu:
             elif attempt is None:
                 tried = f" (tried: {listed.counts})" if listed is not None and listed.counts else ""
                 changes = " (changes behavior)" if offer.remedy.fix_class is FixClass.CHANGES else ""
-                title = f"{self.verify_title(offer)}: {title}{tried}{changes}"
+                waits = f" ({ON_CHOICE})" if self.runs_on_request(offer.key) else ""
+                title = f"{self.verify_title(offer)}: {title}{tried}{changes}{waits}"
                 is_resolved = client.resolves_actions and when != "choice" and not offer.starts
                 unknown.append(MenuEntry(finding, title, offer, is_resolved=is_resolved))
             elif attempt.has_passed:

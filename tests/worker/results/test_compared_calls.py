@@ -355,6 +355,25 @@ if __name__ == "__main__":
         assert results.backend == backend
 
 
+def test_globals_whose_state_cannot_be_read(live: LiveWorker) -> None:
+    body = """\
+import ctypes
+import random
+import numpy
+from ctypes import cdll
+class Asked:
+    def __getattr__(self, name):
+        raise OSError(name)
+asked, drawn, secret = Asked(), numpy.random.default_rng(0), random.SystemRandom()
+def f(x):
+    return x.sin()
+if __name__ == "__main__":
+    aot(f)(torch.ones(9))
+    aot(lambda x: x + drawn.random())(torch.ones(9))
+"""
+    assert compared(live, body).calls[0].is_as_eager
+
+
 def test_a_setting_of_the_request_holds_against_the_programs_own(live: LiveWorker) -> None:
     """A setting is tried on programs that set it: most of all a pass of their own."""
     body = """\

@@ -243,6 +243,7 @@ _READERS: tuple[tuple[Any, Callable[[Any], tuple[str, list[tuple[str, Any]]] | N
     ),
     (torch.nn.Module, _module),
     (torch.Generator, lambda value: (f"generator {digest_of(value.get_state().numpy().tobytes())}", [])),
+    (random.SystemRandom, lambda _value: ("generator of the system", [])),
     (random.Random, lambda value: (f"generator {digest_of(repr(value.getstate()).encode())}", [])),
     (functools.partial, _partial),
     (types.MethodType, _method),

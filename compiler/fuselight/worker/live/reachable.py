@@ -221,6 +221,8 @@ def _opaque_digest(value: Any) -> object | None:
         return "set", len(value), tuple(sorted(texts))
     if isinstance(value, itertools.count):
         return repr(value)
+    if isinstance(value, random.SystemRandom):
+        return "generator of the system"  # which has no state
     if isinstance(value, random.Random):
         return digest_of(repr(value.getstate()).encode())
     if isinstance(value, torch.Generator):

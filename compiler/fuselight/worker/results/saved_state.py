@@ -267,15 +267,15 @@ def _put_storage(
 
 def _undo_of_opaque(value: Any) -> Undo | None:
     """How to put back an object that holds no others."""
-    if isinstance(value, random.Random):
+    if isinstance(value, random.Random) and not isinstance(value, random.SystemRandom):  # which has no state
         return functools.partial(value.setstate, value.getstate())
     if isinstance(value, torch.Generator):
         return functools.partial(_put_generator, value, value.get_state())
     if type(value).__module__ == "numpy" and hasattr(value, "tobytes") and bool(value.ndim):
         return functools.partial(_put_array, value, value.copy())
-    state = getattr(getattr(value, "bit_generator", None), "state", None)
-    if type(value).__module__.startswith("numpy.random") and state is not None:
-        return functools.partial(setattr, value.bit_generator, "state", state)
+    # Only an object of NumPy is asked: `ctypes.cdll` loads a library of any name that it is asked for.
+    if type(value).__module__.startswith("numpy.random") and hasattr(value, "bit_generator"):
+        return functools.partial(setattr, value.bit_generator, "state", value.bit_generator.state)
     return None
 
 

@@ -30,6 +30,7 @@ MAX_CASES = 40
 """Calls in another context of one verification."""
 _MAX_VALUES, _MAX_OTHERS, _MAX_TENSORS = 6, 2, 16
 """Values that are tried of a name on which a changed line depends, of any other, and of a parameter that is None."""
+_PACKAGE = __name__.partition(".")[0]
 _MAX_SIZES = 4
 _MAX_ELEMENTS = 1 << 22
 """Elements of an input that is made larger."""
@@ -81,9 +82,14 @@ class ContextPlan:
 
 
 def user_namespaces(names: Namespace, is_users: Callable[[str], bool]) -> list[Namespace]:
-    """The globals of the target's file and of the user's modules that it has loaded."""
+    """The globals of the target's file and of the user's modules that it has loaded.
+
+    Fuselight's own modules are nobody's, also in a workspace that has them.
+    """
     modules = [
-        module for module in list(sys.modules.values()) if is_users(getattr(module, "__file__", None) or "")
+        module
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] != _PACKAGE and is_users(getattr(module, "__file__", None) or "")
     ]
     others = [vars(module) for module in modules if vars(module) is not names]
     return [names, *others]

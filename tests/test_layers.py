@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import posixpath
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from layers import (
     EXTENSION_ROOMS,
     LONG_HANDLERS,
@@ -49,6 +51,15 @@ MODULES = {_module(path): path for path in SOURCES}
 def _nodes(path: Path) -> tuple[ast.AST, ...]:
     """Every node of a file's syntax tree: five tests ask for them."""
     return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_garbage_among_trees() -> Iterator[None]:
+    """Millions of nodes would be searched for garbage while more of them are made, which takes most of the time."""
+    gc.disable()
+    yield
+    gc.enable()
+    _nodes.cache_clear()
 
 
 def _imports(path: Path, module: str) -> Iterator[tuple[int, str]]:

@@ -117,6 +117,33 @@ def test_a_run_that_is_asked_for_its_location_goes_on(
     assert answer.report.failures == (), "to be asked changes nothing"
 
 
+def test_threads_of_the_program_are_not_read_when_it_is_asked(
+    live: LiveWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending, "sample", not_permitted)
+    asked, dumped = live.folder / "asked", live.folder / "dumped"
+    source = body(
+        "import threading\n"
+        "threads = [threading.Thread(target=threading.Event().wait, daemon=True) for _ in range(4)]\n"
+        "for thread in threads: thread.start()\n"
+        f"while not os.path.exists({str(asked)!r}): pass\n"
+        "paths = {os.path.realpath(f'/proc/self/fd/{name}') for name in os.listdir('/proc/self/fd')}\n"
+        "(path,) = (path for path in paths if path.endswith('faults.txt'))\n"
+        "while not (text := open(path).read()): pass\n"
+        f"open({str(dumped)!r}, 'w').write(text)"
+    )
+
+    def show(progress: Progress) -> None:
+        if progress.line == 8:
+            asked.touch()
+
+    answer = live.do(live.worker.run(live.request(source), show))
+    assert isinstance(answer, Answer)
+    assert answer.report.failures == ()
+    assert "most recent call first" in dumped.read_text(encoding="utf-8")
+    assert "Thread 0x" not in dumped.read_text(encoding="utf-8")
+
+
 def test_without_a_location_only_the_phase_is_shown(
     live: LiveWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,34 @@ def test_a_module_of_torch_is_named_instead_of_its_wrapper(tmp_path: Path) -> No
     assert not got.parts.problems
 
 
+def test_a_callable_object_is_named_instead_of_its_wrapper(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        class Blend:
+            def __init__(self):
+                self.rate = 2
+
+            def __call__(self, x, other):
+                return x + other * self.rate
+
+        blend = Blend()
+        compiled = torch.compile(blend)
+
+        def main():
+            compiled(torch.ones(2, 4), torch.ones(4))
+            compiled(torch.ones(3, 4), other=torch.ones(4))
+            blend.rate = 5
+            compiled(torch.ones(3, 4), other=torch.ones(4))
+        """,
+    )
+    assert {(frame.function, frame.parameters) for frame in got.parts.frames} == {
+        ("Blend.__call__", ("self", "x", "other"))
+    }
+    differences = {item.entries[0].failures[0].difference for item in got.parts.recompiles}
+    assert "self.rate was 2, now 5" in differences
+
+
 def test_two_modules_after_one_wrapper_are_two_frames(tmp_path: Path) -> None:
     got = record(
         tmp_path,

@@ -49,7 +49,7 @@ class Callee:
     positional: tuple[str, ...] = ()
     """The names that the wrapped function gives to `args[0]`, `args[1]`, ... of the wrapper."""
     module: str | None = None
-    """The wrapper's variable for the module that it calls: `self` to the module itself."""
+    """The wrapper's variable for the module or callable object that it calls: `self` to that itself."""
     wrapper: Location | None = None
     """Location of the wrapper's code; None if the frame is the function itself."""
     wraps: Location | None = None
@@ -146,9 +146,11 @@ def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[st
         for name in code.co_freevars
         if isinstance(f_locals.get(name), (FunctionType, MethodType, torch.nn.Module))
     ]
+    held = held or [name for name in code.co_freevars if _call_method(f_locals.get(name)) is not None]
     if original.co_flags & _ANYTHING != _ANYTHING or len(held) != 1:
         return plain
-    wrapped = f_locals[held[0]]
+    method = _call_method(f_locals[held[0]])
+    wrapped = method or f_locals[held[0]]
     is_module = isinstance(wrapped, torch.nn.Module)
     function = inspect.unwrap(type(wrapped).forward if is_module else wrapped)  # type: ignore[attr-defined, arg-type]
     inner = getattr(function, "__code__", None)
@@ -162,9 +164,16 @@ def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[st
         stacks.def_location(inner),
         stacks.parameters(inner),
         inner.co_varnames[taken : inner.co_argcount],
-        held[0] if is_module else None,
+        held[0] if is_module or method is not None else None,
         wrapper=plain.location,
     )
+
+
+def _call_method(value: object) -> MethodType | None:
+    """What a call of an object runs, where its class defines that in Python."""
+    call = getattr(type(value), "__call__", None)  # noqa: B004 - the function, to see whether it is one of Python's
+    is_module = isinstance(value, torch.nn.Module)  # it runs `forward`
+    return MethodType(call, value) if isinstance(call, FunctionType) and not is_module else None
 
 
 def _with_wrapped_names(plain: Callee, code: CodeType, f_locals: Mapping[str, object]) -> Callee:

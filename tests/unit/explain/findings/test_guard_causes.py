@@ -185,6 +185,14 @@ def test_blocks_of_other_channels_are_reported_by_the_input_where_torch_checks_i
     assert "mark_dynamic" not in finding.message
 
 
+def test_a_view_at_the_start_of_its_memory_is_no_size() -> None:
+    words = "2 <= part.storage_offset() no longer holds: part.storage_offset() is 0"
+    failure = failed(words, code="2 <= L['part'].storage_offset()", now="0", cause=GuardCause.RELATION)
+    (text,) = expectation(failure)
+    assert "part.clone()" in text
+    assert "size" not in text
+
+
 def test_an_object_of_another_class_explains_all_other_guards() -> None:
     size, given = failed("self.fc.weight.size(0) was 4, now 7", **STATE), failed("x.size(1) was 4, now 7")
     kind = failed(

@@ -157,6 +157,7 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
     by_kind = next((words for part, words in _BY_KIND.items() if part in kinds), "")
     known: tuple[tuple[bool, str | tuple[str, ...]], ...] = (
         (_ENVIRON.search(failure.source) is not None, _OUTSIDE),
+        (fixed_by_torch(failure) and _OFFSET.search(failure.difference) is not None, _of_offset(failure)),
         (fixed_by_torch(failure), f"Expect it: {ZERO_OR_ONE}"),
         (is_dynamic, "Expect one extra compile: torch keeps {value} symbolic from the second value on"),
         (failure.cause is GuardCause.DISPATCH, by_kind),
@@ -164,6 +165,18 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
         (failure.cause is GuardCause.DELETED and failure.source.endswith(".grad"), _KEEP_GRADIENTS),
     )
     return next((words for holds, words in known if holds), "")
+
+
+_OFFSET = re.compile(r"(?P<tensor>[^\s()]+)\.storage_offset\(\)")
+
+
+def _of_offset(failure: GuardFailure) -> str:
+    """What to expect of a view that starts elsewhere in its memory."""
+    match = _OFFSET.search(failure.difference)
+    return (
+        "Expect it: torch compiles a view that starts at element 0 or 1 of its memory separately. A copy always starts "
+        f"at 0: pass {match['tensor'] if match else 'it'}.clone()"
+    )
 
 
 def _of_state(failure: GuardFailure, *, other_object: bool) -> str | tuple[str, ...]:

@@ -139,8 +139,9 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     # Disabled, or Dynamo would compile our handlers where they interrupt code of the user's.
     stop: Any = torch.compiler.disable(lambda _, frame: _stop(state, frame))  # type: ignore[no-untyped-call]
     signal.signal(process.SOFT_SIGNAL, stop)
-    faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
-    faulthandler.register(process.SAMPLE_SIGNAL, file=faults)
+    # Not of all threads: to read those that run, as Triton's compiles do, can be what crashes the process.
+    faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True, all_threads=False)
+    faulthandler.register(process.SAMPLE_SIGNAL, file=faults, all_threads=False)
     return state
 
 

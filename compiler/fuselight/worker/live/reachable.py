@@ -221,10 +221,9 @@ def _opaque_digest(value: Any) -> object | None:
         return "set", len(value), tuple(sorted(texts))
     if isinstance(value, itertools.count):
         return repr(value)
-    if isinstance(value, random.SystemRandom):
-        return "generator of the system"  # which has no state
     if isinstance(value, random.Random):
-        return digest_of(repr(value.getstate()).encode())
+        is_of_system = isinstance(value, random.SystemRandom)  # which has no state
+        return "system" if is_of_system else digest_of(repr(value.getstate()).encode())
     if isinstance(value, torch.Generator):
         return digest_of(value.get_state().numpy().tobytes())
     if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):

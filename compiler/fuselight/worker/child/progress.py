@@ -21,7 +21,13 @@ _EVERY = 0.1
 """Seconds between two messages of frames."""
 # Bound before any user code runs.
 _fstat, _write, _monotonic = os.fstat, os.write, time.monotonic
-_DOING = {"import": "importing", "build": "building", "trace": "compiling", "kernels": "compiling"}
+_DOING = {
+    "import": "importing",
+    "build": "building",
+    "main": "running",
+    "trace": "compiling",
+    "kernels": "compiling",
+}
 """Phases in words, for the progress of a run with a label."""
 
 

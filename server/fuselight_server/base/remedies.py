@@ -33,6 +33,10 @@ class RemedyState(str, enum.Enum):
     """It was verified or tried, and does not help, or it is not the same for every call."""
 
 
+IN_A_TRIAL = "in a trial "
+"""How the reason of a remedy begins that a trial made, with a result that only a verification can judge."""
+
+
 @dataclass(frozen=True)
 class FindingRemedy:
     """One thing to do about a finding."""
@@ -71,7 +75,10 @@ class FindingRemedy:
         elif self.state is RemedyState.VERIFIED:
             text = f"{text} (verified: {', '.join(filter(None, (self.counts, self.why)))})"
         elif self.state is RemedyState.NOT_TRIED:
-            text = f"Not tried{f', as {self.why}' if self.why else ' yet'}: {_lowered(text)}"
+            if self.why.startswith(IN_A_TRIAL):
+                text = f"Not verified, and {self.why}: {_lowered(text)}"
+            else:
+                text = f"Not tried{f', as {self.why}' if self.why else ' yet'}: {_lowered(text)}"
         if self.cost and (self.is_fix or self.state is not RemedyState.NOT_TRIED):
             text = f"{text}. {self.cost}"
         if self.unwritten:

@@ -150,6 +150,15 @@ def test_two_changes_of_a_kind_are_two_remedies(
     assert [entry.state for entry in entries] == [RemedyState.NOT_TRIED, RemedyState.REFUSED]
 
 
+def test_a_change_that_a_trial_made_is_not_said_to_be_untried() -> None:
+    dynamic = cure(CureKind.DYNAMIC, value="True")
+    fix = of_candidate(Remedy("dynamic", "Compile with it", FixClass.EXACT, {"/w/net.py": "new"}))
+    refusal = CureTrial(dynamic, 3, 1, refused="it breaks the graph on line 9")
+    (moved,) = tried_remedies([TriedAdvice("Compile with it", dynamic)], {dynamic: refusal})
+    (entry,) = with_fixes(replace(FINDING, remedies=(moved,)), (fix,)).remedies
+    assert entry.words() == "Not verified, and in a trial it breaks the graph on line 9: compile with it"
+
+
 def test_verdicts_of_two_columns_are_kept_apart() -> None:
     kept: dict[tuple[str, ...], str] = {}
     answers: Any = SimpleNamespace(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CureGoal
-from fuselight_server.base.remedies import FindingRemedy, RemedyState, in_order
+from fuselight_server.base.remedies import IN_A_TRIAL, FindingRemedy, RemedyState, in_order
 from fuselight_server.explain.findings.advice.trial_verdict import MOVED_BREAKS
 from fuselight_server.explain.findings.common.text import compose
 from fuselight_server.explain.findings.fixable import BREAKS, FixClass
@@ -123,7 +123,7 @@ def _join(cure: FindingRemedy, fix: FindingRemedy) -> FindingRemedy:
         return replace(cure, text=fix.text, kind=fix.kind, is_fix=True, values=fix.values)
     # A setting that moves a break to code that ran in eager mode before is progress, which a verification sees.
     is_moved = cure.state is RemedyState.REFUSED
-    return replace(fix, why=f"in a trial {cure.why}" if is_moved else cure.why, cure=cure.cure)
+    return replace(fix, why=f"{IN_A_TRIAL}{cure.why}" if is_moved else cure.why, cure=cure.cure)
 
 
 def _left(

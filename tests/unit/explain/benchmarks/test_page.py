@@ -124,14 +124,14 @@ def test_the_first_operator_that_differs_is_named_once() -> None:
 @pytest.mark.parametrize(("us", "is_noted"), [(90.0, True), (150.0, False), (390.0, False), (41_000.0, True)])
 def test_a_profile_of_calls_unlike_the_timed_ones_has_a_note(us: float, is_noted: bool) -> None:  # noqa: FBT001
     notes = data(benchmark(row("eager"), row("default", us, profile=SHOWN)), VIEW)["notes"]
-    about = "with the profiler on, a call took 200 µs as default ("
+    about = "with the profiler on, a call took 200 µs (default, "
     assert [note.startswith(about) for note in notes] == [True] * is_noted
 
 
 def test_profiles_of_other_calls_share_one_note() -> None:
     rows = [row(name, 41.0, profile=SHOWN) for name in ("eager", "default")]
     (note,) = data(benchmark(*rows), VIEW)["notes"]
-    assert "200 µs as eager (41 µs without) and 200 µs as default (41 µs without): lines, " in note
+    assert "200 µs (eager, 41 µs without) and 200 µs (default, 41 µs without): lines, " in note
 
 
 def test_a_benchmark_without_times_makes_no_claims() -> None:

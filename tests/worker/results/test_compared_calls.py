@@ -404,3 +404,14 @@ def test_a_setting_of_the_request_and_one_that_torch_lacks(live: LiveWorker) -> 
     assert [(problem.stage, problem.what) for problem in report.problems] == [
         ("settings", "torch._inductor.config.no_such")
     ]
+
+
+def test_cuda_graphs_are_left_out_and_that_is_said(live: LiveWorker) -> None:
+    source = f"""{HEAD}
+if __name__ == "__main__":
+    torch.compile(torch.sin, mode="reduce-overhead", backend="inductor")(torch.ones(3))
+"""
+    report = live.report(live.request(source, "").of_kind(AccuracyRequest))
+    assert [note.kind for note in report.notes] == ["cuda_graphs"]
+    assert report.results is not None
+    assert [call.is_as_eager for call in report.results.calls] == [True]

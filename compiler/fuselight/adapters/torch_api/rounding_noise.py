@@ -86,8 +86,12 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return _in_place(func, result, changed)
 
     def _rounded_factor(self, tensor: torch.Tensor) -> torch.Tensor:
-        is_tf32 = tensor.dtype is torch.float32 and tensor.device.type == "cuda"
-        return self._moved(tensor, _TF32 if is_tf32 and tf32_allowed() else None)
+        is_tf32 = tensor.dtype is torch.float32 and tensor.device.type == "cuda" and tf32_allowed()
+        if (
+            is_tf32 and self._seed == 0
+        ):  # kernels of Triton cut the bits off, which adds up more than rounding
+            return as_tf32(tensor)
+        return self._moved(tensor, _TF32 if is_tf32 else None)
 
     def _moved(self, tensor: torch.Tensor, step: float | None = None) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.numel() == 0 or tensor.element_size() < 2:  # noqa: PLR2004
@@ -98,6 +102,11 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device)
         moved = tensor * (1 + steps.to(torch.float64) * (step or torch.finfo(tensor.dtype).eps))
         return torch.where(tensor.isnan(), -tensor, moved.to(tensor.dtype))
+
+
+def as_tf32(tensor: torch.Tensor) -> torch.Tensor:
+    """A float32 tensor without the bits of its fraction that TF32 lacks."""
+    return (tensor.contiguous().view(torch.int32) & ~((1 << 13) - 1)).view(torch.float32)
 
 
 def tf32_allowed() -> bool:

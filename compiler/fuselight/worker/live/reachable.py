@@ -214,7 +214,7 @@ def _leaf(value: Any) -> _Leaf | None:
     return _Leaf(digest) if digest is not None else None
 
 
-def _opaque_digest(value: Any) -> object | None:  # noqa: PLR0911 - one return a kind of object
+def _opaque_digest(value: Any) -> object | None:
     """What tells the states of objects that hold no others apart."""
     if isinstance(value, (set, frozenset)):
         texts = (key_text(0, item) for item in itertools.islice(value, _MAX))

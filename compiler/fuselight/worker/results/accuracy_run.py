@@ -33,6 +33,7 @@ from fuselight.shared.protocol import AccuracyRequest
 from fuselight.shared.report import (
     Accuracy,
     ComparedCall,
+    Note,
     Problem,
     Report,
     ResultComparison,
@@ -51,6 +52,10 @@ from fuselight.worker.verify.context_cases import user_namespaces
 _FIRST = 4
 """Calls of each function that are compared in any case."""
 _MAX_COMPARED = 24
+_NO_GRAPHS = Note(
+    "cuda_graphs",
+    "CUDA graphs were left out while results were compared: `fuselight bench` compares those of their replays",
+)
 _SHARE = 0.6
 """The part of the time limit that is spent before the last comparison begins."""
 
@@ -117,7 +122,8 @@ class ResultsRun(RequestResult):
             self._request.backend,
             dict(self._request.settings),
         )
-        return replace(report, results=comparison)
+        notes = (*report.notes, _NO_GRAPHS) if self._backends.without_cuda_graphs else report.notes
+        return replace(report, results=comparison, notes=notes)
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api.dynamo import targets
+from fuselight.adapters.torch_api.inductor.inductor_backend import without_cuda_graphs
 from fuselight.measure.accuracy import bisection, rules
 from fuselight.measure.accuracy.results import CallResults
 from fuselight.shared.report import Accuracy
@@ -46,6 +47,9 @@ class SwitchedBackends:
         self._known: list[tuple[Any, _Switched]] = []
         """Dynamo shares the code of equal backends: one for each that the program asks for."""
         self.instead: Backend | None = None
+        self.without_cuda_graphs = False
+        """Whether the program asks for CUDA graphs, which are left out: a call that is made twice writes its results
+        over those that the program still has."""
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -56,6 +60,7 @@ class SwitchedBackends:
     def _optimize(self, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
         if isinstance(wanted, _Switched) or asked.get("disable"):
             return real(wanted, *args, **asked)
+        self.without_cuda_graphs |= without_cuda_graphs(wanted)
         if self._backend:
             wanted = targets.backend_named(self._backend)
         return real(self._switched(wanted) if self._switches else wanted, *args, **asked)

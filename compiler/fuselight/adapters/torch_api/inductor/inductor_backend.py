@@ -25,6 +25,19 @@ def has_option(name: str) -> bool:
     return hasattr(importlib.import_module("torch._inductor.config"), name)
 
 
+def without_cuda_graphs(wanted: Any) -> bool:
+    """Have torch.compile's own Inductor backend make no CUDA graphs; returns whether it would have.
+
+    `wanted`: what `torch._dynamo.optimize` was given, of which this is read before anything is compiled.
+    """
+    inner = getattr(wanted, "_torchdynamo_orig_backend", wanted)
+    wrapper = getattr(inner, "compiler_fn", inner)
+    config = getattr(wrapper, "config", None)
+    if not isinstance(config, dict) or not isinstance(wrapper, torch._TorchCompileInductorWrapper):
+        return False
+    return bool(config.pop("triton.cudagraphs", False))
+
+
 @dataclass
 class InductorBackend:
     """A Dynamo backend: torch.compile's own with `mode` and `options`. Raises RuntimeError for unknown options."""

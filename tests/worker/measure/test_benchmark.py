@@ -376,6 +376,15 @@ def test_random_numbers_that_are_no_dropout_are_not_compared(live: LiveWorker) -
     assert "eager is nondeterministic (random numbers)" in wrong.accuracy.why
 
 
+@pytest.mark.parametrize("line", ["torch.softmax(x, -1).sum(-1).floor()", "torch.signbit(torch.sqrt(x - 9))"])
+def test_a_value_on_a_rounding_edge_is_not_called_wrong(live: LiveWorker, line: str) -> None:
+    source = f"import torch\n# fuselight: f(f32[64, 33])\ndef f(x):\n    return {line}\n"
+    report = measure(live, source, "f", configurations=("default",), profile=False)
+    accuracy = rows(report)["default"].accuracy
+    assert accuracy is not None
+    assert accuracy.passed, accuracy
+
+
 def test_nothing_to_compare_says_so(live: LiveWorker) -> None:
     source = "import torch\n# fuselight: f(f32[64])\ndef f(x):\n    x + 1\n"
     accuracy = rows(measure(live, source, "f", configurations=EAGER_ALONE))["backend:eager"].accuracy

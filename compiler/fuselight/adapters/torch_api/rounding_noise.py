@@ -1,9 +1,9 @@
 """Eager mode in which each operator may round the other way: shows what of a call is decided by rounding.
 
-Results of arithmetic change by at most one rounding step of their dtype, ties of an index go to another place, and a
-NaN has the other sign. What is multiplied and added up rounds before, too: to the 10 bits of TF32 where a GPU may use
-it. Inputs are exact, and so are operators that only copy, choose or count. Source: Monte Carlo arithmetic (D. S.
-Parker, 1997).
+Results of arithmetic change by at most one rounding step of their dtype, ties of an index go to another place, a NaN
+has the other sign, and a float that an integer cannot hold becomes another one. What is multiplied and added up rounds
+before, too: to the 10 bits of TF32 where a GPU may use it. Inputs are exact, and so are operators that only copy,
+choose or count. Source: Monte Carlo arithmetic (D. S. Parker, 1997).
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _PRODUCTS = frozenset(
 """Operators that multiply and add up: they round what they are given by as much as they round what they return."""
 _TF32 = 2.0**-11
 """Half of the last of 10 bits."""
+_CASTS = frozenset({"copy", "to_copy"})
 _UNWRITTEN = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 _FILL = 97
 
@@ -80,6 +81,8 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if str(func.overloadpacket.__name__) in _PRODUCTS:
             args = pytree.tree_map_only(torch.Tensor, self._rounded_factor, args)
         result = func(*args, **kwargs)
+        if name in _CASTS:
+            _change_undefined(result, args[1] if name == "copy" else args[0], self._seed)
         if name in _EXACT or func.namespace == "prim" or torch.Tag.nondeterministic_seeded in func.tags:
             return result
         changed = pytree.tree_map_only(torch.Tensor, self._moved, result)
@@ -116,6 +119,20 @@ def tf32_allowed() -> bool:
         return bool(backends.cuda.matmul.allow_tf32 or backends.cudnn.allow_tf32)
     except RuntimeError:  # the program uses torch's newer settings (2.9 and later)
         return "tf32" in (backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision)
+
+
+def _change_undefined(result: Any, source: Any, seed: int) -> None:
+    """Give an integer another value where it was a float that it cannot hold: each machine has its own."""
+    if not isinstance(result, torch.Tensor) or not isinstance(source, torch.Tensor):
+        return
+    if not source.is_floating_point() or result.is_floating_point() or result.is_complex():
+        return
+    if result.dtype is torch.bool:
+        return
+    limits, wide = torch.iinfo(result.dtype), source.detach().double()
+    is_lost = ~((wide > limits.min - 1) & (wide < limits.max + 1))
+    if bool(is_lost.any()):
+        result.masked_fill_(is_lost.expand_as(result), limits.max if seed % 2 else limits.min)
 
 
 def _in_place(func: Any, result: Any, changed: Any) -> Any:

@@ -13,10 +13,12 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.rounding_noise import RoundingNoise
 from fuselight.capture.calls.tensors import SEED
 from fuselight.measure.accuracy import bisection, results, rules
 from fuselight.measure.accuracy.held_numbers import as_captured, hold_numbers
 from fuselight.measure.accuracy.results import CallResults
+from fuselight.measure.accuracy.rounding import with_rounding
 from fuselight.measure.session import ConfigurationSession
 from fuselight.shared.report import Accuracy
 
@@ -53,8 +55,11 @@ class AccuracyCheck:
         if varies:
             session.store_accuracy(rules.varying(varies, training=session.unit.prepared.options.train))
             return
-        compare = self._comparison_with(results.load(eager), float64, why)
+        expected = results.load(eager)
+        compare = self._comparison_with(expected, float64, why)
         verdict = compare(session.results)
+        if verdict.passed is False:
+            verdict = with_rounding(verdict, session.results, expected, self._with_noise)
         if verdict.passed is False:
             self._differing = compare
             verdict = rules.with_note(verdict, of_tf32(session.device, session.results))
@@ -64,6 +69,14 @@ class AccuracyCheck:
                 words = f"the first call is right, a replay of its CUDA graph not: {replay.why}"
                 verdict = replace(replay, why=words)
         session.store_accuracy(verdict)
+
+    def _with_noise(self, seed: int) -> CallResults | None:
+        """The results of a first call in eager mode, with other rounding."""
+        try:
+            with torch.compiler.set_stance("force_eager"), RoundingNoise(seed):
+                return self.again(SEED)
+        except Exception:  # noqa: BLE001 - an operator or a subclass of the user's may refuse a mode
+            return None
 
     def compare_random(self, *, eager: str | None = None, float64: str | None = None, why: str = "") -> None:
         """Compile again with eager's random numbers and compare the results.

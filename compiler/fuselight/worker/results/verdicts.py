@@ -13,20 +13,16 @@ import torch
 
 from fuselight.measure.accuracy import rules
 from fuselight.measure.accuracy.results import CallResults, Value
+from fuselight.measure.accuracy.rounding import with_rounding
 from fuselight.shared.report import Accuracy, Difference
 from fuselight.worker.live.call_records import CallRecord
 from fuselight.worker.results.other_differences import other_differences
 
-_AS_FAR = 0.25
-"""The part of a difference that eager mode has to move by other rounding, for the difference to be rounding."""
-_NOISES = 4
-"""Calls with other rounding."""
 _EAGER_VARIES = (
     "eager's results differ between two calls from the same state: memory that nobody wrote is read, or kernels add in "
     "another order each time"
 )
 _RANDOM = "the call draws random numbers, and compiled code draws others with the same seed"
-_EDGE = "a value on a rounding edge: eager mode itself gives the other result when its operators round the other way"
 
 
 @dataclass(frozen=True)
@@ -42,6 +38,11 @@ class References:
     """Whether compiled code is asked to draw the random numbers of eager mode."""
     noise: Callable[[int], CallRecord]
     """The call with other rounding, by a seed."""
+
+    def other_rounding(self, seed: int) -> CallResults | None:
+        """The results of the call with other rounding; None if it raises."""
+        record = self.noise(seed)
+        return None if record.raised else record.results
 
 
 def judged(
@@ -72,7 +73,7 @@ def judged(
     if verdict.passed is False and references.is_random and not is_same_draw:
         verdict = replace(rules.not_compared(_RANDOM), compared=verdict.compared)
     if verdict.passed is False:
-        verdict = _with_rounding(verdict, compiled.results, references)
+        verdict = with_rounding(verdict, compiled.results, eager.results, references.other_rounding)
     if varying:
         verdict = rules.with_note(
             verdict, f"not compared: {', '.join(sorted(varying)[:3])} ({_EAGER_VARIES})"
@@ -102,54 +103,3 @@ def _is_equal(value: Value, other: Value) -> bool:
 
 def _without(results: CallResults, names: frozenset[str]) -> CallResults:
     return replace(results, values=tuple(value for value in results.values if value.name not in names))
-
-
-def _with_rounding(verdict: Accuracy, compiled: CallResults, references: References) -> Accuracy:
-    """The verdict, passed if other rounding moves eager mode as far wherever compiled code differs."""
-    failed = {tensor.what for tensor in verdict.tensors if not tensor.passed}
-    eager = {value.name: value for value in references.eager.results.values}
-    ours = {value.name: value for value in compiled.values}
-    if not failed or not (failed <= eager.keys() & ours.keys()):
-        return verdict
-    distances = {name: _distance(ours[name], eager[name]) for name in failed}
-    if any(ours[name].dtype != eager[name].dtype or ours[name].shape != eager[name].shape for name in failed):
-        return verdict
-    moved: dict[str, float] = dict.fromkeys(failed, 0.0)
-    for seed in range(_NOISES):
-        record = references.noise(seed)
-        if record.raised:
-            continue
-        for value in record.results.values:
-            if value.name in failed:
-                moved[value.name] = max(moved[value.name], _distance(value, eager[value.name]))
-    if all(moved[name] >= _AS_FAR * distances[name] for name in failed):
-        return replace(verdict, passed=True, why="; ".join(filter(None, (_EDGE, *_notes_of(verdict)))))
-    return verdict
-
-
-def _notes_of(verdict: Accuracy) -> list[str]:
-    """The remarks of a verdict, without what failed."""
-    return [part for part in verdict.why.split("; ") if part.startswith(("there is no float64", "left out"))]
-
-
-def _distance(value: Value, other: Value) -> float:
-    """The root mean square difference; infinite where dtypes or the places of NaN and infinity differ."""
-    if (value.dtype, value.shape) != (other.dtype, other.shape):
-        return (
-            float("inf")
-            if value.shape != other.shape
-            else _distance(replace(value, dtype=other.dtype), other)
-        )
-    ours, theirs = (_flat(known.tensor) for known in (value, other))
-    finite = ours.isfinite() & theirs.isfinite()
-    places = (ours.isnan() == theirs.isnan()) & (ours.isinf() == theirs.isinf())
-    if not bool(places.all()):
-        return float("inf")
-    if not bool(finite.any()):
-        return 0.0
-    return float((ours[finite] - theirs[finite]).square().mean().sqrt())
-
-
-def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    wide = torch.view_as_real(tensor.to(torch.complex128)) if tensor.is_complex() else tensor.double()
-    return wide.reshape(-1)

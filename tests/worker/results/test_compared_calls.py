@@ -415,3 +415,40 @@ if __name__ == "__main__":
     assert [note.kind for note in report.notes] == ["cuda_graphs"]
     assert report.results is not None
     assert [call.is_as_eager for call in report.results.calls] == [True]
+
+
+OPERATORS = """\
+@torch.library.custom_op("tests::shift", mutates_args=())
+def shift(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+@torch.library.custom_op("tests::scale", mutates_args=())
+def scale(x: torch.Tensor) -> torch.Tensor:
+    {body}
+@shift.register_fake
+@scale.register_fake
+def _(x):
+    return torch.empty_like(x)
+def f(x):
+    y = x * 2.0
+    z = scale(shift(y) if {shifts} else y)
+    return y + 1.0, torch.stack([z, z])
+if __name__ == "__main__":
+    torch.compile(f)(torch.linspace(1, 2, 4))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "shifts", "check", "words"),
+    [
+        ("n = x.norm(); x.div_(n); return n.expand(4).clone()", False, "test_schema", "was mutated"),
+        ("return x.double()", True, "test_faketensor", "not equal"),
+    ],
+)
+def test_a_custom_operator_that_is_declared_wrong_is_named(
+    live: LiveWorker, body: str, *, shifts: bool, check: str, words: str
+) -> None:
+    call = one_call(live, OPERATORS.format(body=body, shifts=shifts))
+    assert call.accuracy.passed is False
+    (fault,) = call.operators
+    assert (fault.name, fault.check) == ("tests::scale", check)
+    assert words in fault.why

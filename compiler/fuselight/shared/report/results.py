@@ -32,6 +32,18 @@ STAGE_BACKENDS = {
 
 
 @dataclass(frozen=True)
+class OperatorFault:
+    """A custom operator that does not do what it is declared to do, which compiled code relies on."""
+
+    name: str
+    """As `mylib::scale`."""
+    check: str
+    """The check of `torch.library.opcheck` that it fails: `test_schema`, `test_faketensor`."""
+    why: str
+    """In torch's words."""
+
+
+@dataclass(frozen=True)
 class ComparedCall:
     """One call of what a program compiles, made compiled and in eager mode from the same state."""
 
@@ -52,6 +64,8 @@ class ComparedCall:
     eager_seconds: float = 0.0
     compiled_seconds: float = 0.0
     """With the compile, if the call compiles."""
+    operators: tuple[OperatorFault, ...] = ()
+    """Of a wrong call: custom operators that it makes and that are declared wrong."""
 
     @property
     def is_wrong(self) -> bool:

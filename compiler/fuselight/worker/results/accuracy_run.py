@@ -239,12 +239,15 @@ class _CompiledCall:
             compiled = recorded.repeated(self.compiled, compiled=True)
             compiled_seconds = time.perf_counter() - start
             verdict, others = judged(compiled, references, training=self._trains())
+            is_wrong = verdict.passed is False or bool(others)
+            faults = tuple(recorded.operator_faults()) if is_wrong and not eager.raised else ()
         return replace(
             self.result(verdict),
             others=others,
             is_random=references.is_random,
             eager_seconds=eager_seconds,
             compiled_seconds=compiled_seconds,
+            operators=faults,
         ), references
 
     def _trains(self) -> bool:

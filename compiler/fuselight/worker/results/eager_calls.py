@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api.custom_operators import CustomOperatorCalls, declaration_fault
 from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.measure.accuracy.results import CallResults, Value, held_tensors
+from fuselight.shared.report import OperatorFault
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.live.call_records import CallRecord, RecordingStream, record_call
 from fuselight.worker.results.saved_state import SavedState
@@ -79,6 +81,18 @@ class RepeatedCall:
         """The call in eager mode."""
         with eager_mode():
             return self.repeated(self.prepared.function, mode)
+
+    def operator_faults(self) -> Iterator[OperatorFault]:
+        """The custom operators of the call that do not do what they are declared to do."""
+        operators = CustomOperatorCalls()
+        self.eager(operators)
+        try:
+            for operator, given in operators.calls.items():
+                fault = declaration_fault(operator, *given)
+                if fault is not None:
+                    yield OperatorFault(operator.name().partition(".")[0], *fault)
+        finally:
+            self.state.restore()
 
     def float64(self) -> tuple[CallResults | None, str]:
         """The results in float64, or None and why there are none."""

@@ -42,6 +42,12 @@ _MAX_TITLE = 100
 """Characters of a title about what differs."""
 _MAX_TRIED = 4
 """Settings without an effect that are named; the remedies have all."""
+_DECLARATION = "Correct the declaration"
+_DECLARATIONS = {
+    "test_schema": "Name what it writes to in `mutates_args`, and return no argument: correct the schema",
+    "test_faketensor": "Return what the real operator does from `register_fake`, with its strides: correct that form",
+}
+"""By the check that fails."""
 _NO_CAUSE = "Further runs have not shown which stage of the compiler is wrong."
 
 
@@ -100,6 +106,11 @@ def _paragraphs(
     yield f"Call {call.index + 1} of the run: {'; '.join(filter(None, differences)) or _shortest(call)}."
     if is_line_known:
         yield "This is the first line whose operators return different results."
+    for fault in call.operators:
+        yield (
+            f"The custom operator `{fault.name}` does not do what it is declared to do, and compiled code relies on "
+            f"that: {fault.why.rstrip('.')} (`{fault.check}` of `torch.library.opcheck`)."
+        )
     if cause is None:
         yield _NO_CAUSE
         return
@@ -141,10 +152,14 @@ def _remedies(
 ) -> Iterator[FindingRemedy]:
     for setting in cause.tried if cause is not None else ():
         yield _setting_remedy(setting)
+    for fault in call.operators:
+        yield FindingRemedy(f"{_DECLARATIONS.get(fault.check, _DECLARATION)} of `{fault.name}`")
     name = context.qualified_name(first) if first is not None else format_target(call.name)
     yield FindingRemedy(
         f"Run `{name or format_target(call.name)}` in eager mode with `@torch.compiler.disable` until it is fixed"
     )
+    if call.operators:
+        return
     operator = f" of `{call.accuracy.first_operator}`" if call.accuracy.first_operator else ""
     stage = f" as wrong {STAGE_NAMES[cause.stage]}{operator}" if cause is not None else ""
     yield FindingRemedy(f"Report it to PyTorch{stage}: the compiler is wrong, not your code")

@@ -9,6 +9,7 @@ import pytest
 from fuselight.shared.report import (
     Accuracy,
     ComparedCall,
+    OperatorFault,
     ResultCause,
     ResultComparison,
     Stage,
@@ -55,6 +56,22 @@ def test_a_wrong_call_is_on_the_first_line_that_differs() -> None:
     assert "the first line whose operators" in finding.message
     assert any(related.span.line == 40 for related in finding.related)
     assert any("Run `forward` in eager mode" in remedy.text for remedy in finding.remedies)
+
+
+@pytest.mark.parametrize(
+    ("check", "step"),
+    [("test_schema", "`mutates_args`"), ("test_faketensor", "`register_fake`"), ("other", "")],
+)
+def test_a_custom_operator_that_is_declared_wrong_is_the_users_to_correct(check: str, step: str) -> None:
+    fault = OperatorFault("mylib::scale", check, "Argument x is not defined as mutable but was mutated")
+    call = replace(compared_call(0, WRONG), operators=(fault,))
+    (finding,) = findings_of(call, causes=(ResultCause(0, Stage.CODE),))
+    assert "`mylib::scale` does not do what it is declared to do" in finding.message
+    assert "was mutated (`" in finding.message
+    steps = [remedy.text for remedy in finding.remedies]
+    assert step in steps[0]
+    assert "of `mylib::scale`" in steps[0]
+    assert not any("Report it to PyTorch" in text for text in steps)
 
 
 def test_without_a_search_it_is_on_the_definition_or_on_the_call() -> None:

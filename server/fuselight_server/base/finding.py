@@ -134,6 +134,11 @@ class Finding:
         """What to do, in words: the remedies that may help."""
         return advised(self.remedies)
 
+    @property
+    def is_expected(self) -> bool:
+        """Whether all that is said about it is what to expect: no step is known that removes it."""
+        return bool(self.remedies) and not any(remedy.is_step for remedy in self.remedies)
+
 
 def rank(finding: Finding) -> tuple[int, float, str, tuple[int, int]]:
     """Order findings: the worst first, of these the most expensive, then by place."""

@@ -7,6 +7,7 @@ and is never said as advice.
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ class RemedyState(str, enum.Enum):
     """It was verified or tried, and does not help, or it is not the same for every call."""
 
 
+_EXPECTED = re.compile(r"(?:Or e|E)xpect (?:(?!, or |[.;] ).)*$", re.DOTALL)
+"""Advice that names no alternative and has no further sentence: it asks for no change."""
 IN_A_TRIAL = "in a trial "
 """How the reason of a remedy begins that a trial made, with a result that only a verification can judge."""
 
@@ -66,6 +69,12 @@ class FindingRemedy:
     """Whether PyTorch says it."""
     values: tuple[str, ...] = ()
     """Which values change, of several that a change of the kind may be for; empty where it is the same for all."""
+
+    @property
+    def is_step(self) -> bool:
+        """Whether a user can do something: not what is refused, and not what is only to be expected."""
+        is_words = self.state is RemedyState.ADVICE
+        return self.state is not RemedyState.REFUSED and not (is_words and _EXPECTED.match(self.text))
 
     def words(self) -> str:
         """The entry as advice."""

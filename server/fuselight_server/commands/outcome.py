@@ -86,6 +86,13 @@ class CheckOutcome:
         """The lines that are worth a fix and have a finding, the first one first."""
         return of_reports(self.reports, self.findings, self.eager_us)
 
+    @property
+    def needs_no_change(self) -> bool:
+        """Whether each warning says only what to expect."""
+        warnings = [finding for finding in self.findings if finding.severity >= Severity.WARNING]
+        is_whole = not self.problems and not self.priorities
+        return is_whole and bool(warnings) and all(finding.is_expected for finding in warnings)
+
     def of_kernels(self, report: Report) -> tuple[Finding, ...]:
         """The findings that only tier kernels has, without those that a comment silences."""
         return without_ignored(findings_of_kernels(report), self.readings)

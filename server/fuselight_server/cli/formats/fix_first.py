@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.explain.findings.priority import Priority
 
+NO_CHANGE = "Nothing needs a change: the warnings say what to expect."
+
 
 def print_first(
     outcome: CheckOutcome, terminal: Terminal, verified: Callable[[Priority], str] = lambda _: ""
@@ -26,6 +28,8 @@ def print_first(
     lines = outcome.priorities
     first = advice(lines)
     if first is None:
+        if outcome.needs_no_change:
+            terminal.print((NO_CHANGE, "bold"), "\n")
         return
     counted = _counted_in(first) if len(outcome.reports) > 1 else ""
     words = f"{first.words(fix=verified(first))} ({shown_path(first.cost.path)}{counted})"

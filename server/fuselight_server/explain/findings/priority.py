@@ -7,9 +7,10 @@ The rules, in this order:
 4. lines that break graphs: the most measured time in eager mode, where a benchmark has it, then the most breaks, then
    the most recompilations for values that the break carries;
 5. lines that compile again: the most seconds, as they are shown, then the most recompilations.
-Recompilations that every such program needs, as for a grad mode, do not count: no fix takes them away. Of lines that
-cost the same, the one that runs first comes first. A line whose finding follows from another line comes after that one,
-whatever the two cost.
+Recompilations that every such program needs, as for a grad mode, do not count: no fix takes them away. A line whose
+findings name no step, only what to expect, is left out unless it keeps code from being compiled. Of lines that cost the
+same, the one that runs first comes first. A line whose finding follows from another line comes after that one, whatever
+the two cost.
 
 Invariant: a pure function of the reports and of measured times. Every number is one that a report holds; a time in
 eager mode is one that a benchmark measured, and is marked so.
@@ -149,11 +150,15 @@ def of_reports(
 ) -> tuple[Priority, ...]:
     """The lines of several reports that are worth a fix and have a finding, the first one first.
 
-    What is only information, as a break that torch makes by design, is worth none.
+    What is only information, as a break that torch makes by design, is worth none, and what is only to be expected.
     """
     findings = tuple(shown)
     places = _places_of(findings)
-    advised = _places_of(finding for finding in findings if finding.severity is not Severity.INFORMATION)
+    advised = _places_of(
+        finding
+        for finding in findings
+        if finding.severity is not Severity.INFORMATION and not finding.is_expected
+    )
     actual_priorities: dict[tuple[str, int], Priority] = {}
     for report in reports:
         for given in priorities(Context.of(report)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 
 import pytest
@@ -18,11 +19,15 @@ from fuselight.shared.report import (
     NotCompiled,
     NotCompiledKind,
     Outcome,
+    Problem,
     Recompile,
     Report,
     TargetRef,
 )
 from fuselight_server.base.finding import Severity
+from fuselight_server.base.remedies import FindingRemedy, RemedyState
+from fuselight_server.base.terminal import Terminal
+from fuselight_server.cli.formats.fix_first import NO_CHANGE, print_first
 from fuselight_server.cli.formats.json import as_json
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import findings
@@ -244,6 +249,43 @@ def test_what_is_only_information_is_not_the_first_to_fix_unless_it_stops_compil
     given = report(breaks=(broken(at(38), frame_skipped=True),), not_compiled=(skipped,))
     noted = [dataclasses.replace(finding, severity=Severity.INFORMATION) for finding in findings(given)]
     assert [priority.cost.eager for priority in of_reports([given], noted)] == [("train",)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_step"),
+    [
+        ("Expect one compile for each value of `self.config.mode`", False),
+        ("Expect one compile for `mask` as None, and one for each other kind of value", False),
+        ("Or expect one compile for each set of parameters that are trained", False),
+        ("Expect one compile for each device, or move the tensors to one device before the call", True),
+        ("Expect it: torch compiles a view separately. A copy starts at 0: pass x.clone()", True),
+        ("Expect one compile each for train() and eval(); call eval() before an evaluation", True),
+        ("Pass `x` as a tensor", True),
+    ],
+)
+def test_what_is_only_to_be_expected_is_no_step(text: str, is_step: bool) -> None:  # noqa: FBT001 - a case
+    assert FindingRemedy(text).is_step is is_step
+    assert FindingRemedy(text, RemedyState.NOT_TRIED).is_step
+    assert not FindingRemedy(text, RemedyState.REFUSED).is_step
+
+
+def test_a_finding_without_a_step_is_not_the_first_to_fix() -> None:
+    given = report(frames=FRAMES, compiles=TWO_GRAPHS, recompiles=(again(SIZE),))
+    (finding,) = findings(given)
+    expect = FindingRemedy("Expect one compile for each value of `x.size(0)`")
+    step = FindingRemedy("Mark the size as dynamic", RemedyState.TRIED)
+    refused = FindingRemedy("Pass `x` as a tensor", RemedyState.REFUSED)
+    with_step = CheckOutcome([dataclasses.replace(finding, remedies=(expect, step))], [given])
+    assert [priority.cost.line for priority in with_step.priorities] == [READ.line]
+    assert not with_step.needs_no_change
+    without = CheckOutcome([dataclasses.replace(finding, remedies=(expect, refused))], [given])
+    assert without.priorities == ()
+    assert without.needs_no_change
+    stream = io.StringIO()
+    print_first(without, Terminal(stream))
+    assert stream.getvalue().strip() == NO_CHANGE
+    without.problems.append(Problem("capture", "guards", "not read"))
+    assert not without.needs_no_change
 
 
 def test_a_measured_time_in_eager_mode_ranks_breaks_and_is_marked() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.shared.report import Report, Rung
+from fuselight.shared.report import Culprit, Report, Rung
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -190,6 +190,88 @@ def test_what_cannot_be_repeated_is_said(live: LiveWorker, program: Report, name
     assert failure.kind == "inputs"
     assert why in failure.message
     assert failure.next_step
+
+
+STEPS = """\
+import torch
+from torch import nn
+
+net = nn.Linear(4, 2)
+opt = torch.optim.Adam(net.parameters(), lr=0.1)
+
+
+class Clip:
+    def __init__(self, parameters):
+        self.parameters = list(parameters)
+
+    @torch.compile(backend="eager")
+    def norm(self, most):
+        return torch.stack([p.grad.norm() for p in self.parameters if p.grad is not None]).sum() / most
+
+
+@torch.compile(backend="eager")
+def moved():
+    print("moved", len(opt.state))
+    return sum(state["exp_avg"].norm() for state in opt.state.values()) + 0 * net.weight.grad.sum()
+
+
+queue = [1.0, 2.0]
+
+
+@torch.compile(backend="eager")
+def taken(x):
+    return x + torch.stack([torch.full((), value) for value in queue]).sum()
+
+
+@torch.compile(backend="eager")
+def guessed(x):
+    return x.view(3)
+
+
+if __name__ == "__main__":
+    clip = Clip(net.parameters())
+    for _ in range(2):
+        net(torch.randn(3, 4)).sum().backward()
+        clip.norm(2.0)
+        opt.step()
+        moved()
+        opt.zero_grad()
+    opt.state.clear()
+    taken(torch.ones(2))
+    queue.clear()
+    try:
+        guessed(torch.ones(2))
+    except RuntimeError:
+        print("no")
+"""
+
+
+def steps(live: LiveWorker, name: str) -> Report:
+    request = live.request(STEPS, "", file="steps.py")
+    return live.report(replace(request, target=replace(request.target, name=name, kind="call")))
+
+
+@pytest.mark.parametrize("name", ["Clip.norm", "moved"])
+def test_a_call_has_the_gradients_and_the_optimizer_state_that_it_had(live: LiveWorker, name: str) -> None:
+    live.analyse(STEPS, "", file="steps.py")
+    report = steps(live, name)
+    assert report.failures == ()
+    if name == "moved":  # four times while the program runs and where it is repeated
+        assert report.output.stdout.split().count("2") >= 4
+        assert "moved 0" not in report.output.stdout
+    else:
+        assert any(record.graph is not None for record in report.compiles)
+
+
+def test_a_call_that_fails_only_when_it_is_repeated_is_no_fault_of_the_program(live: LiveWorker) -> None:
+    live.analyse(STEPS, "", file="steps.py")
+    (ours,) = steps(live, "taken").failures
+    assert ours.culprit is Culprit.FUSELIGHT
+    assert ours.message.startswith("the call cannot be repeated alone: RuntimeError: stack expects")
+    assert "# fuselight:" in ours.next_step
+    (theirs,) = steps(live, "guessed").failures
+    assert theirs.culprit is Culprit.USER
+    assert "alone" not in theirs.message
 
 
 LARGE = """\

@@ -36,6 +36,8 @@ class Prepared:
     """What is in force during the call: a changed attribute or mode."""
     is_live: bool = False
     """Whether it is a call of the user's program, with its objects: `during` has all modes, and none is changed."""
+    has_returned: bool = False
+    """Whether that call of the program ended without an exception."""
 
 
 @dataclass(frozen=True)

@@ -31,16 +31,26 @@ def objects_with_method(
 
     `seen` gets the numbers of all objects that are read.
     """
+    for value in reached_objects(function, given, seen):
+        if _has_method(cast("Hashable", type(value)), method):
+            yield value
+
+
+def reached_objects(function: Any, given: Iterable[Any], seen: set[int] | None = None) -> Iterator[Any]:
+    """The objects among `given`, the variables that `function` names, and what these hold; tensors, but no numbers.
+
+    `seen` gets the numbers of all objects that are read.
+    """
     pending = [*given, *_variables_of(function)]
     seen = set() if seen is None else seen
     while pending and len(seen) < _MAX_OBJECTS:
         value = pending.pop()
-        if issubclass(type(value), _LEAVES) or id(value) in seen:  # `isinstance` reads an attribute
+        is_tensor = issubclass(type(value), torch.Tensor)  # `isinstance` reads an attribute
+        if (issubclass(type(value), _LEAVES) and not is_tensor) or id(value) in seen:
             continue
         seen.add(id(value))
-        if _has_method(cast("Hashable", type(value)), method):
-            yield value
-        pending += _held_by(value)
+        yield value
+        pending += [] if is_tensor else _held_by(value)
 
 
 class MethodOwners:

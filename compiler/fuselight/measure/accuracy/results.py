@@ -88,8 +88,8 @@ def of_call(
 
     `prepared` must be fresh: in-place changes stay. Raises what the user's code raises.
     """
-    for _, module in modules_of(prepared):  # a module that the source keeps may have old gradients
-        module.zero_grad(set_to_none=True)
+    for _, module in () if prepared.is_live else modules_of(prepared):
+        module.zero_grad(set_to_none=True)  # a module that the source keeps may have old gradients
     unit = Unit(prepared, function, work_of(work, prepared), compiles_optimizer=compiles_optimizer)
     collector = ResultCollector(unit.prepared)
     set_seeds(seed)

@@ -2,12 +2,14 @@
 
 The program runs in eager mode until the target has been called `MAX_LOOKED` times or it ends. Invariant: a call is
 repeated with the objects of the program and in the modes of torch in which the program made it: gradients, autocast,
-training. Containers are copied when the call begins, because the call may change them (`recorded_arguments`).
+training. Containers are copied when the call begins, because the call may change them (`recorded_arguments`), and so
+are gradients and what optimizers keep, which the program drops after a step (`training_state`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import dis
 import sys
 import threading
 import traceback
@@ -26,6 +28,7 @@ from fuselight.shared.protocol import Target
 from fuselight.shared.report import Location, Rung, is_user_file
 from fuselight.worker.child.compiled_roots import CompiledRoot, CompiledRoots, call_of
 from fuselight.worker.child.recorded_arguments import ArgumentCopier, CallModes, current_modes
+from fuselight.worker.child.training_state import TrainingState
 
 MAX_LOOKED = 8
 """Calls of the target that are looked at: the program runs up to the last of them."""
@@ -56,6 +59,8 @@ class ProgramCalls:
     _has_wrapper: bool = False
     _unkept: str = ""
     """Why a call cannot be repeated."""
+    _running: dict[FrameType, _LiveCall] = field(default_factory=dict)
+    """The calls that are kept and have not ended."""
 
     def collect(self, run_program: Callable[[], object], rung: Rung, line: int | None) -> Answered:
         """Run the program up to its last call that is wanted. Raises Silent if it makes none."""
@@ -71,6 +76,7 @@ class ProgramCalls:
         finally:
             sys.setprofile(before)
             threading.setprofile(None)
+            self._running.clear()
         if not self._planned:
             raise Silent(self._why_not(ended))
         return Answered(rung, line, tuple(self._planned))
@@ -85,6 +91,8 @@ class ProgramCalls:
         return f"the program does not compile {self.target.name}: {known}{ended}"
 
     def _on_event(self, frame: FrameType, event: str, _: object) -> None:
+        if event == "return" and frame in self._running:
+            self._running.pop(frame).has_returned = _is_at_return(frame)
         code = frame.f_code
         is_wrapper = code.co_name == self._name and code not in self.roots.codes
         if event != "call" or not (is_wrapper or code.co_name == "forward" or code in self.roots.codes):
@@ -159,11 +167,12 @@ class ProgramCalls:
         self._shapes.add(text)
         copier = ArgumentCopier()
         kept, modes = copier.keep_values((args, kwargs)), current_modes()
-        live = _LiveCall(function, copier, kept, modes)
+        state = TrainingState.of(function, (args, kwargs))
+        live = self._running[frame] = _LiveCall(function, copier, kept, modes, state)
         self._planned.append(PlannedCall(text, _line_above(frame, self.user_folders), live.build))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _LiveCall:
     """One call with the objects of the program."""
 
@@ -171,14 +180,29 @@ class _LiveCall:
     copier: ArgumentCopier
     kept: Any
     modes: CallModes
+    state: TrainingState
+    has_returned: bool = False
+    """Whether the call ended in the program without an exception."""
 
     def build(self) -> Prepared:
         args, kwargs = self.copier.fresh(self.kept)
+        self.state.restore()
         module = module_of(self.function)
         trains = self.modes.grad and (module is None or module.training)
         return Prepared(
-            self.function, args, kwargs, Options(train=trains), during=self.modes.active, is_live=True
+            self.function,
+            args,
+            kwargs,
+            Options(train=trains),
+            during=self.modes.active,
+            is_live=True,
+            has_returned=self.has_returned,
         )
+
+
+def _is_at_return(frame: FrameType) -> bool:
+    """Whether a frame that ends does so by a return: Python reports an exception as a return of None, too."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")
 
 
 def _iterators(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

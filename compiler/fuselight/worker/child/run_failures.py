@@ -241,6 +241,27 @@ def with_eager(failure: Failure, eager: EagerAttempt, planned: PlannedCall, root
     return replace(failure, next_step=f"{step}.")
 
 
+def not_repeatable(failure: Failure, eager: EagerAttempt) -> Failure:
+    """Describe the failure of a call that returned in the program, now that it was made without torch.compile."""
+    if eager.error is None:
+        return failure
+    return replace(
+        failure,
+        culprit=Culprit.FUSELIGHT,
+        kind="internal",
+        message=f"the call cannot be repeated alone: {type(eager.error).__name__}: {first_line(eager.error)}",
+        next_step=_NAME_A_CALL,
+        exception=None,
+        handler=None,
+    )
+
+
+_NAME_A_CALL = (
+    "The call returned in the program and fails here without torch.compile, too: it needs a state that the program had "
+    "only then. Write a call that needs none as a `# fuselight:` comment above it, or name another target."
+)
+
+
 def build_failure(error: UserCallError, planned: PlannedCall, request: RunRequest, *, call: int) -> Failure:
     """Describe an exception of the code that a directive calls, on the user's line if it got there."""
     from fuselight.capture.calls.refused_calls import unfit_argument  # noqa: PLC0415 - the same

@@ -429,13 +429,17 @@ def _one_call(
 
 
 def _failure_of_call(state: RunState, planned: PlannedCall, prepared: Prepared, error: Exception) -> Failure:
-    """Describe an exception of a call; where it fails without torch.compile too, its directive may not fit."""
+    """Describe an exception of a call; where it fails without torch.compile too, its inputs may not fit."""
     failure = child.failure_of(state, error)
-    if state.rung is not Rung.DIRECTIVE or not run_failures.may_be_of_inputs(failure):
+    if state.rung is not Rung.DIRECTIVE and not prepared.has_returned:
+        return failure
+    if not run_failures.may_be_of_inputs(failure):
         return failure
     start = _perf_counter()
-    eager = attempt(prepared)
+    eager = attempt(planned.build() if prepared.is_live else prepared)
     state.phases["eager"] = _perf_counter() - start
+    if prepared.is_live:
+        return run_failures.not_repeatable(failure, eager)
     return run_failures.with_eager(failure, eager, planned, state.job.request.roots)
 
 

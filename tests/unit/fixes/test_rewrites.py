@@ -66,6 +66,22 @@ return x + y
         ("return 1 + (x + 1 if x.sum() > 0 else x)  # why\n", "x.sum() > 0"),
         ("where", "return 1 + torch.where(x.sum() > 0, x + 1, x)  # why\n"),
     ),
+    "where: a flip": (
+        ("if x.sum() > 0:\n    x = x.flip(-1)\nreturn x\n", "x.sum() > 0"),
+        ("where", "x = torch.where(x.sum() > 0, x.flip(-1), x)\nreturn x\n"),
+    ),
+    "where: a flip of named dimensions": (
+        ("return torch.flip(x, dims=[0]) if x.sum() > 0 else torch.flipud(x)\n", "x.sum() > 0"),
+        ("where", "return torch.where(x.sum() > 0, torch.flip(x, dims=[0]), torch.flipud(x))\n"),
+    ),
+    "where: a row of one drawn number": (
+        ("if torch.rand(1) < self.drop:\n    x = x.flip(0)\nreturn x\n", "torch.rand(1) < self.drop"),
+        ("where", "x = torch.where(torch.rand(1) < self.drop, x.flip(0), x)\nreturn x\n"),
+    ),
+    "where: a division by a number of the run": (
+        ("return x / self.drop if x.sum() > 0 else x * self.drop\n", "x.sum() > 0"),
+        ("where", "return torch.where(x.sum() > 0, x / self.drop, x * self.drop)\n"),
+    ),
     "cond: a side that may have side effects": (
         ("if x.sum() > 0:\n    return self.a(x)\nreturn x\n", "x.sum() > 0"),
         ("cond", "return torch.cond(x.sum() > 0, lambda: self.a(x), lambda: x.clone())\n"),
@@ -409,6 +425,13 @@ def test_torch_where_asks_for_numbers_also_where_they_are_not_used(body: str) ->
     (remedy,) = [remedy for remedy in offered(text, mark) if remedy.kind == "where"]
     words = "`self.drop` must be a finite number, also where its side is not taken"
     assert remedy.caveat == (words if SCALED[body] else "")
+
+
+def test_torch_where_asks_for_a_divisor_that_is_not_zero() -> None:
+    body = "if x.sum() > 0:\n    return x / self.drop\nreturn x * self.drop\n"
+    text = HEAD + textwrap.indent(body, "    ")
+    (remedy,) = [remedy for remedy in offered(text, "x.sum() > 0") if remedy.kind == "where"]
+    assert remedy.caveat.endswith("is not taken, and `self.drop` not 0")
 
 
 def test_a_form_feed_hides_no_number_of_a_side() -> None:

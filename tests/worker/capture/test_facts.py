@@ -262,3 +262,48 @@ def test_a_value_that_nothing_uses_is_read_without_a_guard(
 def test_files_outside_the_workspace_have_no_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(tmp_path, LAYERS, monkeypatch)
     assert list(run.facts.files) == [str(tmp_path / "snippet.py")]
+
+
+STORED = """
+    class Scale:
+        halves = 0.5
+        def __init__(self, by, name):
+            self.by, self.name, self.weight = by, name, torch.ones(2)
+            self.count = 0
+        @property
+        def twice(self):
+            return 2 * self.by
+        def __call__(self, values):
+            self.count += 1
+            for index in range(2):
+                value = values[index]
+                values[index] = value / self.by if value > 0 else value * self.twice
+                values[index] += self.weight.sum() + len(self.name) + self.halves + self.count
+            return values
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rate = 3
+        def forward(self, x):
+            if x.sum() > 0:
+                return x * self.rate
+            return x
+    scale = Scale(1.5, "log")
+    torch.compile(lambda x: scale(x))(torch.ones(2))
+    torch.compile(Layer())(-torch.ones(2))
+"""
+
+
+def test_a_number_that_an_object_stores_is_known_after_the_break(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, STORED, monkeypatch)
+    by = [
+        fact for fact in run.file.facts if run.source(fact) == "self.by" and fact.line > run.line("__call__")
+    ]
+    assert [run.facts.values[index].text for fact in by for index, _ in fact.values] == ["1.5"]
+    assert run.fact("self.rate") == "3"
+    sources = {run.source(fact) for fact in run.file.facts if fact.line > run.line("for index")}
+    # What a class computes, what is no number, and what the function itself changes.
+    assert sources.isdisjoint({"self.twice", "self.weight", "self.name", "self.halves", "self.count"})
+    assert run.problems == ()

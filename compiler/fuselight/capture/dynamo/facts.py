@@ -7,7 +7,8 @@ gives a fact if it leaves the value of one source expression on the stack; all o
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -165,6 +166,25 @@ class FactLog:
             attempt.returned.add(known.original)
         elif "JUMP" in name and ("IF_TRUE" in name or "IF_FALSE" in name):
             attempt.branches[known.path, span, jumped == ("IF_TRUE" in name)] += 1
+
+    def trace_stopped(
+        self, code: CodeType, instructions: Sequence[Any], local_variables: Mapping[str, Any]
+    ) -> None:
+        """The trace of a code object that `traces` accepts ends early: eager mode runs the rest.
+
+        Of the rest, the numbers are known that objects in local variables store, if the code stores no other ones.
+        """
+        known, values = self._code(code), self._attempts[-1].values
+        stored = {instruction.argval for instruction in instructions if instruction.opname == "STORE_ATTR"}
+        for owner, read in itertools.pairwise(instructions):
+            span = _span(read.positions)
+            is_read = read.opname == "LOAD_ATTR" and owner.opname.startswith("LOAD_FAST")
+            if known is None or span is None or not is_read or read.argval in stored:
+                continue
+            variable = local_variables.get(owner.argval)
+            number = variables.stored_number(variable, read.argval) if variable is not None else None
+            if number is not None:
+                values.setdefault((known.path, span, False), {number: 1})
 
     def compile_ended(self) -> None:
         """Dynamo finished the frame of the last `compile_started`: what its last attempt saw is kept."""

@@ -80,7 +80,7 @@ def _conditional_expression(site: Site, node: cst.IfExp) -> Iterator[Remedy | Re
     reasons = []
     for kind, text in texts.items():
         try:
-            check_condition(site, [node.test])
+            check_condition(site, [node.test], sides)
             changes = _changes(site, kind, sides)
             _check_result(site, node, sides)
         except RewriteRefusedError as error:
@@ -547,7 +547,8 @@ def _checked(
     kind: str,
 ) -> str:
     """What changes with the statements. Raises RewriteRefusedError."""
-    check_condition(site, [test for test, _ in sides.parts if test is not None])
+    tests = [test for test, _ in sides.parts if test is not None]
+    check_condition(site, tests, [_at(site, node, value) for _, values in columns for value in values])
     checked = list[str]()
     for name, values in columns:
         if kind == "where" and any(_is_flag(value) for value in values):

@@ -18,7 +18,7 @@ from fuselight_server.fixes.syntax.in_place import changes_of, changes_of_attrib
 from fuselight_server.fixes.syntax.purity import assigned_class, is_stateless_module
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
 from fuselight_server.fixes.syntax.row_modules import is_row_wise_module
-from fuselight_server.fixes.syntax.tensor_values import is_scalar_tensor, short_code, value_of
+from fuselight_server.fixes.syntax.tensor_values import is_scalar_tensor, least_rank, short_code, value_of
 from fuselight_server.fixes.syntax.traced_names import is_number, values_of
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
@@ -98,7 +98,14 @@ def numbers_of_sides(site: Site, new: str) -> str:
         if len(numbers) > 1
         else "a finite number, also where its side"
     )
-    return f"{' and '.join(numbers)} must be {words} is not taken"
+    divisors = {ast.unparse(part.right) for part in sides if isinstance(part, ast.BinOp) and _divides(part)}
+    zeros = [name for name in numbers if name.strip("`") in divisors]
+    no_zeros = f", and {' and '.join(zeros)} not 0" if zeros else ""
+    return f"{' and '.join(numbers)} must be {words} is not taken{no_zeros}"
+
+
+def _divides(operation: ast.BinOp) -> bool:
+    return isinstance(operation.op, ast.Div)
 
 
 def _is_size(site: Site, node: cst.Name | cst.Attribute) -> bool:
@@ -119,13 +126,22 @@ def _are_floats(site: Site, values: Sequence[cst.BaseExpression]) -> bool:
     return bool(seen) and all(value.text.startswith(("f", "bf")) for value in seen)
 
 
-def check_condition(site: Site, tests: Iterable[cst.BaseExpression]) -> None:
-    """Raise RewriteRefusedError if a condition may have several elements, for which Python's `if` fails."""
+def check_condition(
+    site: Site, tests: Iterable[cst.BaseExpression], values: Sequence[cst.BaseExpression]
+) -> None:
+    """Raise RewriteRefusedError if a condition may have several elements, for which Python's `if` fails.
+
+    One number that is drawn as a row is right if the values that it selects have as many dimensions.
+    """
     for test in tests:
         if is_scalar_tensor(site, test):
             continue
-        calls = (node for node in descendants(test) if isinstance(node, cst.Call))
+        calls = [node for node in descendants(test) if isinstance(node, cst.Call)]
         drawn = next((call for call in calls if _draws_row_of_one(site, call)), None)
+        if drawn is not None and _compares(site, test, drawn):
+            rank = len(_sizes(drawn))
+            if all(least_rank(site, value) >= rank for value in values):
+                continue
         if drawn is not None:
             raise RewriteRefusedError(
                 f"`{short_code(site, drawn)}` has a dimension, which a result without one would get from it: "
@@ -134,17 +150,28 @@ def check_condition(site: Site, tests: Iterable[cst.BaseExpression]) -> None:
         raise RewriteRefusedError(f"`{short_code(site, test)}` may have several elements for other sizes")
 
 
+def _compares(site: Site, test: cst.BaseExpression, drawn: cst.Call) -> bool:
+    """Whether a condition compares a drawn number with numbers alone."""
+    if not isinstance(test, cst.Comparison):
+        return False
+    sides = (test.left, *(comparison.comparator for comparison in test.comparisons))
+    return all(side is drawn or is_number(site, side) or is_scalar_tensor(site, side) for side in sides)
+
+
 def _draws_row_of_one(site: Site, call: cst.Call) -> bool:
     """Whether a call draws one number with torch, as a tensor that has dimensions: `torch.rand(1)`."""
     if not call.args or dotted(call.func) not in {f"{site.torch}.rand", f"{site.torch}.randn"}:
         return False
-    first = call.args[0].value
-    sizes = (
-        [element.value for element in first.elements]
-        if len(call.args) == 1 and isinstance(first, (cst.Tuple, cst.List))
-        else [argument.value for argument in call.args]
-    )
+    sizes = _sizes(call)
     return bool(sizes) and all(isinstance(size, cst.Integer) and size.value == "1" for size in sizes)
+
+
+def _sizes(call: cst.Call) -> list[cst.BaseExpression]:
+    """The sizes of a tensor that a call draws: `rand(2, 3)`, `rand((2, 3))`."""
+    first = call.args[0].value
+    if len(call.args) == 1 and isinstance(first, (cst.Tuple, cst.List)):
+        return [element.value for element in first.elements]
+    return [argument.value for argument in call.args]
 
 
 def check_unchanged(site: Site, node: cst.CSTNode, name: str, values: Iterable[cst.BaseExpression]) -> None:

@@ -7,11 +7,13 @@ each other value with its shape does.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight.shared.report import FactKind
 from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
 from fuselight_server.fixes.syntax.traced_names import (
     NameKind,
@@ -24,7 +26,7 @@ from fuselight_server.fixes.syntax.traced_names import (
     runs_code,
     values_of,
 )
-from fuselight_server.fixes.syntax.tree import dotted
+from fuselight_server.fixes.syntax.tree import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +64,8 @@ _KEEPS_INTEGERS = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 """Functions whose result is an integer for integers; the others give floating-point numbers."""
+_FLIPS = {"flip": (), "fliplr": (1,), "flipud": (0,)}
+"""Functions that keep the shape and fail only for a dimension that the tensor lacks; which they always name."""
 _TOTALS = frozenset({"sum", "mean", "prod"})
 """Reductions of all elements that no shape makes fail."""
 _FUNCTIONAL = frozenset({"torch", "torch.nn.functional", "torch.special"})
@@ -201,8 +205,9 @@ def _binary(site: Site, node: cst.BinaryOperation, depth: int, mask: str) -> Ten
     left, right = value_of(site, node.left, depth, mask), value_of(site, node.right, depth, mask)
     joined = _joined((left, right))
     if isinstance(node.operator, cst.Divide):
-        is_zero = not (isinstance(node.right, (cst.Integer, cst.Float)) and node.right.evaluated_value)
-        if joined.is_number and is_zero:
+        is_literal = isinstance(node.right, (cst.Integer, cst.Float)) and node.right.evaluated_value
+        is_zero = not (is_literal or _is_nonzero(site, node.right))
+        if joined.is_number and not is_literal:
             raise RewriteRefusedError(f"`{short_code(site, node)}` fails for 0 where its side is not taken")
         joined = replace(joined, marks=joined.marks | {"float"}, is_smooth=joined.is_smooth and not is_zero)
     if isinstance(node.operator, cst.Power):
@@ -210,6 +215,17 @@ def _binary(site: Site, node: cst.BinaryOperation, depth: int, mask: str) -> Ten
         if not isinstance(exponent, cst.Integer) or joined.is_number:
             raise RewriteRefusedError(f"`{short_code(site, node)}` may fail where its side is not taken")
     return joined
+
+
+_NO_DIVISORS = frozenset({"0", "0.0", "False", "nan"})
+
+
+def _is_nonzero(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the run shows that a name is a number, and no value of it is 0."""
+    return is_number(site, node) and all(
+        value.kind is FactKind.CONSTANT and value.text.lstrip("-") not in _NO_DIVISORS
+        for value in values_of(site, node)
+    )
 
 
 def _comparison(site: Site, node: cst.Comparison, depth: int, mask: str) -> TensorValue:
@@ -247,6 +263,8 @@ def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mas
         raise RewriteRefusedError(f"`{short_code(site, call)}` may have an effect")
     if module and module not in _FUNCTIONAL:
         raise RewriteRefusedError(f"`{short_code(site, call)}` is no function of torch")
+    if name in _FLIPS:
+        return _flipped(site, call, name, [] if module else [function.value], depth)
     if name not in _KNOWN:
         raise RewriteRefusedError(
             f"`{short_code(site, call)}` may fail or have an effect where its side is not taken"
@@ -269,6 +287,48 @@ def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mas
             f"nothing in the run shows that `{short_code(site, function.value)}` is a tensor"
         )
     return _result(site, call, name, _joined(values), has_more=len(operands) > 1)
+
+
+def _flipped(
+    site: Site, call: cst.Call, name: str, owner: list[cst.BaseExpression], depth: int
+) -> TensorValue:
+    """`x.flip(-1)` and the like, whose dimensions each tensor of the run has; none of what a mask selects."""
+    tensor, *given = [*owner, *(argument.value for argument in call.args)]
+    texts = [site.code(argument) for argument in given]
+    named = [*_FLIPS[name], *map(int, _WHOLE.findall(" ".join(texts)))]
+    ranks = _ranks(site, tensor)
+    is_known = bool(ranks and named) and all(map(_DIMENSIONS.fullmatch, texts))
+    if not is_known or not all(_has(rank, named) for rank in ranks):
+        raise RewriteRefusedError(f"`{short_code(site, call)}` may fail where its side is not taken")
+    return value_of(site, tensor, depth)
+
+
+_WHOLE = re.compile(r"-?\d+")
+_DIMENSIONS = re.compile(r"[(\[]?-?\d+(?:, *-?\d+)*,?[)\]]?")
+
+
+def _has(rank: int, dimensions: Sequence[int]) -> bool:
+    """Whether a tensor has the dimensions, each named once."""
+    are_there = all(-rank <= dimension < rank for dimension in dimensions)
+    return are_there and len({dimension % rank for dimension in dimensions if rank}) == len(dimensions)
+
+
+def _ranks(site: Site, node: cst.BaseExpression) -> set[int]:
+    """How many dimensions the tensors have that Dynamo saw under a name, or as the value of an expression."""
+    texts = [value.text for value in values_of(site, node) if value.kind is FactKind.TENSOR]
+    sizes = [text.partition("[")[2].removesuffix("]") for text in texts]
+    return {len(size.split(", ")) if size else 0 for size in sizes}
+
+
+def least_rank(site: Site, node: cst.BaseExpression) -> int:
+    """How many dimensions a value has at least, as far as the run shows."""
+    try:
+        shape = value_of(site, node).shape
+    except RewriteRefusedError:
+        return 0
+    names = (part for part in descendants(node) if isinstance(part, (cst.Name, cst.Attribute)))
+    known = [_ranks(site, name) for name in names if dotted(name) in shape]
+    return max((min(ranks) for ranks in known if ranks), default=0)
 
 
 def _dimensions(call: cst.Call, name: str, *, is_method: bool) -> list[cst.BaseExpression]:

@@ -73,6 +73,9 @@ class StepListener(Protocol):
     def instruction_traced(
         self, code: CodeType, instruction: Any, stack: Sequence[Any], *, jumped: bool
     ) -> None: ...
+    def trace_stopped(
+        self, code: CodeType, instructions: Sequence[Any], local_variables: Mapping[str, Any]
+    ) -> None: ...
 
 
 class _Installed:
@@ -385,16 +388,25 @@ def _listen_to_steps(installed: _Installed, steps: StepListener) -> None:
     """Report the instructions of the user's code. The wrapper runs at every instruction; other code costs a lookup."""
     traces, started, traced = steps.traces, steps.instruction_started, steps.instruction_traced
 
+    def stopped(translator: Any) -> None:
+        steps.trace_stopped(translator.f_code, translator.instructions, translator.symbolic_locals)
+
     def step(real: Callable[..., Any], self: Any) -> Any:
         code, at = self.f_code, self.instruction_pointer
         if at is None or not traces(code):
             return real(self)
         instruction = self.instructions[at]
         installed.tell("facts", started, code, instruction, self.stack)
-        goes_on = real(self)
-        if goes_on or instruction.opname.startswith("RETURN_"):  # else the instruction broke the graph
+        try:
+            goes_on = real(self)
+        except Exception:
+            installed.tell("facts", stopped, self)
+            raise
+        if goes_on or instruction.opname.startswith("RETURN_"):
             jumped = self.instruction_pointer != at + 1
             installed.tell("facts", functools.partial(traced, jumped=jumped), code, instruction, self.stack)
+        else:  # the instruction broke the graph
+            installed.tell("facts", stopped, self)
         return goes_on
 
     translator = torch._dynamo.symbolic_convert.InstructionTranslatorBase

@@ -33,6 +33,26 @@ def is_lazy(variable: Any) -> bool:
     return isinstance(variable, variables.LazyVariableTracker)
 
 
+def stored_number(variable: Any, name: str) -> Seen | None:
+    """Return the number that the object of a variable stores under a name, as `seen`; None for anything else."""
+    variable = resolved(variable)
+    peek = getattr(variable, "peek_value", None) if is_lazy(variable) else None
+    owner = peek() if peek is not None else getattr(variable, "value", None)
+    kind = type(owner)
+    if kind.__getattribute__ is not object.__getattribute__ or any(
+        _computes(base, name) for base in kind.__mro__
+    ):
+        return None
+    held = getattr(owner, "__dict__", None)
+    number = held.get(name) if type(held) is dict else None
+    return ("constant", repr(number)) if type(number) in (int, float, bool) else None
+
+
+def _computes(kind: type, name: str) -> bool:
+    """Whether a class has a descriptor of the name, which comes before what an object stores."""
+    return hasattr(type(vars(kind).get(name)), "__set__")
+
+
 def seen(variable: Any, depth: int = 0) -> Seen | None:
     """Return what a variable holds: `("tensor", dtype, sizes, device, memory formats, requires_grad)`, ...
 

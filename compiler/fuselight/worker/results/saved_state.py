@@ -97,7 +97,7 @@ class SavedState:
     def _save(self, value: Any) -> Iterator[Any]:
         """Keep what a value holds; yields what is held."""
         if isinstance(value, dict):
-            self._undo.append(functools.partial(_put_mapping, value, dict(dict.items(value))))
+            self._undo.append(functools.partial(_put_mapping, value, list(_base_of(value).items(value))))
             yield from dict.values(value)
         elif isinstance(value, (list, collections.deque)):
             kept = list(value)
@@ -196,15 +196,21 @@ class SavedState:
         return isinstance(path, str) and self._is_users(path)
 
 
-def _put_mapping(mapping: dict[Any, Any], kept: dict[Any, Any]) -> None:
-    now = list(dict.items(mapping))
+def _base_of(mapping: dict[Any, Any]) -> Any:
+    """The class whose methods read and write a mapping: no method of the user's runs."""
+    return collections.OrderedDict if isinstance(mapping, collections.OrderedDict) else dict
+
+
+def _put_mapping(mapping: dict[Any, Any], kept: list[tuple[Any, Any]]) -> None:
+    base = _base_of(mapping)
+    now = list(base.items(mapping))
     if len(now) == len(kept) and all(
-        (key is old or key == old) and item is was
-        for (key, item), (old, was) in zip(now, kept.items(), strict=True)
+        (key is old or key == old) and item is was for (key, item), (old, was) in zip(now, kept, strict=True)
     ):
         return
-    dict.clear(mapping)
-    dict.update(mapping, kept)
+    base.clear(mapping)
+    for key, item in kept:
+        base.__setitem__(mapping, key, item)
 
 
 def _put_sequence(sequence: Any, kept: Any) -> None:

@@ -112,7 +112,7 @@ class FakeProcess:
         if what == "search":
             assert details["seconds"] <= 300.0
             return Accuracy(passed=False, first_operator="torch.relu")
-        assert details == {"float64": "float64.pt", "eager": "eager.pt", "varies": ""}
+        assert details == {"float64": "float64.pt", "eager": "eager.pt", "varies": "", "drawn": []}
         return Accuracy(passed=False, why="it differs") if self.wrong else Accuracy(passed=True)
 
     def end(self) -> None:

@@ -213,7 +213,7 @@ class Measuring:
                 self.tell(f"{' and '.join(steps)}{end}")
 
         tell(0)
-        comparison = (Order.COMPARE, {**pool.compared, "varies": pool.varies})
+        comparison = (Order.COMPARE, pool.comparison)
         reader = None if self.plan.isolated else pool.machine_reader
         answers = pool.together(
             {  # the long answer after the short one: it may fill the pipe, and is read in turn

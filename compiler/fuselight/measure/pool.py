@@ -122,6 +122,8 @@ class ConfigurationPool(abc.ABC, Generic[Process, Member]):
     """What results are compared with: paths of eager's results and of the reference, or why there is none."""
     varies: str = field(default="", init=False)
     """How eager's results differ from call to call, if they do."""
+    drawn: tuple[str, ...] = field(default=(), init=False)
+    """The functions of torch that draw random numbers in a call, if it is for these that they differ."""
 
     def launch(self, name: str, member_of: Callable[[Process], Member]) -> Member | None:
         """Start a process; None if that was not possible, and the row of the configuration says so."""
@@ -161,7 +163,7 @@ class ConfigurationPool(abc.ABC, Generic[Process, Member]):
     def take_answer(self, member: Member, what: Order, answer: Mapping[str, Any]) -> None:
         """Store what an answer says of the target, the machine or the reference."""
         if what == Order.REFERENCE:
-            self.varies = answer["varies"]
+            self.varies, self.drawn = answer["varies"], tuple(answer.get("drawn", ()))
             self.compared.update({key: answer[key] for key in ("float64", "why") if key in answer})
             member.end()
         elif what == Order.FIRST:
@@ -170,6 +172,11 @@ class ConfigurationPool(abc.ABC, Generic[Process, Member]):
                 self.compared["eager"] = answer["results"]
         if "machine" in answer and self.reads_machine(member):
             self.machine = decode(Machine, answer["machine"])
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """What an order to compare results says."""
+        return {**self.compared, "varies": self.varies, "drawn": list(self.drawn)}
 
     def end(self) -> None:
         """End every process."""

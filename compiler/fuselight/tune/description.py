@@ -61,7 +61,7 @@ class ResultDescription:
         has_time = self.context.budget.finish_left() > 0
         if has_time and self.context.plan.accuracy and pool.has_reference and not pool.default.is_compared:
             pool.default.is_compared = True
-            pool.order(pool.default, Order.COMPARE, **pool.compared, varies=pool.varies)
+            pool.order(pool.default, Order.COMPARE, **pool.comparison)
         answer = pool.order(winner, Order.REPLAY, artifacts="")
         self.result = (
             self.result_of(self._summary(winner, confirmation), answer) if answer is not None else None

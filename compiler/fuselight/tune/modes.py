@@ -49,7 +49,7 @@ def measure_modes(
             pool.order(trial, Order.WEIGH)
     for trial in racing:
         if accuracy and trial in modes:
-            pool.order(trial, Order.COMPARE, **pool.compared, varies=pool.varies)
+            pool.order(trial, Order.COMPARE, **pool.comparison)
         pool.refresh(trial)
 
 

@@ -28,7 +28,7 @@ class ResultVerification:
             for trial in self.leaders.faster():
                 if trial.is_idle and not trial.is_compared:
                     trial.is_compared = True
-                    pool.give(trial, Order.COMPARE, **pool.compared, varies=pool.varies)
+                    pool.give(trial, Order.COMPARE, **pool.comparison)
         for trial in pool.contenders:
             if not trial.is_accurate:
                 pool.retire(trial, TuneOutcome.INACCURATE)
@@ -49,7 +49,7 @@ class ResultVerification:
             pool.collect()
         if not trial.is_compared:
             trial.is_compared = True
-            pool.order(trial, Order.COMPARE, **pool.compared, varies=pool.varies)
+            pool.order(trial, Order.COMPARE, **pool.comparison)
         if not trial.is_accurate:
             pool.retire(trial, TuneOutcome.INACCURATE)
         return trial.is_alive

@@ -363,17 +363,28 @@ class Net(torch.nn.Module):
     assert wrong.first[-1].line == 1 + source.splitlines().index(source.splitlines()[-1])
 
 
-def test_random_numbers_that_are_no_dropout_are_not_compared(live: LiveWorker) -> None:
+@pytest.mark.parametrize(
+    ("drawn", "named"),
+    [
+        ("torch.rand_like(x)", "rand_like"),
+        ("torch.randint(0, 9, (64,)) + torch.empty(64).normal_()", "randint, normal"),
+        ("__import__('random').random()", "random numbers"),
+    ],
+)
+def test_random_numbers_that_are_no_dropout_are_not_compared(
+    live: LiveWorker, drawn: str, named: str
+) -> None:
     source = (
         f"import torch\nfrom torch._dynamo import register_backend\n{WRONG}\n"
-        "# fuselight: f(f32[64])\ndef f(x):\n    return torch.sin(x + torch.rand_like(x))\n"
+        f"# fuselight: f(f32[64], train=True)\ndef f(x):\n    return torch.sin(x + {drawn})\n"
     )
     wrong = rows(measure(live, source, "f", configurations=("backend:wrong",), profile=False))[
         "backend:wrong"
     ]
     assert wrong.accuracy is not None
     assert wrong.accuracy.passed is None
-    assert "eager is nondeterministic (random numbers)" in wrong.accuracy.why
+    assert f"eager is nondeterministic ({named})" in wrong.accuracy.why
+    assert "dropout" not in wrong.accuracy.why
 
 
 @pytest.mark.parametrize("line", ["torch.softmax(x, -1).sum(-1).floor()", "torch.signbit(torch.sqrt(x - 9))"])

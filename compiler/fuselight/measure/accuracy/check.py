@@ -6,7 +6,7 @@ Invariant: the verdict exists before anything is compiled to explain it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,18 +42,24 @@ class AccuracyCheck:
     """Whether that comparison held random numbers fixed."""
 
     def compare(
-        self, *, eager: str | None = None, float64: str | None = None, why: str = "", varies: str = ""
+        self,
+        *,
+        eager: str | None = None,
+        float64: str | None = None,
+        why: str = "",
+        varies: str = "",
+        drawn: Sequence[str] = (),
     ) -> None:
         """Compare the results with those in the files `eager` and `float64`; `why` says why `float64` is missing.
 
-        `varies` says how eager's results differ from call to call, if they do.
+        `varies` says how eager's results differ from call to call, if they do, and `drawn` which functions draw.
         """
         session = self.session
         if eager is None or session.results is None:
             session.store_accuracy(rules.not_compared("eager gave no results to compare with"))
             return
         if varies:
-            session.store_accuracy(rules.varying(varies, training=session.unit.prepared.options.train))
+            session.store_accuracy(rules.varying(varies, drawn))
             return
         expected = results.load(eager)
         compare = self._comparison_with(expected, float64, why)

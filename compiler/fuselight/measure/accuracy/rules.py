@@ -110,17 +110,21 @@ def is_random(first: CallResults, second: CallResults) -> bool:
     )
 
 
-def varying(how: str, *, training: bool) -> Accuracy:
-    """The verdict on a function whose results differ between calls: RANDOM or STATE."""
+def varying(how: str, drawn: Sequence[str] = ()) -> Accuracy:
+    """The verdict on a function whose results differ between calls: RANDOM or STATE.
+
+    `drawn` names the functions of torch that draw random numbers, as far as they are known.
+    """
     if how == STATE:
         return not_compared(
             "eager's results differ between calls, even with the same random numbers: the target keeps state between "
             "its calls, or its kernels add in another order each time, so there is no reference"
         )
-    source, hint = ("dropout", "set the dropout to 0") if training else ("random numbers", "call .eval()")
+    source = _some(drawn) or "random numbers"
+    hint = "set the dropout to 0, or " if any("dropout" in name for name in drawn) else ""
     return not_compared(
         f"eager is nondeterministic ({source}), and the compiled code draws other numbers with the same seed: to "
-        f"compare, {hint}, or draw the numbers outside and pass them in"
+        f"compare, {hint}draw the numbers outside and pass them in"
     )
 
 

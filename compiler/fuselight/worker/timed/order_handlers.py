@@ -19,8 +19,9 @@ from fuselight.adapters.torch_api.choices.launch_tuning import LaunchTuning
 from fuselight.capture.calls.calls import PlannedCall, Prepared
 from fuselight.capture.calls.rungs import Answered
 from fuselight.capture.calls.tensors import set_seeds
-from fuselight.measure.accuracy import results
+from fuselight.measure.accuracy import RANDOM, results
 from fuselight.measure.accuracy.check import AccuracyCheck
+from fuselight.measure.accuracy.drawn_numbers import drawn_by
 from fuselight.measure.accuracy.reference import ReusedBuild, float64_results, varies
 from fuselight.measure.accuracy.results import CallResults
 from fuselight.measure.artifacts import save_artifacts
@@ -136,6 +137,8 @@ class ReferenceOrders:
         build, work = ReusedBuild(calls.build), calls.plan.work
         state.progress.tell("measure", "whether eager gives the same each time")
         answer: dict[str, Any] = {"varies": varies(build, work)}
+        if answer["varies"] == RANDOM:
+            answer["drawn"] = drawn_by(calls.build, work)
         state.progress.tell("measure", "the reference in float64")
         reference, why = float64_results(build, work)
         if reference is None:

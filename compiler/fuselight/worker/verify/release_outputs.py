@@ -361,7 +361,7 @@ class _ReleaseCallRun:
         self, given: CallResults, expected: CallResults, double: CallResults | None, why: str = ""
     ) -> Accuracy:
         if self.varying and self.varying != RANDOM:
-            return rules.varying(self.varying, training=self.is_training)
+            return rules.varying(self.varying)
         return rules.compare_results(given, expected, double, training=self.is_training, no_float64=why)
 
     def _compared_eager(

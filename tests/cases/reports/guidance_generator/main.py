@@ -19,7 +19,7 @@ def sample_step(model, x, t, eta, generator=None):
     if eta > 0:  # warning: [FL201] "recompiled: eta was 0.0, now 0.3"
         x = x + eta * torch.randn(x.shape, generator=generator)
         # warning: [FL201] "recompiled: generator was None, now a torch._C.Generator"
-        # warning: [FL201] "recompiled: the value of `eta` was 0.3, now 0.7"
+        # warning: [FL201] "recompiled: eta was 0.3, now 0.7"
         # warning: [GB0055] "graph break: an argument of this call cannot be part of a graph"
     return x
 

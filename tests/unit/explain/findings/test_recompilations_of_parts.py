@@ -158,23 +158,25 @@ def test_a_value_of_python_needs_a_compile_for_each_value_only_where_a_line_fixe
     assert (removes in finding.hints) == expected.startswith("Or ")
 
 
+@pytest.mark.parametrize("target", ["y", "x", "a, x"])
 @pytest.mark.parametrize(("number", "is_last"), [(0, False), (1, True)])
 def test_the_last_carried_value_is_that_of_the_expression_and_those_before_wait_for_it(
-    number: int, *, is_last: bool
+    number: int, target: str, *, is_last: bool
 ) -> None:
     """In `x * y.item()`, torch carries over `x` and the number."""
     name = f"___stack{number}"
     carried = failed(f"{name} was 3, now 4", kind="EQUALS_MATCH", source=name, born=())
     frames = (dataclasses.replace(PART, carried=2),)
     compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED))
-    text = "    y = x * y.max().item()"
+    text = f"    {target} = x * z.max().item()"
+    column = text.index("z.max")
     facts = report(
         frames=frames, compiles=compiles, recompiles=(again(carried, compile_id="0/1"),),
-        breaks=(broken(at(25, (12, 26))),),
+        breaks=(broken(at(25, (column, len(text)))),),
     )  # fmt: skip
     (finding,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
-    named = "the value of `y.max().item()` on line 25"
-    other = "the value of `x`"
+    named = "the value of `z.max().item()` on line 25"
+    other = "x" if target == "y" else "the value of `x`"
     assert finding.title == f"recompiled: {named if is_last else other} was 3, now 4"
 
 

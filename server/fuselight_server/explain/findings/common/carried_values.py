@@ -126,7 +126,7 @@ def _named(context: Context, after: Resumption, number: int, items: str, read: s
             name = _name_of_waiting(context, at, waiting, items) if waiting is not None else ""
             if name:
                 return f"{name}.{read}" if read else name
-            expression = _of_waiting(waiting, items) if waiting is not None else ""
+            expression = _of_waiting(context, at, waiting, items) if waiting is not None else ""
         if expression:
             return f"{read} of {expression}" if read else expression
     parts = (read, *(f"item {item}" for item in reversed(_ITEM.findall(items))))
@@ -146,11 +146,18 @@ def _expression(context: Context, at: Location, items: str) -> str:
     return f"the value of `{text}` on line {at.line}"
 
 
-def _of_waiting(waiting: WaitingValue, items: str) -> str:
+def _of_waiting(context: Context, at: Location, waiting: WaitingValue, items: str) -> str:
     if waiting.is_method:
         return f"the bound method `{waiting.text}`"
-    is_path = _PATH.fullmatch(waiting.text) is not None
+    is_kept = waiting.text.isidentifier() and not _is_assigned(context, at, waiting.text)
+    is_path = is_kept or _PATH.fullmatch(waiting.text) is not None
     return f"{waiting.text}{items}" if is_path else f"the value of `{waiting.text}{items}`"
+
+
+def _is_assigned(context: Context, at: Location, name: str) -> bool:
+    """Whether the line gives a variable another value, so that its name means that one afterwards."""
+    line = context.read_line(at.path, at.line) or ""
+    return re.match(rf"[^=(]*(?<![\w.]){name}\b[^=(]*=(?!=)", line) is not None
 
 
 def _waiting(context: Context, after: Resumption, number: int, at: Location) -> WaitingValue | None:

@@ -63,8 +63,8 @@ ROOMS = (
     _room(f"{_C}.adapters", "torch and Triton behind names of ours", "shared adapters.torch_api"),
     _room(
         f"{_C}.adapters.torch_api",
-        "private names of torch, one module per subject (`dynamo/`, `inductor/`, `choices/`), each tolerating a torch "
-        "that lacks the name",
+        "private names of torch, one module per subject (`dynamo/`, `inductor/`, `choices/`, `distributed/`), each "
+        "tolerating a torch that lacks the name",
         "shared",
         "torch",
     ),

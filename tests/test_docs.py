@@ -325,6 +325,28 @@ def test_files_and_folders_that_the_pages_name_exist() -> None:
     assert not unmatched, "\n".join(unmatched)
 
 
+def test_names_of_code_that_the_pages_for_developers_have_exist() -> None:
+    """`NAME` of a module, and `Class.member`: a rename is found here, wherever one of these pages has the old name."""
+    modules = {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for folder in ("compiler", "server", "extension/src", "tests/support")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".ts"}
+    }
+    missing: list[str] = []
+    for page in (page for page in PAGES if page.name in _DEVELOPERS):
+        text = re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))
+        for name, ending in re.findall(r"`(\w+)` (?:of|in) `([\w/]+\.(?:py|ts))`", text):
+            texts = [code for path, code in modules.items() if f"/{path}".endswith(f"/{ending}")]
+            if not _PLACEHOLDER.search(ending) and not any(re.search(rf"\b{name}\b", code) for code in texts):
+                missing.append(f"{page.name}: `{name}` of `{ending}`")
+        for kind, member in re.findall(r"`([A-Z]\w+)\.(\w+)`", text):
+            texts = [code for code in modules.values() if f"class {kind}" in code]
+            if texts and not any(re.search(rf"^    .*\b{member}\b", code, re.MULTILINE) for code in texts):
+                missing.append(f"{page.name}: `{kind}.{member}`")
+    assert not missing, "\n".join(missing)
+
+
 def test_each_promise_of_safety_names_tests_that_exist() -> None:
     rows = [
         line

@@ -87,7 +87,8 @@ class FindingRemedy:
             if self.why.startswith(IN_A_TRIAL):
                 text = f"Not verified, and {self.why}: {_lowered(text)}"
             else:
-                text = f"Not tried{f', as {self.why}' if self.why else ' yet'}: {_lowered(text)}"
+                state = "verified" if self.is_fix and self.cure is None else "tried"
+                text = f"Not {state}{f', as {self.why}' if self.why else ' yet'}: {_lowered(text)}"
         if self.cost and (self.is_fix or self.state is not RemedyState.NOT_TRIED):
             text = f"{text}. {self.cost}"
         if self.unwritten:

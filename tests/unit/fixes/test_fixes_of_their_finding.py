@@ -177,10 +177,11 @@ def test_a_change_that_trials_name_for_two_values_is_listed_once() -> None:
     assert [remedy.text for remedy in with_fixes(known, (fix,)).remedies] == ["Write it"]
 
 
-@pytest.mark.parametrize("is_fix", [True, False])
-def test_every_change_that_was_not_tried_has_the_same_words(*, is_fix: bool) -> None:
-    entry = FindingRemedy("Set it", RemedyState.NOT_TRIED, is_fix=is_fix)
-    assert entry.words() == "Not tried yet: set it"
+@pytest.mark.parametrize(("is_fix", "is_cure"), [(True, True), (False, True), (False, False), (True, False)])
+def test_a_change_that_no_trial_makes_is_not_verified_yet(*, is_fix: bool, is_cure: bool) -> None:
+    tried = cure(CureKind.DYNAMIC, value="True") if is_cure else None
+    entry = FindingRemedy("Set it", RemedyState.NOT_TRIED, is_fix=is_fix, cure=tried)
+    assert entry.words() == f"Not {'tried' if is_cure or not is_fix else 'verified'} yet: set it"
     assert entry.as_data()["state"] == "not tried"
 
 

@@ -6,6 +6,7 @@ Invariant: nothing is shown by color alone; without a terminal the same words co
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.finding import Severity
@@ -53,8 +54,13 @@ def print_findings(
     outcome: CheckOutcome, terminal: Terminal, findings: Iterable[Finding] | None = None
 ) -> None:
     """Print every finding with its source, then the summary. `findings`: those of the outcome, as they get ready."""
-    print_first(outcome, terminal)
-    print_blocks(outcome.findings if findings is None else findings, outcome.sources, terminal)
+    findings = outcome.findings if findings is None else findings
+    if not outcome.priorities:  # a step may be a fix, which only those that are ready have
+        findings = list(findings)
+        print_first(replace(outcome, findings=findings), terminal)
+    else:
+        print_first(outcome, terminal)
+    print_blocks(findings, outcome.sources, terminal)
     for line in _summary(outcome):
         terminal.print(line)
 

@@ -27,6 +27,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import Severity
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.base.terminal import Terminal
+from fuselight_server.cli.formats.findings import print_findings
 from fuselight_server.cli.formats.fix_first import NO_CHANGE, print_first
 from fuselight_server.cli.formats.json import as_json
 from fuselight_server.commands.outcome import CheckOutcome
@@ -333,3 +334,15 @@ def test_other_lines_that_leave_functions_in_eager_mode_are_named_after_the_firs
     )
     broken_lines = [Priority(line(number, breaks=1), "") for number in (1, 2)]
     assert more_like_the_first(broken_lines, lambda priority: priority.line_text) == ""
+
+
+def test_a_fix_is_a_step_also_where_the_run_says_only_what_to_expect() -> None:
+    given = report(frames=FRAMES, compiles=TWO_GRAPHS, recompiles=(again(SIZE),))
+    expect = FindingRemedy("Expect one compile for each value of `x.size(0)`")
+    fix = FindingRemedy("Compile it for any size", RemedyState.NOT_TRIED, is_fix=True)
+    (finding,) = (dataclasses.replace(item, remedies=(expect,)) for item in findings(given))
+    outcome = CheckOutcome([finding], [given])
+    for remedies in ((expect,), (fix, expect)):
+        stream = io.StringIO()
+        print_findings(outcome, Terminal(stream), iter([dataclasses.replace(finding, remedies=remedies)]))
+        assert (NO_CHANGE in stream.getvalue()) is (fix not in remedies)

@@ -1,6 +1,6 @@
 """What `fuselight accuracy` says of the programs in tests/cases/accuracy, as the page docs/results/accuracy.md.
 
-    PYTHONPATH=compiler:server:. python -m benchmarks.studies.accuracy_programs --out FOLDER [--seconds 60]
+    PYTHONPATH=compiler:server:. python -m benchmarks.studies.accuracy_programs --out FOLDER [--seconds 30] [--kind right]
     PYTHONPATH=compiler:server:. python -m benchmarks.studies.accuracy_programs --out FOLDER --page
 
 FOLDER gets the JSON of each program; one that is there is not run again. A program is found if the command calls one of
@@ -49,10 +49,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=30.0, help="for the search of a line")
+    parser.add_argument("--kind", choices=("right", "wrong"), action="append", help="both, if not given")
     parser.add_argument("--page", action="store_true", help="print the page, and run nothing")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    for kind in ("right", "wrong"):
+    for kind in options.kind or ("right", "wrong"):
         waiting = [path for path in _programs(kind) if not _kept(options.out, path).exists()]
         for start in range(0, 0 if options.page else len(waiting), _AT_ONCE):
             _run(waiting[start : start + _AT_ONCE], options.out, options.seconds)

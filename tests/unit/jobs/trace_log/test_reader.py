@@ -496,6 +496,12 @@ NAMES = st.sampled_from(
 )
 
 
+def test_each_known_kind_has_its_handler() -> None:
+    """A missing one would look like a damaged log: each of its records would be skipped."""
+    handlers = set(assembly._HANDLERS.values())
+    assert {name for name in handlers if not hasattr(assembly.ProcessAssembly, name)} == set()
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(KINDS, JSON, NAMES, st.text(max_size=80), st.integers(-1, 3)), max_size=8))
 def test_known_kinds_with_any_values_are_read(rows: list[tuple[str, Any, str, str, int]]) -> None:

@@ -150,7 +150,29 @@ if __name__ == "__main__":
     assert second.accuracy.passed is False
 
 
+def test_a_small_result_is_compared_next_to_its_size(live: LiveWorker) -> None:
+    body = """\
+from torch._inductor.decomposition import decompositions
+@functools.wraps(decompositions[torch.ops.aten.silu.default])
+def off(x):
+    return x * torch.sigmoid(x) * 1.01
+decompositions[torch.ops.aten.silu.default] = off
+torch._inductor.decomposition.fast_random_decomps.cache_clear()
+def f(x):
+    return nn.functional.silu(x)
+if __name__ == "__main__":
+    decomposed(f)(torch.linspace(-1, 1, 64) * 1e-7)
+"""
+    call = one_call(live, body)
+    assert call.accuracy.passed is False
+    assert call.accuracy.why.startswith("output is off by 0.01 of its root mean square")
+
+
 RIGHT = {
+    "small values that cancel": (
+        "def f(x):\n    y = (x + 1e-3).exp()\n    return (y - x.exp()) * 1e-6, y.log() - x\n",
+        "(torch.linspace(-1, 1, 64),)",
+    ),
     "a sum on a rounding edge": (
         "def f(x):\n    return torch.softmax(x, -1).sum(-1).floor()\n",
         "(torch.linspace(-4, 4, 64 * 33).reshape(64, 33).sin() * 5,)",

@@ -47,5 +47,5 @@ class _DrawingFunctions(TorchFunctionMode):
 
 def _states() -> list[torch.Tensor]:
     """The state of each default generator."""
-    of_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    of_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     return [torch.get_rng_state(), *of_gpus]

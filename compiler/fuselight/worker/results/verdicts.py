@@ -13,14 +13,14 @@ import torch
 
 from fuselight.measure.accuracy import rules
 from fuselight.measure.accuracy.results import CallResults, Value
-from fuselight.measure.accuracy.rounding import with_rounding
+from fuselight.measure.accuracy.rounding import with_rounding, with_small_values
 from fuselight.shared.report import Accuracy, Difference
 from fuselight.worker.live.call_records import CallRecord
 from fuselight.worker.results.other_differences import other_differences
 
 _EAGER_VARIES = (
-    "eager's results differ between two calls from the same state: memory that nobody wrote is read, or kernels add in "
-    "another order each time"
+    "eager's results differ between two calls: memory that nobody wrote is read, kernels add in another order each "
+    "time, or the call keeps state that cannot be put back, as in a cache of functools"
 )
 _RANDOM = "the call draws random numbers, and compiled code draws others with the same seed"
 
@@ -69,6 +69,8 @@ def judged(
     )
     if not eager.results.values:
         verdict = replace(verdict, passed=True if not others else None)
+    elif verdict.passed:
+        verdict = with_small_values(verdict, compiled.results, eager.results, references.float64)
     is_same_draw = references.draws_as_eager and compiled.random == eager.random
     if verdict.passed is False and references.is_random and not is_same_draw:
         verdict = replace(rules.not_compared(_RANDOM), compared=verdict.compared)

@@ -448,6 +448,44 @@ def test_a_setting_for_messages_is_advised_for_the_calls_that_it_cures(live: Liv
     ]
 
 
+NUMPY = """\
+import numpy as np
+class Step:
+    def __call__(self, x, sigma, *, count):
+        y = x / (sigma**2 + 1) + torch.full((4,), float(np.log(sigma)))
+        return y * 2 if count > 2 else y
+@torch.compile
+def scaled(x, by):
+    return x * by if by > 1 else x
+@torch.compile
+def cut(x, top):
+    return x if top > 1 else -x
+if __name__ == "__main__":
+    step = torch.compile(Step())
+    for sigma in np.array([2.0, 4.0]):
+        step(torch.ones(4), sigma, count=np.int64(3))
+    scaled(torch.ones(4), np.float32(2))
+    cut(torch.ones(4), torch.tensor(2.0))
+"""
+
+
+def test_a_number_of_numpy_is_advised_to_be_passed_as_one_of_python(live: LiveWorker) -> None:
+    request = live.request(HEAD + NUMPY, "")
+    report = live.report(request)
+    assert isinstance(request, CaptureRequest)
+    without = live.report(replace(request, trial=CureRun(None)))
+    assert without.trial is not None
+    advised = [
+        (tuple(cure.subjects), trial_of(cure, without, live.report(replace(request, trial=run))))
+        for finding in findings(report)
+        for cure in finding.cures
+        if cure.kind is CureKind.NUMBER
+        for run in (CureRun(cure, without.trial.calls),)
+    ]
+    assert {subjects for subjects, _ in advised} == {("sigma", "count"), ("by",)}, "`top` is a tensor"
+    assert {(trial.after, trial.refused) for _, trial in advised} == {(0, "")}
+
+
 BATCHES = """\
 def scores(x):
     y = x.sin()

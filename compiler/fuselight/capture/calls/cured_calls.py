@@ -8,7 +8,9 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -97,11 +99,17 @@ def _in_inference_mode(value: Any) -> torch.Tensor:
     return tensor.clone() if torch.is_inference_mode_enabled() and not tensor.is_inference() else tensor
 
 
+def _as_python_number(value: Any) -> Any:
+    numpy = sys.modules.get("numpy")
+    return value.item() if numpy is not None and isinstance(value, numpy.generic) else value
+
+
 _CHANGES: dict[CureKind, Callable[[Any], Any]] = {
     CureKind.TENSOR: _as_tensor,
     CureKind.CONTIGUOUS: lambda value: _tensor(value).contiguous(),
     CureKind.STACK: _stacked,
     CureKind.INFERENCE: _in_inference_mode,
+    CureKind.NUMBER: _as_python_number,
 }
 
 
@@ -124,6 +132,8 @@ class _Call:
         if module is not None and getattr(function, "__name__", "") in _MODULE_CALLS:
             own = type(module).__call__ is torch.nn.Module.__call__
             called = module.forward if own else module.__call__
+        if module is None and isinstance(type(function).__call__, FunctionType):
+            self._owner, called = function, function.__call__  # an object of a class of the user's
         self._passed, self._changed_any = (args, kwargs), False
         self._plain = getattr(called, "__func__", called)
         try:

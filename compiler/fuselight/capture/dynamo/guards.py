@@ -6,6 +6,7 @@ Invariant: reading changes no guard. The latency is that of the same check that 
 from __future__ import annotations
 
 import collections
+import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -105,7 +106,7 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
             births.metadata[name] = guard_differences.metadata_of(guard.obj_weakref())
         rows.append((kind, name, code, stack))
     kept = sorted(range(len(rows)), key=lambda i: (rows[i][0] in _MACHINERY, i))[:_KEPT]
-    guards = tuple(_guard(*rows[i]) for i in sorted(kept))
+    guards = tuple(_guard(*rows[i], scope) for i in sorted(kept))
     return Guards(guards, len(rows), _places(places, roots)), births
 
 
@@ -120,14 +121,21 @@ def _owner(scope: Mapping[str, object]) -> GuardedOwner | None:
         return None
 
 
-def _guard(kind: str, name: str, code: tuple[str, ...], born: Stack) -> Guard:
+def _guard(kind: str, name: str, code: tuple[str, ...], born: Stack, scope: Mapping[str, object]) -> Guard:
     source = "" if torch_texts.is_global_state(name) else torch_texts.in_user_words(name)
     return Guard(
         kind=kind,
         source=source,
         code=code[:_CODES],
         born=tuple(place for place in born if stacks.is_shown(place.path)),
+        is_numpy_number=kind == "TENSOR_MATCH" and _is_numpy_number(scope.get(source)),
     )
+
+
+def _is_numpy_number(value: object) -> bool:
+    """Whether a value is a scalar of NumPy, if that is loaded."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.generic)
 
 
 def _places(counts: collections.Counter[Stack], roots: Sequence[str]) -> tuple[GuardPlace, ...]:

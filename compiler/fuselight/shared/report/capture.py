@@ -39,6 +39,8 @@ class Guard:
     """The expressions, as Dynamo prints them."""
     born: Stack = ()
     """The read that created the guard, outermost frame first; empty if there is none."""
+    is_numpy_number: bool = False
+    """Whether the value is a number of NumPy, which compiled code has as a tensor without dimensions."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ class CureKind(str, enum.Enum):
     """A list of tensors is one tensor."""
     INFERENCE = "inference"
     """A normal tensor that is passed in inference mode was created in it."""
+    NUMBER = "number"
+    """A number of NumPy, which compiled code has as a tensor, is passed as one of Python."""
 
 
 class CureGoal(str, enum.Enum):

@@ -188,6 +188,7 @@ class CureTrialRun(RequestResult):
         if self._trial.calls is not None and self._calls >= self._trial.calls:
             raise InputsCaptured
         self._calls += 1
+        function = targets.inside_wrapper(function)
         cure = self._trial.cure
         for name, value in cure.settings.items() if cure is not None else ():
             settings.set_dynamo_config(name, value)  # the program may have set it after its start
@@ -211,7 +212,7 @@ class CureTrialRun(RequestResult):
         meant = (cure.outer_path or cure.path, cure.outer_line or cure.line)
         owner = getattr(function, "__self__", None)
         inner = inspect.unwrap(getattr(function, "__func__", function))
-        for candidate in (function, owner, inner):
+        for candidate in (function, owner, inner, type(inner).__call__):
             code = targets.code_of(candidate) if candidate is not None else None
             place = stacks.def_location(code) if code is not None else None
             if place is not None and (place.path, place.line) == meant:

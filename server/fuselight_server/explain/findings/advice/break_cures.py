@@ -12,13 +12,15 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CallCure, CureGoal, CureKind
+from fuselight_server.base.formatting import format_list
 from fuselight_server.base.remedies import FindingRemedy, advice
 from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
+from fuselight_server.explain.findings.common.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import Location
+    from fuselight.shared.report import Frame, Location
     from fuselight_server.explain.findings.common.context import Context
 
 SCALARS = "capture_scalar_outputs"
@@ -79,6 +81,46 @@ def break_cures(
         item for item in _to_log(ids, texts, at) if not (is_inlined and REORDERED in item.cure.settings)
     )
     return (*(_to_set(group, at) for group in groups), *logging)
+
+
+def number_cures(
+    context: Context, ids: Iterable[str], at: Location | None, compile_ids: Iterable[str | None]
+) -> tuple[TriedAdvice, ...]:
+    """The numbers of NumPy to pass as numbers of Python, against a break on the line `at` that needs their values.
+
+    `compile_ids`: the compiles that broke there. The first function that is called with such a number is meant, with
+    all of its numbers: the others would break the graph next.
+    """
+    if at is None or not _OF_VALUES.intersection(ids):
+        return ()
+    for compiled in filter(None, map(context.compile_of, compile_ids)):
+        frame = context.frame_of(compiled)
+        numbers = _numbers_of(context, frame) if frame is not None else ()
+        if frame is None or not numbers:
+            continue
+        outer = {"outer_path": frame.location.path, "outer_line": frame.location.line}
+        cure = CallCure(CureKind.NUMBER, at.path, at.line, numbers, goal=CureGoal.BREAKS, **outer)
+        shown = format_list([quoted(name) for name in numbers])
+        what = "a number of Python" if len(numbers) == 1 else "numbers of Python"
+        text = f"Pass {shown} to {quoted(frame.function)} as {what}: compiled code has a number of NumPy as a tensor"
+        return (TriedAdvice(text, cure, _OUTCOMES),)
+    return ()
+
+
+def _numbers_of(context: Context, frame: Frame) -> tuple[str, ...]:
+    """The parameters of a function for which its calls pass numbers of NumPy."""
+    of_function = (
+        compiled
+        for compiled in context.report.compiles
+        if (other := context.frame_of(compiled)) is not None and other.location == frame.location
+    )
+    guards = (guard for compiled in of_function for guard in compiled.guards if guard.is_numpy_number)
+    return tuple(dict.fromkeys(guard.source for guard in guards if guard.source in frame.parameters))
+
+
+_OF_VALUES = frozenset({"GB0033", "GB0109", "GB0124", "GB0170"})
+"""Breaks for which the value of a tensor is needed."""
+_OUTCOMES = "Each outcome of a branch on the number needs its own compile"
 
 
 def _to_log(ids: tuple[str, ...], texts: str, at: Location) -> Iterator[TriedAdvice]:

@@ -103,6 +103,8 @@ def _objections(cure: CallCure, without: Report, cured: Report) -> Iterator[str]
     if not {part.kind for part in cure.changes}.isdisjoint(_NEW_VALUES):
         yield from _other_state(cure, old, new)
     yield from _uncompiled(without, cured)
+    if CureKind.NUMBER in {part.kind for part in cure.changes}:
+        return  # what is calculated of numbers alone is in no graph
     after = _line_runs(cured, new)
     for line, count in _line_runs(without, old).items():
         if after[line] < count:

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_data import parse_python
 from fuselight_server.base.finding import Related, Severity, Span
 from fuselight_server.base.formatting import format_list
-from fuselight_server.explain.findings.advice.break_cures import INLINED, break_cures, with_trials
+from fuselight_server.explain.findings.advice.break_cures import (
+    INLINED,
+    break_cures,
+    number_cures,
+    with_trials,
+)
 from fuselight_server.explain.findings.breaks.break_costs import break_costs
 from fuselight_server.explain.findings.breaks.break_remedies import BreakWords, break_text, break_words
 from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
@@ -113,6 +118,9 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
             (code, *gb_ids[:1]), broke, f"{words.title} {graph_break.context}", is_inlined=is_inlined
         )
     )
+    if not words.is_information:
+        broken = [item.compile_id for item, _ in group]
+        candidates = (*number_cures(context, (code, *gb_ids[:1]), broke, broken), *candidates)
     remedies = with_trials(context, words.hints, words.torch_hints, candidates, is_inlined=is_inlined)
     return context.finding(
         code,

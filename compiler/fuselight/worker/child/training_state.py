@@ -1,4 +1,4 @@
-"""The gradients and the state of optimizers that a call of the program began with, for calls that are made again later.
+"""The gradients, optimizers' state and modules' modes that a call of the program began with, to make it again later.
 
 Invariant: no code of the user's runs. The copies have at most `KEPT_BYTES`: a tensor beyond that is kept as it is.
 """
@@ -27,6 +27,8 @@ class TrainingState:
     """Each tensor that gets gradients, with its gradient."""
     optimizers: tuple[tuple[torch.optim.Optimizer, dict[Any, Any]], ...]
     """Each optimizer, with what it keeps for its parameters."""
+    modes: tuple[tuple[torch.nn.Module, bool], ...]
+    """Each module, with whether it is in training mode."""
 
     @classmethod
     def of(cls, function: Any, given: Iterable[Any]) -> TrainingState:
@@ -35,12 +37,15 @@ class TrainingState:
         plain, kept = getattr(function, "__func__", function), _Copies()
         gradients: list[tuple[torch.Tensor, torch.Tensor | None]] = []
         optimizers: list[tuple[torch.optim.Optimizer, dict[Any, Any]]] = []
+        modes: list[tuple[torch.nn.Module, bool]] = []
         for value in reached_objects(plain, (owner, *given)):
             if type(value) in _PLAIN and value.is_leaf and value.requires_grad:
                 gradients.append((value, None if value.grad is None else kept.copy(value.grad)))
             elif issubclass(type(value), torch.optim.Optimizer):
                 optimizers.append((value, _copied(value.state, kept.copy)))
-        return cls(tuple(gradients), tuple(optimizers))
+            elif issubclass(type(value), torch.nn.Module) and "training" in vars(value):
+                modes.append((value, vars(value)["training"]))
+        return cls(tuple(gradients), tuple(optimizers), tuple(modes))
 
     def restore(self) -> None:
         """Give the objects copies of what they had."""
@@ -51,6 +56,8 @@ class TrainingState:
         for optimizer, state in self.optimizers:
             optimizer.state.clear()
             optimizer.state.update(_copied(state, _copy))
+        for module, is_training in self.modes:
+            vars(module)["training"] = is_training
 
 
 def _copied(state: Any, copy: Callable[[torch.Tensor], torch.Tensor]) -> dict[Any, Any]:

@@ -150,6 +150,54 @@ if __name__ == "__main__":
     assert second.accuracy.passed is False
 
 
+TRACED = {
+    "a constant": """\
+class Config:
+    scale = 1.0
+config = Config()
+@torch.compiler.assume_constant_result
+def scale():
+    return config.scale
+def f(x):
+    y = x.sin()
+    z = y * scale()  # here
+    return z.cos()
+if __name__ == "__main__":
+    compiled = torch.compile(f)
+    for config.scale in (1.0, 2.0):
+        compiled(torch.ones(3))
+""",
+    "a method that no guard names": """\
+def make(op):
+    def apply(x, y):
+        x = x + 1
+        x = op(x, y)  # here
+        return x * 2
+    return apply
+if __name__ == "__main__":
+    for op in (torch.Tensor.__add__, torch.Tensor.__mul__):
+        torch.compile(make(op))(torch.tensor([6.0]), torch.tensor([3.0]))
+""",
+    "a size that is rounded": """\
+def scaled(x):
+    n = round(x.shape[0] * 5, -1)
+    return x * n  # here
+def f(x):
+    return scaled(x.exp()).log()
+if __name__ == "__main__":
+    torch.compile(f, dynamic=True)(torch.ones(3))
+""",
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_what_is_traced_wrong_is_on_the_line_whose_value_differs(live: LiveWorker, name: str) -> None:
+    *_, last = compared(live, TRACED[name], backend="eager", locate_seconds=30.0).calls
+    marked = f"{HEAD}{TRACED[name]}".splitlines()
+    assert last.accuracy.passed is False
+    assert marked[last.accuracy.first[-1].line - 1].endswith("# here")
+
+
 def test_a_small_result_is_compared_next_to_its_size(live: LiveWorker) -> None:
     body = """\
 from torch._inductor.decomposition import decompositions

@@ -1,5 +1,7 @@
 """The first line at which a wrong call differs, by compiling parts of its graphs from the same state.
 
+What was traced wrong is found by the values of its lines instead (traced_line).
+
 Invariant: the backend of a part is the program's own, with the mode and the options that it asked for.
 """
 
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,8 +18,14 @@ from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.adapters.torch_api.inductor.inductor_backend import without_cuda_graphs
 from fuselight.measure.accuracy import bisection, rules
 from fuselight.measure.accuracy.results import CallResults
-from fuselight.shared.report import Accuracy
+from fuselight.shared.report import Accuracy, Stack
 from fuselight.worker.results.eager_calls import RepeatedCall
+from fuselight.worker.results.traced_line import (
+    EagerLines,
+    LineValues,
+    NotedGraph,
+    first_difference,
+)
 from fuselight.worker.results.verdicts import References, judged
 
 Backend = Callable[..., Callable[..., Any]]
@@ -32,6 +40,8 @@ class _Switched:
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """Compile a captured graph for Dynamo."""
         instead = self._backends.instead
+        if self._backends.is_capture:
+            return NotedGraph(gm, lambda: self._backends.noted)
         if instead is None:
             compiled: Callable[..., Any] = self._wanted(gm, inputs, **asked)
             return compiled
@@ -44,6 +54,10 @@ class SwitchedBackends:
     def __init__(self, backend: str, *, switches: bool) -> None:
         """`backend`: the name of the one that replaces the program's own, if not empty; `switches`: for a search."""
         self._backend, self._switches = backend, switches
+        self.is_capture = backend == "eager"
+        """Whether graphs run as they were captured."""
+        self.noted: LineValues | None = None
+        """What captured graphs note while they run."""
         self._known: list[tuple[Any, _Switched]] = []
         """Dynamo shares the code of equal backends: one for each that the program asks for."""
         self.instead: Backend | None = None
@@ -92,10 +106,23 @@ class LineSearch:
 
     def located(self, verdict: Accuracy, seconds: float) -> Accuracy:
         """The verdict with the first operator that differs, or with why none is named."""
+        if self.backends.is_capture:
+            return replace(verdict, first=self._traced_line())
         first = bisection.find_first(
             self._tried, targets.backend_named("inductor"), self._compared, seconds=seconds
         )
         return bisection.with_first(verdict, first)
+
+    def _traced_line(self) -> Stack:
+        """Where the first line stands that was traced wrong, if the values of lines show it."""
+        eager, captured = LineValues(), LineValues()
+        self.call.eager(EagerLines(eager))
+        self.backends.noted = captured
+        try:
+            self.call.repeated(self.compiled, compiled=True)
+        finally:
+            self.backends.noted = None
+        return first_difference(captured, eager)
 
     def _tried(self, backend: Backend) -> CallResults:
         torch.compiler.reset()  # otherwise Dynamo reuses the code of the call before

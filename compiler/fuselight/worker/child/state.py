@@ -271,13 +271,18 @@ def keep(state: RunState) -> None:
         state.originals.put_back(replaced)
 
 
+_NEVER_AHEAD = ("multiprocessing.", "torch.testing.")
+"""What begins so is never preloaded: in a host that has it, each later run looks as if it had started processes."""
+
+
 def _libraries(state: RunState) -> list[str]:
     """Name the installed modules that the run has loaded, in the order of their import."""
     # From the end: the rest are the host's, and to read them is to copy them.
     new = list(itertools.takewhile(lambda name: name != state.loaded.last, reversed(sys.modules)))
     libraries = []
     for name in reversed(new):
-        module = None if name in state.loaded.modules else sys.modules.get(name)
+        is_known = name in state.loaded.modules or name.startswith(_NEVER_AHEAD)
+        module = None if is_known else sys.modules.get(name)
         path = getattr(module, "__file__", None)
         if (
             isinstance(path, str)

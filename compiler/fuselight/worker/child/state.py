@@ -24,6 +24,7 @@ from fuselight.capture.calls.calls import Prepared, asked_notes, compiled_form
 from fuselight.shared import wire
 from fuselight.shared.incremental_json import GrowingJson
 from fuselight.shared.protocol import (
+    AccuracyRequest,
     CaptureRequest,
     MeasurePlan,
     MeasureRequest,
@@ -252,7 +253,12 @@ def finish(state: RunState) -> None:
 
 
 def put_ahead(state: RunState) -> None:
-    """Write what the host may preload: installed modules that were imported here and in `state.result.libraries`."""
+    """Write what the host may preload: installed modules that were imported here and in `state.result.libraries`.
+
+    Of a comparison of results nothing: a fix was no longer verified in a host that had what one had imported.
+    """
+    if isinstance(state.job.request, AccuracyRequest):
+        return
     modules = dict.fromkeys([*_libraries(state), *state.result.libraries])
     ahead = {"modules": list(modules), "files": list(frame_text_cache.named_files())}
     put(os.path.join(state.job.directory, "ahead.json"), wire.dump(ahead))

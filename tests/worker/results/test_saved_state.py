@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 import torch
+from torch.testing._internal.two_tensor import TwoTensor
 
 from fuselight.worker.results import saved_state
 from fuselight.worker.results.saved_state import SavedState, UnsavedError
@@ -112,6 +113,15 @@ def test_tensors_of_one_memory_gradients_and_modules() -> None:
     assert all(torch.equal(value, kept[name]) for name, value in net.state_dict().items())
     assert all(parameter.grad is grad for parameter, grad in zip(net.parameters(), gradients, strict=True))
     assert all(torch.equal(value["exp_avg"], moments[key]) for key, value in optimizer.state.items())
+
+
+def test_a_tensor_that_is_made_of_others_is_given_back_by_them() -> None:
+    inner = TwoTensor(torch.ones(2), torch.zeros(2))
+    state = state_of(inner)
+    inner.a.add_(1)
+    inner.b.add_(2)
+    state.restore()
+    assert (inner.a.tolist(), inner.b.tolist()) == ([1, 1], [0, 0])
 
 
 def test_what_has_not_changed_is_not_touched() -> None:

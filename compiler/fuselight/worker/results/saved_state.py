@@ -172,7 +172,10 @@ class SavedState:
         try:
             storage = tensor.untyped_storage()
             address = storage.data_ptr()
-        except (NotImplementedError, RuntimeError):  # a subclass without memory of its own
+        except (NotImplementedError, RuntimeError) as error:
+            if _OF_GRAPH in str(error):
+                return  # the program cannot read it either
+            self._save_inner_tensors(tensor)
             return
         if not address or address in self._storages:
             return
@@ -183,6 +186,14 @@ class SavedState:
         is_parameter = isinstance(tensor, torch.nn.Parameter)
         version = version_of(tensor) if is_parameter else None
         self._undo.append(functools.partial(_put_storage, tensor, storage, storage.clone(), version))  # type: ignore[no-untyped-call]
+
+    def _save_inner_tensors(self, tensor: torch.Tensor) -> None:
+        """Keep what a subclass without memory of its own is made of. Raises UnsavedError."""
+        flatten = getattr(tensor, "__tensor_flatten__", None)
+        if flatten is None:
+            raise UnsavedError(f"the call reaches a {type(tensor).__name__}, whose memory cannot be put back")
+        for name in flatten()[0]:
+            self._save_tensor(getattr(tensor, name))
 
     def _is_users_class(self, value: Any) -> bool:
         return isinstance(value, type) and self._is_users_object(value)

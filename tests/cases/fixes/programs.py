@@ -27,12 +27,12 @@ class Trainer:
 
 class Warmup:
     def __init__(self):
-        self.rate, self.steps = torch.zeros(3), 0
+        self.trend, self.steps = torch.zeros(3), 0
 
     @torch.compile
     @torch.no_grad()
     def update(self, x):
-        self.rate.add_(x * self.steps)
+        self.trend.add_(x * self.steps)
         # fix: [FL201] dynamic "Compile with dynamic=True"
         # = 1 -> 1 graphs, same results
         # -|    @torch.compile

@@ -157,7 +157,7 @@ def test_a_missing_guard_is_named_where_only_the_second_compile_is_wrong(tmp_pat
     assert cause["tried"]
     assert not any(setting["cures"] for setting in cause["tried"])
     (finding,) = data["findings"]
-    assert (finding["code"], finding["line"]) == ("FL801", line_of(GUARD, "def apply"))
+    assert (finding["code"], finding["line"]) == ("FL801", line_of(GUARD, "return op(x, y)"))
     assert finding["title"].startswith("results of `apply in scaled_by` differ")
     assert "a guard that would compile the function again is probably missing" in finding["message"]
 

@@ -1,7 +1,8 @@
 """Every annotated fix end to end: the finding of a run, its remedies, and their verification.
 
 Invariant: what is offered and what the files say are the same, to the letter of the new text. The files say what comes
-with the main release of torch on Python 3.11.
+with the main release of torch on Python 3.11. The files share a folder, as the files of a project do: an attribute that
+a fix converts must have a name that no other file uses.
 """
 
 from __future__ import annotations

@@ -418,7 +418,12 @@ def planned_jobs(
     *,
     default_sizes: dict[str, int] | None = None,
 ) -> list[Job]:
-    """Every run of every file; one that does not parse and a named target that does not exist are problems."""
+    """Every run of every file; one that does not parse and a named target that does not exist are problems.
+
+    A file without a run of its own is either executed as a program (`programs`) or listed as not called: with targets
+    named by the user, neither, because the user did not ask for those files. Calls by name come after the runs, which
+    they may repeat.
+    """
     jobs: list[Job] = []
     idle: list[Reading] = []
     stores: dict[Path, Report | None] = {}

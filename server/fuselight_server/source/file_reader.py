@@ -49,7 +49,12 @@ class ReadingCache:
 
 
 def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
-    """Read the file at `path` whose text, in UTF-8, is `lines`, each with its line end."""
+    """Read the file at `path` whose text, in UTF-8, is `lines`, each with its line end.
+
+    This runs at each keystroke, so the work for a chunk that did not change comes from `cache`. Variables are read only
+    if a directive has no function below it: looking for them costs more than all else, and few files need them. A
+    directive that has no owner is not reported while the file does not parse, as its owner may be in the broken part.
+    """
     chunks = chunks_of(path, lines, cache)
     _resolve(path, chunks, cache)
     names = cache.names

@@ -101,6 +101,12 @@ def _text(need: Need, dimensions: int | None, sizes: _Sizes) -> str:
 
 
 def _shape(layer: Layer, dimensions: int | None, sizes: _Sizes, *, is_flat: bool) -> list[Any]:
+    """The shape of an input that a layer accepts; empty if its constructor does not show one.
+
+    `dimensions`: the rank that the rest of the model requires, if it shows that; `is_flat`: the input is flattened
+    first. One channel and an image suggest digits, which have 28 x 28 pixels: models for them often end in a linear
+    layer that fits no other size.
+    """
     if layer.kind in _SPATIAL and not is_flat:
         position = 1 if layer.kind == "GroupNorm" else 0
         channels = layer.argument(position, "in_channels", "num_features", "num_channels")

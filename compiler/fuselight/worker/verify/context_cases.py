@@ -120,6 +120,7 @@ def plan(
         others = list(_other_values(value, in_use, inputs if is_argument else ()))
         if name in known and (others or _is_plain_value(value)):
             held[name] = None
+        # The names that the change touches get more values: the others only have to show a branch that it relies on.
         most = _MAX_VALUES if in_use.is_changed or is_argument else _MAX_OTHERS
         most = _MAX_TENSORS if is_argument and value is None else most
         values += [ContextValue(kind, owner, name, _shown(value), other) for other in others[:most]]

@@ -247,6 +247,11 @@ class Scope:
         return KnownValue(FactKind.TENSOR, owner.dtype if keeps else "", rank)
 
     def _torch_call(self, full: str, node: ast.Call) -> KnownValue | None:
+        """The result of a call of torch; None if it may be no tensor.
+
+        A rule that uses it reports a break without a trace, so the dtype is claimed only where the first argument's
+        dtype surely is the result's; type promotion needs all arguments, and `dtype=` or `out=` may change it.
+        """
         if any(keyword.arg in {None, "out"} for keyword in node.keywords):
             return None
         name = full.removeprefix("torch.")

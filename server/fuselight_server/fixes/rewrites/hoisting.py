@@ -351,7 +351,12 @@ def _names_of(node: cst.BaseExpression) -> list[str] | None:
 def _around(
     site: Site, function: cst.FunctionDef, statements: list[Statement], block: cst.With
 ) -> Iterator[Remedy]:
-    """`with lock:` around the call of the compiled code, which has what was in it."""
+    """`with lock:` around the call of the compiled code, which has what was in it.
+
+    The context must mean the same before the function's first line: an object that the block does not bind, or a flag
+    of `torch.backends` with pure arguments. If statements before or after the block compute, the fix also covers them,
+    so its class is no longer exact.
+    """
     if block.asynchronous is not None or not isinstance(block.body, cst.IndentedBlock):
         return
     bound = site.names_bound(statements)

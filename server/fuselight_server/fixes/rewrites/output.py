@@ -45,6 +45,8 @@ def print_remedies(site: Site) -> Iterator[Remedy]:
     """Print as `torch._higher_order_ops.print`, which compiled code calls where Python would.
 
     A value that breaks the graph, as a clock, would still do so: what is computed has to leave the code with its print.
+    Without `sep=`, `end=` and `file=` only, as the operator has none of them; it prints when the graph runs, and the
+    tensors without their `grad_fn`, which is why the class depends on what is shown.
     """
     call = output_call(site)
     if call is None or dotted(call.func) != "print" or _line(site, call) is None or site.breaks_inside(call):
@@ -132,7 +134,11 @@ _NOT_IN_TEMPLATE = re.compile(r"[{}\"'\\\n]")
 
 
 def _formatted(site: Site, value: cst.BaseExpression) -> tuple[str, list[str]] | None:
-    """An argument of print as a template of `str.format` and the values for it; None where there is no simple one."""
+    """An argument of print as a template of `str.format` and the values for it; None where there is no simple one.
+
+    `torch._higher_order_ops.print` formats with `str.format` when the graph runs, not with the f-string's own rules: a
+    brace, an escape or a raw prefix in the text, `{x=}` and a nested format spec would print something else.
+    """
     if isinstance(value, cst.SimpleString):
         text = value.evaluated_value
         is_plain = isinstance(text, str) and text.isprintable() and not _NOT_IN_TEMPLATE.search(text)

@@ -245,7 +245,12 @@ def _shapes(
     *,
     fixed: str,
 ) -> Iterator[Remedy | RefusedRewrite]:
-    """The sizes that vary as variables in the call of torch.compile, where the torch of the run has that."""
+    """The sizes that vary as variables in the call of torch.compile, where the torch of the run has that.
+
+    Unlike `dynamic=True`, this names the dimension, so all other sizes stay static. The specification lists every
+    dimension, and the rank is only known from the guard's text. Only the first file with the call is changed: it is
+    either the file of the finding or that of the target.
+    """
     keyword, sizes = _shapes_keyword(report), failure.sizes
     written = _SIZES.search(failure.code)
     if not keyword or not sizes or written is None or not sizes[0].name.isidentifier():

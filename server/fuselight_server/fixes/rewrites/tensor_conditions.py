@@ -49,7 +49,11 @@ _COMPARISONS = (
 
 
 def condition_of(site: Site, node: cst.BaseExpression) -> str | None:
-    """The condition as a tensor of bools, None where Python's operators decide without a tensor."""
+    """The condition as a tensor of bools, None where Python's operators decide without a tensor.
+
+    `and`, `or` and `not` call `bool()` on their operands, so they become functions of torch. An operand may be a bool
+    or a number of Python in some calls: `torch.as_tensor` accepts both, where `.bool()` alone would raise.
+    """
     torch, text = site.torch, None
     if isinstance(node, cst.Comparison):
         if len(node.comparisons) == 1 and isinstance(node.comparisons[0].operator, _COMPARISONS):

@@ -37,7 +37,11 @@ def check_arithmetic(site: Site, function: cst.FunctionDef, name: str, *, is_int
 
 
 def is_operand(site: Site, use: cst.BaseExpression, *, is_integer: bool) -> bool:
-    """Whether a number is only computed with a tensor that has dimensions, whose dtype stays as it is."""
+    """Whether a number is only computed with a tensor that has dimensions, whose dtype stays as it is.
+
+    In type promotion a 0-dimensional tensor counts like a number beside a tensor with dimensions: `f16[4] * float64[]`
+    stays f16. Two 0-dimensional tensors would be promoted to the wider dtype, so such a partner is refused.
+    """
     parent = site.parents[use]
     partner: cst.BaseExpression | None = None
     if not site.is_plain(use):

@@ -150,6 +150,11 @@ def short_code(site: Site, node: cst.CSTNode) -> str:
 
 
 def _named(site: Site, node: cst.Name | cst.Attribute, depth: int) -> TensorValue:
+    """The value of a name, from the assignment if there is a single one, otherwise from the values that the run saw.
+
+    The assignment comes first because it holds for each call; the values of a run hold for its inputs alone, so a name
+    that only they describe must have had a tensor there. Raises RewriteRefusedError if nothing shows that.
+    """
     path = dotted(node)
     module, _, constant = path.rpartition(".")
     if constant in {"pi", "e", "inf", "nan"} and module_of(site, module) in {"torch", "math"}:
@@ -254,7 +259,12 @@ def _joined(values: Sequence[TensorValue]) -> TensorValue:
 
 
 def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mask: str) -> TensorValue:
-    """`torch.relu(x)`, `x.relu()` and the like."""
+    """`torch.relu(x)`, `x.relu()` and the like.
+
+    torch.where computes both sides, so a function is taken only if it cannot fail, has no effect and keeps the shape
+    for the inputs of the side that would not have run: a list of names that are known to be so, along the last or the
+    first dimension. Raises RewriteRefusedError for all others.
+    """
     name, module = function.attr.value, module_path(site, function.value)
     if any(
         argument.star or (argument.keyword is not None and argument.keyword.value in {"out", "inplace"})

@@ -286,6 +286,12 @@ def _break_title(cause: Reason) -> str:
 
 
 def _compile(compiled: LoggedCompile, key: FunctionKey, parts: SharedParts) -> CompileDigest:
+    """What is kept of a compile of a rank when its logs are closed.
+
+    `content` has only what must be equal on all ranks: paths are cut to their tails, and reasons and errors lose ids
+    and addresses, because ranks of other machines differ in these. Equal parts are shared, as a job of 1,000 ranks has
+    1,000 copies of each.
+    """
     graphs, guards, reasons = _graphs(compiled), _guards(compiled), compiled.recompile_reasons
     error = next((item.summary for attempt in compiled.attempts for item in attempt.errors), None)
     if error is None and compiled.metrics is not None:

@@ -68,7 +68,11 @@ def _is_same_line(place: Location, at: Location) -> bool:
 def _weights(
     context: Context, tree: ast.Module, file: FileFacts, at: Location, size: str, *, is_last: bool
 ) -> Iterator[str]:
-    """The tensors of the size that operators on the line need, and that the function gets from elsewhere."""
+    """The tensors of the size that operators on the line need, and that the function gets from elsewhere.
+
+    Such a tensor (a weight, a buffer) fixes the size, so marking the input's size as dynamic cannot cure. That is said
+    only if a single expression of the line has the size and no literal has it; with two, either could be the reason.
+    """
     nodes = [
         node for node in ast.walk(tree) if at.line <= getattr(node, "lineno", 0) <= (at.end_line or at.line)
     ]

@@ -198,6 +198,7 @@ def test_a_signal_to_a_check_keeps_what_has_run_and_leaves_nothing(
     assert project.kept() == {"first", "second"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_worker_is_reported_and_not_kept(
     project: CheckedProject, number: signal.Signals

@@ -126,6 +126,7 @@ def show_capture(data: Report) -> None:
     read_capture(Key(FILE, "fuselight run"), 1, data, Thresholds(), line_reader({}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("whole", "show"), [(BENCHMARK, show_benchmark), (search(), show_search), (CAPTURE, show_capture)]
 )

@@ -32,6 +32,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_two_processes_lose_nothing(folder: Path) -> None:
     """The report of a run replaces the last one, and so may the answers about files of a job."""
     processes = [start(folder, name, "5") for name in ("a", "b")]

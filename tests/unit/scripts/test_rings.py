@@ -147,6 +147,7 @@ def test_files_start_in_the_order_of_the_last_run(
     assert order() == ["patient", "large", "medium", "short"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "wait4"), reason="this system does not count it")
 def test_the_processor_time_of_a_ring_includes_its_grandchildren(load: Any) -> None:
     spin = "import time\nwhile time.process_time() < 0.3: pass"
@@ -156,6 +157,7 @@ def test_the_processor_time_of_a_ring_includes_its_grandchildren(load: Any) -> N
     assert ended.cpu_seconds >= 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="this system lets nobody adopt an orphan")
 def test_the_processor_time_of_a_ring_includes_processes_that_outlive_their_starter(load: Any) -> None:
     spin = "import time\nwhile time.process_time() < 0.3: pass"

@@ -95,6 +95,7 @@ SHARED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 def test_a_value_that_contains_itself_many_times_is_refused(tmp_path: Path, name: str) -> None:
     data = b"\x80\x02" + SHARED[name] + b"."

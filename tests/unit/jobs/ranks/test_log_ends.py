@@ -203,6 +203,7 @@ def test_a_run_that_has_ended_here_is_not_said_to_go_on(tmp_path: Path) -> None:
     assert "does not say how the process ended" in finding.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", JOBS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 def test_recorded_jobs_have_one_only_if_they_were_killed(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "logs")

@@ -102,6 +102,8 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.tune": tunings.start,
     "fuselight.showTuning": tunings.show,
     "fuselight.cancelTuning": tunings.cancel,
+    "fuselight.accuracy": () => runAtCursor(serverCommand.accuracy),
+    "fuselight.cancelAccuracy": () => ask(serverCommand.cancelAccuracy),
     "fuselight.openJob": jobs.choose,
     "fuselight.followJob": jobs.follow,
     "fuselight.stopFollowingJob": jobs.stopFollowing,

@@ -353,6 +353,7 @@ class VerifyRequest(RunRequest):
 class AccuracyRequest(RunRequest):
     """Run the program as it is, and make calls of what it compiles in eager mode and in float64, too. In `results`."""
 
+    tier: ClassVar[Tier] = Tier.ACCURACY
     backend: str = ""
     """The backend that replaces the program's own; empty for its own."""
     settings: dict[str, str] = field(default_factory=dict)

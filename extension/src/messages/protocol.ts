@@ -119,6 +119,8 @@ export const serverCommand = {
   forgetBench: "fuselight.server.forgetBench",
   tune: "fuselight.server.tune",
   cancelTune: "fuselight.server.cancelTune",
+  accuracy: "fuselight.server.accuracy",
+  cancelAccuracy: "fuselight.server.cancelAccuracy",
   applyFix: "fuselight.server.applyFix",
   applyAllFixes: "fuselight.server.applyAllFixes",
   verifyForecast: "fuselight.server.verifyForecast",

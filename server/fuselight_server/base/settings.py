@@ -174,6 +174,9 @@ class Settings:
     kernels: KernelSettings = KernelSettings()
     bench: BenchSettings = field(default_factory=BenchSettings)
     tune: TuneSettings = field(default_factory=TuneSettings)
+    accuracy: Literal["off", "onDemand", "afterSave"] = "onDemand"
+    """When results are compared with eager mode; `off`: there is no lens for it. `afterSave`: also after a save, while
+    nothing else runs."""
     agents: bool = True
     """Whether coding agents can attach; read of the window, not of a folder."""
     trace: TraceSettings = TraceSettings()

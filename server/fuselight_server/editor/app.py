@@ -21,6 +21,7 @@ from fuselight_server.base.interrupts import INTERRUPTED, STOPPED, raise_at_inte
 from fuselight_server.base.pipes import ThreadedWriter, own_pipes
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.editor.handlers import (
+    accuracy,
     agents,
     bench,
     code_action,
@@ -197,6 +198,7 @@ COMMANDS = {
     **commands.COMMANDS,
     **bench.COMMANDS,
     **tune.COMMANDS,
+    **accuracy.COMMANDS,
     **fix_commands.COMMANDS,
     **inputs.COMMANDS,
     **forecast_actions.COMMANDS,

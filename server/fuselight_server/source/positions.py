@@ -255,11 +255,18 @@ def locations(report: Report) -> Iterator[Location]:  # noqa: C901 - one loop a 
     for failure in report.failures:
         yield from failure.stack
     yield from _of_inputs(report)
+    yield from _of_results(report)
     for note in report.notes:
         if note.location is not None:
             yield note.location
     for forecast in report.forecasts:
         yield from (at for change in forecast.changes for at in change.born)
+
+
+def _of_results(report: Report) -> Iterator[Location]:
+    for call in report.results.calls if report.results is not None else ():
+        yield from (at for at in (call.location, call.caller) if at is not None)
+        yield from call.accuracy.first
 
 
 def _of_inputs(report: Report) -> Iterator[Location]:

@@ -50,7 +50,10 @@ async def test_a_queued_benchmark_is_shown_and_can_be_canceled(
     session.command(target="f")
     await session.began()
     session.command(target="Net")
-    assert titles(session, "Net") == ["Benchmark: waiting for another benchmark", "Cancel Benchmark"]
+    assert titles(session, "Net") == [
+        "Benchmark: waiting for another benchmark or comparison",
+        "Cancel Benchmark",
+    ]
     assert titles(session, "f")[:2] == ["Benchmarking f: default: compiling", "Cancel Benchmark"]
     bench.cancel(session, {"uri": session.uri, "target": "Net"})  # type: ignore[arg-type]  # the parts that it reads
     assert titles(session, "Net") == ["benchmark canceled"]
@@ -82,7 +85,7 @@ async def test_only_one_folder_is_benchmarked_at_a_time(session: BenchmarkSessio
     while running.progress is None:
         session.ui.moved.clear()
         await asyncio.wait_for(session.ui.moved.wait(), 10)
-    assert running.progress.detail == "waiting for another benchmark"
+    assert running.progress.detail == "waiting for another benchmark or comparison"
     assert (len(first.asked), len(second.asked)) == (1, 0)
     first.held.set()
     await session.settle()

@@ -93,7 +93,7 @@ if __name__ == "__main__":
 """
 NET, STEP, MAIN = 3, 10, 14
 """0-based lines of the lenses."""
-ACTIONS = ["Run", "Details", "Kernels", "Benchmark", "Tune"]
+ACTIONS = ["Run", "Details", "Kernels", "Accuracy", "Benchmark", "Tune"]
 
 
 def captured(name: str, *lines: int, **parts: Any) -> CaptureResult:
@@ -535,7 +535,14 @@ async def test_without_inputs_there_is_only_what_gives_some() -> None:
     result.input_programs = (InputProgram("/p/train.py", 3, calls=True, kind="script"),)
     assert (await lenses(state))[NET] == ["Use the inputs of train.py", "needs inputs: add a line", "Run"]
     assert "train.py up to its first call" in (await tooltips(state))["Use the inputs of train.py"]
-    assert (await lenses(state))[STEP] == ["Run", "Kernels", "Benchmark", "Tune", "inputs from line 9"]
+    assert (await lenses(state))[STEP] == [
+        "Run",
+        "Kernels",
+        "Accuracy",
+        "Benchmark",
+        "Tune",
+        "inputs from line 9",
+    ]
 
 
 @pytest.mark.asyncio

@@ -32,6 +32,7 @@ from fuselight_server.editor.results.kernel_hover import kernel_tables as hovere
 from fuselight_server.editor.results.kernel_hover import measured_tables as hovered
 from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
 from fuselight_server.editor.results.lens_facts import (
+    ACCURACY,
     BENCH,
     CANCEL_BENCHMARK,
     SHOW_BENCHMARK,
@@ -238,7 +239,8 @@ def test_the_button_starts_a_benchmark_or_ends_it() -> None:
     text = "eager 300 µs, default 100 µs (3.0×)"
     run, kernels = ("Run", "fuselight.server.run"), ("Kernels", "fuselight.server.kernels")
     benchmark, tune = ("Benchmark", "fuselight.benchmark"), ("Tune", TUNE)
-    assert titles(kept) == [(text, SHOW_BENCHMARK), run, kernels, benchmark, tune]
+    accuracy = ("Accuracy", ACCURACY)
+    assert titles(kept) == [(text, SHOW_BENCHMARK), run, kernels, accuracy, benchmark, tune]
     kept.client.commands = frozenset({SHOW_BENCHMARK})
     assert titles(kept)[-2] == ("Benchmark", BENCH)
     assert titles(kept, [KEY]) == [

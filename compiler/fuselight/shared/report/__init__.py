@@ -156,6 +156,7 @@ class Tier(str, enum.Enum):
     KERNELS = "kernels"
     MEASURED = "measured"
     TUNED = "tuned"
+    ACCURACY = "accuracy"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from fuselight_server.editor.presenters.report_nodes import (
     job_node,
     shown_results,
     target_node,
+    with_comparisons,
 )
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker
 
@@ -27,7 +28,7 @@ async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:
     path = convert.path(params.uri) if params.uri else None
     shown = shown_results(server.state, path)
     nodes, session = [], server.analysis.fixes
-    for result, kernels in shown:
+    for result, kernels, accuracy in with_comparisons(shown, server.state, path):
         changed = functools.partial(server.ui.results_changed, (result.key.path,))
         refused = await session.attempts.refused_fixes_soon(result, changed)
         fixes = ReportFixes(session.attempts.first_fix(result), refused)
@@ -37,7 +38,7 @@ async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:
         readings = server.state.readings_of(predictions)
         predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)
         ends = end_nodes(server.state.results, server.state.run_ends, result, NodeMaker(server.view))
-        nodes.append(target_node(result, server.view, kernels, [*ends, *predicted], fixes))
+        nodes.append(target_node(result, server.view, kernels, [*ends, *predicted], fixes, accuracy=accuracy))
     nodes += [
         node for job in server.state.jobs.of_file(path) if (node := job_node(job, server.view)) is not None
     ]

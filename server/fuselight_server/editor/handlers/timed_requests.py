@@ -14,7 +14,7 @@ from fuselight_server.base.formatting import format_target
 from fuselight_server.editor.handlers.commands import path_in
 from fuselight_server.editor.handlers.protocol import Written, written_page
 from fuselight_server.editor.handlers.target_at import NoTargetError, asked_target
-from fuselight_server.editor.results.run_progress import describe
+from fuselight_server.editor.results.run_progress import WAITING, describe
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN
 
@@ -87,7 +87,7 @@ class TimedRequests:
         if running is not None:
             return describe(running)
         if key in server.analysis.runs.queue.waiting:
-            return f"{self.words.verb} {name}: waiting for another benchmark"
+            return f"{self.words.verb} {name}: {WAITING}"
         if key in server.analysis.tunings.preparing:
             return f"{self.words.verb} {name}: verifying fixes first"
         if key in server.analysis.consent.asked:

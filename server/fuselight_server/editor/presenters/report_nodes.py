@@ -13,6 +13,7 @@ from fuselight.shared.report import Tier
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.formatting import format_target
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.accuracy_nodes import accuracy_node
 from fuselight_server.editor.presenters.capture_nodes import (
     CaptureNodeMaker,
     break_nodes,
@@ -29,6 +30,7 @@ from fuselight_server.editor.presenters.capture_nodes import (
 )
 from fuselight_server.editor.presenters.kernel_nodes import kernel_node
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker, identified
+from fuselight_server.editor.results.accuracy_words import accuracy_summary
 from fuselight_server.editor.results.captures import capture_result_of
 from fuselight_server.editor.results.kernels import KernelResult
 from fuselight_server.editor.results.run_ends import NOUNS, RunEnds
@@ -40,9 +42,10 @@ from fuselight_server.explain.findings.common.context import Context, Thresholds
 from fuselight_server.explain.findings.failures import short_end
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from fuselight_server.editor.messages.answers import ReportNode
+    from fuselight_server.editor.results.accuracy import AccuracyResult
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.jobs import JobResult
     from fuselight_server.editor.results.refused_fixes import RefusedFix
@@ -97,6 +100,8 @@ def target_node(
     kernels: KernelResult | None = None,
     predicted: Sequence[ReportNode] = (),
     fixes: ReportFixes = ReportFixes(),
+    *,
+    accuracy: AccuracyResult | None = None,
 ) -> ReportNode:
     """Make the node of one target and all below it; `predicted` is what its last run could not know."""
     report, key = result.report, result.key
@@ -120,6 +125,7 @@ def target_node(
         *make.group("findings", "Findings, costliest first", "checklist", finding_nodes(make, kernels)),
         *make.group("refusals", "Fixes not offered", "circle-slash", refused_nodes(make, fixes.refused)),
         *make.changes("changes", result.changes_now),
+        *([accuracy_node(accuracy, view)] if accuracy is not None else []),
         *([kernel_node(kernels, view)] if kernels is not None else []),
         *make.group("frames", "Frames", "symbol-function", frame_nodes(make, report)),
         *make.group("breaks", "Graph breaks", "debug-disconnect", break_nodes(make, report)),
@@ -131,18 +137,36 @@ def target_node(
         *make.group("notes", "Notes", "info", note_nodes(make, report)),
         *make.group("problems", "Not available", "question", make.problems(report)),
     ]
+    words = accuracy_summary(accuracy) if accuracy and report.tier is Tier.ACCURACY else summary(result)
     versions = f"torch {report.versions.torch}, Python {report.versions.python}, {report.device}"
     node = make.node(
         "target",
         name,
         "history" if result.stale else "symbol-class",
-        description=summary(result),
-        tooltip=f"{name} in {key.path}\n{summary(result)}\n{versions}",
+        description=words,
+        tooltip=f"{name} in {key.path}\n{words}\n{versions}",
         where=make.now(start) if start and start.path == report.target.path else None,
         children=children,
     )
     node["target"] = {"uri": view.uri_of(key.path), "target": key.name}
     return identified(node, f"{key.path}::{key.name}")
+
+
+def with_comparisons(
+    shown: Iterable[tuple[CaptureResult, KernelResult | None]], known: ResultsByTier, path: str | None
+) -> list[tuple[CaptureResult, KernelResult | None, AccuracyResult | None]]:
+    """Return `shown_results` with the comparisons of their results.
+
+    The report of a comparison serves as the capture if there is none.
+    """
+    comparisons = {replace(key, tier=Tier.CAPTURE): result for key, result in known.comparisons.items()}
+    every = [(capture, kernels, comparisons.pop(capture.key, None)) for capture, kernels in shown]
+    for key, result in comparisons.items():
+        if path is None or key.path == path or path in result.depends:
+            capture = capture_result_of(key, result.generation, result.shown.report, ())
+            capture = replace(capture, places=result.shown.places, stale=result.shown.stale)
+            every.append((capture, None, result))
+    return every
 
 
 def shown_results(known: ResultsByTier, path: str | None) -> list[tuple[CaptureResult, KernelResult | None]]:

@@ -132,6 +132,9 @@ ASK_TUNE = "fuselight.tune"
 SHOW_TUNING = "fuselight.showTuning"
 """The client's commands: one that starts a search and opens its page, one that only opens the page."""
 
+ACCURACY = "fuselight.server.accuracy"
+CANCEL_ACCURACY = "fuselight.server.cancelAccuracy"
+
 _PLAIN = frozenset({WRITTEN, "default"})
 """Configurations that a line does not name."""
 _CONFIGURATIONS = 3

@@ -25,6 +25,7 @@ NOUNS = {
     Tier.KERNELS: "kernels",
     Tier.MEASURED: "benchmark",
     Tier.TUNED: "search",
+    Tier.ACCURACY: "comparison",
 }
 """What a run of each tier is called; a capture is the run itself."""
 

@@ -17,16 +17,24 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.execution.runs.queue import Running
 
+WAITING = "waiting for another benchmark or comparison"
+"""Of a run that has a worker of its own, while another such run is active."""
+
+_DOING = {
+    Tier.MEASURED: "Benchmarking",
+    Tier.TUNED: "Tuning",
+    Tier.ACCURACY: "Accuracy of",
+}
+
 
 def describe(run: Running) -> str:
     """Say how far a run is, as `tracing frame 17, model.py:88`."""
     progress = run.progress
     if progress is None:
         return f"starting {run.job.key.words}"
-    if run.job.key.is_timed:
-        doing = "Tuning" if run.job.key.tier is Tier.TUNED else "Benchmarking"
+    if run.job.key.has_own_worker:
         detail = with_best(progress.detail or progress.phase, run.remark)
-        return f"{doing} {format_target(run.job.key.name)}: {detail}"
+        return f"{_DOING[run.job.key.tier]} {format_target(run.job.key.name)}: {detail}"
     words = {
         "import": "importing",
         "build": "building",
@@ -54,6 +62,7 @@ def results_summary(results: Collection[TargetResult]) -> tuple[str, str]:
     detail = f"{format_count(tiers[Tier.CAPTURE], 'target')} analyzed"
     detail += f", {format_count(tiers[Tier.MEASURED], 'benchmark')}" if tiers[Tier.MEASURED] else ""
     detail += f", {format_count(tiers[Tier.TUNED], 'search', 'searches')}" if tiers[Tier.TUNED] else ""
+    detail += f", {format_count(tiers[Tier.ACCURACY], 'comparison')}" if tiers[Tier.ACCURACY] else ""
     kernels = [result.shown for result in results if isinstance(result, KernelResult)]
     changed = [f"{kernel.key.words}: {kernel.headline}" for kernel in kernels if kernel.headline]
     return format_count(count, "finding"), "; ".join([detail, *changed])

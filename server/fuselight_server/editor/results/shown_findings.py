@@ -25,6 +25,7 @@ from fuselight_server.explain.findings import expand, nothing_ran
 from fuselight_server.explain.findings.common.catalogue import Origin
 
 if TYPE_CHECKING:
+    from fuselight_server.editor.results.accuracy import AccuracyResult
     from fuselight_server.editor.results.benchmarks import MeasuredResult
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
@@ -127,7 +128,7 @@ def _same_on_line(finding: Finding) -> tuple[object, ...]:
 
 
 def findings_of(view: ResultsView, path: str) -> list[tuple[Finding, bool]]:
-    """Findings whose line is in `path`, each with whether that line (or what a benchmark ran) was edited since.
+    """Findings whose line is in `path`, each with whether that line (or what a benchmark or comparison ran) was edited.
 
     Of a cause with several places (findings/causes.py), one is explained and the others refer to it. Predicted findings
     are among them; a finding that a prediction no longer has says so.
@@ -138,10 +139,12 @@ def findings_of(view: ResultsView, path: str) -> list[tuple[Finding, bool]]:
     kernels = [kernel for kernel in view.kernels.values() if path in kernel.paths()]
     measured = [benchmark for benchmark in view.measured.values() if path in benchmark.paths()]
     tuned = [tuning for tuning in view.tunings.values() if path in tuning.paths()]
+    compared = [comparison for comparison in view.comparisons.values() if path in comparison.paths()]
     findings_by_key: _FindingsByKey = {}
     captured = sorted(results, key=_is_program)
     gone: dict[tuple[object, ...], bool] = {}
-    _add_shown_findings(view, findings_by_key, path, _lives((*captured, *kernels, *measured, *tuned)), gone)
+    lives = _lives((*captured, *kernels, *measured, *tuned, *compared))
+    _add_shown_findings(view, findings_by_key, path, lives, gone)
     _add_predicted(view, findings_by_key, path)
     _add_same_causes(view, findings_by_key, path, results)
     edited = {_identity(finding): was_edited for finding, was_edited in findings_by_key.values()}
@@ -150,7 +153,7 @@ def findings_of(view: ResultsView, path: str) -> list[tuple[Finding, bool]]:
     documents = {at: view.document(at) for at in files}
     comments = {at: opened.reading() for at, opened in documents.items() if opened is not None}
     hints = [_hints(view, reading)] if reading is not None else []
-    has_run = completed_runs(reading, results, kernels, measured)
+    has_run = completed_runs(reading, results, kernels, measured, compared)
     return [
         (gone_after_edit(finding), False)
         if gone.get(_identity(finding))
@@ -274,6 +277,7 @@ def completed_runs(
     results: Iterable[CaptureResult],
     kernels: Iterable[KernelResult],
     measured: Iterable[MeasuredResult] = (),
+    compared: Iterable[AccuracyResult] = (),
 ) -> HasRun:
     """Return whether runs of the text as it is would have found the codes of an origin, for the comments of a file.
 
@@ -283,6 +287,7 @@ def completed_runs(
         return nothing_ran
     captured = [result for result in results if _is_current(reading, result) and not result.report.failures]
     is_measured = any(_is_current(reading, result.shown) for result in measured)
+    is_compared = any(_is_current(reading, result.shown) for result in compared)
     completed = {
         Origin.SOURCE: True,
         Origin.CAPTURE: bool(captured),
@@ -290,7 +295,7 @@ def completed_runs(
         Origin.RANKS: any(result.report.world is not None for result in captured),
         Origin.KERNELS: any(_is_current(reading, result) for result in kernels),
         Origin.MEASURED: is_measured,
-        Origin.RESULTS: is_measured,
+        Origin.RESULTS: is_measured or is_compared,
     }
     return lambda path, origin: path == reading.path and completed.get(origin, False)
 

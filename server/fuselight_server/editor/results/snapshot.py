@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.settings import Settings
 from fuselight_server.editor.messages.client_features import ClientFeatures
+from fuselight_server.editor.results.accuracy import AccuracyResult
 from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.kernels import KernelResult
@@ -84,6 +85,11 @@ class ResultsByTier:
     def tunings(self) -> dict[Key, TuningResult]:
         """Searches for the fastest configuration."""
         return self.results.of(TuningResult)
+
+    @property
+    def comparisons(self) -> dict[Key, AccuracyResult]:
+        """Comparisons of results with eager mode."""
+        return self.results.of(AccuracyResult)
 
 
 @dataclass(frozen=True)

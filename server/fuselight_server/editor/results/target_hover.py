@@ -14,6 +14,8 @@ from fuselight_server.base.formatting import (
     format_target,
 )
 from fuselight_server.base.markdown import code_span, plain
+from fuselight_server.editor.results.accuracy import AccuracyResult
+from fuselight_server.editor.results.accuracy_words import accuracy_summary
 from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.kernels import KernelResult
@@ -76,6 +78,8 @@ def _result_words(result: TargetResult) -> tuple[str, str]:
         return "benchmark", benchmark_summary(result)
     if isinstance(result, TuningResult):
         return "tuning", tuning_summary(result)
+    if isinstance(result, AccuracyResult):
+        return "accuracy", accuracy_summary(result)
     assert isinstance(result, CaptureResult)  # noqa: S101 - the last of the tiers
     return "capture", summary(result)
 

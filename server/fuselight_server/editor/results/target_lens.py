@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_count, format_lines, format_target
+from fuselight_server.editor.results.accuracy_words import accuracy_info
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.changes import first_of
 from fuselight_server.editor.results.lens_facts import (
+    ACCURACY,
     ADD_INPUTS,
     ASK_BENCHMARK,
     ASK_TUNE,
+    CANCEL_ACCURACY,
     CANCEL_BENCHMARK,
     CANCEL_TUNING,
     DETAILS,
@@ -40,7 +44,7 @@ from fuselight_server.editor.results.lens_facts import (
 )
 from fuselight_server.editor.results.predictions import STARTING
 from fuselight_server.editor.results.run_ends import NOUNS
-from fuselight_server.editor.results.run_progress import describe
+from fuselight_server.editor.results.run_progress import WAITING, describe
 from fuselight_server.editor.results.target_result import CANCELED, STILL_RUNNING
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.benchmarks.words import failed
@@ -63,7 +67,6 @@ if TYPE_CHECKING:
 RUN = "fuselight.server.run"
 CANCEL = "fuselight.server.cancel"
 
-WAITING = "waiting for another benchmark"
 UNPARSED = "Fuselight waits: the file does not parse here"
 
 QUEUED = "queued"
@@ -159,7 +162,7 @@ class TargetLens:
 
     @property
     def _running(self) -> Running | None:
-        """The run that is in flight, benchmarks apart: those take minutes and run alongside others."""
+        """The run that is in flight, but for those that take minutes and run alongside others."""
         running = self.snapshot.running
         return running.get(self._key()) or running.get(self._key(Tier.KERNELS))
 
@@ -173,7 +176,7 @@ class TargetLens:
 
     @property
     def _has_inputs(self) -> bool:
-        """Whether kernels, a benchmark and a search can work: inputs are written, or the last run had some."""
+        """Whether kernels, benchmarks and comparisons can work: inputs are written, or the last run had some."""
         result = self._capture
         if result is not None and result.report.failures and not counts(result.report).graphs:
             return bool(self.directives) and lacks_inputs(result.report)  # written since
@@ -214,6 +217,10 @@ class TargetLens:
                 yield Info("Kernels", "", KERNELS, name, tooltip)
         timed = (
             (
+                Tier.ACCURACY, "Accuracy", "Cancel Accuracy", CANCEL_ACCURACY, ACCURACY,
+                f"Compare the results of compiled {words} with eager mode.",
+            ),
+            (
                 Tier.MEASURED, "Benchmark", "Cancel Benchmark", CANCEL_BENCHMARK, ASK_BENCHMARK,
                 f"Measure {words}, eager against compiled.",
             ),
@@ -225,7 +232,9 @@ class TargetLens:
         active = [entry for entry in timed if self._is_timed(entry[0])]
         yield from (Info(title, "", cancel) for _, _, title, cancel, _, _ in active)
         if not active and not is_active and self.snapshot.can_run and self._has_inputs:
-            yield from (Info(title, "", ask, tooltip=tooltip) for _, title, _, _, ask, tooltip in timed)
+            for tier, title, _, _, ask, tooltip in timed:
+                if tier is not Tier.ACCURACY or self.snapshot.settings.accuracy != "off":
+                    yield Info(title, "", ask, name if tier is Tier.ACCURACY else None, tooltip)
 
     def _facts(self) -> Iterator[Info]:
         """Yield what is in progress, then what to do and the results, the most important first."""
@@ -240,6 +249,7 @@ class TargetLens:
             yield Info(ASKED, tooltip="Fuselight asked whether it may run code. Press Run to be asked again.")
         is_timed = False
         for tier, title, show in (
+            (Tier.ACCURACY, "Accuracy", DETAILS),
             (Tier.MEASURED, "Benchmark", SHOW_BENCHMARK),
             (Tier.TUNED, "Tune", SHOW_TUNING),
         ):
@@ -265,7 +275,7 @@ class TargetLens:
                 yield Info(end.short(tier), tooltip=end.sentence(tier))
 
     def _of_results(self, tiers: list[Info]) -> Iterator[Info]:
-        """Yield the results; `tiers`: the most important one of kernels, benchmark and search."""
+        """Yield the results; `tiers`: the most important one of kernels, benchmark, search and accuracy."""
         result = self._capture
         edits = (Info(text) for prediction in self.snapshot.predictions if (text := self._edit(prediction)))
         if result is None:
@@ -333,8 +343,16 @@ class TargetLens:
         return f"edit: {reason}" if reason == STARTING else f"edit: not predicted, {reason}"
 
     def _of_tiers(self) -> Iterator[tuple[tuple[bool, int], Info]]:
-        """Yield kernels, benchmark and search with their rank: current before stale, then the newest first."""
+        """Yield kernels, benchmark, search and accuracy with their rank: current before stale, then the newest first.
+
+        Results that differ come before everything else.
+        """
         snapshot = self.snapshot
+        accuracy = snapshot.comparisons.get(Key(snapshot.path, self.name, Tier.ACCURACY))
+        if accuracy is not None:
+            info = accuracy_info(accuracy, is_running=self._is_timed(Tier.ACCURACY))
+            generation = sys.maxsize if accuracy.shown.is_wrong else accuracy.generation
+            yield (accuracy.shown.stale, -generation), info
         kernels = snapshot.kernels.get(Key(snapshot.path, self.name, Tier.KERNELS))
         if kernels is not None:
             info = kernel_info(kernels, is_running=self._running is not None)

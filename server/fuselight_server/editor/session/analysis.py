@@ -13,6 +13,7 @@ from fuselight.shared.report import Tier
 from fuselight_server.base.background import BackgroundTasks, log_failures
 from fuselight_server.editor.results.run_ends import CANCELED, RESTARTED, RunEnd
 from fuselight_server.editor.session.agents import AttachedAgents
+from fuselight_server.editor.session.comparisons import ComparisonSession
 from fuselight_server.editor.session.consent import RunPermissions
 from fuselight_server.editor.session.deliveries import ChangeNotices, Deliveries
 from fuselight_server.editor.session.document_events import DocumentEvents
@@ -21,6 +22,7 @@ from fuselight_server.editor.session.fix_session import FixSession
 from fuselight_server.editor.session.jobs import JobSession
 from fuselight_server.editor.session.live import LivePredictions
 from fuselight_server.editor.session.run_requests import RunRequests, SaveRuns
+from fuselight_server.editor.session.save_comparisons import SaveComparisons
 from fuselight_server.editor.session.session import PendingUntilConfigured, RunEdits, Session
 from fuselight_server.editor.session.stored_results import FailedTestReader, ProgramReports, StoredResults
 from fuselight_server.editor.session.target_runs import TargetRuns
@@ -75,7 +77,8 @@ class Analysis:
         self.consent = self.permissions.consent
         self.benches = BenchmarkSession(session)
         self.tunings = TuningSession(session, self.benches)
-        self.requests = RunRequests(session, self.permissions, self.workers, self.benches)
+        self.comparisons = ComparisonSession(session)
+        self.requests = RunRequests(session, self.permissions, self.workers, self.benches, self.comparisons)
         self.saves = SaveRuns(session, self.requests)
         self._environments = Environments(session, self.requests, self.workers)
         # What runs beside the queue, and what others have left in files.
@@ -86,6 +89,10 @@ class Analysis:
         self.agents = AttachedAgents(state, ui, self.workers.interpreter)
         self.verification_runs = VerificationRuns(session, self.permissions, self.workers)
         self.fixes = FixSession(state, prepare=self.verification_runs.prepare, keep=self.stored.keep_trials)
+        self.save_comparisons = SaveComparisons(
+            session, self.requests, lambda: [active.task for active in self.fixes.tasks.active.values()]
+        )
+        self.requests.on_request = self.save_comparisons.requested
         self.live = LivePredictions(
             state,
             worker=self.workers.live,
@@ -98,12 +105,17 @@ class Analysis:
             session,
             self.workers,
             environments=self._environments,
-            timed={Tier.MEASURED: self.benches, Tier.TUNED: self.tunings},
+            timed={
+                Tier.MEASURED: self.benches,
+                Tier.TUNED: self.tunings,
+                Tier.ACCURACY: self.comparisons,
+            },
             stored=self.stored,
             live=self.live,
             fixes=self.fixes,
             saves=self.saves,
         )
+        self._deliveries.on_capture = self.save_comparisons.captured
         self.intake = self._deliveries.intake
         self.documents = DocumentEvents(
             session,
@@ -113,13 +125,14 @@ class Analysis:
             live=self.live,
             saves=self.saves,
         )
+        self.documents.on_edit = self.save_comparisons.edited
 
     def cancel(self, path: str | None) -> None:
-        """Cancel the runs of a file, but for timed ones, which have a button of their own (None: all runs)."""
+        """Cancel the runs of a file, but for those with a button of their own (None: all runs)."""
         of_file = [
             key
             for key in [*self.runs.queue.waiting, *self.runs.queue.running]
-            if key.path == path and not key.is_timed
+            if key.path == path and not key.has_own_worker
         ]
         self.fixes.cancel(path=path)
         self.runs.cancel(None if path is None else of_file)
@@ -172,5 +185,6 @@ class Analysis:
         running = self.runs.in_flight
         self.edits.collect_for(running)
         self.saves.keep_for(running)
+        self.save_comparisons.runs_changed()
         self.benches.watch(running)
         self._ui.runs_changed()

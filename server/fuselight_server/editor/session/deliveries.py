@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.protocol import Answer, Refused, RunRequest
 from fuselight.shared.report import Assembled, Tier
@@ -27,7 +27,7 @@ from fuselight_server.explain.searches.words import progress_best
 from fuselight_server.source.input_programs import find_programs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from fuselight.shared.report import Report
     from fuselight_server.editor.results.target_result import TargetResult
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.session import Session
     from fuselight_server.editor.session.state import State
     from fuselight_server.editor.session.stored_results import StoredResults
-    from fuselight_server.editor.session.timed_results import BenchmarkSession, TuningSession
+    from fuselight_server.editor.session.timed_results import TimedSession
     from fuselight_server.editor.session.ui import Ui
     from fuselight_server.editor.session.workers import Workers
     from fuselight_server.execution.runs.keys import Key
@@ -57,7 +57,7 @@ class Deliveries:
         workers: Workers,
         *,
         environments: Environments,
-        timed: Mapping[Tier, BenchmarkSession | TuningSession],
+        timed: Mapping[Tier, TimedSession[Any]],
         stored: StoredResults,
         live: LivePredictions,
         fixes: FixSession,
@@ -66,6 +66,8 @@ class Deliveries:
         self._session, self._state, self._workers = session, session.state, workers
         self._environments, self._timed, self._stored = environments, timed, stored
         self._live, self._fixes, self._saves = live, fixes, saves
+        self.on_capture: Callable[[Job, CaptureResult], None] = lambda _job, _result: None
+        """Called with the result of each capture that was accepted."""
         self.intake = ResultIntake(session)
 
     async def accept_part(self, job: Job, report: Report | None) -> None:
@@ -105,6 +107,7 @@ class Deliveries:
             await self._stored.keep_capture(result)
             self._fixes.try_cures(result)
             self._fixes.try_left_cures()
+            self.on_capture(job, result)
         self._saves.run_again(job.key)
 
 

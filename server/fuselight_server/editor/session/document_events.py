@@ -50,6 +50,8 @@ class DocumentEvents:
         self._session, self._state, self._edits = session, session.state, session.edits
         self._environments, self._stored, self._fixes = environments, stored, fixes
         self._live, self._saves = live, saves
+        self.on_edit: Callable[[], None] = lambda: None
+        """Called after each edit."""
 
     def opened(self, document: Document) -> None:
         """Take in that a document was opened, perhaps with unsaved text."""
@@ -73,6 +75,7 @@ class DocumentEvents:
         document.waits = document.waits and document.reading().syntax_error is not None
         self._state.compare_with_text(path, document.source)
         self._fixes.edited(path)
+        self.on_edit()
         self._state.mark_findings([path])
         self._live.edited(path)
         self._saves.follow_disk(document)

@@ -155,14 +155,14 @@ class Environments:
         """
         state, targets = self._state, self._requests.permissions.targets
         keys = [key for key in self._unrunnable if folder in {None, state.folder_of(key.path).path}]
-        self._unrunnable.difference_update(key for key in keys if key.is_timed or key.kernel)
+        self._unrunnable.difference_update(key for key in keys if key.has_own_worker or key.kernel)
         by_path: dict[str, list[Key]] = {}
         for key in keys:
             result = state.results.get(key)
             state.drop([key])
             if result is not None and result.last_complete is not None:
                 state.accept_result(result.last_complete)
-            if not key.is_timed and not key.kernel and targets.reading(key.path) is not None:
+            if not key.has_own_worker and not key.kernel and targets.reading(key.path) is not None:
                 by_path.setdefault(key.path, []).append(key)
         for again in by_path.values():
             self._requests.request_runs(tuple(again), Trigger("the interpreter was changed", automatic=True))

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.protocol import RunRequest
     from fuselight_server.editor.results.snapshot import Document
+    from fuselight_server.editor.session.comparisons import ComparisonSession
     from fuselight_server.editor.session.consent import RunPermissions
     from fuselight_server.editor.session.session import Session
     from fuselight_server.editor.session.state import Folder, State
@@ -181,11 +182,19 @@ class RunRequests:
     """Takes in commands, and queues runs."""
 
     def __init__(
-        self, session: Session, permissions: RunPermissions, workers: Workers, benches: BenchmarkSession
+        self,
+        session: Session,
+        permissions: RunPermissions,
+        workers: Workers,
+        benches: BenchmarkSession,
+        comparisons: ComparisonSession,
     ) -> None:
         self._session, self._state, self._ui = session, session.state, session.ui
         self.permissions, self._workers, self._benches = permissions, workers, benches
+        self._comparisons = comparisons
         self.throttle = RunThrottle(session.state)
+        self.on_request: Callable[[tuple[Key, ...], Trigger], None] = lambda _keys, _trigger: None
+        """Called with runs before they are queued."""
 
     def command(
         self, path: str, target: str | None, tier: Tier = Tier.CAPTURE, plan: TimedPlan | None = None
@@ -233,11 +242,12 @@ class RunRequests:
         )
         if not permitted:
             return
-        worker = worker_key(folder, interpreter, for_benchmarks=plan is not None)
+        self.on_request(tuple(permitted), trigger)
         generation = self._session.runs.next_generation()
         for key in permitted:
             if key.tier is Tier.CAPTURE:
                 self.throttle.began(key.path)
+            worker = worker_key(folder, interpreter, for_benchmarks=key.has_own_worker)
             make = self._maker(key, folder, generation, plan, automatic=trigger.automatic)
             job = Job(key, worker, generation, trigger.cause, make)
             self._session.runs.request_run(job, supersede=trigger.supersede)
@@ -261,6 +271,8 @@ class RunRequests:
             if request is None:
                 return None
             self._session.edits.begin(key)
+            if key.tier is Tier.ACCURACY:
+                return self._comparisons.request_for(key, request)
             if plan is None:
                 return self.permissions.targets.request_for(key, request)
             self._benches.begin(key)

@@ -184,7 +184,7 @@ class BenchmarkSession(TimedSession["MeasuredResult"]):
         self._in_parallel = {key: self._in_parallel.get(key, {}) for key in benches}
         self._texts = {key: self._texts.get(key, {}) for key in benches}
         for key in benches:
-            parallel = [other for other in running if other != key and not other.is_timed]
+            parallel = [other for other in running if other != key and not other.has_own_worker]
             self._in_parallel[key].update(dict.fromkeys(_words(other, key) for other in parallel))
 
     def _results(self) -> Mapping[Key, MeasuredResult]:

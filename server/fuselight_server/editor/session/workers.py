@@ -1,7 +1,7 @@
 """The workers of a session: started by the first run that needs one, and ended when they are replaced.
 
 Invariant: a folder has at most one worker for runs and one for benchmarks, but for a worker that still has runs: it
-ends once another is started and nothing waits for it. One benchmark runs at a time.
+ends once another is started and nothing waits for it. One benchmark or comparison of results runs at a time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import Progress
 from fuselight_server.base.formatting import format_count
+from fuselight_server.editor.results.run_progress import WAITING
+from fuselight_server.editor.session.comparison_run import run_compared
 from fuselight_server.editor.session.live_runs import LiveWorker
 from fuselight_server.execution.runs.kernel_cache import run_cached
 from fuselight_server.execution.runs.keys import WorkerKey
@@ -55,7 +57,7 @@ class Workers:
         self.find_interpreter = find_interpreter
         """Finds an interpreter for a folder whose settings name none."""
         self.benchmark_turn = asyncio.Lock()
-        """Held by the benchmark in flight."""
+        """Held by the benchmark or the comparison in flight."""
         self.started: dict[WorkerKey, OwnedWorker] = {}
         """The workers that have been started and not ended."""
 
@@ -68,9 +70,11 @@ class Workers:
         return next((worker for key, worker in self.started.items() if key.folder == folder.path), None)
 
     def run(self, key: WorkerKey) -> Run:
-        """Return how to run a request in a worker, which is started if needed; benchmarks run one at a time."""
+        """Return how to run a request in a worker, started if needed; benchmarks and comparisons run one at a time."""
         run = functools.partial(run_cached, self._start(key), self._state.log)
-        return functools.partial(_run_serialized, run, self.benchmark_turn) if key.for_benchmarks else run
+        if not key.for_benchmarks:
+            return run
+        return functools.partial(_run_serialized, functools.partial(run_compared, run), self.benchmark_turn)
 
     def live(self, folder: Folder) -> LiveWorker | None:
         """Return the worker of a folder for live runs; None where no run can work."""
@@ -124,8 +128,8 @@ async def _run_serialized(
     on_progress: Callable[[Progress], None],
     on_partial: Callable[[Report], None],
 ) -> Answer | Refused:
-    """Run while no other benchmark does, of whichever folder or interpreter: they would disturb each other."""
+    """Run while no other benchmark or comparison does, of whichever folder or interpreter: they disturb each other."""
     if turn.locked():
-        on_progress(Progress(request.id, "measure", "waiting for another benchmark"))
+        on_progress(Progress(request.id, "measure", WAITING))
     async with turn:
         return await run(request, on_progress, on_partial)

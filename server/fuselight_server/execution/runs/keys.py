@@ -35,16 +35,22 @@ class Key:
 
     @property
     def is_timed(self) -> bool:
-        """Whether the run times calls: it takes minutes, has a worker of its own, and supersedes no other run."""
+        """Whether the run times calls."""
         return self.tier in {Tier.MEASURED, Tier.TUNED}
 
     @property
+    def has_own_worker(self) -> bool:
+        """Whether the run takes minutes: it has a worker of its own, and supersedes no other run."""
+        return self.is_timed or self.tier is Tier.ACCURACY
+
+    @property
     def words(self) -> str:
-        """How users read it: `Net`, `__main__`, `Net (kernels)`, `Net (a kernel)`, `Net (benchmark)`."""
+        """How users read it: `Net`, `__main__`, `Net (kernels)`, `Net (a kernel)`, `Net (accuracy)`."""
         what = {
             Tier.KERNELS: " (a kernel)" if self.kernel else " (kernels)",
             Tier.MEASURED: " (benchmark)",
             Tier.TUNED: " (tuning)",
+            Tier.ACCURACY: " (accuracy)",
         }.get(self.tier, "")
         return format_target(self.name) + what
 
@@ -58,4 +64,5 @@ class WorkerKey:
     folder: str
     environment: tuple[tuple[str, str], ...] = ()
     for_benchmarks: bool = False
-    """Whether benchmarks run in it: they take minutes, and what a save finds does not wait for them."""
+    """Whether benchmarks, searches and comparisons of results run in it: they take minutes, and what a save finds does
+    not wait for them."""

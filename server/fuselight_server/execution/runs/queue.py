@@ -124,7 +124,7 @@ class Running:
     why: str = ""
     """In words, why it was canceled."""
     superseded: bool = False
-    """Whether a newer run of its target waits, so that its own outcome is late."""
+    """Whether a newer run of its target waits, or nobody waits for it any more, so that its own outcome is late."""
 
 
 class Queue:
@@ -234,6 +234,18 @@ class Runs:
         for job in dropped:
             self._ended(job, why)
             self._log(f"run {job.generation} of {job.key.words} cancelled before it began")
+        self._changed()
+
+    def withdraw(self, keys: Iterable[Key]) -> None:
+        """Cancel runs that nobody has asked for: nothing is said of their ends."""
+        chosen = tuple(keys)
+        for job in self.queue.drop(chosen):
+            self._log(f"run {job.generation} of {job.key.words} withdrawn before it began")
+        for key in chosen:
+            running = self.in_flight.get(key)
+            if running is not None:
+                running.superseded = True
+                running.token.cancel()
         self._changed()
 
     async def close(self) -> None:

@@ -104,7 +104,7 @@ def findings_of_kernels(report: Report, *, thresholds: Thresholds = _NO_THRESHOL
 
 
 def findings_of_end(report: Report) -> tuple[Finding, ...]:
-    """What ended a run of kernels, a benchmark or a search, by place."""
+    """What ended a run of kernels, a benchmark, a search or a comparison of results, by place."""
     return tuple(sorted(failure_findings(Context.of(report)), key=_order))
 
 

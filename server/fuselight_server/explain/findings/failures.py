@@ -77,7 +77,12 @@ _NEXT = {
 }
 _ENDS = frozenset({"FL405", "FL406", "FL407", "FL408", "FL409"})
 """Codes of runs that did not end by themselves."""
-_RUNS = {Tier.KERNELS: "kernels: ", Tier.MEASURED: "benchmark: ", Tier.TUNED: "search: "}
+_RUNS = {
+    Tier.KERNELS: "kernels: ",
+    Tier.MEASURED: "benchmark: ",
+    Tier.TUNED: "search: ",
+    Tier.ACCURACY: "accuracy: ",
+}
 """Which run it was, if not the usual one."""
 _CALLED_BY_CODE = frozenset({Rung.MAIN, Rung.SCRIPT, Rung.PROGRAM, Rung.KERNEL, Rung.TRACE, Rung.CALLER})
 """Rungs whose calls are the user's own."""

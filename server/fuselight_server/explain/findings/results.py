@@ -24,6 +24,8 @@ from fuselight_server.explain.findings.common.result_words import (
     STAGE_NAMES,
     STAGE_TEXTS,
     cause_of,
+    differences,
+    largest_difference,
     setting_text,
     wrong_calls,
 )
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
 SETTING = "setting"
 """The kind of a remedy that is a setting of torch."""
 _MAX_DIFFERENCES = 3
-_MAX_TITLE = 100
-"""Characters of a title about what differs."""
 _MAX_TRIED = 4
 """Settings without an effect that are named; the remedies have all."""
 _DECLARATION = "Correct the declaration"
@@ -71,7 +71,7 @@ def _finding(context: Context, results: ResultComparison, calls: Sequence[Compar
     operator = f" in `{located.accuracy.first_operator}`" if located.accuracy.first_operator else ""
     finding = context.finding(
         "FL801",
-        f"results of `{format_target(located.name)}` differ from eager mode{operator}: {_shortest(located)}",
+        f"results of `{format_target(located.name)}` differ from eager mode{operator}: {largest_difference(located)}",
         *_paragraphs(results, located, cause, is_line_known=first is not None),
         at=first or _definition(context, located),
         stack=located.accuracy.first,
@@ -87,23 +87,11 @@ def _definition(context: Context, call: ComparedCall) -> Location | None:
     return next((place for place in places if context.is_user_file(place.path)), None)
 
 
-def _shortest(call: ComparedCall) -> str:
-    """What differs most, and by how much: `gradient of w is off by up to 0.42`."""
-    tensor = next((tensor for tensor in call.accuracy.tensors if not tensor.passed), None)
-    if tensor is not None and tensor.absolute is not None:
-        return f"{tensor.what} is off by up to {tensor.absolute:.3g}"
-    if tensor is not None:  # another dtype or shape, or NaN: the verdict begins with it
-        first = call.accuracy.why.partition("; ")[0]
-        return first if len(first) <= _MAX_TITLE else tensor.what
-    return call.others[0].text if call.others else "what is compared"
-
-
 def _paragraphs(
     results: ResultComparison, call: ComparedCall, cause: ResultCause | None, *, is_line_known: bool
 ) -> Iterator[str]:
-    why = [call.accuracy.why] if call.accuracy.passed is False else []
-    differences = [*why, *(difference.text for difference in call.others[:_MAX_DIFFERENCES])]
-    yield f"Call {call.index + 1} of the run: {'; '.join(filter(None, differences)) or _shortest(call)}."
+    words = "; ".join(differences(call, _MAX_DIFFERENCES))
+    yield f"Call {call.index + 1} of the run: {words}."
     if is_line_known:
         yield "This is the first line whose operators return different results."
     for fault in call.operators:

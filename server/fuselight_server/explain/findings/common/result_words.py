@@ -42,6 +42,8 @@ STAGE_TEXTS = {
     ),
 }
 _LATER = "of later calls, fewer and fewer are compared"
+_MAX_TITLE = 100
+"""Characters of a title about what differs."""
 _NO_REASON = "no reason is known"
 
 
@@ -104,6 +106,33 @@ def remarks(results: ResultComparison) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(call.accuracy.why for call in results.calls if call.is_as_eager and call.accuracy.why)
     )
+
+
+def largest_difference(call: ComparedCall) -> str:
+    """What differs most of a wrong call, and by how much: `gradient of w is off by up to 0.42`."""
+    tensor = next((tensor for tensor in call.accuracy.tensors if not tensor.passed), None)
+    if tensor is not None and tensor.absolute is not None:
+        return f"{tensor.what} is off by up to {tensor.absolute:.3g}"
+    if tensor is not None:  # another dtype or shape, or NaN: the verdict begins with it
+        first = call.accuracy.why.partition("; ")[0]
+        return first if len(first) <= _MAX_TITLE else tensor.what
+    return call.others[0].text if call.others else "what is compared"
+
+
+def differences(call: ComparedCall, most: int | None = None) -> list[str]:
+    """What differs of a wrong call: its numbers first, then what else it does, `most` of these."""
+    why = [call.accuracy.why] if call.accuracy.passed is False else []
+    texts = [*why, *(difference.text for difference in call.others[:most])]
+    return list(filter(None, texts)) or [largest_difference(call)]
+
+
+def call_words(call: ComparedCall) -> str:
+    """The verdict on one call: `as eager, 5 values`, `output is off by up to 0.42`, `not compared: ...`."""
+    if call.is_wrong:
+        return largest_difference(call)
+    if call.is_as_eager:
+        return f"as eager, {format_count(call.accuracy.compared, 'value')}"
+    return f"not compared: {call.accuracy.why or _NO_REASON}"
 
 
 def setting_text(setting: TriedSetting) -> str:

@@ -19,7 +19,9 @@ from torch._dynamo.testing import CompileCounter
 from torch._dynamo.utils import counters
 from torch.export import Dim, export
 
+from fuselight.adapters.torch_api.dynamo.errors import GuardOnData
 from fuselight.capture.dynamo import failure_of
+from fuselight.shared.report import Culprit
 
 IMPORTS = """\
 import contextlib, contextvars, copy, threading, torch
@@ -244,6 +246,49 @@ def test_a_dimension_that_the_exported_code_fixes_has_its_size_and_may_be_automa
     with pytest.raises(torch._dynamo.exc.UserError) as raised:
         export(Cut(), x, dynamic_shapes={"x": {0: Dim("length", min=2, max=64)}})
     failure = failure_of(raised.value, roots=())
+    assert failure.culprit is Culprit.USER
     assert failure.message.endswith("your code specialized it to be a constant (12)")
     assert "pass Dim.AUTO in the place of the dimension" in failure.next_step
     export(Cut(), x, dynamic_shapes={"x": {0: Dim.AUTO}})
+
+
+class _Branch(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 0.5 if x.mean() > 0 else x.clone()
+
+
+class _Select(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x.mean() > 0, x * 0.5, x)
+
+
+class _Condition(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.mean() > 0, lambda y: y * 0.5, lambda y: y.clone(), (x,))
+
+
+class _Number(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        count = x.sum().item()
+        return x * 2 if count >= 2 else x * 3
+
+
+class _Stated(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        count = x.sum().item()
+        torch._check(count >= 2)
+        return x * 2 if count >= 2 else x * 3
+
+
+@pytest.mark.parametrize(("refused", "changes"), [(_Branch, (_Select, _Condition)), (_Number, (_Stated,))])
+def test_an_export_that_ends_at_a_condition_on_data_is_for_the_code_to_change(
+    refused: type[torch.nn.Module], changes: tuple[type[torch.nn.Module], ...]
+) -> None:
+    x = (torch.ones(3) if refused is _Branch else torch.ones(3, dtype=torch.int64),)
+    with pytest.raises(GuardOnData) as raised:
+        export(refused(), x)
+    failure = failure_of(raised.value, roots=(str(Path(__file__).parent),))
+    assert failure.culprit is Culprit.USER
+    assert failure.message == "torch.export cannot decide a condition that depends on the data of a tensor"
+    for module in changes:
+        torch.testing.assert_close(export(module(), x).module()(*x), refused()(*x))

@@ -118,6 +118,13 @@ _EXPORTED = _Verdict(
     "The code needs a fixed size where a dynamic one was asked for. Change the line that fixes it, or pass Dim.AUTO in "
     "the place of the dimension, which accepts a fixed size.",
 )
+_EXPORTED_DATA = _Verdict(
+    Culprit.USER,
+    "constraint",
+    "An exported graph holds one outcome of an `if`. For a branch on a tensor, compute both sides and select with "
+    "torch.where, or call torch.cond; for a number from .item(), state what always holds with torch._check, as "
+    "torch._check(n >= 2).",
+)
 _REFUSED = _Verdict(
     Culprit.USER, "exception", "torch refuses this use of its functions: change it as the message says."
 )
@@ -229,7 +236,7 @@ def _classify_by_type(exc: BaseException) -> _Verdict | None:
     """The verdict on what torch raises with a type or from a place of its own."""
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
-            return _EXPORTED if _is_of_export(exc) else verdict
+            return _of_export(exc) or verdict
     if isinstance(exc, IndexError) and stacks.of_failed_node(safe_text(exc)):
         return _OPERATOR  # torch raises this one as it is, wherever it comes from
     if errors.is_only_compiled(exc):
@@ -389,8 +396,11 @@ def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
     name = type(exc).__name__
     if isinstance(exc, SyntaxError):
         return f"SyntaxError: {safe_text(exc.msg, 1000)}"
-    if isinstance(exc, errors.ConstraintViolation) or _is_of_export(exc):
+    of_export = _of_export(exc)
+    if isinstance(exc, errors.ConstraintViolation) or of_export is _EXPORTED:
         return _constraint(safe_text(exc))
+    if of_export is _EXPORTED_DATA:
+        return _UNDECIDED
     handed_on = isinstance(exc, errors.exceptions.UncapturedHigherOrderOpError)
     if cause is not None and (handed_on or eager_frames.is_graph_break(exc)):
         return cause.title.split("\n", 1)[0].strip()
@@ -411,9 +421,20 @@ _IN_KERNEL = re.compile(r"^kernel, \S+:\d+, ")
 """How a generated kernel starts what it raises: the line of its source."""
 
 
-def _is_of_export(exc: BaseException) -> bool:
-    """Whether torch.export gives a dimension that was asked for as dynamic one size: the error has no mark in it."""
-    return isinstance(exc, errors.exceptions.UserError) and safe_text(exc).startswith("Constraints violated")
+_UNDECIDED = "torch.export cannot decide a condition that depends on the data of a tensor"
+
+
+def _of_export(exc: BaseException) -> _Verdict | None:
+    """The verdict on what torch.export alone raises; None for all other exceptions.
+
+    It gives a dimension that was asked for as dynamic one size, with no mark in the error, or it comes to a condition
+    on data while it runs the code, which Dynamo reports as a graph break.
+    """
+    if isinstance(exc, errors.exceptions.UserError) and safe_text(exc).startswith("Constraints violated"):
+        return _EXPORTED
+    if isinstance(exc, errors.GuardOnData) and any(map(errors.is_of_export, _files(exc))):
+        return _EXPORTED_DATA
+    return None
 
 
 def _constraint(text: str) -> str:

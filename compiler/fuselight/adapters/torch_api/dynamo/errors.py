@@ -26,6 +26,7 @@ INDUCTOR = os.path.join(os.path.dirname(torch.__file__), "_inductor", "")
 _ASKED = os.path.join(INDUCTOR, "__init__.py")
 """Functions that users call: what these refuse was asked for."""
 _AOT_AUTOGRAD = os.path.join(os.path.dirname(torch.__file__), "_functorch", "_aot_autograd") + os.sep
+_EXPORT = os.path.join(os.path.dirname(torch.__file__), "export", "")
 _CUDA_GRAPHS = os.path.join(INDUCTOR, "cudagraph_")
 OVERWRITTEN = "overwritten by a subsequent run"
 """Words of torch's error about a result of a CUDA graph: it has no type of its own."""
@@ -70,6 +71,11 @@ def gb_ids() -> Mapping[str, str]:
 def is_of_inductor(path: str) -> bool:
     """Whether a frame of this file is Inductor at work, its CUDA graphs included."""
     return path.startswith(INDUCTOR) and path != _ASKED
+
+
+def is_of_export(path: str) -> bool:
+    """Whether a frame of this file is torch.export at work, which runs the code and does not trace its bytecode."""
+    return path.startswith(_EXPORT)
 
 
 def is_in_compiled_call(paths: Iterable[str]) -> bool:

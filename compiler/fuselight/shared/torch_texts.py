@@ -49,6 +49,8 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\btype\(([^()]*)\)\.__mro__\[\d+\]\.__dict__\[(['\"])(\w+)\2\]"), r"type(\1).\3"),
     (re.compile(r"\bdict\(type\(([^()]*)\)\.__dict__\)\[(['\"])(\w+)\2\]"), r"type(\1).\3"),
     (re.compile(r"\b__import_(\w+)"), "@import@"),
+    (re.compile(r"\blen\(([^()]+)\._(forward|backward)_hooks\)"), r"the number of \2 hooks of \1"),
+    (re.compile(r"\blen\(([^()]+)\._(forward|backward)_pre_hooks\)"), r"the number of \2 pre-hooks of \1"),
 )
 _CLOSURE = re.compile(r"\.__closure__\[(?P<index>\d+)\]\.cell_contents")
 _OPENING = {")": "(", "]": "["}

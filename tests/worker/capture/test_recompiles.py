@@ -618,3 +618,38 @@ def test_what_a_method_of_a_tensor_gives_is_read_by_calling_it(part: str, told: 
     values = {"part": torch.ones(4)}
     failure = explain(part, value=None, evaluate=lambda text: eval(text, {}, {"L": values}), objects={})  # noqa: S307
     assert (failure.difference, failure.cause) == (told, GuardCause.RELATION)
+
+
+def test_a_hook_that_was_removed_is_missing_and_no_other_object(tmp_path: Path) -> None:
+    """Two modules share a hook: the guard that it is the same object fails because it is gone."""
+    got = record(
+        tmp_path,
+        """
+        net = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+        def double(module, args, output):
+            return output * 2
+
+        @torch.compile
+        def f(x):
+            return net(x)
+
+        def main():
+            handles = [layer.register_forward_hook(double) for layer in net]
+            before = net[1].register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+            f(torch.ones(4))
+            before.remove()
+            f(torch.ones(4))
+            for handle in handles:
+                handle.remove()
+            f(torch.ones(4))
+        """,
+    )
+    texts = [
+        {failure.difference for failure in item.entries[0].failures} for item in got.parts.recompiles
+    ]
+    assert texts == [
+        {"a forward pre-hook of net[1] was removed"},
+        {"a forward hook of net[0] was removed", "a forward hook of net[1] was removed"},
+    ]
+    assert all(item.entries[0].failures[0].born for item in got.parts.recompiles)

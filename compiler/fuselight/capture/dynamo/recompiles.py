@@ -116,11 +116,21 @@ def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> It
                 yield from _leaf_failures(leaf, source, value, reader, table)
     for leaf in manager.root.get_epilogue_lambda_guards():
         try:
-            passed = leaf(f_locals)
+            passed = leaf(f_locals) or _is_of_lost_objects(leaf, reader)
         except Exception:  # noqa: BLE001, S112 - as above
             continue
         if not passed:
             yield from _leaf_failures(leaf, "", f_locals, reader, table)
+
+
+def _is_of_lost_objects(leaf: Any, reader: _GuardReader) -> bool:
+    """Whether a guard that two objects are the same fails only because the call has not the objects, which others say.
+
+    A hook that was removed is missing: it did not become another object.
+    """
+    parts = [torch_texts.split_guard(text)[0] for text in map(str, leaf.verbose_code_parts())]
+    is_identity = bool(parts) and all(" is " in part for part in parts)
+    return is_identity and not any(map(reader.is_false, parts))
 
 
 def _modes_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
@@ -388,9 +398,21 @@ _LAST_KEY = re.compile(r"\[(?P<key>'[^']*'|\"[^\"]*\"|-?\d+)\]$")
 _LAST_OF_KEYS = re.compile(r"^list\((?P<owner>[^()]+)\)\[\d+\]$")
 
 
+_HOOK = re.compile(r"(?P<owner>[^()]+)\._(?P<way>forward|backward)(?P<pre>_pre)?_hooks\b")
+
+
 def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
     words = torch_texts.in_user_words(source)
-    if isinstance(error, KeyError) and "environ[" in words:
+    hook = _HOOK.search(words)
+    born = table.by_source.get(source, ())
+    if isinstance(error, (KeyError, IndexError)) and hook is not None:
+        words = hook["owner"]
+        raw = _HOOK.search(source)
+        hooks = raw[0] if raw is not None else source
+        born = born or next((at for key, at in table.by_source.items() if at and hooks in key), ())
+        what = f"{hook['way']} {'pre-' if hook['pre'] else ''}hook"
+        text, kind, cause = f"a {what} of {words} was removed", "HOOK", GuardCause.KEYS
+    elif isinstance(error, KeyError) and "environ[" in words:
         text, kind, cause = f"{words} was set, now it is not", "DICT_GET", GuardCause.MISSING
     elif isinstance(error, KeyError) and (key := _LAST_KEY.search(words)) is not None:
         owner = words[: key.start()]
@@ -406,7 +428,7 @@ def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
         code=source,
         difference=text,
         cause=cause,
-        born=table.by_source.get(source, ()),
+        born=born,
     )
 
 

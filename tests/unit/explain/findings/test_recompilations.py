@@ -24,6 +24,8 @@ from tests.support.golden import expect
 from tests.support.recompilations import DEF, READ, SIZE, WHOLE, again, failed
 from tests.support.reports import FILE, LIBRARY, at, report
 
+HOOK = "self.net._forward_hooks[list(self.net._forward_hooks)[0]].calls"
+
 
 def test_it_is_on_the_read_that_made_the_guard() -> None:
     (finding,) = findings(report(recompiles=(again(SIZE),)))
@@ -347,3 +349,26 @@ def test_the_object_of_a_wrapped_method_is_self() -> None:
     (finding,) = findings(report(frames=frames, compiles=compiles, recompiles=(again(length),)))
     assert finding.title == "recompiled: len(self.queue) was 1, now 2"
     assert finding.hints[0] == "Expect one compile for each length of `self.queue`"
+
+
+@pytest.mark.parametrize(
+    ("line", "function", "name"),
+    [
+        ("self.calls += 1", "Probe.__call__", "Probe.calls"),
+        ("if seen.calls < 3:", "Probe.__call__", "seen.calls"),
+        ("self.calls = other.calls + 1", "Probe.__call__", HOOK),  # which of the two it is, nobody knows
+    ],
+)
+def test_a_value_of_a_hook_has_the_name_of_the_line_that_reads_it(
+    line: str, function: str, name: str
+) -> None:
+    read = at(22, (8, 8 + len(line)), function=function)
+    counter = failed(f"{HOOK} was 0, now 3", source=HOOK, born=(read,), kind="EQUALS_MATCH")
+    (finding,) = findings(report(recompiles=(again(counter),)), read_line=lambda _path, _line: f"        {line}")
+    assert finding.title == f"recompiled: {name} was 0, now 3"
+
+
+def test_one_compile_is_expected_for_each_set_of_hooks() -> None:
+    hook = failed("a forward hook of self.net was removed", source="self.net", cause=GuardCause.KEYS)
+    (finding,) = findings(report(recompiles=(again(hook),)))
+    assert finding.hints[0].startswith("Expect one compile with the hooks and one without")

@@ -157,6 +157,7 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
     by_kind = next((words for part, words in _BY_KIND.items() if part in kinds), "")
     known: tuple[tuple[bool, str | tuple[str, ...]], ...] = (
         (_ENVIRON.search(failure.source) is not None, _OUTSIDE),
+        (_OF_HOOKS.search(failure.difference) is not None, _HOOKS),
         (fixed_by_torch(failure) and _OFFSET.search(failure.difference) is not None, _of_offset(failure)),
         (fixed_by_torch(failure), f"Expect it: {ZERO_OR_ONE}"),
         (is_dynamic, "Expect one extra compile: torch keeps {value} symbolic from the second value on"),
@@ -167,6 +168,11 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
     return next((words for holds, words in known if holds), "")
 
 
+_OF_HOOKS = re.compile(r"\b(?:pre-)?hook of \S+ was removed|\bthe number of \w+ (?:pre-)?hooks of ")
+_HOOKS = (
+    "Expect one compile with the hooks and one without: compiled code holds the hooks that the modules had. To compile "
+    "once, register them before the first call, and keep them"
+)
 _OFFSET = re.compile(r"(?P<tensor>[^\s()]+)\.storage_offset\(\)")
 
 

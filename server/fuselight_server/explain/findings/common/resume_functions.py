@@ -201,7 +201,25 @@ def _worded(context: Context, failure: GuardFailure, after: Resumption | None) -
             born = (after.broke.stack[0],)
         elif not context.innermost_user_frame(born):
             born = (Location(after.function.path, after.line, function=after.function.function),)
-    return dataclasses.replace(failure, source=source, difference=difference, born=born)
+    worded = dataclasses.replace(failure, source=source, difference=difference, born=born)
+    return _of_hook(context, worded) if "_hooks[" in source else worded
+
+
+def _of_hook(context: Context, failure: GuardFailure) -> GuardFailure:
+    """The failure with the name that the hook itself has for its value: `Probe.calls`, as no call has a name for it."""
+    at = context.innermost_user_frame(failure.born)
+    attribute = failure.source.rpartition(".")[2]
+    if at is None or not attribute.isidentifier():
+        return failure
+    line = context.read_line(at.path, at.line) or ""
+    names = set(re.findall(rf"(?<![\w.\])])[^\W\d][\w.]*\.{re.escape(attribute)}\b", line))
+    owner, _, method = (at.function or "").rpartition(".")
+    if len(names) != 1 or not method:
+        return failure
+    name = names.pop()
+    name = f"{owner}{name.removeprefix('self')}" if name.startswith("self.") and owner else name
+    difference = failure.difference.replace(failure.source, name)
+    return dataclasses.replace(failure, source=name, difference=difference)
 
 
 def _without_sums(failures: tuple[GuardFailure, ...]) -> tuple[GuardFailure, ...]:

@@ -102,6 +102,26 @@ def test_code_without_a_file_is_no_library(path: str) -> None:
     assert "library" not in finding.message
 
 
+@pytest.mark.parametrize(
+    ("line", "columns", "is_used"),
+    [
+        ("    logger.info('%s', x)", (10, 15), False),
+        ("    meter.update(x.item())", (4, 26), False),
+        ("    meter.update(x.item())", (17, 25), True),
+        ("    y = meter.update(x)", (8, 23), True),
+    ],
+)
+def test_only_a_call_whose_result_is_used_is_to_pass_its_result_in(
+    line: str, columns: tuple[int, int], *, is_used: bool
+) -> None:
+    lines = {20: "def forward(self, x):", 21: line}
+    inside = at(400, (0, 9), path=LIBRARY, function="update")
+    graph_break = broken(at(21, columns, function="forward"), inside, gb="GB0291", hints=())
+    (finding,) = findings(report(breaks=(graph_break,)), read_line=lambda _path, number: lines.get(number))
+    assert ("pass in its result" in finding.hints[0]) is is_used
+    assert ("with values that the compiled code returns" in finding.hints[0]) is not is_used
+
+
 SOURCES = {
     "    y = model.layers[0].generate(x, n=2)": ((8, 40), "generate"),
     "    y = attend(x)": ((8, 17), "attend"),

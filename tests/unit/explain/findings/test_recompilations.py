@@ -13,6 +13,7 @@ from fuselight.shared.report import (
     GuardFailure,
     Location,
     Mismatch,
+    Guard,
     NotCompiled,
     NotCompiledKind,
     Outcome,
@@ -372,3 +373,35 @@ def test_one_compile_is_expected_for_each_set_of_hooks() -> None:
     hook = failed("a forward hook of self.net was removed", source="self.net", cause=GuardCause.KEYS)
     (finding,) = findings(report(recompiles=(again(hook),)))
     assert finding.hints[0].startswith("Expect one compile with the hooks and one without")
+
+
+@pytest.mark.parametrize(("is_guarded", "symbols"), [(True, ()), (False, ()), (False, (Symbol("s0", "rate"),))])
+def test_a_value_without_a_guard_in_the_next_version_needs_no_further_compile(
+    symbols: tuple[Symbol, ...], *, is_guarded: bool
+) -> None:
+    """As one that the code assigns before it reads it; a value that is symbolic says so in other words."""
+    rate = failed("rate was 0.5, now 0.25", kind="EQUALS_MATCH", source="rate", cause=GuardCause.NUMBER)
+    guards = (Guard("CONSTANT_MATCH", "rate", ("L['rate'] == 0.5",)), Guard("TENSOR_MATCH", "x", ()))
+    compiles = (
+        Compile("0/0", 0, Outcome.COMPILED, guards=guards, guard_count=2),
+        Compile(
+            "0/1", 0, Outcome.COMPILED, guards=guards[0 if is_guarded else 1 :], symbols=symbols
+        ),
+    )
+    (finding,) = findings(report(frames=(Frame("Net.forward", DEF),), compiles=compiles, recompiles=(again(rate),)))
+    is_said = "Expect one extra compile: what torch compiled next has no guard on `rate`" in finding.hints
+    assert is_said is (not is_guarded and not symbols)
+
+
+def test_a_guard_that_fails_only_later_is_shown_with_what_to_do() -> None:
+    """A counter and a list, which was empty at first: a tensor in the place of the counter leaves the list."""
+    counter, more = _number("k", "0", "1"), _number("k", "1", "2")
+    grown = failed(
+        "len(self.seen) was 1, now 2", kind="LENGTH_CHECK", source="self.seen", cause=GuardCause.LENGTH
+    )
+    later = again(more, grown, compile_id="0/2")
+    (finding,) = findings(report(recompiles=(again(counter), later)))
+    assert "Guards that failed with them:\n- len(self.seen) was 1, now 2" in finding.message
+    assert any("`self.seen`" in hint for hint in finding.hints)
+    (alone,) = findings(report(recompiles=(again(counter), again(more, compile_id="0/2"))))
+    assert not any("self.seen" in text for text in (alone.message, *alone.hints))

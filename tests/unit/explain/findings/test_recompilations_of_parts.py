@@ -7,12 +7,21 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.report import Compile, Frame, Graph, GuardCause, Outcome, Recompile, Symbol
+from fuselight.shared.report import (
+    Compile,
+    Frame,
+    Graph,
+    GuardCause,
+    Location,
+    Outcome,
+    Recompile,
+    Symbol,
+)
 from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from tests.support.recompilations import BREAK, DEF, PART, SIZE, SYMBOLS, WHOLE, again, failed
-from tests.support.reports import at, broken, report
+from tests.support.reports import LIBRARY, ROOT, at, broken, report
 
 
 def test_a_number_that_a_break_carries_over_is_named_by_its_line() -> None:
@@ -89,6 +98,22 @@ def test_a_value_carried_over_a_break_is_named_by_its_source_and_rounded() -> No
     (named,) = (item for item in parts if item.code == "FL201")
     assert named.title == "recompiled: the value of `x.max().item()` on line 25 was 1.81585, now 1.9478"
     assert named.hints[0].startswith("Remove the graph break on line 25 first")
+
+
+@pytest.mark.parametrize(
+    ("inside", "where"),
+    [
+        (at(61, (8, 22), function="peak"), "line 61, which line 25 calls,"),
+        (at(7, (0, 9), path=f"{ROOT}/observers.py", function="peak"), "observers.py:7, which line 25 calls,"),
+        (at(400, (0, 9), path=LIBRARY, function="peak"), "line 25"),
+    ],
+)
+def test_the_break_to_remove_is_the_one_inside_what_the_line_calls(inside: Location, where: str) -> None:
+    carried = failed("___stack0 was 1.5, now 2.5", kind="EQUALS_MATCH", source="___stack0")
+    breaks = (broken(at(25, (8, 22)), inside, gb="GB0124"),)
+    parts = in_parts(again(carried, compile_id="1/1"), breaks=breaks)
+    (named,) = (item for item in parts if item.code == "FL201")
+    assert named.hints[0].startswith(f"Remove the graph break on {where} first")
 
 
 @pytest.mark.parametrize(

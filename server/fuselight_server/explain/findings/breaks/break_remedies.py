@@ -5,6 +5,7 @@ Invariant: advice names code that the user can change. torch's own hints come la
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ from fuselight_server.explain.findings.breaks.library_breaks import (
 )
 from fuselight_server.explain.findings.breaks.size_numbers import used_as_size
 from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument
+from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import excerpt, plain, sentence, shortened
 
 if TYPE_CHECKING:
@@ -170,7 +172,7 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
         return BreakWords(known.title or title, known.text, known.hints, is_information=known.is_information)
     if not context.is_user_file(broke.path):
         general = _useful(_torch_hints(graph_break), (*_NO_STEP, *_AVOIDED))
-        hints = outside_hints(gb_id, broke, general)
+        hints = outside_hints(gb_id, broke, general, is_statement=_is_statement(context, graph_break))
         return BreakWords(title, hints=hints, torch_hints=sum(hint in general for hint in hints))
     words = _in_users_code(context, graph_break, broke, title)
     is_in_hook = any(
@@ -179,6 +181,21 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
         if context.is_user_file(frame.path)
     )
     return replace(words, hints=(_HOOK_STEP, *_split(words)[1])) if is_in_hook else words
+
+
+def _is_statement(context: Context, graph_break: Break) -> bool:
+    """Whether nothing uses the result of the user's call that led to the break."""
+    call = context.innermost_user_frame(graph_break.stack)
+    tree = tree_around(context, call) if call is not None else None
+    if call is None or tree is None:
+        return False
+    calls = (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and node.lineno == call.line
+    )
+    # A place after the name that is called is in an argument, whose value is used.
+    return any(call.column is None or call.column < (item.func.end_col_offset or 0) for item in calls)
 
 
 def _in_users_code(context: Context, graph_break: Break, broke: Location, title: str) -> BreakWords:

@@ -93,6 +93,12 @@ _OUTSIDE = (
         "library's"
     ),
 )
+_AFTER = (
+    (
+        "Make this call outside the compiled code, with values that the compiled code returns: the code that breaks the "
+        "graph is a library's"
+    ),
+)
 _OUTSIDE_OF_NO_FILE = (
     (
         "Make this call outside the compiled code and pass in its result: the code that breaks the graph has no file, "
@@ -133,9 +139,16 @@ def _names(path: str, paths: list[str], texts: str) -> bool:
     return any(_posix(text).endswith(path) for text in paths) or path in texts.replace("\\", "/")
 
 
-def outside_hints(gb_id: str | None, broke: Location, torchs: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """What to do about a break in a library that nothing more is known of. `torchs`: the hints of torch that fit."""
-    return instead_of_branch(broke) if gb_id in BRANCH_IDS else (*_outside(broke), *torchs)
+def outside_hints(
+    gb_id: str | None, broke: Location, torchs: tuple[str, ...] = (), *, is_statement: bool = False
+) -> tuple[str, ...]:
+    """What to do about a break in a library that nothing more is known of.
+
+    `torchs`: the hints of torch that fit. `is_statement`: nothing uses the result of the user's call, as of a message.
+    """
+    if gb_id in BRANCH_IDS:
+        return instead_of_branch(broke)
+    return (*(_AFTER if is_statement else _outside(broke)), *torchs)
 
 
 def instead_of_branch(broke: Location) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
 from fuselight_server.explain.findings.recompilations.remedies import (
     cures_of,
+    later_remedies,
     held_by,
     is_of_other_object,
     other_sizes,
@@ -169,7 +170,7 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
     remedies = (
         program_remedies(context, shared, candidates)
         if shared is not None and candidates
-        else _remedies(context, group[0], failure)
+        else (*_remedies(context, group[0], failure), *_of_later(context, group))
     )
     cures = cures_of(context, recompilation, failure, group[0].explained) if shared is None else ()
     before = root_break(context, recompilation, failure)
@@ -187,6 +188,7 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         _about_dynamic(context, group),
         *_others(context, recompilation, failure),
         _later(context, group, difference_of(recompilation, failure)),
+        _listed("Guards that failed with them", _merged([item for _, item in _only_later(group)])),
         at=home,
         severity=Severity.INFORMATION if expected else None,
         cost=(
@@ -303,6 +305,26 @@ def _later(context: Context, group: list[Root], first: str) -> str:
         texts = [text for text in texts if text != first]  # which the title says
     counted = Counter(again if text == first else text for text in texts)
     return _listed("Later changes", [f"{text} ({n} times)" if n > 1 else text for text, n in counted.items()])
+
+
+def _only_later(group: list[Root]) -> list[tuple[Recompile, GuardFailure]]:
+    """The failed guards of later recompilations on what did not differ in the first: each keeps the cause alive.
+
+    As the length of a list that grows in each call, and was empty at the first compile.
+    """
+    known = {failure.source for failure in nearest(group[0].recompile)}
+    out: dict[str, tuple[Recompile, GuardFailure]] = {}
+    for root in group[1:]:
+        for failure in nearest(root.recompile):
+            if failure.source and failure.source not in known and failure not in root.explained:
+                out.setdefault(failure.source, (root.recompile, failure))
+    return list(out.values())
+
+
+def _of_later(context: Context, group: list[Root]) -> tuple[FindingRemedy, ...]:
+    """What to do about the first guard that failed in later recompilations only: it needs a change of its own."""
+    first = next(iter(_only_later(group)), None)
+    return later_remedies(context, *first) if first is not None else ()
 
 
 def _cured_by(context: Context, cures: tuple[CallCure, ...]) -> tuple[tuple[str, str], ...]:

@@ -36,7 +36,7 @@ from fuselight_server.explain.findings.common.source_tree import (
     is_of_context_manager,
     tree_around,
 )
-from fuselight_server.explain.findings.common.text import quoted
+from fuselight_server.explain.findings.common.text import place, quoted
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     is_small_alone,
     size_remedy,
@@ -46,6 +46,7 @@ from fuselight_server.explain.findings.recompilations.size_remedies import (
 )
 from fuselight_server.explain.findings.recompilations.specializations import (
     is_held,
+    is_unguarded,
     made_dynamic,
 )
 from fuselight_server.explain.findings.recompilations.value_remedies import value_remedy
@@ -148,7 +149,7 @@ def remedies_of(
             continue
         if len(causes) == _MAX_CAUSES or not set(_ROOTS).isdisjoint(causes):
             continue
-        if item is not shown and item.source in is_free:
+        if item is not shown and (item.source in is_free or is_unguarded(context, recompilation, item)):
             continue  # no later call compiles again for it
         causes.append(cause)
         remedies = remedies_for(context, recompilation, item)
@@ -158,6 +159,14 @@ def remedies_of(
             is_known = any(known.cure == remedies[0].cure for known in out if known.cure is not None)
             out += () if is_known else (_named(item, remedies[0]),)
     return tuple(dict.fromkeys(fewest_first(out, context.trials)))
+
+
+def later_remedies(
+    context: Context, recompilation: Recompile, failure: GuardFailure
+) -> tuple[FindingRemedy, ...]:
+    """What to do about a guard that failed only in a later recompilation of a finding, with the name of its value."""
+    remedies = advice(_of_container(context, failure) or expected(context, recompilation, failure))
+    return tuple(_named(failure, remedy) for remedy in remedies[:1])
 
 
 def _named(failure: GuardFailure, remedy: FindingRemedy) -> FindingRemedy:
@@ -302,13 +311,27 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
             return _of_python(context, recompilation, failure, line)
         return (
             (
-                f"Remove the graph break on line {line} first: torch compiles the code after it separately, with "
-                "guards on the values that cross it"
+                f"Remove the graph break on {_root_of(context, recompilation, line)} first: torch compiles the code "
+                "after it separately, with guards on the values that cross it"
             ),
         )
+    if is_unguarded(context, recompilation, failure):
+        value = quoted(failure.source)
+        return (f"Expect one extra compile: what torch compiled next has no guard on {value}",)
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     names = made_dynamic(context, recompilation, [failure] if failure.cause in _VARYING else [])
     return expectation(failure, other_object=is_other, is_dynamic=bool(names))
+
+
+def _root_of(context: Context, recompilation: Recompile, line: int) -> str:
+    """Where the break before a part is: that in a function which the line calls has to go first."""
+    after = resumption_of(context, recompilation)
+    stack = after.broke.stack if after is not None and after.broke is not None else ()
+    root = context.innermost_user_frame(stack)
+    if root is None or (root.path, root.line) == (recompilation.location.path, line):
+        return f"line {line}"
+    where = f"line {root.line}" if root.path == recompilation.location.path else place(root)
+    return f"{where}, which line {line} calls,"
 
 
 _VARYING = frozenset({GuardCause.NUMBER, GuardCause.VALUE, GuardCause.DIMENSION})

@@ -358,6 +358,24 @@ def made_dynamic(
     return tuple(dict.fromkeys(free[name] for name in names if name in free))
 
 
+def is_unguarded(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    """Whether the compile that followed has no guard on a value that the compiled version before has one on.
+
+    As where the code assigns the value before it reads it, so that only the first version fixed it.
+    """
+    if failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE} or not failure.source:
+        return False
+    before = context.compile_of(recompilation.entries[0].compile_id) if recompilation.entries else None
+    after = context.compile_of(recompilation.compile_id)
+    if before is None or after is None or after.guard_count not in {None, len(after.guards)}:
+        return False
+    guards, later = (
+        [guard for guard in compiled.guards if guard.source == failure.source] for compiled in (before, after)
+    )
+    is_symbolic = any(symbol.source == failure.source for symbol in after.symbols)
+    return bool(guards) and not later and not is_symbolic
+
+
 def _fixed_by_results(context: Context, recompilation: Recompile) -> frozenset[str]:
     """Floats that torch kept symbolic, and fixed by a result: a guard such as `1.0 + scale == 1.5` failed later."""
     return frozenset(

@@ -645,9 +645,7 @@ def test_a_hook_that_was_removed_is_missing_and_no_other_object(tmp_path: Path) 
             f(torch.ones(4))
         """,
     )
-    texts = [
-        {failure.difference for failure in item.entries[0].failures} for item in got.parts.recompiles
-    ]
+    texts = [{failure.difference for failure in item.entries[0].failures} for item in got.parts.recompiles]
     assert texts == [
         {"a forward pre-hook of net[1] was removed"},
         {"a forward hook of net[0] was removed", "a forward hook of net[1] was removed"},

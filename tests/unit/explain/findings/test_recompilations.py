@@ -9,11 +9,11 @@ import pytest
 from fuselight.shared.report import (
     Compile,
     Frame,
+    Guard,
     GuardCause,
     GuardFailure,
     Location,
     Mismatch,
-    Guard,
     NotCompiled,
     NotCompiledKind,
     Outcome,
@@ -365,7 +365,9 @@ def test_a_value_of_a_hook_has_the_name_of_the_line_that_reads_it(
 ) -> None:
     read = at(22, (8, 8 + len(line)), function=function)
     counter = failed(f"{HOOK} was 0, now 3", source=HOOK, born=(read,), kind="EQUALS_MATCH")
-    (finding,) = findings(report(recompiles=(again(counter),)), read_line=lambda _path, _line: f"        {line}")
+    (finding,) = findings(
+        report(recompiles=(again(counter),)), read_line=lambda _path, _line: f"        {line}"
+    )
     assert finding.title == f"recompiled: {name} was 0, now 3"
 
 
@@ -375,7 +377,9 @@ def test_one_compile_is_expected_for_each_set_of_hooks() -> None:
     assert finding.hints[0].startswith("Expect one compile with the hooks and one without")
 
 
-@pytest.mark.parametrize(("is_guarded", "symbols"), [(True, ()), (False, ()), (False, (Symbol("s0", "rate"),))])
+@pytest.mark.parametrize(
+    ("is_guarded", "symbols"), [(True, ()), (False, ()), (False, (Symbol("s0", "rate"),))]
+)
 def test_a_value_without_a_guard_in_the_next_version_needs_no_further_compile(
     symbols: tuple[Symbol, ...], *, is_guarded: bool
 ) -> None:
@@ -384,11 +388,11 @@ def test_a_value_without_a_guard_in_the_next_version_needs_no_further_compile(
     guards = (Guard("CONSTANT_MATCH", "rate", ("L['rate'] == 0.5",)), Guard("TENSOR_MATCH", "x", ()))
     compiles = (
         Compile("0/0", 0, Outcome.COMPILED, guards=guards, guard_count=2),
-        Compile(
-            "0/1", 0, Outcome.COMPILED, guards=guards[0 if is_guarded else 1 :], symbols=symbols
-        ),
+        Compile("0/1", 0, Outcome.COMPILED, guards=guards[0 if is_guarded else 1 :], symbols=symbols),
     )
-    (finding,) = findings(report(frames=(Frame("Net.forward", DEF),), compiles=compiles, recompiles=(again(rate),)))
+    (finding,) = findings(
+        report(frames=(Frame("Net.forward", DEF),), compiles=compiles, recompiles=(again(rate),))
+    )
     is_said = "Expect one extra compile: what torch compiled next has no guard on `rate`" in finding.hints
     assert is_said is (not is_guarded and not symbols)
 

@@ -40,9 +40,9 @@ from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
 from fuselight_server.explain.findings.recompilations.remedies import (
     cures_of,
-    later_remedies,
     held_by,
     is_of_other_object,
+    later_remedies,
     other_sizes,
     remedies_of,
     root_failures,

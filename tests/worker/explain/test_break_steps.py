@@ -264,7 +264,8 @@ class _Select(torch.nn.Module):
 
 class _Condition(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.cond(x.mean() > 0, lambda y: y * 0.5, lambda y: y.clone(), (x,))
+        chosen: torch.Tensor = torch.cond(x.mean() > 0, lambda y: y * 0.5, lambda y: y.clone(), (x,))
+        return chosen
 
 
 class _Number(torch.nn.Module):
@@ -276,7 +277,7 @@ class _Number(torch.nn.Module):
 class _Stated(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         count = x.sum().item()
-        torch._check(count >= 2)
+        torch._check(count >= 2)  # type: ignore[no-untyped-call]
         return x * 2 if count >= 2 else x * 3
 
 

@@ -397,10 +397,8 @@ def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
     if isinstance(exc, SyntaxError):
         return f"SyntaxError: {safe_text(exc.msg, 1000)}"
     of_export = _of_export(exc)
-    if isinstance(exc, errors.ConstraintViolation) or of_export is _EXPORTED:
-        return _constraint(safe_text(exc))
-    if of_export is _EXPORTED_DATA:
-        return _UNDECIDED
+    if isinstance(exc, errors.ConstraintViolation) or of_export is not None:
+        return _UNDECIDED if of_export is _EXPORTED_DATA else _constraint(safe_text(exc))
     handed_on = isinstance(exc, errors.exceptions.UncapturedHigherOrderOpError)
     if cause is not None and (handed_on or eager_frames.is_graph_break(exc)):
         return cause.title.split("\n", 1)[0].strip()

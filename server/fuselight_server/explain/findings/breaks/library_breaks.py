@@ -95,8 +95,8 @@ _OUTSIDE = (
 )
 _AFTER = (
     (
-        "Make this call outside the compiled code, with values that the compiled code returns: the code that breaks the "
-        "graph is a library's"
+        "Make this call outside the compiled code, with values that the compiled code returns: the code that breaks "
+        "the graph is a library's"
     ),
 )
 _OUTSIDE_OF_NO_FILE = (

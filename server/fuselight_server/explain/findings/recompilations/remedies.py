@@ -299,7 +299,7 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
         return small
     line = resumed_at(context, recompilation)
     is_made_before = line is not None and not _is_given(context, recompilation, failure)
-    if is_made_before and _may_go(failure):
+    if line is not None and is_made_before and _may_go(failure):
         if failure.cause is GuardCause.DELETED and CARRIED in failure.code:
             return (
                 (
@@ -307,7 +307,7 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
                     "value that waits for the break is created again in each call"
                 ),
             )
-        if line is not None and _is_of_python(context, recompilation, failure):
+        if _is_of_python(context, recompilation, failure):
             return _of_python(context, recompilation, failure, line)
         return (
             (

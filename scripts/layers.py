@@ -164,6 +164,12 @@ ROOMS = (
         "torch",
     ),
     _room(
+        f"{_C}.worker.repro",
+        "graphs of a call as Python without values, and runs of small programs that are made of them",
+        "shared adapters capture worker.child",
+        "torch",
+    ),
+    _room(
         f"{_C}.worker.timed",
         "one process for each configuration of a benchmark or a search",
         "shared adapters capture measure replay tune worker.child worker.processes",
@@ -178,8 +184,8 @@ ROOMS = (
     _room(
         f"{_C}.worker.host",
         "the long-lived process that never runs user code",
-        "shared adapters capture worker.child worker.live worker.processes worker.ranks worker.results worker.timed "
-        "worker.verify",
+        "shared adapters capture worker.child worker.live worker.processes worker.ranks worker.repro worker.results "
+        "worker.timed worker.verify",
     ),
     _room(
         f"{_C}.notebook",
@@ -288,6 +294,11 @@ ROOMS = (
         "runs a fix, and decides what may be offered",
         "fuselight.shared base source execution explain fixes.rewrites fixes.syntax",
     ),
+    _room(
+        f"{_S}.repro",
+        "small programs that show a fault of the compiler: their text, and their reduction by runs",
+        "fuselight.shared",
+    ),
     _room(f"{_S}.jobs", "jobs that ran elsewhere, from the files that they left"),
     _room(
         f"{_S}.jobs.trace_log",
@@ -323,7 +334,7 @@ ROOMS = (
     _room(
         f"{_S}.commands",
         "use cases: plain arguments in, data out; the terminal and the editor show it",
-        "fuselight.shared base source execution explain fixes jobs upgrades",
+        "fuselight.shared base source execution explain fixes jobs repro upgrades",
     ),
     _room(
         f"{_S}.sweep",
@@ -390,7 +401,7 @@ ROOMS = (
     _room(
         f"{_S}.cli",
         "the terminal: one command per file; `formats/` prints",
-        "fuselight.shared fuselight.doctor base execution explain jobs upgrades commands sweep editor agents",
+        "fuselight.shared fuselight.doctor base execution explain jobs repro upgrades commands sweep editor agents",
     ),
     _room(
         f"{_S}.pytest_plugin",

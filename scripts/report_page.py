@@ -29,6 +29,7 @@ PARTS = (
     "verification",
     "release_outputs",
     "results",
+    "reproduction",
     "world",
 )
 PAGE = ROOT / "docs" / "report.md"

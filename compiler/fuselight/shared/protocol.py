@@ -365,6 +365,29 @@ class AccuracyRequest(RunRequest):
 
 
 @dataclass(frozen=True)
+class GraphsRequest(RunRequest):
+    """Run the program up to one call of what it compiles, and record the graphs of that call. In `reproduction`."""
+
+    call: int | None = None
+    """Index of the call, as in `AccuracyRequest`; None: the first graph that the backend cannot compile."""
+    with_values: bool = False
+    """Whether the values of small tensors are recorded."""
+
+
+@dataclass(frozen=True)
+class ScriptRequest(RunRequest):
+    """Run a generated program that imports torch alone, and say what it shows. In `reproduction`.
+
+    No code of the user's runs; the target only names it.
+    """
+
+    script: str = ""
+    arguments: tuple[str, ...] = ()
+    fresh: bool = False
+    """Whether it runs in a new process of Python, as a user runs it; else in a fork that has torch."""
+
+
+@dataclass(frozen=True)
 class OutputsRequest(RunRequest):
     """Call the target in eager mode, compiled and in float64, and compare the results with those of an earlier torch.
 

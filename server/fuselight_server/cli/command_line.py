@@ -31,6 +31,7 @@ COMMANDS = {
     "mcp": "Start the server for coding agents (Model Context Protocol) on stdin and stdout.",
     "open": "Show what torch.compile did in a job that ran elsewhere, from the logs (TORCH_TRACE) that it left.",
     "ops": "Show what the operators of the targets in PATH decompose into, and what a backend lacks.",
+    "repro": "Write the smallest program that shows what torch.compile does wrong in the targets in PATH.",
     "run": "Run SCRIPT as python would, then show what torch.compile did in it.",
     "sweep": "Check, compile, time or tune every model of SUITE, on this machine or over a Ray cluster.",
     "server": "Start the language server on stdin and stdout.",

@@ -6,6 +6,7 @@ Invariant: reading a setting prints nothing into the user's program; `warm_up` r
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import json
@@ -78,6 +79,51 @@ def _changed(config: Any) -> dict[str, str]:
     return out
 
 
+_MODULES = ("torch._dynamo.config", "torch._functorch.config", "torch._inductor.config")
+
+
+def literal_text(value: object) -> str | None:
+    """Python text of a value that is plain data; None for any other."""
+    text = repr(value)
+    try:
+        return text if ast.literal_eval(text) == value else None
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def literal_settings() -> dict[str, str]:
+    """Settings of the compiler that are not at their default and are plain data: full name to Python text."""
+    changed = {
+        f"{module}.{name}": text
+        for module in _MODULES
+        if module in sys.modules
+        for name, text in _changed(sys.modules[module]).items()
+    }
+    return {name: text for name, text in changed.items() if _is_literal(text)}
+
+
+def replaced_functions() -> tuple[str, ...]:
+    """Settings of the compiler that hold a function although their default is none: a pass of the program, say."""
+    names = []
+    for module in _MODULES:
+        config = sys.modules.get(module)
+        for name, entry in getattr(config, "_config", {}).items():
+            if getattr(entry, "alias", None) is not None or getattr(entry, "deprecated", False):
+                continue
+            value = getattr(config, name, None)
+            if callable(value) and value is not getattr(entry, "default", None):
+                names.append(f"{module}.{name}")
+    return tuple(names)
+
+
+def _is_literal(text: str) -> bool:
+    try:
+        ast.literal_eval(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def eager_random_numbers() -> Iterator[None]:
     """Inside, Inductor generates code that draws the random numbers of eager."""
@@ -104,6 +150,18 @@ def inductor_in_this_process() -> Iterator[None]:
     functorch: Any = importlib.import_module("torch._functorch.config")
     with (
         inductor.patch(fallback_random=True, compile_threads=1, fx_graph_cache=False),
+        functorch.patch(enable_autograd_cache=False),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def inductor_without_workers() -> Iterator[None]:
+    """Inside, Inductor compiles in this process and looks for no graph in its caches."""
+    inductor: Any = importlib.import_module("torch._inductor.config")
+    functorch: Any = importlib.import_module("torch._functorch.config")
+    with (
+        inductor.patch(compile_threads=1, fx_graph_cache=False),
         functorch.patch(enable_autograd_cache=False),
     ):
         yield

@@ -93,6 +93,13 @@ from fuselight.shared.report.release_outputs import CallErrors as CallErrors
 from fuselight.shared.report.release_outputs import Deprecation as Deprecation
 from fuselight.shared.report.release_outputs import ReleaseCall as ReleaseCall
 from fuselight.shared.report.release_outputs import ReleaseOutputs as ReleaseOutputs
+from fuselight.shared.report.reproduction import MARK as MARK
+from fuselight.shared.report.reproduction import RecordedGraph as RecordedGraph
+from fuselight.shared.report.reproduction import RecordedNode as RecordedNode
+from fuselight.shared.report.reproduction import Reproduction as Reproduction
+from fuselight.shared.report.reproduction import ScriptOutcome as ScriptOutcome
+from fuselight.shared.report.reproduction import ScriptState as ScriptState
+from fuselight.shared.report.reproduction import TensorTraits as TensorTraits
 from fuselight.shared.report.resources import Assembled as Assembled
 from fuselight.shared.report.resources import LaunchConfig as LaunchConfig
 from fuselight.shared.report.resources import Listing as Listing
@@ -360,3 +367,5 @@ class Report:
     """Cures of its recompilations that were tried on its calls, by further runs."""
     results: ResultComparison | None = None
     """The results of its compiled calls, compared with those of the same calls in eager mode, if requested."""
+    reproduction: Reproduction | None = None
+    """Parts of a small program that shows a fault of the compiler, or a run of one, if requested."""

@@ -16,6 +16,7 @@ from fuselight.shared import wire
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.protocol import (
     AccuracyRequest,
+    GraphsRequest,
     MeasureRequest,
     OutputsRequest,
     Partial,
@@ -73,7 +74,7 @@ def lost_retrace(running: RunningChild, number: int, status: int) -> Refused:
     return Refused(number, reason, None if reason == "cancelled" else _failure(running, status))
 
 
-_NEEDS_VALUES = (AccuracyRequest, MeasureRequest, OutputsRequest, TuneRequest, VerifyRequest)
+_NEEDS_VALUES = (AccuracyRequest, GraphsRequest, MeasureRequest, OutputsRequest, TuneRequest, VerifyRequest)
 """Nothing fake can be timed or compared."""
 ENDED = "Ended"
 """Message of a run that cannot write its answer: why."""

@@ -26,9 +26,11 @@ from fuselight.shared.incremental_json import GrowingJson
 from fuselight.shared.protocol import (
     AccuracyRequest,
     CaptureRequest,
+    GraphsRequest,
     MeasurePlan,
     MeasureRequest,
     RunRequest,
+    ScriptRequest,
     VerifyRequest,
 )
 from fuselight.shared.report import (
@@ -257,7 +259,7 @@ def put_ahead(state: RunState) -> None:
 
     Of a comparison of results nothing: a fix was no longer verified in a host that had what one had imported.
     """
-    if isinstance(state.job.request, AccuracyRequest):
+    if isinstance(state.job.request, (AccuracyRequest, GraphsRequest, ScriptRequest)):
         return
     modules = dict.fromkeys([*_libraries(state), *state.result.libraries])
     ahead = {"modules": list(modules), "files": list(frame_text_cache.named_files())}

@@ -20,11 +20,13 @@ from fuselight.shared.protocol import (
     CaptureRequest,
     DecomposeRequest,
     GenerateRequest,
+    GraphsRequest,
     LiveRequest,
     LoggedStartRequest,
     MeasureRequest,
     OutputsRequest,
     RunRequest,
+    ScriptRequest,
     TuneRequest,
     VerifyRequest,
 )
@@ -129,6 +131,18 @@ def _accuracy(state: RunState) -> None:
     run_target(state, CompareResults())
 
 
+def _graphs(state: RunState) -> None:
+    from fuselight.worker.repro.graph_run import RecordGraphs  # noqa: PLC0415 - as this module says
+
+    run_target(state, RecordGraphs())
+
+
+def _script(state: RunState) -> None:
+    from fuselight.worker.repro.script_run import run_script  # noqa: PLC0415 - as this module says
+
+    guarded(state, lambda: run_script(state))
+
+
 def _live(state: RunState) -> None:
     from fuselight.worker.live.live import run_live  # noqa: PLC0415 - as this module says
 
@@ -168,6 +182,8 @@ RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
     VerifyRequest: _verify,
     OutputsRequest: _outputs,
     AccuracyRequest: _accuracy,
+    GraphsRequest: _graphs,
+    ScriptRequest: _script,
     LiveRequest: _live,
     LoggedStartRequest: _logged_start,
 }

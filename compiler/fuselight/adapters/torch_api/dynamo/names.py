@@ -1,3 +1,4 @@
+# ruff: noqa: SLF001 - private names are this package's business
 """Names of operators and dtypes as a user writes them."""
 
 from __future__ import annotations
@@ -43,6 +44,14 @@ def target_name(target: Any) -> str:
         if full.startswith(private):
             return public + full[len(private) :]
     return full
+
+
+def qualified_operator(target: Any) -> str:
+    """`aten::add` of an operator of a library; empty for any other callable."""
+    packet = getattr(target, "overloadpacket", target)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return ""
+    return str(getattr(packet, "_qualified_op_name", packet))
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -1,0 +1,205 @@
+"""`fuselight repro`: text, JSON, files and exit codes, with a scripted program and a scripted compiler."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.shared.protocol import GraphsRequest, ScriptRequest
+from fuselight.shared.report import (
+    MARK,
+    RecordedGraph,
+    RecordedNode,
+    Report,
+    Reproduction,
+    ScriptOutcome,
+    ScriptState,
+    Stage,
+    TensorTraits,
+)
+from tests.support.command import AnsweringWorker, Result, run_cli
+from tests.support.compared_results import Fault, ScriptedProgram
+
+SOURCE = """\
+import torch
+
+
+# fuselight: Net()(f32[4, 8])
+class Net(torch.nn.Module):
+    def forward(self, x):
+        y = x.flip(0)
+        return x + y
+"""
+FLOATS = TensorTraits("float32", (32, 8), (8, 1), low=-1.0, high=1.0)
+GRAPH = RecordedGraph(
+    ("v_1_",),
+    (
+        RecordedNode("v_2_", "v_1_.cos()", ("v_1_",)),
+        RecordedNode("v_3_", "torch.flip(v_2_, [0])", ("v_2_",)),
+        RecordedNode("v_4_", "v_3_ + v_1_", ("v_3_", "v_1_")),
+    ),
+    ("v_4_",),
+    dict.fromkeys(("v_1_", "v_2_", "v_3_", "v_4_"), FLOATS),
+)
+RECORDED = Reproduction((GRAPH,))
+
+
+@dataclass
+class ScriptedCompiler:
+    """Answers as a worker in which a program is wrong if it calls `word`."""
+
+    program: ScriptedProgram = field(default_factory=lambda: ScriptedProgram({1: Fault()}))
+    parts: Reproduction = RECORDED
+    word: str = "torch.flip("
+    fresh: ScriptState = ScriptState.FAULT
+    """What a new process shows of a program that a fork has shown."""
+    scripts: list[ScriptRequest] = field(default_factory=list)
+    graphs: list[GraphsRequest] = field(default_factory=list)
+
+    def answer(self, request: Any) -> Report:
+        report = self.program.answer(request)
+        if isinstance(request, GraphsRequest):
+            self.graphs.append(request)
+            return replace(report, reproduction=self.parts)
+        if isinstance(request, ScriptRequest):
+            self.scripts.append(request)
+            return replace(report, reproduction=Reproduction(outcome=self._outcome(request)))
+        return report
+
+    def _outcome(self, request: ScriptRequest) -> ScriptOutcome:
+        if self.word not in request.script or "eager" in request.arguments:
+            return ScriptOutcome(ScriptState.RIGHT)
+        state = self.fresh if request.fresh else ScriptState.FAULT
+        return ScriptOutcome(state, "Tensor-likes are not close!", printed="eager\ntensor([1.])")
+
+
+@pytest.fixture(autouse=True)
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    path = tmp_path / "m.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, compiler: ScriptedCompiler, *arguments: str) -> Result:
+    AnsweringWorker(compiler.answer).put_in_place(monkeypatch)
+    return run_cli("repro", "m.py", *arguments)
+
+
+def test_a_wrong_call_becomes_a_program_of_one_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = ScriptedCompiler()
+    done = run(monkeypatch, compiler)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith(
+        "m.py: Net - torch.compile: compiled code returns other results than eager mode: torch.flip ("
+    )
+    assert "    return torch.flip(x0, [0])" in done.stdout
+    assert MARK in done.stdout
+    assert [request.call for request in compiler.graphs] == [1]
+    assert [(request.fresh, request.arguments) for request in compiler.scripts if request.fresh] == [
+        (True, ()),
+        (True, ("eager",)),
+    ], "it is confirmed in new processes, with the fault and without"
+
+
+def test_a_program_that_a_new_process_does_not_confirm_is_not_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = run(monkeypatch, ScriptedCompiler(fresh=ScriptState.RIGHT))
+    assert done.exit_code == 1
+    assert "m.py: Net - not reproduced: a new process of Python does not show the fault" in done.stdout
+    assert "import torch" not in done.stdout
+
+
+def test_files_are_written_and_never_over_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "repro_Net.py").write_text("mine")
+    done = run(monkeypatch, ScriptedCompiler(), "--out", "out")
+    assert done.exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "repro_Net.py",
+        "repro_Net_2.md",
+        "repro_Net_2.py",
+    ]
+    assert (tmp_path / "out" / "repro_Net.py").read_text() == "mine"
+    compile((tmp_path / "out" / "repro_Net_2.py").read_text(), "repro.py", "exec")
+    assert "## Expected" in (tmp_path / "out" / "repro_Net_2.md").read_text()
+
+
+def test_json_has_the_program_and_the_issue(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(monkeypatch, ScriptedCompiler(), "--format", "json")
+    data = json.loads(done.stdout)
+    (fault,) = data["faults"]
+    assert (fault["name"], fault["what"], fault["confirmed"], fault["backend"]) == (
+        "Net",
+        "result",
+        True,
+        "inductor",
+    )
+    assert fault["lines"] == fault["script"].count("\n") <= 40
+    assert fault["script"].rstrip() in fault["issue"]
+
+
+def test_the_backend_is_the_first_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = ScriptedCompiler(ScriptedProgram({1: Fault(Stage.FUNCTIONALIZATION)}))
+    done = run(monkeypatch, compiler, "--format", "json")
+    assert json.loads(done.stdout)["faults"][0]["backend"] == "aot_eager"
+
+
+def test_a_fault_of_tracing_is_said_without_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = ScriptedCompiler(ScriptedProgram({1: Fault(Stage.CAPTURE)}))
+    done = run(monkeypatch, compiler)
+    assert done.exit_code == 1
+    assert "not reproduced: the fault is in tracing (TorchDynamo)" in done.stdout
+    assert compiler.scripts == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (
+            Reproduction((GRAPH,), replaced=("torch._inductor.config.post_grad_custom_post_pass",)),
+            "sets `torch._inductor",
+        ),
+        (
+            Reproduction(
+                (replace(GRAPH, nodes=(replace(GRAPH.nodes[1], foreign="shop::scale"), *GRAPH.nodes[2:])),)
+            ),
+            "without `shop::scale`, which is not torch's",
+        ),
+        (Reproduction((GRAPH,)), "with torch alone and inputs of the same range the results are right"),
+        (Reproduction((RecordedGraph(unprintable="an argument is a Thing"),)), "an argument is a Thing"),
+        (Reproduction(), "no graph was recorded"),
+    ],
+)
+def test_what_is_not_reproduced_has_its_reason(
+    monkeypatch: pytest.MonkeyPatch, parts: Reproduction, words: str
+) -> None:
+    done = run(monkeypatch, ScriptedCompiler(parts=parts, word="nowhere"))
+    assert done.exit_code == 1
+    assert words in done.stdout
+
+
+def test_values_are_asked_for_only_with_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = ScriptedCompiler()
+    run(monkeypatch, compiler)
+    run(monkeypatch, compiler, "--with-values")
+    assert [request.with_values for request in compiler.graphs] == [False, True]
+
+
+def test_a_right_program_has_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(monkeypatch, ScriptedCompiler(ScriptedProgram()))
+    assert done.exit_code == 0
+    assert done.stdout.strip() == "m.py: Net - no fault of the compiler was seen"
+
+
+def test_without_time_nothing_is_tried_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(monkeypatch, ScriptedCompiler(), "--budget", "0", "--format", "json")
+    (fault,) = json.loads(done.stdout)["faults"]
+    assert (fault["confirmed"], fault["partial"], fault["tried"]) == (False, True, 0)
+    assert "the time was over" in fault["why_not"]

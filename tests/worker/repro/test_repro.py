@@ -1,0 +1,155 @@
+"""`fuselight repro` on programs that torch 2.13 compiles wrong, and on a graph that a backend refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuselight.shared.protocol import Limits, ScriptRequest
+from fuselight.shared.report import MARK, ScriptOutcome, ScriptState
+from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.repro import Fault, ReproPlan, reproduce
+from fuselight_server.repro.model import Observed
+from tests.support.live_worker import LiveWorker
+
+pytestmark = pytest.mark.torch
+
+WINDOWS = """\
+import torch
+
+
+class Smooth(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.secret_gain = torch.nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, ledger):
+        y = ledger.cos() * self.secret_gain
+        with torch.no_grad():
+            ledger.unfold(1, 1, 5).mul_(3.0)
+        return y.sin().sum() + ledger.sum()
+
+
+if __name__ == "__main__":
+    torch.compile(Smooth(), backend="aot_eager")(torch.arange(1.0, 25.0).reshape(4, 6))
+"""
+"""Elements between the windows of a view are lost."""
+
+NAN = """\
+import torch
+
+
+def denoise(x):
+    y = torch.nn.functional.softshrink(x)
+    return y.sum() * 2.0
+
+
+if __name__ == "__main__":
+    x = torch.tensor([2.0, float("nan"), -3.0, 0.1], requires_grad=True)
+    torch.compile(denoise, backend="aot_eager")(x).backward()
+"""
+"""The gradient of softshrink at a NaN is lost."""
+
+RIGHT = """\
+import torch
+
+
+@torch.compile(backend="aot_eager")
+def f(x):
+    return x.sin()
+
+
+if __name__ == "__main__":
+    f(torch.ones(3))
+"""
+
+
+def faults(live: LiveWorker, folder: Path, source: str) -> tuple[list[Fault], int]:
+    (folder / "pyproject.toml").touch()
+    path = folder / "model.py"
+    path.write_text(source)
+    options = CommandOptions(paths=(path,), limits=Limits(120.0, 16384))
+    plan = ReproPlan(seconds=60.0)
+    outcome = live.do_command(reproduce(options, lambda _text: None, CancelToken(), plan=plan))
+    return outcome.faults, outcome.exit_code
+
+
+def test_a_lost_change_of_a_view_becomes_a_program_that_a_new_process_confirms(
+    live: LiveWorker, folder: Path, tmp_path: Path
+) -> None:
+    (fault,), exit_code = faults(live, folder, WINDOWS)
+    assert fault.confirmed is not None, fault.why_not
+    assert exit_code == 0
+    script = fault.confirmed.script
+    assert ".unfold(" in script
+    assert not any(word in script for word in ("secret", "ledger", "Smooth", str(folder)))
+    assert len(fault.confirmed.program.nodes) <= 3, script
+    assert fault.confirmed.program.backend == "aot_eager"
+    path = tmp_path / "repro.py"
+    path.write_text(script)
+    for arguments, code in (((), 1), (("eager",), 0)):
+        done = subprocess.run(
+            [sys.executable, str(path), *arguments], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+        assert (MARK in done.stderr) is bool(code)
+
+
+def test_a_wrong_gradient_is_compared_as_a_gradient(live: LiveWorker, folder: Path) -> None:
+    (fault,), _ = faults(live, folder, NAN)
+    assert fault.confirmed is not None, fault.why_not
+    program = fault.confirmed.program
+    assert program.observed is Observed.GRADIENTS
+    assert [node.code.partition("(")[0] for node in program.nodes] == ["torch.nn.functional.softshrink"]
+
+
+def test_a_right_program_has_no_fault(live: LiveWorker, folder: Path) -> None:
+    assert faults(live, folder, RIGHT) == ([], 0)
+
+
+HEAD = f"""\
+import sys
+import torch
+def f(x):
+    return x.sin()
+def call(function):
+    return function(torch.ones(2))
+eager = call(f)
+compiled = call(lambda x: WRONG)
+if not torch.equal(eager, compiled):
+    sys.exit("{MARK}they differ")
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "state"),
+    [
+        ("x.sin() + 1", ScriptState.FAULT),
+        ("x.sin()", ScriptState.RIGHT),
+        ("x.sin() * (1 + 1e-7)", ScriptState.FAULT),
+        ("x.gone()", ScriptState.ERROR),
+    ],
+)
+def test_a_run_of_a_program_says_what_it_shows(live: LiveWorker, wrong: str, state: ScriptState) -> None:
+    assert outcome(live, HEAD.replace("WRONG", wrong)).state is state
+
+
+def test_what_other_rounding_gives_in_eager_mode_is_no_fault(live: LiveWorker) -> None:
+    edge = HEAD.replace("x.sin()", "torch.floor(x * 0.1 + x * 0.2 + 0.7 * x)").replace(
+        "WRONG", "torch.floor(x * 0.1 + (x * 0.2 + 0.7 * x))"
+    )
+    text = edge.replace("torch.ones(2)", "torch.full((2,), 1.0)")
+    shown = outcome(live, text)
+    assert shown.state in (ScriptState.ROUNDING, ScriptState.RIGHT), shown
+
+
+def outcome(live: LiveWorker, script: str) -> ScriptOutcome:
+    """What a program shows in a fork."""
+    report = live.report(live.request(RIGHT, "").of_kind(ScriptRequest, script=script))
+    assert report.reproduction is not None
+    assert report.reproduction.outcome is not None
+    return report.reproduction.outcome

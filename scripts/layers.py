@@ -70,7 +70,8 @@ ROOMS = (
     ),
     _room(
         f"{_C}.adapters.triton_api",
-        "compiles a kernel without a GPU",
+        "compiles a kernel without a GPU; `launches/` computes launches of the program's own kernels on the CPU, with "
+        "each access checked",
         "shared adapters.torch_api",
         "torch",
     ),

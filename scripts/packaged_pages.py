@@ -27,6 +27,7 @@ WHEEL = (
     "docs/notebooks.md",
     "docs/ranks.md",
     "docs/safety.md",
+    "docs/triton.md",
     "docs/upgrade.md",
     "docs/verification.md",
 )

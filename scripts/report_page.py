@@ -22,6 +22,7 @@ PARTS = (
     "reads",
     "imports",
     "kernels",
+    "launches",
     "device",
     "resources",
     "measured",

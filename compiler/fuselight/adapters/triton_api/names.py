@@ -38,6 +38,11 @@ def warm_up() -> None:
         cache.triton_key()
 
 
+def ast_source(function: Any, signature: dict[str, str], constants: dict[tuple[int, ...], Any]) -> Any:
+    """A kernel with the types of its parameters, for `compile_`."""
+    return importlib.import_module("triton.compiler").ASTSource(function, signature, constants)
+
+
 def knobs() -> Any:
     """Triton's settings."""
     return importlib.import_module("triton.knobs")
@@ -75,3 +80,44 @@ def out_of_resources(required: int, limit: int, name: str) -> Exception:
     """What Triton raises where a kernel that was compiled does not fit the device."""
     error: Exception = importlib.import_module("triton.runtime.errors").OutOfResources(required, limit, name)
     return error
+
+
+def runtime_jit() -> Any:
+    """The module of `JITFunction`, where every launch ends."""
+    return importlib.import_module("triton.runtime.jit")
+
+
+def autotuner() -> Any:
+    """The module of `Autotuner`."""
+    return importlib.import_module("triton.runtime.autotuner")
+
+
+def interpreter() -> Any:
+    """Triton's interpreter, which computes with NumPy. Raises ImportError without NumPy."""
+    return importlib.import_module("triton.runtime.interpreter")
+
+
+def language() -> Any:
+    """`triton.language`."""
+    return importlib.import_module("triton.language")
+
+
+def backends() -> dict[str, Any]:
+    """The backends that are installed, by name; a driver of any of them may be active."""
+    return dict(importlib.import_module("triton.backends").backends)
+
+
+def libdevices() -> list[Any]:
+    """The modules of libdevice's functions: the one that stands for every vendor's, and those of each vendor."""
+    modules = []
+    for vendor in ("", ".cuda", ".hip"):
+        try:
+            modules.append(importlib.import_module(f"triton.language.extra{vendor}.libdevice"))
+        except ImportError:  # this Triton was built without that vendor
+            continue
+    return modules
+
+
+def first_line(function: Any) -> int:
+    """The 1-based line of a kernel's `def`, after its decorators."""
+    return int(runtime_jit().get_jit_fn_file_line(function)[1])

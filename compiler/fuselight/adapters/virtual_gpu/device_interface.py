@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import torch
 import torch._dynamo.device_interface
 import torch._prims_common
 
+from fuselight.adapters.torch_api.device_properties import cuda_properties
 from fuselight.adapters.torch_api.devices import forget_answers
 from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.triton_api import names
@@ -63,7 +63,7 @@ def answering(device: Device) -> Iterator[None]:
         "is_available": True,
         "current_device": 0,
         "device_count": 1,
-        "get_device_properties": _properties(device),
+        "get_device_properties": cuda_properties(device),
         "get_device_capability": device.capability,
         "get_device_name": device.name,
         "synchronize": None,
@@ -100,28 +100,6 @@ def _constant(value: Any) -> Any:
     return lambda *_args, **_named: value
 
 
-def _properties(device: Device) -> Any:
-    """What `torch.cuda.get_device_properties` would give."""
-    major, minor = device.capability
-    return types.SimpleNamespace(
-        name=device.name,
-        major=major,
-        minor=minor,
-        gcnArchName=device.arch if device.backend == "hip" else "",
-        multi_processor_count=device.multiprocessors,
-        warp_size=device.warp,
-        regs_per_multiprocessor=device.registers,
-        max_threads_per_multi_processor=device.threads,
-        max_threads_per_block=1024,
-        shared_memory_per_block=48 * 1024,
-        shared_memory_per_block_optin=device.shared_kb * 1024,
-        shared_memory_per_multiprocessor=device.shared_sm_kb * 1024,
-        total_memory=int(device.memory_gb * 1e9),
-        L2_cache_size=int(device.l2_mb * 1024 * 1024),
-        clock_rate=(device.clock_mhz or 0) * 1000,
-    )
-
-
 def _interface(device: Device) -> type:
     values = {
         "set_device": None,
@@ -132,7 +110,7 @@ def _interface(device: Device) -> type:
         "is_bf16_supported": device.capability >= (8, 0),
         "raise_if_triton_unavailable": None,
         "synchronize": None,
-        "get_device_properties": _properties(device),
+        "get_device_properties": cuda_properties(device),
         "get_compute_capability": device.triton_arch,
         "get_raw_stream": 0,
         "exchange_device": 0,

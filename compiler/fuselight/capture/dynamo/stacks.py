@@ -143,6 +143,19 @@ def from_frames(frames: Iterable[FrameType], limit: int = 64) -> Stack:
     return tuple(reversed([_location(frame.f_code, frame.f_lineno, frame.f_lasti) for frame in shown]))
 
 
+def running_lines(frame: FrameType | None, limit: int = 64) -> Stack:
+    """What leads to `frame`: as `from_frames`, with the lines of the operators of captured graphs that run."""
+    out: list[Location] = []
+    while frame is not None and len(out) < limit:
+        code = frame.f_code
+        if is_graph(code.co_filename):
+            out += reversed(_graph_stack(frame, frame.f_lineno))
+        elif is_shown(code.co_filename):
+            out.append(_location(code, frame.f_lineno, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(reversed(out))
+
+
 def _location(code: CodeType, line: int, offset: int) -> Location:
     """The place of the instruction at `offset`, with its columns if the code has them."""
     column = end_line = end_column = None

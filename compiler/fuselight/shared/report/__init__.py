@@ -67,6 +67,7 @@ from fuselight.shared.report.kernels import Refusal as Refusal
 from fuselight.shared.report.kernels import Repeated as Repeated
 from fuselight.shared.report.kernels import SavedTensor as SavedTensor
 from fuselight.shared.report.kernels import is_library_call as is_library_call
+from fuselight.shared.report.launches import KernelFault as KernelFault
 from fuselight.shared.report.measured import Accuracy as Accuracy
 from fuselight.shared.report.measured import Clock as Clock
 from fuselight.shared.report.measured import CompileStep as CompileStep
@@ -363,6 +364,8 @@ class Report:
     """Of a run as one rank: how many it called in all."""
     trial: TrialCounts | None = None
     """What the run counted as a trial, if it was one."""
+    kernel_faults: tuple[KernelFault, ...] = ()
+    """Accesses of the program's own Triton kernels outside of their tensors, where launches are computed on the CPU."""
     trials: tuple[CureTrial, ...] = ()
     """Cures of its recompilations that were tried on its calls, by further runs."""
     results: ResultComparison | None = None

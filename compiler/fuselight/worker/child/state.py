@@ -48,6 +48,7 @@ from fuselight.shared.report import (
     TargetRef,
 )
 from fuselight.worker.child.compiled_roots import CompiledRoots
+from fuselight.worker.child.kernel_launches import KernelLaunches
 from fuselight.worker.child.originals import Loaded, Originals, getpid
 from fuselight.worker.child.progress import ProgressPipe
 from fuselight.worker.child.reads import ReadRecorder
@@ -143,6 +144,8 @@ class RunState:
     recorded: RecordedCalls = field(init=False)
     """Calls that the `__main__` block made, for runs that need inputs without it."""
     recorder: dynamo.Recorder = field(init=False)
+    kernel_launches: KernelLaunches = field(init=False)
+    """What is known of launches of the user's Triton kernels, which are computed on the CPU where there is no GPU."""
 
     @property
     def originals(self) -> Originals:
@@ -153,6 +156,7 @@ class RunState:
         request = self.job.request
         self.progress = ProgressPipe(self.job.progress, request.id, self.originals, self.pid)
         self.recorded = RecordedCalls(request.roots, self.roots, self.pid)
+        self.kernel_launches = KernelLaunches(request.roots)
         self.recorder = dynamo.Recorder(
             roots=request.roots,
             on_call=self.recorded.record_call,
@@ -224,7 +228,12 @@ class RunState:
             not_compiled=parts.not_compiled,
             unseen=parts.unseen,
             failures=(*parts.failures, *self.failures),
-            notes=(*self.sources.notes, *asked_notes(self.asked, request.roots), *self.notes),
+            notes=(
+                *self.sources.notes,
+                *asked_notes(self.asked, request.roots),
+                *self.kernel_launches.notes,
+                *self.notes,
+            ),
             problems=(
                 *parts.problems,
                 *self.result.problems,
@@ -236,6 +245,7 @@ class RunState:
             files=dict(self.sources.files),
             fullgraph=self.asked.fullgraph,
             static_compiles=self.asked.static,
+            kernel_faults=tuple(self.kernel_launches.faults),
             recorded=self.recorded.calls,
             texts={**parts.texts, **self.result.texts},
         )

@@ -39,6 +39,13 @@ class NothingToCompareError(Exception):
     """The calls cannot be compared; the message says why."""
 
 
+def check_values(state: RunState) -> None:
+    """Raise NothingToCompareError where the values of a launch of a Triton kernel are unknown."""
+    unknown = state.kernel_launches.unknown
+    if unknown:
+        raise NothingToCompareError(f"values are not known here ({unknown})")
+
+
 def uses_gpu() -> bool:
     """Whether this process has used a GPU: the engine's threads of its backward are no threads of Python."""
     return bool(torch.cuda.is_available() and torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
@@ -133,6 +140,7 @@ class CaseCaller:
                     since=self.state.loaded.last_before(roots),
                     compiled=compiled,
                 )
+                check_values(self.state)
                 return record
 
 

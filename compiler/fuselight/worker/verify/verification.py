@@ -54,6 +54,7 @@ from fuselight.worker.verify.case_caller import (
     CaseCaller,
     ModuleModes,
     NothingToCompareError,
+    check_values,
     uses_gpu,
 )
 from fuselight.worker.verify.case_folder import ABOUT
@@ -434,6 +435,7 @@ class _Calls:
             )
         if modes is not None:
             modes.restore()
+        check_values(state)
         if is_recorded and error is not None and not state.stopped:
             state.failures.append(child.failure_of(state, error))
         return record

@@ -19,6 +19,7 @@ from fuselight_server.explain.findings.common.context import Context, Thresholds
 from fuselight_server.explain.findings.common.notes import note_findings
 from fuselight_server.explain.findings.failures import failure_findings
 from fuselight_server.explain.findings.kernels.kernels import kernel_findings
+from fuselight_server.explain.findings.launches import launch_findings
 from fuselight_server.explain.findings.ranks import of_further_ranks, rank_findings
 from fuselight_server.explain.findings.recompilations.guards import guard_findings
 from fuselight_server.explain.findings.recompilations.recompilations import recompilation_findings
@@ -64,6 +65,7 @@ _FAMILIES = (
     guard_findings,
     note_findings,
     kernel_findings,
+    launch_findings,
     rank_findings,
     collective_value_findings,
     result_findings,

@@ -401,6 +401,11 @@ def test_only_notes_that_change_the_reading_are_findings() -> None:
         Note("writes_diverted", "this run on save did not write or change `out.pt`", at(32)),
         Note("ended_early", "this run on save ended at line 33", at(33)),
         Note("cell_left_out", "left out of the run: this cell does not parse: invalid syntax", at(34)),
+        Note(
+            "kernel_values_unknown",
+            "values that the Triton kernel `k` writes are not known: too long",
+            at(37),
+        ),
         Note("statement_left_out", "left out of the run: this statement trains", at(35)),
         Note(
             "own_module", "`compile()` does not compile this `Sequential`: its class is torch's own", at(36)
@@ -414,6 +419,7 @@ def test_only_notes_that_change_the_reading_are_findings() -> None:
         ("FL604", 33),
         ("FL605", 34),
         ("FL101", 36),
+        ("FL606", 37),
     ]
 
 

@@ -90,6 +90,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL603", _INFO, _SAVE, "a run on save did not write the program's files"),
         CodeInfo("FL604", _HINT, _SAVE, "a run on save ended before the end of the block"),
         CodeInfo("FL605", _HINT, _NOTEBOOK, "a cell of the notebook was left out of the run"),
+        CodeInfo("FL606", _INFO, _CAPTURE, "the values that a Triton kernel writes are not known"),
         CodeInfo("FL701", _INFO, _KERNELS, "no kernel is generated for an operator"),
         CodeInfo("FL702", _WARNING, _KERNELS, "not captured as a CUDA graph"),
         CodeInfo("FL703", _WARNING, _KERNELS, "the target device has no fast unit for a dtype"),
@@ -113,6 +114,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL932", _WARNING, _UPGRADE, "more kernels with another version of torch"),
         CodeInfo("FL933", _INFO, _UPGRADE, "another version of torch warns of this line"),
         CodeInfo("FL934", _WARNING, _UPGRADE, "slower with another version of torch"),
+        CodeInfo("FL941", _ERROR, _CAPTURE, "a Triton kernel accesses memory outside of a tensor"),
     )
 }
 

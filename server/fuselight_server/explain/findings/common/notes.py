@@ -1,4 +1,4 @@
-"""FL601 to FL605: what the run did differently from the program as written, so that nobody is misled.
+"""FL601 to FL606: what the run did differently from the program as written, so that nobody is misled.
 
 And FL101 of a `compile()` that has no effect.
 
@@ -23,6 +23,7 @@ _CODES = {
     "writes_diverted": "FL603",
     "ended_early": "FL604",
     "cell_left_out": "FL605",
+    "kernel_values_unknown": "FL606",
     "own_module": "FL101",
 }
 _MEANING = {
@@ -41,6 +42,10 @@ _MEANING = {
         "Modules of your own classes inside this one are compiled, one by one."
     ),
     "FL605": "Names that this cell defines do not exist in the run. Fix its syntax, then run again.",
+    "FL606": (
+        "The tensors have numbers that are not the kernel's: code after this line that reads values, such as `.item()` "
+        "or a branch on data, may do something else on a GPU. Fixes are not verified with them."
+    ),
 }
 
 

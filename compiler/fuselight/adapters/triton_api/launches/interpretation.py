@@ -1,0 +1,205 @@
+# ruff: noqa: SLF001 - these are the parts of Triton's interpreter that are used and replaced
+"""Computes what a launch writes, on the CPU, with Triton's interpreter.
+
+Invariant: when it ends, by whatever, Triton is as it was before: its own interpreter leaves `triton.language` changed,
+and nothing compiles in that process any more. Memory is reached by CheckedMemory only, and each operation looks at the
+deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fuselight.adapters.torch_api.patching import patched
+from fuselight.adapters.triton_api import names
+from fuselight.adapters.triton_api.launches.arithmetic import corrected_builder
+from fuselight.adapters.triton_api.launches.device_functions import DeviceFunctions
+from fuselight.adapters.triton_api.launches.memory import CheckedMemory
+from fuselight.adapters.triton_api.launches.python_form import PythonForms
+from fuselight.adapters.triton_api.launches.record import LaunchStopped
+
+TOO_LONG = "computing them on the CPU takes too long"
+_HOPELESS = 1.25
+"""Part of the budget that all programs would take, as the first ones say, from which on the rest are not tried."""
+_SAMPLE = 0.2
+"""Part of the budget after which the programs that are done say how long all take."""
+_perf_counter = time.perf_counter  # bound before any user code runs
+
+
+class Interpretation:
+    """One launch: the programs of its grid, one after the other."""
+
+    def __init__(self, kernel: Any, grid: tuple[int, int, int], seconds: float) -> None:
+        """`kernel` is the `JITFunction`. Raises ImportError without NumPy."""
+        self._kernel, self._grid, self._seconds = kernel, grid, seconds
+        self._interpreter, self._language = names.interpreter(), names.language()
+        self._deadline = _perf_counter() + seconds
+        native = self._interpreter._interpreter
+        self.memory = CheckedMemory(native, self._interpreter.np, self._is_users, self._expire)
+        builder = corrected_builder(self._interpreter, self._language, self.memory)
+        builder.options = self._interpreter.InterpreterOptions(sanitize_overflow=False)
+        self._builder = builder
+        self._semantic = self._interpreter.TritonSemantic(builder)
+        self._forms = PythonForms(self._language, self._semantic)
+
+    def run(self, arguments: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+        """Run the programs with `arguments`, of the Triton types of the same names.
+
+        Raises LaunchStopped where the values are unknown, and whatever the kernel's code or the interpreter raises.
+        """
+        with self._active():
+            values = {name: self._value(name, argument, types[name]) for name, argument in arguments.items()}
+            program = self._forms.of(self._kernel)
+            self._builder.set_grid_dim(*self._grid)
+            start = after_first = _perf_counter()
+            self._deadline = start + self._seconds
+            for done, place in enumerate(_order(self._grid)):
+                now = _perf_counter()
+                if done == 1:
+                    after_first = now  # the first one also makes the Python of what the kernel calls
+                elif done > 1 and now - start > self._seconds * _SAMPLE:
+                    each = (now - after_first) / (done - 1)
+                    if each * (self._total() - done) > self._seconds * _HOPELESS - (now - start):
+                        raise LaunchStopped(TOO_LONG)
+                self.memory.program = place
+                self._builder.set_grid_idx(*place)
+                program(**values)
+
+    def _total(self) -> int:
+        return self._grid[0] * self._grid[1] * self._grid[2]
+
+    def _expire(self) -> None:
+        if _perf_counter() > self._deadline:
+            raise LaunchStopped(TOO_LONG)
+
+    def _is_users(self, path: str) -> bool:
+        return path in self._forms.files and not path.startswith(_triton_folder())
+
+    @contextlib.contextmanager
+    def _active(self) -> Iterator[None]:
+        """Have `triton.language` compute, until the block ends."""
+        interpreter = self._interpreter
+        scope = interpreter._LangPatchScope()
+        with contextlib.ExitStack() as stack:
+            enter = stack.enter_context
+            stack.callback(scope.restore)
+            enter(patched(interpreter, "_interpreter", self.memory))
+            enter(patched(interpreter, "interpreter_builder", self._builder))
+            enter(patched(interpreter, "interpreter_semantic", self._semantic))
+            enter(patched(interpreter.TensorHandle, "__post_init__", self._checked_handle()))
+            enter(patched(names.runtime_jit().JITFunction, "__call__", self._called()))
+            self._compute_in_language(scope)
+            self._compute_device_functions(scope)
+            enter(interpreter.np.errstate(all="ignore"))
+            enter(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            yield
+
+    def _compute_in_language(self, scope: Any) -> None:
+        interpreter, language = self._interpreter, self._language
+        for module in (language, language.core):
+            interpreter._patch_builtin(module, self._builder, scope)
+            interpreter._patch_builtin(module.tensor, self._builder, scope)
+            interpreter._patch_lang_tensor(module.tensor, scope)
+            interpreter._patch_lang_core(module, scope)
+            scope.set_attr(module, "range", self._forms.range)
+            scope.set_attr(module, "static_range", self._forms.static_range)
+            scope.set_attr(module, "static_print", lambda *_, **__: None)
+        interpreter._patch_builtin(language.math, self._builder, scope)
+        interpreter._patch_builtin(language.core.tensor_descriptor_base, self._builder, scope)
+
+    def _compute_device_functions(self, scope: Any) -> None:
+        functions = DeviceFunctions(self._interpreter, self._language, self._semantic)
+        for module in names.libdevices():
+            for name, original in list(vars(module).items()):
+                if callable(original) and not name.startswith("_") and not isinstance(original, type):
+                    computed = functions.named(name)
+                    self._forms.replaced[id(original)] = computed
+                    scope.set_attr(module, name, computed)
+
+    def _checked_handle(self) -> Callable[[Any], None]:
+        """Each operation makes a handle of its result: the place to look at the deadline."""
+        real, expire = self._interpreter.TensorHandle.__post_init__, self._expire
+
+        def post_init(handle: Any) -> None:
+            expire()
+            real(handle)
+
+        return post_init
+
+    def _called(self) -> Callable[..., Any]:
+        """A call of a device function, by a kernel or by another one."""
+        forms = self._forms
+
+        def call(function: Any, *args: Any, **named: Any) -> Any:
+            named.pop("_semantic", None)
+            named.pop("_generator", None)
+            return forms.of(function)(*args, **named)
+
+        return call
+
+    def _value(self, name: str, argument: Any, type_: Any) -> Any:
+        """An argument as the kernel has it: a tensor is its address."""
+        if type_ == "constexpr" or argument is None:
+            return argument
+        if isinstance(argument, tuple):
+            items = [
+                self._value(f"{name}[{at}]", item, of)
+                for at, (item, of) in enumerate(zip(argument, type_, strict=True))
+            ]
+            return self._language.tuple(items) if type(argument) is tuple else type(argument)(*items)
+        if hasattr(argument, "block_shape") and hasattr(argument, "base"):
+            return self._descriptor(name, argument)
+        dtype = self._language.str_to_ty(type_, None)
+        interpreter = self._interpreter
+        if hasattr(argument, "data_ptr"):
+            address = self.memory.add(name, getattr(argument, "base", argument))
+            return self._scalar(address, interpreter.np.uint64, dtype)
+        kind = interpreter._get_np_dtype(dtype)
+        if dtype == self._language.bfloat16:
+            raise LaunchStopped(f"its argument `{name}` is a number of type bfloat16")
+        return self._scalar(argument, kind, dtype)
+
+    def _scalar(self, value: Any, kind: Any, dtype: Any) -> Any:
+        handle = self._interpreter.TensorHandle(self._interpreter.np.array([value], dtype=kind), dtype)
+        return self._language.tensor(handle, dtype)
+
+    def _descriptor(self, name: str, argument: Any) -> Any:
+        """A tensor descriptor that was made on the host."""
+        jit = names.runtime_jit()
+        base = self._value(name, argument.base, jit.mangle_type(argument.base))
+        numbers = [
+            [self._semantic.to_tensor(int(size)) for size in sizes]
+            for sizes in (argument.shape, argument.strides)
+        ]
+        numbers[1][-1] = self._language.constexpr(1)
+        return self._semantic.make_tensor_descriptor(
+            base=base,
+            shape=numbers[0],
+            strides=numbers[1],
+            block_shape=[self._language.constexpr(size) for size in argument.block_shape],
+            padding_option=argument.padding,
+        )
+
+
+def _order(grid: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """The programs: the first, the last, where a mask is missing, then the others in their order."""
+    first, last = (0, 0, 0), (grid[0] - 1, grid[1] - 1, grid[2] - 1)
+    if min(grid) < 1:
+        return
+    yield first
+    if last != first:
+        yield last
+    for x in range(grid[0]):
+        for y in range(grid[1]):
+            for z in range(grid[2]):
+                if (x, y, z) not in (first, last):
+                    yield x, y, z
+
+
+def _triton_folder() -> str:
+    return str(names.language().__file__).rpartition("language")[0]

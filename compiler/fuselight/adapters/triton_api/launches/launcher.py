@@ -1,0 +1,124 @@
+# ruff: noqa: SLF001 - these are parts of Triton's launch, and frames of Python
+"""What a launch of a Triton kernel does on a machine without a GPU, in place of compiling and running it.
+
+All launches end in `JITFunction.run`: plain and autotuned ones, those of operators and of captured graphs. Invariant:
+arguments that Triton refuses are refused with its own error; a launch writes what the kernel computes, or finite
+numbers where that is unknown, and never outside of its arguments.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api.triton_kernels import mutated_arguments
+from fuselight.adapters.triton_api import names
+from fuselight.adapters.triton_api.launches.interpretation import TOO_LONG, Interpretation
+from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome, LaunchStopped
+
+MAX_SECONDS = 2.0
+"""Of one launch."""
+MAX_ALL_SECONDS = 20.0
+"""Of all launches of a process."""
+_UNKNOWN = 0.5
+"""What stands for a floating-point number that was not computed: no logarithm, root or division of it is infinite."""
+_perf_counter = time.perf_counter  # bound before any user code runs
+
+
+class Launcher:
+    """Runs launches, and reports those whose values are not all known to the log."""
+
+    def __init__(self, log: LaunchLog) -> None:
+        self._log = log
+
+    def launch(
+        self, kernel: Any, args: tuple[Any, ...], named: dict[str, Any], grid: Any, *, warmup: bool
+    ) -> None:
+        """Launch `kernel`, a `JITFunction`, as its own `run` would. Raises what Triton raises for its arguments."""
+        for hook in kernel.pre_run_hooks:
+            hook(*args, **named)
+        *_, backend, binder = kernel.device_caches[0]
+        bound, specialization, options = binder(*args, **named)
+        _, signature, _, _ = kernel._pack_args(backend, named, bound, specialization, options)
+        if warmup:
+            return
+        sizes = grid(bound) if callable(grid) else grid
+        x, y, z = (*(int(size) for size in sizes), 1, 1)[:3]
+        self._log.launches += 1
+        if not _all_real(bound.values()):
+            return  # of fake tensors nothing is known anyway
+        self._compute(kernel, bound, signature, (x, y, z))
+
+    def _compute(
+        self, kernel: Any, bound: dict[str, Any], signature: dict[str, Any], grid: tuple[int, int, int]
+    ) -> None:
+        log = self._log
+        key = (id(kernel), grid, tuple(map(str, signature.values())), _sizes(bound))
+        seconds = min(MAX_SECONDS, MAX_ALL_SECONDS - log.seconds)
+        unknown, interpretation = TOO_LONG, None
+        start = _perf_counter()
+        try:
+            interpretation = Interpretation(kernel, grid, seconds)
+            if key not in log.slow and seconds > 0:
+                interpretation.run(bound, signature)
+                unknown = ""
+        except LaunchStopped as why:
+            unknown = str(why)
+        except ImportError as error:
+            unknown = f"Triton's interpreter is not available: {error}"
+        except Exception as error:  # noqa: BLE001 - the interpreter has faults of its own
+            unknown = f"Triton's interpreter cannot compute them: {_words(error)}"
+        log.seconds += _perf_counter() - start
+        if unknown == TOO_LONG:
+            log.slow.add(key)
+        if unknown:
+            _fill(_outputs(kernel, bound, interpretation))
+        faults = tuple(interpretation.memory.faults.values()) if interpretation is not None else ()
+        if unknown or faults:
+            path, line = str(kernel.fn.__code__.co_filename), names.first_line(kernel)
+            log.on_outcome(LaunchOutcome(kernel.__name__, path, line, unknown, faults), sys._getframe(1))
+
+
+def _all_real(values: Iterable[Any]) -> bool:
+    """Whether all tensors have memory on the CPU."""
+    return all(_all_real(value) if isinstance(value, tuple) else _is_real(value) for value in values)
+
+
+def _is_real(value: Any) -> bool:
+    tensor = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)  # of a descriptor
+    if not isinstance(tensor, torch.Tensor):
+        return True
+    return tensor.device.type == "cpu" and type(tensor) in {torch.Tensor, torch.nn.Parameter}
+
+
+def _sizes(bound: dict[str, Any]) -> tuple[Any, ...]:
+    """What decides how long a launch takes, of its arguments."""
+    return tuple(
+        tuple(value.shape) if isinstance(value, torch.Tensor) else value
+        for value in bound.values()
+        if isinstance(value, (torch.Tensor, int, float, str))
+    )
+
+
+def _outputs(kernel: Any, bound: dict[str, Any], interpretation: Interpretation | None) -> list[torch.Tensor]:
+    """The tensors that a launch writes: as it was computed so far, else as Triton's compiler says, else all."""
+    written = [] if interpretation is None else interpretation.memory.written()
+    if written:
+        return written
+    return [bound[name] for name in mutated_arguments(kernel, bound) if isinstance(bound[name], torch.Tensor)]
+
+
+def _fill(tensors: list[torch.Tensor]) -> None:
+    """Write finite numbers, as a launch does: autograd does not hear of it."""
+    for tensor in tensors:
+        values = tensor.data
+        values.fill_(_UNKNOWN if values.is_floating_point() or values.is_complex() else 0)
+
+
+def _words(error: Exception) -> str:
+    first = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}"[:200]

@@ -1,0 +1,120 @@
+"""Has a process without a GPU run the launches of the user's Triton kernels, until a block ends.
+
+Invariant: nothing happens before Triton is imported, and nothing at all where a driver of Triton's may be active.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api.absent_gpu import answers_for_kernels
+from fuselight.adapters.torch_api.patching import patched
+from fuselight.adapters.triton_api import names
+from fuselight.adapters.triton_api.launches.absent_driver import AbsentDriver
+from fuselight.adapters.triton_api.launches.launcher import Launcher
+from fuselight.adapters.triton_api.launches.record import LaunchLog
+from fuselight.shared.import_hooks import AfterImport
+from fuselight.shared.report import Device
+
+_OTHERS = ("torch", "triton", "fuselight")
+"""Packages whose kernels are none of the user's."""
+
+
+@contextlib.contextmanager
+def standing_in(device: Device, log: LaunchLog, is_users: Callable[[str], bool]) -> Iterator[None]:
+    """Answer for `device` and compute launches on the CPU; `is_users(path)` says whether a file is the user's."""
+    with contextlib.ExitStack() as stack:
+
+        def install() -> None:
+            stack.enter_context(_installed(device, log, is_users))
+
+        if "triton.runtime.jit" in sys.modules:
+            install()
+            yield
+            return
+        hook = AfterImport("triton", install)
+        sys.meta_path.insert(0, hook)
+        stack.callback(_withdraw, hook)
+        yield
+
+
+def _withdraw(hook: AfterImport) -> None:
+    if hook in sys.meta_path:
+        sys.meta_path.remove(hook)
+
+
+@contextlib.contextmanager
+def _installed(device: Device, log: LaunchLog, is_users: Callable[[str], bool]) -> Iterator[None]:
+    if names.is_missing() or names.driver()._active is not None or "cpu" in names.backends():  # noqa: SLF001 - reading `active` would look for a GPU
+        yield
+        return
+    jit, autotuner = names.runtime_jit(), names.autotuner().Autotuner
+    launcher = Launcher(log)
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **named: Any) -> None:
+        named["debug"] = named.get("debug", getattr(self, "debug", None))
+        launcher.launch(self, args, named, grid, warmup=warmup)
+
+    def check_disk_cache(_self: Any, _key: Any, _configs: Any, benchmark: Callable[[], None]) -> bool:
+        benchmark()  # which times nothing: a file with that would decide on a GPU
+        return False
+
+    with contextlib.ExitStack() as stack:
+        enter = stack.enter_context
+        target = names.gpu_target(device.backend, device.triton_arch, device.warp)
+        enter(patched(names.driver(), "_active", AbsentDriver(device, target)))
+        # Disabled, or Dynamo would compile our code where an eager launch begins.
+        enter(patched(jit.JITFunction, "run", torch.compiler.disable(run)))  # type: ignore[no-untyped-call]
+        enter(patched(autotuner, "_bench", lambda *_, **__: [0.0, 0.0, 0.0]))
+        if hasattr(autotuner, "check_disk_cache"):
+            enter(patched(autotuner, "check_disk_cache", check_disk_cache))
+        enter(answers_for_kernels(device, KernelCode(jit, is_users)))
+        yield
+
+
+class KernelCode:
+    """Whether a module launches Triton kernels: it uses Triton itself, or is next to a module with kernels.
+
+    Of the user's own files, all are, once one of them has a kernel.
+    """
+
+    def __init__(self, jit: Any, is_users: Callable[[str], bool]) -> None:
+        self._kernels: Mapping[str, Any] = getattr(jit, "_triton_jit_function_registry", {})
+        self._is_users = is_users
+        self._count = -1
+        self._packages: tuple[str, ...] = ()
+        self._has_own = False
+
+    def __call__(self, module: Mapping[str, Any]) -> bool:
+        """`module` has the names of a module."""
+        name = str(module.get("__name__", ""))
+        if name.partition(".")[0] in _OTHERS:
+            return False
+        if any(getattr(module.get(alias), "__name__", "").startswith("triton") for alias in ("triton", "tl")):
+            return True
+        self._update()
+        if self._has_own and self._is_users(str(module.get("__file__", ""))):
+            return True
+        return any(name == package or name.startswith(package + ".") for package in self._packages)
+
+    def _update(self) -> None:
+        if len(self._kernels) == self._count:
+            return
+        self._count = len(self._kernels)
+        packages = set()
+        for kernel in list(self._kernels.values()):
+            name = str(kernel.module)
+            if name.partition(".")[0] in _OTHERS:
+                continue
+            packages.add(name.rpartition(".")[0] or name)
+            function = kernel.fn
+            self._has_own |= isinstance(function, FunctionType) and self._is_users(
+                function.__code__.co_filename
+            )
+        self._packages = tuple(packages)

@@ -1,0 +1,97 @@
+"""Launches of the user's Triton kernels in a run on a machine without a GPU.
+
+Invariant: a launch whose values are unknown has a note on the line that launches it, once, and an access outside of a
+tensor is in the report once for each line of a kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from fuselight.adapters.torch_api.absent_gpu import device_guards
+from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome
+from fuselight.adapters.triton_api.launches.stand_in import standing_in
+from fuselight.capture.dynamo import stacks
+from fuselight.shared.devices import FALLBACK, find
+from fuselight.shared.protocol import AssembleRequest, GenerateRequest
+from fuselight.shared.report import Device, KernelFault, Location, Note, is_user_file
+
+if TYPE_CHECKING:
+    from fuselight.worker.child.state import RunState
+
+MAX_FAULTS = 100
+"""Maximum number of faults of a report."""
+
+
+class KernelLaunches:
+    """What is known of the launches of a run."""
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self._roots = roots
+        self.log = LaunchLog(self._heard)
+        self.notes: list[Note] = []
+        self.faults: list[KernelFault] = []
+        self._known: set[object] = set()
+
+    @property
+    def unknown(self) -> str:
+        """Why results of this run may not be those of a GPU, as a clause; empty where they are."""
+        if self.notes:
+            return self.notes[0].text
+        if self.faults:
+            return f"the Triton kernel `{self.faults[0].kernel}` accesses memory outside of a tensor"
+        return ""
+
+    def _heard(self, outcome: LaunchOutcome, frame: FrameType | None) -> None:
+        stack = stacks.running_lines(frame)
+        place = next((at for at in reversed(stack) if is_user_file(at.path, self._roots)), None)
+        if outcome.unknown:
+            self._note_unknown(outcome, place)
+        for fault in outcome.faults:
+            key = (fault.path, fault.line, fault.access, fault.argument)
+            if key in self._known or len(self.faults) >= MAX_FAULTS:
+                continue
+            self._known.add(key)
+            self.faults.append(
+                KernelFault(
+                    outcome.kernel,
+                    Location(fault.path, fault.line) if fault.line else Location(outcome.path, outcome.line),
+                    fault.access,
+                    fault.argument,
+                    fault.offset,
+                    fault.elements,
+                    fault.masked,
+                    fault.program,
+                    stack,
+                )
+            )
+
+    def _note_unknown(self, outcome: LaunchOutcome, place: Location | None) -> None:
+        key = (outcome.kernel, outcome.path, place and (place.path, place.line))
+        if key not in self._known:
+            self._known.add(key)
+            text = f"values that the Triton kernel `{outcome.kernel}` writes are not known: {outcome.unknown}"
+            self.notes.append(Note("kernel_values_unknown", text, place))
+
+
+@contextlib.contextmanager
+def without_gpu(state: RunState) -> Iterator[None]:
+    """Have the code of a run select devices and launch Triton kernels as on a machine with a GPU."""
+    request = state.job.request
+    if isinstance(request, AssembleRequest):  # no user code runs
+        yield
+        return
+    device = request.device if isinstance(request, GenerateRequest) else None
+    with (
+        device_guards(),
+        standing_in(_gpu(device), state.kernel_launches.log, state.sources.is_users),
+    ):
+        yield
+
+
+def _gpu(asked: Device | None) -> Device:
+    """The device that answers: the one that was asked for, unless that is a CPU."""
+    return asked if asked is not None and asked.backend != "cpu" else find(FALLBACK)

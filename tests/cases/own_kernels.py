@@ -1,0 +1,70 @@
+"""The program's own Triton kernels, on a machine without a GPU: launches are computed, and what is outside is not."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def shift(x, out, length, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < length) + 1, mask=at < length)
+
+
+@triton.jit
+def shift_all(x, out, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at)  # error: [FL941] "`shift_all` reads `x[100]`, and `x` has 100 elements"
+    tl.store(out + at, value, mask=at < 100)
+
+
+@triton.jit
+def by_assembly(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    text: tl.constexpr = "{ mul.f32 $0, $1, $1; add.f32 $0, $0, $1; }"
+    value = tl.inline_asm_elementwise(text, "=f,f", [tl.load(x + at)], dtype=tl.float32, is_pure=True, pack=1)
+    tl.store(out + at, value)
+
+
+# fuselight: in_graph(f32[100])
+@torch.compile
+def in_graph(x):
+    if not x.is_cuda:
+        raise ValueError("for CUDA tensors")
+    out = torch.empty_like(x)
+    with torch.cuda.device(x.device):
+        shift[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out.relu()
+
+
+# fuselight: beside_a_graph(f32[100])
+@torch.compile
+def beside_a_graph(x):
+    out = torch.empty_like(x)
+    shift[(2,)](x, out, x.numel(), BLOCK=64)
+    if out.sum() > 0:  # warning: [GB0170] "a branch depends on the data of a tensor"
+        shift[(2,)](out, x, x.numel(), BLOCK=64)
+    return x * 2
+
+
+# fuselight: out_of_bounds(f32[100])
+@torch.compile
+def out_of_bounds(x):
+    out = torch.empty_like(x)
+    shift_all[(2,)](x, out, BLOCK=64)
+    return out.relu()
+
+
+# fuselight: unknown_values(f32[64])
+@torch.compile
+def unknown_values(x):
+    out = torch.empty_like(x)
+    by_assembly[(1,)](x, out, BLOCK=64)  # info: [FL606] "`by_assembly` writes are not known: it has inline assembly"
+    return out.relu()
+
+
+# fuselight: selects_a_device(f32[8])
+@torch.compile
+def selects_a_device(x):
+    with torch.cuda.device(0):
+        return x.sin() + 1

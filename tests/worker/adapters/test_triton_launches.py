@@ -1,0 +1,251 @@
+"""Launches of Triton kernels without a GPU: what they write, what is refused, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from fuselight.adapters.torch_api.absent_gpu import device_guards
+from fuselight.shared.devices import find
+from tests.support.kernels import NO_TRITON
+
+pytest.importorskip("triton", reason=NO_TRITON)
+pytest.importorskip("numpy")
+
+from fuselight.adapters.triton_api import names
+from fuselight.adapters.triton_api.launches import launcher
+from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome
+from fuselight.adapters.triton_api.launches.stand_in import standing_in
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU, nothing stands in for it"),
+]
+KERNELS = Path(__file__).parents[2] / "cases" / "launches" / "launch_kernels.py"
+KIND_NAMES = [
+    line.split('"')[1]
+    for line in KERNELS.read_text(encoding="utf-8").splitlines()
+    if line.startswith('    "') and "LaunchKind(" in line
+]
+
+
+class Launches:
+    """The launches of a test."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[LaunchOutcome] = []
+        self.log = LaunchLog(lambda outcome, _frame: self.outcomes.append(outcome))
+
+    def only(self) -> LaunchOutcome:
+        (outcome,) = self.outcomes
+        return outcome
+
+
+@pytest.fixture(scope="module")
+def stood_in() -> Iterator[tuple[Launches, ModuleType]]:
+    launches = Launches()
+    with (
+        device_guards(),
+        standing_in(find("h100-sxm"), launches.log, lambda path: path == str(KERNELS)),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.syspath_prepend(str(KERNELS.parent))
+        yield launches, importlib.import_module("launch_kernels")
+
+
+@pytest.fixture
+def launches(stood_in: tuple[Launches, ModuleType]) -> Launches:
+    stood_in[0].outcomes.clear()
+    stood_in[0].log.launches = 0
+    return stood_in[0]
+
+
+@pytest.fixture
+def kernels(stood_in: tuple[Launches, ModuleType]) -> Any:
+    return stood_in[1]
+
+
+class Graphs:
+    """A backend that counts launches in graphs."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, module: torch.fx.GraphModule, _inputs: object) -> Any:
+        self.count += 1
+        return module.forward
+
+
+@pytest.mark.parametrize("name", KIND_NAMES)
+def test_a_kind_of_launch_gives_what_pytorch_gives(name: str, launches: Launches, kernels: Any) -> None:
+    kind = kernels.KINDS[name]
+    torch.manual_seed(3)
+    inputs = [torch.randn(shape).to(kind.dtype).requires_grad_(kind.differentiable) for shape in kind.shapes]
+    graphs = Graphs()
+    torch._dynamo.reset()
+    expected = kind.reference(*inputs)
+    for function in (kind.launch, torch.compile(kind.launch, backend=graphs)):
+        result = function(*inputs)
+        torch.testing.assert_close(result, expected, atol=2e-5, rtol=1e-4)
+        if kind.differentiable:
+            slopes = [
+                torch.autograd.grad(each.sum(), inputs, retain_graph=True) for each in (result, expected)
+            ]
+            torch.testing.assert_close(*slopes)
+    assert launches.outcomes == []
+    assert launches.log.launches >= 2
+    assert graphs.count == kind.breaks + 1
+
+
+def line_of(mark: str) -> int:
+    """The line of `launch_kernels.py` with that mark."""
+    lines = KERNELS.read_text(encoding="utf-8").splitlines()
+    (line,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"# FAULT: {mark}")]
+    return line
+
+
+def test_a_read_without_a_mask_is_reported_and_gives_zero(launches: Launches, kernels: Any) -> None:
+    x, out = torch.ones(1000), torch.zeros(1000)
+    kernels.without_mask[(4,)](x, out, 1000, BLOCK=256)
+    (fault,) = launches.only().faults
+    assert (fault.access, fault.argument, fault.offset, fault.elements) == ("load", "x", 1000, 1000)
+    assert (fault.path, fault.line, fault.masked) == (str(KERNELS), line_of("load"), False)
+    assert fault.program == (3, 0, 0)
+    assert launches.only().unknown == ""
+    assert out.eq(2).all()
+
+
+def test_a_write_outside_of_a_tensor_does_not_happen(launches: Launches, kernels: Any) -> None:
+    around = torch.zeros(100)
+    out = around.clone()
+    kernels.shifted_by_one[(1,)](torch.ones(100), out, 100, BLOCK=128)
+    (fault,) = launches.only().faults
+    assert (fault.access, fault.argument, fault.offset, fault.masked) == ("store", "out", 100, True)
+    assert fault.line == line_of("store")
+    assert out[0] == 0
+    assert out[1:].eq(1).all()
+
+
+def test_atomic_operations_far_outside_do_not_end_the_process(launches: Launches, kernels: Any) -> None:
+    out = torch.zeros(10)
+    kernels.far_away[(1,)](torch.ones(64), out, BLOCK=64)
+    (fault,) = launches.only().faults
+    assert (fault.access, fault.offset, fault.line) == ("atomic", 1_000_000, line_of("atomic"))
+    assert out.tolist() == [1.0, *[0.0] * 9]
+
+
+def test_an_offset_that_overflows_32_bits_is_seen(launches: Launches, kernels: Any) -> None:
+    kernels.overflowing[(1,)](torch.ones(8), torch.zeros(1), 1 << 30)
+    (fault,) = launches.only().faults
+    assert (fault.offset, fault.line) == (-(1 << 30), line_of("overflow"))
+
+
+def test_what_a_tensor_is_a_view_of_may_be_accessed(launches: Launches, kernels: Any) -> None:
+    """A kernel may know the storage: no false finding."""
+    whole = torch.ones(300)
+    kernels.without_mask[(1,)](whole[:200], torch.zeros(256), 256, BLOCK=256)
+    assert launches.outcomes == []
+
+
+@pytest.mark.parametrize("name", ["endless", "long_loop"])
+def test_a_launch_ends_with_its_budget(
+    name: str, launches: Launches, kernels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher, "MAX_SECONDS", 0.2)
+    lock, x, out = torch.ones(1, dtype=torch.int32), torch.ones(64), torch.full((64,), float("nan"))
+    arguments = {"endless": (lock,), "long_loop": (x, out, 1 << 30, 64)}[name]
+    start = time.perf_counter()
+    getattr(kernels, name)[(1,)](*arguments)
+    assert time.perf_counter() - start < 60  # the budget is 0.2 s; a machine may be busy
+    assert launches.only().unknown == "computing them on the CPU takes too long"
+    if name == "long_loop":
+        assert out.eq(0.5).all()
+        assert x.eq(1).all()
+    before = launches.log.seconds
+    getattr(kernels, name)[(1,)](*arguments)
+    assert launches.log.seconds - before < 0.2, "an equal launch is not tried again"
+    assert len(launches.outcomes) == 2
+
+
+def test_all_launches_have_a_budget(
+    launches: Launches, kernels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher, "MAX_ALL_SECONDS", 0.0)
+    out = kernels.positional(torch.ones(kernels.LENGTH))
+    assert launches.only().unknown == "computing them on the CPU takes too long"
+    assert out.eq(0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("through_pointers", "it follows pointers that it has read from a tensor or computed"),
+        ("two_instructions", "it has inline assembly"),
+    ],
+)
+def test_what_cannot_be_computed_is_named(name: str, reason: str, launches: Launches, kernels: Any) -> None:
+    elsewhere, out = torch.ones(16), torch.zeros(16)
+    if name == "through_pointers":
+        kernels.through_pointers[(1,)](torch.tensor([elsewhere.data_ptr()]), out)
+    else:
+        kernels.two_instructions[(1,)](elsewhere, out, BLOCK=16)
+    assert launches.only().unknown == reason
+    assert out.eq(0.5).all()
+
+
+def test_arguments_that_triton_refuses_are_refused(launches: Launches, kernels: Any) -> None:
+    x = torch.ones(8)
+    with pytest.raises(TypeError, match="missing"):
+        kernels.scaled_sum[(1,)](x, x)
+    with pytest.raises(KeyError, match="WARPS"):
+        kernels.scaled_sum[(1,)](x, x, x, 8, 1.0, BLOCK=8, WARPS=4)
+    assert launches.outcomes == []
+
+
+def test_other_code_gets_torchs_own_answers(kernels: Any) -> None:
+    assert kernels.asks_for_gpu(torch.ones(kernels.LENGTH)).shape == (kernels.LENGTH,)
+    assert not torch.ones(1).is_cuda  # this module has no kernel
+    assert not torch.cuda.is_available()
+    assert torch.cuda.device_count() == 0
+    with pytest.raises((AssertionError, RuntimeError)):
+        torch.cuda.get_device_properties(0)
+    pad = sys.modules.get("torch._inductor.fx_passes.pad_mm")
+    assert pad is None or not pad.has_triton()
+
+
+def state() -> tuple[object, ...]:
+    """What a stand-in replaces."""
+    jit = names.runtime_jit()
+    return (
+        names.driver()._active,
+        vars(jit.JITFunction)["run"],
+        vars(names.autotuner().Autotuner)["_bench"],
+        vars(torch.Tensor).get("is_cuda"),
+        torch.cuda.get_device_properties.__code__,
+        torch.utils._triton.has_triton,
+    )
+
+
+def test_everything_is_as_before_afterwards(kernels: Any) -> None:
+    """Also after a launch that was stopped; a kernel compiles then, which Triton's own interpreter prevents."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names.driver(), "_active", None)  # as without the stand-in of this module
+        before = state()
+        launches = Launches()
+        with standing_in(find("a100"), launches.log, lambda _: False):
+            assert not set(map(id, state())) & set(map(id, before))
+            kernels.two_instructions[(1,)](torch.ones(16), torch.zeros(16), BLOCK=16)
+        assert state() == before
+        assert launches.only().unknown
+    signature = {"x": "*fp32", "out": "*fp32", "length": "i32", "BLOCK": "constexpr"}
+    source = names.ast_source(kernels.gate_forward, signature, {(3,): 64})
+    compiled = names.compile_(source, target=names.gpu_target("cuda", 90, 32), options={})
+    assert "tt.func" in str(compiled.asm["ttir"])

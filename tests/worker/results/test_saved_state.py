@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import functools
+import itertools
 import random
 import sys
 from types import ModuleType, SimpleNamespace
@@ -122,6 +124,66 @@ def test_a_tensor_that_is_made_of_others_is_given_back_by_them() -> None:
     inner.b.add_(2)
     state.restore()
     assert (inner.a.tolist(), inner.b.tolist()) == ([1, 1], [0, 0])
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CS")
+@pytest.mark.parametrize("layout", ["sparse", "sparse_csr", "sparse_csc"])
+def test_sparse_tensors_get_their_indices_and_values_back(layout: str) -> None:
+    tensor = getattr(torch.eye(3), f"to_{layout}")()
+    names = {"table": tensor}
+    state = state_of(names=names)
+    state.restore()
+    assert names["table"] is tensor
+    parts = tensor._values() if layout == "sparse" else tensor.values()
+    parts.mul_(7)
+    if layout == "sparse":
+        tensor.add_(torch.ones(3, 3).to_sparse())
+    state.restore()
+    assert names["table"] is tensor
+    assert torch.equal(tensor.to_dense(), torch.eye(3))
+
+
+def test_a_layout_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(UnsavedError, match=r"layout torch\._mkldnn"):
+        state_of(torch.ones(3).to_mkldnn())
+
+
+def cached(kind: Any) -> tuple[Any, Any]:
+    calls = itertools.count()
+
+    def table(_size: object, *, scale: float = 1.0) -> torch.Tensor:
+        next(calls)
+        return torch.full((2,), scale)
+
+    return kind(table), calls
+
+
+@pytest.mark.parametrize("kind", [functools.cache, functools.lru_cache(maxsize=3)])
+def test_a_cache_of_functools_holds_what_it_held(kind: Any) -> None:
+    table, calls = cached(kind)
+    empty = state_of(table)
+    table(1)
+    empty.restore()
+    assert table.cache_info().currsize == 0
+    kept = [table(1), table("a", scale=2.0), table((3, 4))]
+    state = state_of(table)
+    kept[0].add_(9)
+    assert not state.caches[0].has_changed
+    table(5)
+    assert state.caches[0].has_changed
+    state.restore()
+    assert (table.cache_info().currsize, kept[0].tolist()) == (3, [1, 1])
+    held = [table(1), table("a", scale=2.0), table((3, 4))]
+    assert all(now is was for now, was in zip(held, kept, strict=True))
+    assert next(calls) == 5, "the user's function did not run to put an entry back"
+
+
+def test_a_cache_that_cannot_be_put_back_is_named() -> None:
+    table, _ = cached(functools.lru_cache(typed=True))
+    state_of(table)
+    table(1)
+    with pytest.raises(UnsavedError, match=r"the cache of `cached\.<locals>\.table`"):
+        state_of(table)
 
 
 def test_what_has_not_changed_is_not_touched() -> None:

@@ -15,6 +15,7 @@ import torch
 
 from fuselight.adapters.torch_api.inductor import measurement
 from fuselight.capture.calls.calls import Prepared
+from fuselight.capture.calls.tensor_layouts import SPARSE_LAYOUTS, LayoutCopy, copy_of, has_changed
 from fuselight.capture.calls.tensors import SEED, set_seeds, tensors_in
 from fuselight.measure.measured_call import Unit, arguments_of, modules_of, work_of
 from fuselight.shared.report import Work
@@ -103,13 +104,15 @@ class _Before:
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor
         self._version = measurement.version_of(tensor)
-        self.copy: torch.Tensor | None = None
+        self.copy: torch.Tensor | LayoutCopy | None = None
         """None for parameters and large tensors: torch's version counter must suffice for them."""
 
     def changed(self, now: torch.Tensor) -> bool:
         """Whether its elements changed; native batch normalization updates its buffers without counting a change."""
         if self.copy is None:
             return now is not self._tensor or measurement.version_of(now) != self._version
+        if isinstance(self.copy, LayoutCopy):
+            return now.layout is not self.copy.tensor.layout or has_changed(now, self.copy)
         if now.shape != self.copy.shape or now.dtype != self.copy.dtype:
             return True
         same = (now == self.copy) | (now != now) & (self.copy != self.copy)  # noqa: PLR0124 - NaN
@@ -138,7 +141,7 @@ class ResultCollector:
             if not isinstance(tensor, torch.nn.Parameter) and type(tensor) in _PLAIN:
                 room -= tensor.numel()
                 if room >= 0:
-                    self._before[name].copy = tensor.detach().clone()
+                    self._before[name].copy = _copy_of(tensor)
 
     def add_value(self, name: str, value: Any) -> None:
         """Add a further value, before `outputs` is called."""
@@ -204,7 +207,7 @@ class ResultCollector:
             return
         tensor = tensor.detach()
         if tensor.layout is not torch.strided:
-            if tensor.is_sparse and tensor.numel() <= _ELEMENTS:
+            if tensor.layout in SPARSE_LAYOUTS and tensor.numel() <= _ELEMENTS:
                 tensor = tensor.to_dense()
             else:
                 self._skip(f"{name}: a tensor of layout {tensor.layout}")
@@ -234,6 +237,12 @@ def held_tensors(prepared: Prepared) -> Iterator[tuple[str, torch.Tensor]]:
             if id(tensor) not in seen:
                 seen.add(id(tensor))
                 yield f"{prefix}.{name}" if prefix else name, tensor
+
+
+def _copy_of(tensor: torch.Tensor) -> torch.Tensor | LayoutCopy | None:
+    if tensor.layout is torch.strided:
+        return tensor.detach().clone()
+    return copy_of(tensor) if tensor.layout in SPARSE_LAYOUTS else None
 
 
 def _kind(name: str, tensor: torch.Tensor) -> str:

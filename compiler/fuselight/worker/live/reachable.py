@@ -23,7 +23,9 @@ import torch
 from fuselight.adapters.torch_api.dynamo.installed_globals import globals_of_dynamo
 from fuselight.adapters.torch_api.inductor.measurement import version_of
 from fuselight.capture.calls.calls import Prepared
+from fuselight.capture.calls.tensor_layouts import SPARSE_LAYOUTS, parts_of
 from fuselight.capture.calls.tensors import slots_of
+from fuselight.capture.dynamo.stacks import is_ours
 from fuselight.measure.measured_call import arguments_of, modules_of
 from fuselight.shared.report import is_user_file
 
@@ -134,7 +136,7 @@ class ReachableState:
         self._before = self._read({})
 
     def _read(self, lengths: Mapping[str, int]) -> _StateWalk:
-        walk = _StateWalk(lambda path: is_user_file(path, self._roots), lengths)
+        walk = _StateWalk(lambda path: is_user_file(path, self._roots) and not is_ours(path), lengths)
         for path, known in modules_of(self._prepared):
             for prefix, result in known.named_modules(prefix=path):
                 walk.skip(result)
@@ -181,6 +183,7 @@ def _user_modules(
         if (module := sys.modules.get(name)) is not None
         and isinstance(path := getattr(module, "__file__", None), str)
         and is_user_file(path, roots)
+        and not is_ours(path)  # Fuselight's checkout may be among the user's folders
     )
 
 
@@ -255,12 +258,18 @@ def key_text(index: int, key: Any) -> str:
 
 def _tensor_leaf(tensor: torch.Tensor) -> _Leaf:
     kind = (str(tensor.dtype), tuple(tensor.shape), tensor.requires_grad)
-    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
-    if not plain or tensor.is_meta or tensor.numel() > _COPIED:
+    is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    if is_plain and tensor.layout in SPARSE_LAYOUTS and tensor.numel() <= _COPIED and not tensor.is_meta:
+        # The version of a compressed one does not count changes of its values.
+        return _Leaf((*kind, *(digest_of(_bytes_of(part)) for part in parts_of(tensor))), tensor)
+    if not is_plain or tensor.layout is not torch.strided or tensor.is_meta or tensor.numel() > _COPIED:
         return _Leaf((*kind, version_of(tensor)), tensor)
+    return _Leaf((*kind, digest_of(_bytes_of(tensor))), tensor)
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
     flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) if tensor.dim() else None
-    data = flat.numpy().tobytes() if flat is not None else repr(tensor.detach().cpu().tolist()).encode()
-    return _Leaf((*kind, digest_of(data)), tensor)
+    return flat.numpy().tobytes() if flat is not None else repr(tensor.detach().cpu().tolist()).encode()
 
 
 def digest_of(data: bytes) -> str:

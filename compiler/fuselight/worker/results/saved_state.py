@@ -18,7 +18,9 @@ import torch
 
 from fuselight.adapters.torch_api.dynamo.installed_globals import globals_of_dynamo
 from fuselight.adapters.torch_api.inductor.measurement import version_of
+from fuselight.capture.calls.tensor_layouts import UnreadableLayoutError, copy_of, put_back
 from fuselight.capture.calls.tensors import slots_of
+from fuselight.worker.results.function_caches import CACHE_TYPE, SavedCache, can_be_restored
 
 MAX_BYTES = 4 << 30
 """Most bytes of tensors that are copied."""
@@ -65,6 +67,8 @@ class SavedState:
         self._storages: dict[int, torch.UntypedStorage] = {}
         self.tensors: list[torch.Tensor] = []
         """Every tensor that was found."""
+        self.caches: list[SavedCache] = []
+        """Every cache of functools that was found."""
         self._random = _generators()
         self._pending: collections.deque[Any] = collections.deque(reached)
         for names in namespaces:
@@ -115,15 +119,13 @@ class SavedState:
 
     def _held_by_object(self, value: Any) -> Iterator[Any]:
         if isinstance(value, types.FunctionType):
-            if self._is_users(value.__code__.co_filename):
-                for cell in value.__closure__ or ():
-                    yield from self._save_cell(cell)
-                yield value.__dict__
-                yield value.__defaults__
+            yield from self._save_function(value)
         elif isinstance(value, types.MethodType):
             yield from (value.__self__, value.__func__)
         elif isinstance(value, functools.partial):
             yield from (value.func, value.args, value.keywords)
+        elif isinstance(value, CACHE_TYPE):
+            yield from self._save_cache(value)
         elif isinstance(value, type):
             yield from self._save_class(value)
         elif isinstance(value, _OF_TORCH) or self._is_users_object(value):
@@ -134,6 +136,13 @@ class SavedState:
                 self._undo.append(functools.partial(_put_slot, member, value, item))
                 yield item
 
+    def _save_function(self, function: types.FunctionType) -> Iterator[Any]:
+        if self._is_users(function.__code__.co_filename):
+            for cell in function.__closure__ or ():
+                yield from self._save_cell(cell)
+            yield function.__dict__
+            yield function.__defaults__
+
     def _save_cell(self, cell: types.CellType) -> Iterator[Any]:
         try:
             contents = cell.cell_contents
@@ -141,6 +150,21 @@ class SavedState:
             return
         self._undo.append(functools.partial(_put_cell, cell, contents))
         yield contents
+
+    def _save_cache(self, cache: Any) -> Iterator[Any]:
+        """Keep what a cache of a function of the user's holds. Raises UnsavedError."""
+        code = getattr(cache.__wrapped__, "__code__", None)
+        if code is None or not self._is_users(code.co_filename):
+            return
+        saved = SavedCache(cache)
+        if saved.results and not can_be_restored(cache):
+            raise UnsavedError(
+                f"the call reaches the cache of `{saved.name}`, whose entries cannot be put back"
+            )
+        self.caches.append(saved)
+        self._undo.append(saved.restore)
+        yield cache.__wrapped__
+        yield from saved.results
 
     def _save_class(self, kind: type) -> Iterator[Any]:
         """Keep the data that the body of a class of the user's, or the program, has given it."""
@@ -156,9 +180,12 @@ class SavedState:
         self._seen.add(id(tensor))
         self._alive.append(tensor)
         self.tensors.append(tensor)
-        if tensor.layout is not torch.strided or tensor.is_meta:
+        if tensor.is_meta:
             return
-        self._save_storage(tensor)
+        if tensor.layout is torch.strided:
+            self._save_storage(tensor)
+        else:
+            self._save_other_layout(tensor)
         held = getattr(tensor, "__dict__", None)
         if held:
             self._pending.append(held)
@@ -179,13 +206,28 @@ class SavedState:
             return
         if not address or address in self._storages:
             return
-        self._room -= storage.nbytes()
-        if self._room < 0:
-            raise UnsavedError(f"the call reaches more than {MAX_BYTES >> 30} GiB of tensors")
+        self._take_room(storage.nbytes())
         self._storages[address] = storage
         is_parameter = isinstance(tensor, torch.nn.Parameter)
         version = version_of(tensor) if is_parameter else None
         self._undo.append(functools.partial(_put_storage, tensor, storage, storage.clone(), version))  # type: ignore[no-untyped-call]
+
+    def _save_other_layout(self, tensor: torch.Tensor) -> None:
+        """Keep a tensor without memory of one piece: sparse, or of another library. Raises UnsavedError."""
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            self._save_inner_tensors(tensor)
+            return
+        try:
+            kept = copy_of(tensor)
+        except UnreadableLayoutError as error:
+            raise UnsavedError(f"the call reaches {error}, which cannot be put back") from error
+        self._take_room(sum(part.untyped_storage().nbytes() for part in kept.parts))
+        self._undo.append(functools.partial(put_back, tensor, kept))
+
+    def _take_room(self, size: int) -> None:
+        self._room -= size
+        if self._room < 0:
+            raise UnsavedError(f"the call reaches more than {MAX_BYTES >> 30} GiB of tensors")
 
     def _save_inner_tensors(self, tensor: torch.Tensor) -> None:
         """Keep what a subclass without memory of its own is made of. Raises UnsavedError."""

@@ -41,7 +41,8 @@ class Outcome:
     """`as_eager`, `differs`, `not_compared` or `failed`."""
     lines: tuple[int, ...]
     """Lines of the findings."""
-    named_stage: str
+    named_stages: tuple[str, ...]
+    """Of its wrong calls: a program may be wrong at several."""
 
 
 def main() -> int:
@@ -97,7 +98,7 @@ def _outcomes(kind: str, out: Path) -> Iterator[Outcome]:
             next((line for line, text in enumerate(source.splitlines(), 1) if text.endswith("# <-")), None),
             state,
             tuple(finding["line"] for finding in kept["findings"] if finding["code"] == "FL801"),
-            next(iter(_named_stages(kept["targets"])), ""),
+            tuple(dict.fromkeys(_named_stages(kept["targets"]))),
         )
 
 
@@ -115,7 +116,7 @@ def _page(out: Path) -> Iterator[str]:
     staged = [
         program
         for program in of_compiler
-        if program.named_stage == _STAGES.get(program.stage, program.stage)
+        if _STAGES.get(program.stage, program.stage) in program.named_stages
     ]
     accused = [program for program in right if program.state == "differs"]
     yield "| | programs | of |"
@@ -129,7 +130,7 @@ def _page(out: Path) -> Iterator[str]:
     yield "|---|---|---|---|"
     missed = [program for program in wrong if program not in found or program not in on_line]
     for program in (*missed, *(program for program in of_compiler if program not in staged), *accused):
-        says = program.named_stage or program.state.replace("_", " ")
+        says = ", ".join(program.named_stages) or program.state.replace("_", " ")
         lines = ", ".join(map(str, program.lines)) or "none"
         yield f"| {program.name} | {program.stage} | {says} | {program.marked or 'none'}; {lines} |"
 

@@ -180,14 +180,209 @@ if __name__ == "__main__":
 """,
     "a size that is rounded": """\
 def scaled(x):
-    n = round(x.shape[0] * 5, -1)
-    return x * n  # here
+    n = round(x.shape[0] * 5, -1)  # here
+    return x * n
 def f(x):
     return scaled(x.exp()).log()
 if __name__ == "__main__":
     torch.compile(f, dynamic=True)(torch.ones(3))
 """,
 }
+
+
+BRANCHES = {
+    "a branch that was left": """\
+class Mode:
+    fast = True
+def f(x):
+    y = x.sin()
+    if Mode.fast:  # here
+        return y * 2
+    return y.exp() + 1
+""",
+    "a branch that only eager mode runs": """\
+class Mode:
+    fast = True
+def f(x):
+    y = x.sin()
+    if not Mode.fast:  # here
+        y = y * 3
+    return y.cos()
+""",
+    "another order of a loop": """\
+class Mode:
+    fast = True
+def parts():
+    return ("a", "b") if Mode.fast else ("b", "a")
+def f(x):
+    for name in parts():  # here
+        if name == "a":
+            x = x * 3
+        else:
+            x = x + 1
+    return x
+""",
+    "another method": """\
+class Mode:
+    fast = True
+    def scale(self, x):
+        return x * 2
+def other(self, x):
+    return x * 3
+mode = Mode()
+def f(x):
+    y = x.sin()
+    if not Mode.fast:
+        pass
+    return mode.scale(y).cos()  # here
+""",
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_another_way_of_eager_mode_is_on_the_statement_that_decides(live: LiveWorker, name: str) -> None:
+    body = f"""{BRANCHES[name]}
+if __name__ == "__main__":
+    compiled = torch.compile(f, options={{"guard_filter_fn": lambda guards: [False for _ in guards]}})
+    for Mode.fast in (True, False):
+        compiled(torch.ones(3))
+        if {name == "another method"}:
+            Mode.scale = other
+"""
+    *_, last = compared(live, body, backend="eager", locate_seconds=30.0).calls
+    assert last.accuracy.passed is False
+    assert f"{HEAD}{body}".splitlines()[last.accuracy.first[-1].line - 1].endswith("# here")
+    assert last.accuracy.first_why
+
+
+def test_code_that_was_compiled_for_another_state_is_on_its_line(live: LiveWorker) -> None:
+    body = """\
+scale = [2.0]
+@torch.compiler.allow_in_graph
+def scaled(x):
+    return x * scale[0]
+def f(x):
+    y = x.sin()
+    z = scaled(y) + 1.0  # here
+    return z.cos()
+if __name__ == "__main__":
+    compiled = torch.compile(f)
+    for scale[0] in (2.0, 5.0):
+        compiled(torch.ones(3))
+"""
+    *_, last = compared(live, body, backend="aot_eager", locate_seconds=30.0).calls
+    assert last.accuracy.passed is False
+    assert f"{HEAD}{body}".splitlines()[last.accuracy.first[-1].line - 1].endswith("# here")
+
+
+BACKWARDS = {
+    "a global that changes": (
+        "return grad * Mode.weight  # here\n",
+        "Mode.weight = 3.0; loss(value).backward()",
+        "compiled code uses values that were current in the forward",
+    ),
+    "no gradient of an output": (
+        "if other is None:  # here\n            return grad * 5\n        return grad * Mode.weight + other\n",
+        "value[0].sum().backward()",
+        "compiled code passes zeros where eager mode passes no gradient",
+    ),
+    "nothing that is read": ("return grad * 2\n", "Mode.weight = 3.0; loss(value).backward()", None),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_the_backward_of_the_program_is_compared_in_the_state_of_its_time(
+    live: LiveWorker, name: str
+) -> None:
+    backward, run, why = BACKWARDS[name]
+    body = f"""\
+class Mode:
+    weight = 1.0
+def loss(value):
+    return sum(part.sum() for part in value)
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 1
+    @staticmethod
+    def backward(ctx, grad, other):
+        {backward}
+def f(x):
+    return Own.apply(x.sin())
+if __name__ == "__main__":
+    compiled, kept = torch.compile(f), []
+    for _ in range(2):
+        Mode.weight = 1.0
+        x = torch.ones(3, requires_grad=True)
+        value = compiled(x)
+        {run}
+        kept.append((x.grad.tolist(), Mode.weight))
+    assert kept[0] == kept[1], "as without a comparison"
+"""
+    calls = compared(live, body, backend="eager", locate_seconds=30.0).calls
+    assert [call.accuracy.passed for call in calls] == [why is None] * 2
+    if why is not None:
+        assert why in calls[0].accuracy.why
+        first = calls[0].accuracy.first
+        assert f"{HEAD}{body}".splitlines()[first[-1].line - 1].endswith("# here")
+
+
+CACHED = """\
+@functools.{cache}
+def table(size):
+    return torch.ones(size)
+def f(x):
+    y = table(3)  # here
+    {change}
+    return y * x
+if __name__ == "__main__":
+    compiled = torch.compile(f)
+    for _ in range(2):
+        compiled(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize("cache", ["cache", "lru_cache(maxsize=2)"])
+@pytest.mark.parametrize(("change", "passed"), [("y.mul_(2)", False), ("y = y + 1", True)])
+def test_a_cache_of_functools_decides_by_a_second_call(
+    live: LiveWorker,
+    cache: str,
+    change: str,
+    passed: bool,  # noqa: FBT001 - both cases
+) -> None:
+    body = CACHED.format(cache=cache, change=change)
+    first, second = compared(live, body, backend="eager", locate_seconds=30.0).calls
+    assert [first.accuracy.passed, second.accuracy.passed] == [passed] * 2, first.accuracy.why
+    if not passed:
+        assert "eager mode keeps a result in the cache of `table`" in first.accuracy.why
+        assert f"{HEAD}{body}".splitlines()[first.accuracy.first[-1].line - 1].endswith("# here")
+
+
+def test_tensors_of_sparse_layouts_are_compared_and_put_back(live: LiveWorker) -> None:
+    body = """\
+held = {"table": torch.eye(3).to_sparse()}
+table = torch.nn.Embedding(4, 2, sparse=True)
+def f(x, rows):
+    held["table"].add_(held["table"])
+    rows.values().mul_(2)
+    return x @ held["table"].to_dense() + rows.to_dense()
+def embedded(index):
+    return table(index).sum()
+if __name__ == "__main__":
+    rows, compiled = torch.eye(3).to_sparse_csr(), aot(f)
+    for _ in range(2):
+        compiled(torch.ones(3, 3), rows)
+    assert rows.to_dense()[0, 0] == 4, rows
+    assert held["table"].to_dense()[0, 0] == 4
+    aot(embedded)(torch.tensor([1, 2, 1]))
+"""
+    first, second, embedding = compared(live, body).calls
+    assert first.is_as_eager, (first.accuracy.why, first.others)
+    assert second.is_as_eager, (second.accuracy.why, second.others)
+    assert embedding.is_as_eager
+    assert first.accuracy.compared >= 3
+    assert embedding.accuracy.compared == 2, "the output and the sparse gradient"
 
 
 @pytest.mark.parametrize("name", TRACED)
@@ -523,3 +718,4 @@ def test_a_custom_operator_that_is_declared_wrong_is_named(
     (fault,) = call.operators
     assert (fault.name, fault.check) == ("tests::scale", check)
     assert words in fault.why
+    assert fault.stack[-1].line == LINE + 13

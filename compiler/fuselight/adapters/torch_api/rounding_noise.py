@@ -85,6 +85,8 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
             _change_undefined(result, args[1] if name == "copy" else args[0], self._seed)
         if name in _EXACT or func.namespace == "prim" or torch.Tag.nondeterministic_seeded in func.tags:
             return result
+        if not func._schema.is_mutable and _shares_memory(result, (args, kwargs)):  # noqa: SLF001 - as below
+            return result  # a view, whatever its schema says: a copy would not show changes of it
         changed = pytree.tree_map_only(torch.Tensor, self._moved, result)
         return _in_place(func, result, changed)
 
@@ -105,6 +107,18 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device)
         moved = tensor * (1 + steps.to(torch.float64) * (step or torch.finfo(tensor.dtype).eps))
         return torch.where(tensor.isnan(), -tensor, moved.to(tensor.dtype))
+
+
+def _shares_memory(result: Any, given: Any) -> bool:
+    """Whether a tensor of a result has the memory of an argument."""
+    of_arguments = set(map(_address, pytree.tree_leaves(given)))
+    return any(_address(tensor) in of_arguments for tensor in pytree.tree_leaves(result) if _address(tensor))
+
+
+def _address(value: Any) -> int:
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
+        return 0
+    return 0 if value.is_meta else value.untyped_storage().data_ptr()
 
 
 def as_tf32(tensor: torch.Tensor) -> torch.Tensor:

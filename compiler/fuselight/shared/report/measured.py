@@ -96,6 +96,8 @@ class Accuracy:
     """How many tensors were compared."""
     first: Stack = ()
     """The first operator that differs, from a bisection, outermost frame first; empty without a bisection."""
+    first_why: str = ""
+    """Why this line is named, in words; empty if its operators return other values."""
     first_operator: str = ""
     """That operator, as `torch.relu`."""
     first_graph: str | None = None

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, field
 
 from fuselight.shared.report.measured import Accuracy
-from fuselight.shared.report.place import Location
+from fuselight.shared.report.place import Location, Stack
 from fuselight.shared.report.verification import Difference
 
 
@@ -41,6 +41,8 @@ class OperatorFault:
     """The check of `torch.library.opcheck` that it fails: `test_schema`, `test_faketensor`."""
     why: str
     """In torch's words."""
+    stack: Stack = ()
+    """Where the call makes it first, outermost frame first."""
 
 
 @dataclass(frozen=True)

@@ -9,25 +9,17 @@ from __future__ import annotations
 import ast
 import collections
 import contextlib
-import inspect
-import io
-import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import targets
-from fuselight.adapters.torch_api.rounding_noise import RoundingNoise, WrittenMemory
 from fuselight.capture import dynamo
-from fuselight.capture.calls.calls import Prepared, module_of
+from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.rungs import Answered
-from fuselight.capture.dynamo import stacks
 from fuselight.measure.accuracy import rules
 from fuselight.shared.protocol import AccuracyRequest
 from fuselight.shared.report import (
@@ -37,21 +29,22 @@ from fuselight.shared.report import (
     Problem,
     Report,
     ResultComparison,
-    is_user_file,
 )
 from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb, InputsCaptured, make_calls
-from fuselight.worker.live.call_records import RecordingStream, random_digests
+from fuselight.worker.results.compiled_call import CompiledCall, name_of
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.first_line import LineSearch, SwitchedBackends
-from fuselight.worker.results.saved_state import SavedState, UnsavedError
-from fuselight.worker.results.verdicts import References, judged
-from fuselight.worker.verify.context_cases import user_namespaces
+from fuselight.worker.results.later_backward import LaterBackward
+from fuselight.worker.results.saved_state import UnsavedError
+from fuselight.worker.results.verdicts import References
 
 _FIRST = 4
 """Calls of each function that are compared in any case."""
 _MAX_COMPARED = 24
+_MAX_LATER = 4
+"""Calls whose backward is awaited at a time: each keeps a copy of what it can reach."""
 _NO_GRAPHS = Note(
     "cuda_graphs",
     "CUDA graphs were left out while results were compared: `fuselight bench` compares those of their replays",
@@ -112,6 +105,8 @@ class ResultsRun(RequestResult):
         self._thread = threading.get_ident()
         self._until = time.monotonic() + _SHARE * request.limits.seconds
         self._has_searched = False
+        self._later: list[LaterBackward] = []
+        """Calls whose backward in the program is awaited."""
 
     def complete_report(self, report: Report) -> Report:
         """Add the calls so far."""
@@ -140,19 +135,21 @@ class ResultsRun(RequestResult):
             return compiled(*args, **kwargs)
         index, self._count = self._count, self._count + 1
         function = targets.inside_wrapper(function)
-        if not self._is_due(index, _name_of(function)):
+        if not self._is_due(index, name_of(function)):
+            self._stop_if_done(index)
             return compiled(*args, **kwargs)
-        self._is_inside = True
-        try:
-            call = _CompiledCall(
+        with self._inside():
+            call = CompiledCall(
                 self._state, index, function, compiled, Prepared(function, args, kwargs, is_live=True)
             )
             results = self._compared(call)
-        finally:
-            self._is_inside = False
-        if self._request.calls and index >= max(self._request.calls):
-            raise InputsCaptured
+        self._stop_if_done(index)
         return results
+
+    def _stop_if_done(self, index: int) -> None:
+        """End the program after the last call that is asked for, and its backward. Raises InputsCaptured."""
+        if self._request.calls and index >= max(self._request.calls) and not self._later:
+            raise InputsCaptured
 
     def _is_due(self, index: int, name: str) -> bool:
         """Whether a call is compared: the first ones of each function, and of later ones those at powers of two."""
@@ -168,135 +165,66 @@ class ResultsRun(RequestResult):
             return False
         return True
 
-    def _compared(self, call: _CompiledCall) -> Any:
+    def _compared(self, call: CompiledCall) -> Any:
         """Make the call in eager mode, compare, and return what the compiled code returns. Raises what that raises."""
         try:
             recorded = call.saved()
         except UnsavedError as why:
             self._calls.append(call.result(rules.not_compared(str(why))))
             return call.repeated()
-        result, references = call.compare(recorded)
+        result, references = self._decided(call, recorded)
         if result.is_wrong and self._request.locate_seconds and not self._has_searched:
-            self._has_searched = True
             search = LineSearch(recorded, references, call.compiled, self._backends)
             located = search.located(result.accuracy, self._request.locate_seconds)
+            self._has_searched = bool(located.first) or not self._backends.is_capture
             result = replace(result, accuracy=located)
         self._calls.append(result)
-        return call.repeated()
+        returned = call.repeated()
+        if not result.is_wrong and call.has_own_backward:
+            self._watch_backward(call, recorded, returned)
+        return returned
 
+    def _watch_backward(self, call: CompiledCall, recorded: RepeatedCall, returned: Any) -> None:
+        """Compare also the backward that the program runs, if it does."""
 
-@dataclass
-class _CompiledCall:
-    """One call of what the program compiles."""
+        def accept(verdict: Accuracy) -> None:
+            self._later.remove(later)
+            self._accept_later(call.index, verdict)
 
-    state: RunState
-    index: int
-    function: Any
-    compiled: Callable[..., Any]
-    prepared: Prepared
+        locates = bool(self._request.locate_seconds)
+        later = LaterBackward(recorded, call.compiled, call.saved_state, self._inside, accept, locates)
+        if later.watch(returned):
+            self._later.append(later)
+        while len(self._later) > _MAX_LATER:  # their backward may never run
+            self._later.pop(0).stop()
 
-    def saved(self) -> RepeatedCall:
-        """The call, ready to be made again. Raises UnsavedError."""
-        roots = tuple(self.state.job.request.roots)
-        main = vars(sys.modules["__main__"])
-        plain = inspect.unwrap(getattr(self.function, "__func__", self.function))
-        names = getattr(plain, "__globals__", main)
+    def _accept_later(self, index: int, verdict: Accuracy) -> None:
+        """Take in how the program's backward of a call compares."""
+        if verdict.passed is not False:
+            return
+        at = next(at for at, call in enumerate(self._calls) if call.index == index)
+        kept = replace(verdict, compared=verdict.compared + self._calls[at].accuracy.compared)
+        self._calls[at] = replace(self._calls[at], accuracy=kept)
 
-        def is_users(path: str) -> bool:
-            return is_user_file(path, roots)
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Inside, calls of compiled functions are not compared."""
+        self._is_inside = True
+        try:
+            yield
+        finally:
+            self._is_inside = False
 
-        if not is_users(str(names.get("__file__", ""))):  # of a module torch's own: its `__call__`
-            names = main
-        namespaces = [names for names in user_namespaces(names, is_users) if isinstance(names, dict)]
-        reached = [self.function, self.prepared.args, self.prepared.kwargs]
-        return RepeatedCall(
-            self.prepared,
-            names,
-            (RecordingStream(_Nowhere()), RecordingStream(_Nowhere())),
-            roots,
-            self.state.loaded.last_before(roots),
-            SavedState(reached, namespaces, is_users),
-        )
-
-    def compare(self, recorded: RepeatedCall) -> tuple[ComparedCall, References]:
-        """Make the call in eager mode twice, in float64 and compiled, each from the same state, and compare."""
-        with _silent(recorded.streams):
-            before = random_digests()
-            start = time.perf_counter()
-            eager = recorded.eager()
-            eager_seconds = time.perf_counter() - start
-            float64, why = recorded.float64() if not eager.raised else (None, "")
-            references = References(
-                eager,
-                recorded.eager(WrittenMemory()),
-                float64,
-                why,
-                is_random=eager.random != before,
-                draws_as_eager=settings.draws_eager_random_numbers(),
-                noise=lambda seed: recorded.eager(RoundingNoise(seed)),
-            )
-            start = time.perf_counter()
-            compiled = recorded.repeated(self.compiled, compiled=True)
-            compiled_seconds = time.perf_counter() - start
-            verdict, others = judged(compiled, references, training=self._trains())
-            is_wrong = verdict.passed is False or bool(others)
-            faults = tuple(recorded.operator_faults()) if is_wrong and not eager.raised else ()
-        return replace(
-            self.result(verdict),
-            others=others,
-            is_random=references.is_random,
-            eager_seconds=eager_seconds,
-            compiled_seconds=compiled_seconds,
-            operators=faults,
-        ), references
-
-    def _trains(self) -> bool:
-        module = module_of(self.function)
-        return torch.is_grad_enabled() and module is not None and module.training
-
-    def result(self, verdict: Accuracy) -> ComparedCall:
-        """The call with a verdict."""
-        module = module_of(self.function)
-        code = targets.code_of(self.function if module is None else module)
-        callers = stacks.calling_frames(limit=1)
-        return ComparedCall(
-            self.index,
-            _name_of(self.function),
-            stacks.def_location(code) if code is not None else None,
-            callers[-1] if callers else None,
-            verdict,
-        )
-
-    def repeated(self) -> Any:
-        """Make the call for the program itself. Raises what it raises."""
-        return self.compiled(*self.prepared.args, **self.prepared.kwargs)
-
-
-def _name_of(function: Any) -> str:
-    """`Net`, `Adam.step`, `train.<locals>.step`."""
-    module, owner = module_of(function), getattr(function, "__self__", None)
-    if module is not None:
-        return type(module).__qualname__
-    if owner is not None and not isinstance(owner, type):
-        return f"{type(owner).__qualname__}.{getattr(function, '__name__', '')}"
-    return getattr(function, "__qualname__", "") or type(function).__qualname__
-
-
-class _Nowhere(io.TextIOBase):
-    """Takes text that nobody reads."""
-
-    def write(self, text: str) -> int:
-        """Forget the text."""
-        return len(text)
-
-
-@contextlib.contextmanager
-def _silent(streams: tuple[RecordingStream, RecordingStream]) -> Iterator[None]:
-    """Inside, the program prints to the streams, and nothing is left out because it was said before."""
-    with (
-        contextlib.redirect_stdout(streams[0]),
-        contextlib.redirect_stderr(streams[1]),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("always")
-        yield
+    def _decided(self, call: CompiledCall, recorded: RepeatedCall) -> tuple[ComparedCall, References]:
+        """Compare a call. If a cache of functools changes in one mode only, a second call in a row decides."""
+        result, references = call.compare(recorded)
+        if result.is_wrong or not references.changed_caches:
+            return result, references
+        recorded.is_second = True
+        second, of_second = call.compare(recorded)
+        if not second.is_wrong:
+            recorded.is_second = False
+            return result, references
+        names = ", ".join(f"`{name}`" for name in references.changed_caches)
+        note = f"in a second call in a row: eager mode keeps a result in the cache of {names}, compiled code does not"
+        return replace(second, accuracy=rules.with_note(second.accuracy, note)), of_second

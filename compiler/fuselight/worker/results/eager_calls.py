@@ -14,7 +14,9 @@ import torch
 
 from fuselight.adapters.torch_api.custom_operators import CustomOperatorCalls, declaration_fault
 from fuselight.capture.calls.calls import Prepared
+from fuselight.capture.calls.tensor_layouts import SPARSE_LAYOUTS
 from fuselight.capture.calls.tensors import tensors_in, with_tensors
+from fuselight.capture.dynamo import stacks
 from fuselight.measure.accuracy.results import CallResults, Value, held_tensors
 from fuselight.shared.report import OperatorFault
 from fuselight.shared.report.failure import first_line
@@ -42,6 +44,13 @@ class RepeatedCall:
     state: SavedState
     error: Exception | None = field(default=None, init=False)
     """What the last call raised."""
+    is_second: bool = field(default=False, init=False)
+    """Whether each call is the second of two in a row, from the state before the first: what the first leaves in a
+    cache decides what the second returns."""
+    around_backward: contextlib.AbstractContextManager[Any] | None = field(default=None, init=False)
+    """In force while gradients are computed."""
+    changed_caches: tuple[str, ...] = field(default=(), init=False)
+    """Functions whose caches of functools the last call changed."""
 
     def repeated(
         self,
@@ -50,15 +59,24 @@ class RepeatedCall:
         *,
         compiled: bool = False,
         wide: bool = False,
+        begin: Callable[[], None] | None = None,
     ) -> CallRecord:
-        """The effects of the call of `function`, with its gradients, in a mode; the state is restored after it."""
+        """The effects of the call of `function`, with its gradients, in a mode; the state is restored after it.
+
+        `begin` is called before the call, after one that goes before it.
+        """
         try:
             copied = with_own_graph(self.prepared)
             given = tensors_in([copied.args, copied.kwargs])
             widened = in_float64([*self.state.tensors, *given]) if wide else contextlib.nullcontext()
             with widened, mode or contextlib.nullcontext():
+                if self.is_second:
+                    self._recorded(copied, function, compiled=compiled)
+                if begin is not None:
+                    begin()
                 return self._recorded(copied, function, compiled=compiled)
         finally:
+            self.changed_caches = tuple(cache.name for cache in self.state.caches if cache.has_changed)
             self.state.restore()
 
     def _recorded(self, call: Prepared, function: Callable[..., Any], *, compiled: bool) -> CallRecord:
@@ -73,24 +91,34 @@ class RepeatedCall:
             call, self.names, self.streams, make, roots=self.roots, since=self.since, compiled=compiled
         )
         record = replace(record, stderr="")  # what torch warns of once, or while it compiles
-        values = gradients_of(returned, held) if torch.is_grad_enabled() else ()
-        results = replace(record.results, values=(*record.results.values, *values))
+        with self.around_backward or contextlib.nullcontext():
+            values, skipped = gradients_of(returned, held) if torch.is_grad_enabled() else ((), ())
+        results = replace(
+            record.results,
+            values=(*record.results.values, *values),
+            skipped=(*record.results.skipped, *skipped),
+        )
         return replace(record, results=results)
 
-    def eager(self, mode: contextlib.AbstractContextManager[Any] | None = None) -> CallRecord:
+    def eager(
+        self,
+        mode: contextlib.AbstractContextManager[Any] | None = None,
+        begin: Callable[[], None] | None = None,
+    ) -> CallRecord:
         """The call in eager mode."""
         with eager_mode():
-            return self.repeated(self.prepared.function, mode)
+            return self.repeated(self.prepared.function, mode, begin=begin)
 
     def operator_faults(self) -> Iterator[OperatorFault]:
         """The custom operators of the call that do not do what they are declared to do."""
-        operators = CustomOperatorCalls()
+        operators = CustomOperatorCalls(stacks.calling_frames)
         self.eager(operators)
         try:
             for operator, given in operators.calls.items():
                 fault = declaration_fault(operator, *given)
                 if fault is not None:
-                    yield OperatorFault(operator.name().partition(".")[0], *fault)
+                    name, _, _ = operator.name().partition(".")
+                    yield OperatorFault(name, *fault, operators.stacks[operator])
         finally:
             self.state.restore()
 
@@ -123,28 +151,51 @@ def with_own_graph(call: Prepared) -> Prepared:
     return replace(call, args=args, kwargs=kwargs)
 
 
-def gradients_of(returned: Sequence[Any], held: Sequence[tuple[str, torch.Tensor]]) -> tuple[Value, ...]:
-    """Gradients of a sum of the outputs, with a weight for each element; none where nothing needs them."""
+def gradients_of(
+    returned: Sequence[Any], held: Sequence[tuple[str, torch.Tensor]]
+) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+    """Gradients of a sum of the outputs, with a weight for each element; none where nothing needs them.
+
+    Returns them, and in words those that cannot be compared.
+    """
     outputs = [
         tensor for tensor in tensors_in(list(returned)) if tensor.requires_grad and tensor.grad_fn is not None
     ]
     if not outputs or not held:
-        return ()
-    weights = [
-        torch.linspace(0.5, 1.5, output.numel(), dtype=torch.float64, device=output.device)
-        .reshape(output.shape)
-        .to(output.dtype)
-        for output in outputs
-    ]
+        return (), ()
     try:
+        weights = list(map(weights_of, outputs))
         gradients = torch.autograd.grad(outputs, [tensor for _, tensor in held], weights, allow_unused=True)
     except RuntimeError:  # an output that cannot be differentiated, as of a function that is used once
-        return ()
-    return tuple(
-        Value(f"gradient of {name}", _kept(gradient), str(gradient.dtype), tuple(gradient.shape))
-        for (name, _), gradient in zip(held, gradients, strict=True)
-        if gradient is not None and type(gradient) is torch.Tensor and gradient.layout is torch.strided
-    )
+        return (), ()
+    return kept_gradients([name for name, _ in held], gradients)
+
+
+def weights_of(output: torch.Tensor) -> torch.Tensor:
+    """Another weight for each element of an output."""
+    weights = torch.linspace(0.5, 1.5, output.numel(), dtype=torch.float64, device=output.device)
+    return weights.reshape(output.shape).to(output.dtype)
+
+
+def kept_gradients(
+    names: Sequence[str], gradients: Sequence[torch.Tensor | None]
+) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+    """Gradients as values, and in words those that cannot be compared."""
+    values: list[Value] = []
+    skipped: list[str] = []
+    for name, gradient in zip(names, gradients, strict=True):
+        if gradient is None:
+            continue
+        what, kind = f"gradient of {name}", str(gradient.dtype)
+        if type(gradient) is not torch.Tensor:
+            skipped.append(f"{what}: a {type(gradient).__name__}, a subclass of Tensor")
+        elif gradient.layout is torch.strided:
+            values.append(Value(what, _kept(gradient), kind, tuple(gradient.shape)))
+        elif gradient.layout in SPARSE_LAYOUTS:
+            values.append(Value(what, _kept(gradient.to_dense()), kind, tuple(gradient.shape)))
+        else:
+            skipped.append(f"{what}: a tensor of layout {gradient.layout}")
+    return tuple(values), tuple(skipped)
 
 
 def _kept(tensor: torch.Tensor) -> torch.Tensor:

@@ -14,21 +14,19 @@ from typing import Any
 
 import torch
 
-from fuselight.adapters.torch_api.dynamo import targets
+from fuselight.adapters.torch_api.dynamo import aot_graphs, targets
 from fuselight.adapters.torch_api.inductor.inductor_backend import without_cuda_graphs
+from fuselight.capture.calls.calls import module_of
 from fuselight.measure.accuracy import bisection, rules
 from fuselight.measure.accuracy.results import CallResults
-from fuselight.shared.report import Accuracy, Stack
+from fuselight.shared.report import STAGE_BACKENDS, Accuracy, Stage
 from fuselight.worker.results.eager_calls import RepeatedCall
-from fuselight.worker.results.traced_line import (
-    EagerLines,
-    LineValues,
-    NotedGraph,
-    first_difference,
-)
+from fuselight.worker.results.noted_lines import EagerLines, LineValues, NotedGraph, NotedRunner
+from fuselight.worker.results.traced_line import Departure, departure, unmatched_line
 from fuselight.worker.results.verdicts import References, judged
 
 Backend = Callable[..., Callable[..., Any]]
+_AOT_BACKENDS = (STAGE_BACKENDS[Stage.FUNCTIONALIZATION], STAGE_BACKENDS[Stage.DECOMPOSITION])
 
 
 class _Switched:
@@ -56,6 +54,8 @@ class SwitchedBackends:
         self._backend, self._switches = backend, switches
         self.is_capture = backend == "eager"
         """Whether graphs run as they were captured."""
+        self.notes_graphs = backend in _AOT_BACKENDS
+        """Whether graphs of AOTAutograd run in eager mode."""
         self.noted: LineValues | None = None
         """What captured graphs note while they run."""
         self._known: list[tuple[Any, _Switched]] = []
@@ -68,8 +68,16 @@ class SwitchedBackends:
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
         """Inside, torch.compile takes these backends."""
-        with targets.replaced_compile(_as_asked, self._optimize):
+        with targets.replaced_compile(_as_asked, self._optimize), self._noting_graphs():
             yield
+
+    def _noting_graphs(self) -> contextlib.AbstractContextManager[None]:
+        """Inside, graphs of AOTAutograd that run in eager mode can note what they compute."""
+        if not self._switches or self._backend not in _AOT_BACKENDS:
+            return contextlib.nullcontext()
+        return aot_graphs.replaced_runners(
+            lambda graph, runner: NotedRunner(graph, runner, lambda: self.noted)
+        )
 
     def _optimize(self, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
         if isinstance(wanted, _Switched) or asked.get("disable"):
@@ -107,22 +115,32 @@ class LineSearch:
     def located(self, verdict: Accuracy, seconds: float) -> Accuracy:
         """The verdict with the first operator that differs, or with why none is named."""
         if self.backends.is_capture:
-            return replace(verdict, first=self._traced_line())
+            departed = self._departure()
+            return replace(verdict, first=departed.stack, first_why=departed.why)
+        # Before the search, which compiles the call again: the fault may be code that was compiled for another state.
+        noted = unmatched_line(*self._noted()) if self.backends.notes_graphs else ()
         first = bisection.find_first(
             self._tried, targets.backend_named("inductor"), self._compared, seconds=seconds
         )
-        return bisection.with_first(verdict, first)
+        located = bisection.with_first(verdict, first)
+        return located if located.first else replace(located, first=noted)
 
-    def _traced_line(self) -> Stack:
-        """Where the first line stands that was traced wrong, if the values of lines show it."""
-        eager, captured = LineValues(), LineValues()
-        self.call.eager(EagerLines(eager))
+    def _departure(self) -> Departure:
+        """Where what was traced departs from eager mode."""
+        return departure(*self._noted())
+
+    def _noted(self) -> tuple[LineValues, LineValues]:
+        """What the call computes on each line, compiled and in eager mode."""
+        function = self.call.prepared.function
+        module = module_of(function)
+        eager, captured = LineValues(targets.code_of(function if module is None else module)), LineValues()
+        self.call.eager(EagerLines(eager), begin=eager.clear)
         self.backends.noted = captured
         try:
-            self.call.repeated(self.compiled, compiled=True)
+            self.call.repeated(self.compiled, compiled=True, begin=captured.clear)
         finally:
             self.backends.noted = None
-        return first_difference(captured, eager)
+        return captured, eager
 
     def _tried(self, backend: Backend) -> CallResults:
         torch.compiler.reset()  # otherwise Dynamo reuses the code of the call before

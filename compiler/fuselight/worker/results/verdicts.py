@@ -38,6 +38,8 @@ class References:
     """Whether compiled code is asked to draw the random numbers of eager mode."""
     noise: Callable[[int], CallRecord]
     """The call with other rounding, by a seed."""
+    changed_caches: tuple[str, ...] = ()
+    """Functions whose caches of functools eager mode changes, and compiled code does not."""
 
     def other_rounding(self, seed: int) -> CallResults | None:
         """The results of the call with other rounding; None if it raises."""
@@ -57,12 +59,12 @@ def judged(
     others = tuple(
         difference for difference in others if difference not in other_differences(references.again, eager)
     )
-    varying = _varying(eager.results, references.again.results)
+    varying = varying_names(eager.results, references.again.results)
     if varying and len(varying) == len(eager.results.values):
         return rules.not_compared(_EAGER_VARIES), others
     verdict = rules.compare_results(
-        _without(compiled.results, varying),
-        _without(eager.results, varying),
+        without_names(compiled.results, varying),
+        without_names(eager.results, varying),
         references.float64,
         training=training,
         no_float64=references.why_no_float64,
@@ -83,7 +85,7 @@ def judged(
     return verdict, others
 
 
-def _varying(eager: CallResults, again: CallResults) -> frozenset[str]:
+def varying_names(eager: CallResults, again: CallResults) -> frozenset[str]:
     """Names of what differs between two calls in eager mode."""
     there = {value.name: value for value in again.values}
     return frozenset(
@@ -103,5 +105,6 @@ def _is_equal(value: Value, other: Value) -> bool:
     return torch.equal(value.tensor, other.tensor)
 
 
-def _without(results: CallResults, names: frozenset[str]) -> CallResults:
+def without_names(results: CallResults, names: frozenset[str]) -> CallResults:
+    """The results without the values of these names."""
     return replace(results, values=tuple(value for value in results.values if value.name not in names))

@@ -45,9 +45,12 @@ _MAX_TRIED = 4
 _DECLARATION = "Correct the declaration"
 _DECLARATIONS = {
     "test_schema": "Name what it writes to in `mutates_args`, and return no argument: correct the schema",
+    "kept_memory": "Return a tensor of its own from each call, as `.clone()` does: correct the result",
     "test_faketensor": "Return what the real operator does from `register_fake`, with its strides: correct that form",
 }
 """By the check that fails."""
+_KEPT_MEMORY = "kept_memory"
+"""A check of ours, not of torch's."""
 _NO_CAUSE = "Further runs have not shown which stage of the compiler is wrong."
 
 
@@ -67,14 +70,15 @@ def result_findings(context: Context) -> Iterator[Finding]:
 def _finding(context: Context, results: ResultComparison, calls: Sequence[ComparedCall]) -> Finding:
     located = next((call for call in calls if call.accuracy.first), calls[0])
     cause = cause_of(results, located)
-    first = context.innermost_user_frame(located.accuracy.first)
+    stack = next((fault.stack for fault in located.operators if fault.stack), located.accuracy.first)
+    first = context.innermost_user_frame(stack)
     operator = f" in `{located.accuracy.first_operator}`" if located.accuracy.first_operator else ""
     finding = context.finding(
         "FL801",
         f"results of `{format_target(located.name)}` differ from eager mode{operator}: {largest_difference(located)}",
         *_paragraphs(results, located, cause, is_line_known=first is not None),
         at=first or _definition(context, located),
-        stack=located.accuracy.first,
+        stack=stack,
         hints=_remedies(context, located, cause, first),
         count=len(calls),
     )
@@ -92,12 +96,12 @@ def _paragraphs(
 ) -> Iterator[str]:
     words = "; ".join(differences(call, _MAX_DIFFERENCES))
     yield f"Call {call.index + 1} of the run: {words}."
-    if is_line_known:
-        yield "This is the first line whose operators return different results."
+    if is_line_known and not call.operators:
+        yield call.accuracy.first_why or "This is the first line whose operators return different results."
     for fault in call.operators:
         yield (
             f"The custom operator `{fault.name}` does not do what it is declared to do, and compiled code relies on "
-            f"that: {fault.why.rstrip('.')} (`{fault.check}` of `torch.library.opcheck`)."
+            f"that: {fault.why.rstrip('.')}{_check_in_words(fault.check)}."
         )
     if cause is None:
         yield _NO_CAUSE
@@ -106,6 +110,10 @@ def _paragraphs(
     if cause.stage is Stage.CAPTURE:
         yield _guards(results, call)
     yield _tried(cause.tried)
+
+
+def _check_in_words(check: str) -> str:
+    return "" if check == _KEPT_MEMORY else f" (`{check}` of `torch.library.opcheck`)"
 
 
 def _guards(results: ResultComparison, call: ComparedCall) -> str:

@@ -149,6 +149,7 @@ def _at_first(call: ComparedCall, again: ComparedCall) -> ComparedCall:
     accuracy = dataclasses.replace(
         call.accuracy,
         first=located.first,
+        first_why=located.first_why,
         first_operator=located.first_operator,
         first_graph=located.first_graph,
         first_kernel=located.first_kernel,

@@ -60,18 +60,38 @@ def test_a_wrong_call_is_on_the_first_line_that_differs() -> None:
 
 @pytest.mark.parametrize(
     ("check", "step"),
-    [("test_schema", "`mutates_args`"), ("test_faketensor", "`register_fake`"), ("other", "")],
+    [
+        ("test_schema", "`mutates_args`"),
+        ("test_faketensor", "`register_fake`"),
+        ("kept_memory", "`.clone()`"),
+        ("other", ""),
+    ],
 )
 def test_a_custom_operator_that_is_declared_wrong_is_the_users_to_correct(check: str, step: str) -> None:
     fault = OperatorFault("mylib::scale", check, "Argument x is not defined as mutable but was mutated")
     call = replace(compared_call(0, WRONG), operators=(fault,))
     (finding,) = findings_of(call, causes=(ResultCause(0, Stage.CODE),))
     assert "`mylib::scale` does not do what it is declared to do" in finding.message
-    assert "was mutated (`" in finding.message
+    assert ("was mutated (`" in finding.message) is (check != "kept_memory")
     steps = [remedy.text for remedy in finding.remedies]
     assert step in steps[0]
     assert "of `mylib::scale`" in steps[0]
     assert not any("Report it to PyTorch" in text for text in steps)
+
+
+def test_a_wrong_operator_is_on_its_own_line_and_not_where_its_result_is_used() -> None:
+    fault = OperatorFault("mylib::scale", "test_schema", "it was mutated", (at(14), at(7, path=LIBRARY)))
+    call = replace(compared_call(0, replace(WRONG, first=(at(20),))), operators=(fault,))
+    (finding,) = findings_of(call)
+    assert finding.span.line == 14
+    assert "the first line whose operators" not in finding.message
+
+
+def test_another_way_than_that_of_an_operator_is_said() -> None:
+    why = "Eager mode takes another branch here than compiled code."
+    (finding,) = findings_of(compared_call(0, replace(WRONG, first=(at(20),), first_why=why)))
+    assert why in finding.message
+    assert "the first line whose operators" not in finding.message
 
 
 def test_without_a_search_it_is_on_the_definition_or_on_the_call() -> None:

@@ -146,3 +146,26 @@ _PASSED_ON = frozenset(
     {__file__, patching.__file__, _OPERATORS, torch._compile.__file__, torch._dynamo.eval_frame.__file__}
 )
 """Files whose frames are between the call of an operator and the mode that sees it."""
+
+
+Runner = Callable[..., Any]
+
+
+def replaced_runners(
+    replace: Callable[[torch.fx.GraphModule, Runner], Runner],
+) -> contextlib.AbstractContextManager[None]:
+    """Within the block, the graphs that the backends `aot_eager...` run are called as `replace(graph, runner)` says.
+
+    A runner takes one list of arguments, and empties it.
+    """
+    backends: Any = importlib.import_module("torch._dynamo.backends.debugging")
+    if not hasattr(backends, "boxed_nop"):
+        return contextlib.nullcontext()
+
+    def compile_graph(real: Any, graph: torch.fx.GraphModule, *given: Any, **named: Any) -> Any:
+        runner = real(graph, *given, **named)
+        replaced = replace(graph, runner)
+        replaced._boxed_call = True  # type: ignore[attr-defined]
+        return replaced
+
+    return wrapped(backends, "boxed_nop", compile_graph)

@@ -1,0 +1,166 @@
+"""One call of what a program compiles: made in eager mode and in float64, too, and compared.
+
+Invariant: nothing that a comparison prints or changes is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.dynamo import targets
+from fuselight.adapters.torch_api.rounding_noise import RoundingNoise, WrittenMemory
+from fuselight.capture.calls.calls import Prepared, module_of
+from fuselight.capture.dynamo import stacks
+from fuselight.shared.report import Accuracy, ComparedCall, is_user_file
+from fuselight.worker.child.state import RunState
+from fuselight.worker.live.call_records import RecordingStream, random_digests
+from fuselight.worker.results.eager_calls import RepeatedCall
+from fuselight.worker.results.later_backward import RunsUserCode
+from fuselight.worker.results.saved_state import SavedState
+from fuselight.worker.results.verdicts import References, judged
+from fuselight.worker.verify.context_cases import user_namespaces
+
+
+@dataclass
+class CompiledCall:
+    """One call of what the program compiles."""
+
+    state: RunState
+    index: int
+    function: Any
+    compiled: Callable[..., Any]
+    prepared: Prepared
+    has_own_backward: bool = field(default=False, init=False)
+    """Whether a backward of the call runs code of the user's."""
+
+    def is_users(self, path: str) -> bool:
+        """Whether a file is the user's."""
+        return is_user_file(path, tuple(self.state.job.request.roots)) and not stacks.is_ours(path)
+
+    def saved_state(self) -> SavedState:
+        """All that the call can reach, as it is now. Raises UnsavedError."""
+        names = user_namespaces(self.names, self.is_users)
+        namespaces = [known for known in names if isinstance(known, dict)]
+        return SavedState(
+            [self.function, self.prepared.args, self.prepared.kwargs], namespaces, self.is_users
+        )
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The globals of the file of the function."""
+        main = vars(sys.modules["__main__"])
+        plain = inspect.unwrap(getattr(self.function, "__func__", self.function))
+        names: dict[str, Any] = getattr(plain, "__globals__", main)
+        # Not those of a module of torch, as of its `__call__`.
+        return names if self.is_users(str(names.get("__file__", ""))) else main
+
+    def saved(self) -> RepeatedCall:
+        """The call, ready to be made again. Raises UnsavedError."""
+        roots = tuple(self.state.job.request.roots)
+        return RepeatedCall(
+            self.prepared,
+            self.names,
+            (RecordingStream(_Nowhere()), RecordingStream(_Nowhere())),
+            roots,
+            self.state.loaded.last_before(roots),
+            self.saved_state(),
+        )
+
+    def compare(self, recorded: RepeatedCall) -> tuple[ComparedCall, References]:
+        """Make the call in eager mode twice, in float64 and compiled, each from the same state, and compare."""
+        with _silent(recorded.streams):
+            before = random_digests()
+            start = time.perf_counter()
+            recorded.around_backward = backward = RunsUserCode(self.is_users)
+            eager = recorded.eager()
+            recorded.around_backward, self.has_own_backward = None, backward.has_run
+            eager_seconds, of_eager = time.perf_counter() - start, set(recorded.changed_caches)
+            float64, why = recorded.float64() if not eager.raised else (None, "")
+            references = References(
+                eager,
+                recorded.eager(WrittenMemory()),
+                float64,
+                why,
+                is_random=eager.random != before,
+                draws_as_eager=settings.draws_eager_random_numbers(),
+                noise=lambda seed: recorded.eager(RoundingNoise(seed)),
+            )
+            start = time.perf_counter()
+            compiled = recorded.repeated(self.compiled, compiled=True)
+            compiled_seconds = time.perf_counter() - start
+            references = replace(
+                references, changed_caches=tuple(sorted(of_eager.difference(recorded.changed_caches)))
+            )
+            verdict, others = judged(compiled, references, training=self._trains())
+            is_wrong = verdict.passed is False or bool(others)
+            faults = tuple(recorded.operator_faults()) if is_wrong and not eager.raised else ()
+        return replace(
+            self.result(verdict),
+            others=others,
+            is_random=references.is_random,
+            eager_seconds=eager_seconds,
+            compiled_seconds=compiled_seconds,
+            operators=faults,
+        ), references
+
+    def _trains(self) -> bool:
+        module = module_of(self.function)
+        return torch.is_grad_enabled() and module is not None and module.training
+
+    def result(self, verdict: Accuracy) -> ComparedCall:
+        """The call with a verdict."""
+        module = module_of(self.function)
+        code = targets.code_of(self.function if module is None else module)
+        callers = stacks.calling_frames(limit=1)
+        return ComparedCall(
+            self.index,
+            name_of(self.function),
+            stacks.def_location(code) if code is not None else None,
+            callers[-1] if callers else None,
+            verdict,
+        )
+
+    def repeated(self) -> Any:
+        """Make the call for the program itself. Raises what it raises."""
+        return self.compiled(*self.prepared.args, **self.prepared.kwargs)
+
+
+def name_of(function: Any) -> str:
+    """`Net`, `Adam.step`, `train.<locals>.step`."""
+    module, owner = module_of(function), getattr(function, "__self__", None)
+    if module is not None:
+        return type(module).__qualname__
+    if owner is not None and not isinstance(owner, type):
+        return f"{type(owner).__qualname__}.{getattr(function, '__name__', '')}"
+    return getattr(function, "__qualname__", "") or type(function).__qualname__
+
+
+class _Nowhere(io.TextIOBase):
+    """Takes text that nobody reads."""
+
+    def write(self, text: str) -> int:
+        """Forget the text."""
+        return len(text)
+
+
+@contextlib.contextmanager
+def _silent(streams: tuple[RecordingStream, RecordingStream]) -> Iterator[None]:
+    """Inside, the program prints to the streams, and nothing is left out because it was said before."""
+    with (
+        contextlib.redirect_stdout(streams[0]),
+        contextlib.redirect_stderr(streams[1]),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("always")
+        yield

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add_command_options(
-        parser, formats=("text", "json"), seconds=600.0, memory_mb=16384, limited="run of a target"
+        parser, formats=("text", "json", "html"), seconds=600.0, memory_mb=16384, limited="run of a target"
     )
     parser.add_argument(
         "--tries",
@@ -49,6 +49,10 @@ def execute(options: argparse.Namespace) -> int:
     terminal = standard_output(options.color)
     if options.format == "json":
         terminal.write_data(accuracy_as_json(outcome) + "\n")
+    elif options.format == "html":
+        from fuselight_server.cli.formats.accuracy_page import accuracy_as_page  # noqa: PLC0415 - one format is printed
+
+        terminal.write_data(accuracy_as_page(outcome) + "\n")
     else:
         print_accuracy(outcome, terminal)
         report_problems(outcome.check, "compare", is_empty=not outcome.check.reports)

@@ -101,6 +101,47 @@ def test_what_was_not_compared_is_listed_with_its_reason(monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("model")
+def test_a_page_has_calls_differences_settings_and_what_was_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = ScriptedProgram(
+        {1: Fault(cures=("pattern_matcher",), line=7)}, functions={1: "<b>Net</b>"}, random=frozenset({2})
+    )
+
+    def answer(request: Any) -> Report:
+        answered = program.answer(request)
+        assert answered.results is not None
+        return replace(answered, results=replace(answered.results, call_count=20))
+
+    AnsweringWorker(answer).put_in_place(monkeypatch)
+    done = run_cli("accuracy", "m.py", "--format", "html", "--tries", "all")
+    assert done.exit_code == 1
+    page = done.stdout
+    assert page.startswith("<!DOCTYPE html>")
+    assert "1 target differs" in page
+    assert "error[FL801] m.py:7: results of `&lt;b&gt;Net&lt;/b&gt;` differ from eager mode" in page
+    assert f"17 calls: {LATER}" in page
+    cells = [row.partition("</tr>")[0].split("<td") for row in page.split("<tr")[1:]]
+    (setting,) = [row for row in cells if "pattern_matcher" in "".join(row)]
+    assert "results as in eager mode" in "".join(setting)
+    (wrong,) = [row for row in cells if "output is off by up to 1.91" in "".join(row) and len(row) > 5]
+    assert [part in "".join(wrong) for part in ("m.py:40", "m.py:7", "torch.flip", "TorchInductor")] == [
+        True
+    ] * 4
+    assert "<b>" not in page
+    assert "with `torch._inductor.config.fallback_random = True`" in page
+
+
+@pytest.mark.usefixtures("model")
+def test_a_page_of_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(monkeypatch, ScriptedProgram(calls=0), "accuracy", "m.py", "--format", "html")
+    assert done.exit_code == 2
+    assert "1 target not compared" in done.stdout
+    assert "not compared: the run made no call of compiled code" in done.stdout
+    assert "Results that differ" not in done.stdout
+
+
+@pytest.mark.usefixtures("model")
 def test_json_has_the_verdict_the_calls_and_the_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     program = ScriptedProgram({1: Fault(cures=("pattern_matcher",), line=7)})
     done = run(monkeypatch, program, "accuracy", "m.py", "--format", "json", "--tries", "all")

@@ -102,6 +102,16 @@ def test_the_action_fails_where_it_cannot_know_the_lines(clone: Path) -> None:
     assert "fetch-depth: 0" in result.stderr
 
 
+def test_the_action_compares_results_if_asked(tmp_path: Path) -> None:
+    clone, tool = tmp_path / "clone", tmp_path / "runner" / "fuselight" / "bin" / "fuselight"
+    clone.mkdir()
+    tool.parent.mkdir(parents=True)
+    tool.write_text('#!/bin/sh\necho "$@"\n')
+    tool.chmod(0o755)
+    assert run_action(clone, accuracy="true").stdout == "check --format github --accuracy -- .\n"
+    assert run_action(clone).stdout == "check --format github -- .\n"
+
+
 def test_the_action_takes_paths_with_spaces_one_a_line(clone: Path) -> None:
     result = run_action(clone, src="\nno such.py\n\nneither.py\n")
     assert [line for line in result.stdout.splitlines() if "no such file" in line] == [

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
+    from fuselight_server.pytest_plugin.checked_results import CheckedResults
     from fuselight_server.pytest_plugin.second_start import SecondStart
 
 _PACKAGE_FILE = "__init__.py"
@@ -103,6 +104,7 @@ class Checker:
             CompileCheck(observed.report), observed.outputs, self._label(model), len(self._checks) + 1
         )
         compiled.start_twice = self._start_twice
+        compiled.compare_results = self._compare_results
         compiled.known_entry = lambda: baselines.known_entry(self._item, compiled.number)
         self._checks.append(compiled)
         self._results.append(compiled)
@@ -139,6 +141,13 @@ class Checker:
 
         known = {result.number: result.warm for result in self._results if result.was_started}
         return start_twice(self._item, compiled.number, compiled.label, compiled.report, known)
+
+    def _compare_results(self, compiled: CompileResult) -> CheckedResults:
+        __tracebackhide__ = True
+        from fuselight_server.pytest_plugin.checked_results import compare_results_of  # noqa: PLC0415 - few tests ask
+
+        known = {result.number: result.accuracy for result in self._results if result.was_compared}
+        return compare_results_of(self._item, compiled.number, compiled.label, known)
 
     def _shown_trace(self, error: BaseException) -> TracebackType | None:
         """The traceback without the frames of Dynamo and of ours: what they were doing is in the finding."""

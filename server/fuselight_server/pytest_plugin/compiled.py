@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.commands.compile_checks import CompileCheck
     from fuselight_server.commands.count_baseline import CountEntry
+    from fuselight_server.pytest_plugin.checked_results import CheckedResults
     from fuselight_server.pytest_plugin.second_start import SecondStart
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ _ATTRIBUTES = (
     "findings",
     "forecast",
     "warm",
+    "accuracy",
     "outputs",
     "report",
     "expect",
@@ -180,6 +182,7 @@ class CompileResult:
         self.number = number
         self.error: Exception | None = None
         self.start_twice: Callable[[CompileResult], SecondStart] | None = None
+        self.compare_results: Callable[[CompileResult], CheckedResults] | None = None
         self.known_entry: Callable[[], CountEntry | None] = lambda: None
         """Reads its entry in the baseline, if there is one."""
         self.baseline: dict[str, CountEntry] = {}
@@ -239,6 +242,19 @@ class CompileResult:
         if self.start_twice is None:
             raise RuntimeError("`warm` needs a check of a test.")
         return self.start_twice(self)
+
+    @cached_property
+    def accuracy(self) -> CheckedResults:
+        """Whether its compiled calls give the results of eager mode. Runs the test again, more often if they do not."""
+        __tracebackhide__ = True
+        if self.compare_results is None:
+            raise RuntimeError("`accuracy` needs a check of a test.")
+        return self.compare_results(self)
+
+    @property
+    def was_compared(self) -> bool:
+        """Whether `accuracy` is known."""
+        return "accuracy" in vars(self)
 
     @property
     def was_started(self) -> bool:

@@ -10,13 +10,13 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fuselight.capture.calls.observed_calls import start_logged
+from fuselight.capture.calls.observed_calls import make_calls, start_logged
 from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.owned_folders import owned_folder
 from fuselight_server.base.formatting import format_count
@@ -71,7 +71,7 @@ class SecondStart(Explained):
 
 
 @dataclass(frozen=True)
-class _Start:
+class StartedTest:
     """What a started test is asked for."""
 
     number: int
@@ -80,20 +80,28 @@ class _Start:
     cache: str
     known: dict[str, list[Any]]
     """By the number of earlier checks: what their second starts did, for tests that ask for them."""
+    compares: bool = False
+    """Whether the process around it compares the compiled calls of the check."""
+    results: dict[str, str] = field(default_factory=dict)
+    """By the number of earlier checks: the verdicts on their results, for tests that ask for them."""
 
 
-def _asked() -> _Start | None:
+def asked_start() -> StartedTest | None:
+    """What this test was started for; None if nothing started it."""
     text = os.environ.get(START_VARIABLE)
-    return None if not text else _Start(**parse_json(text))
+    return None if not text else StartedTest(**parse_json(text))
 
 
 def make_if_asked(
     number: int, model: Callable[..., Any], calls: Sequence[ObservedCall], settings: Mapping[str, Any]
 ) -> None:
     """In a started test: make the check that it was started for, and end the test."""
-    start = _asked()
+    start = asked_start()
     if start is None or start.number != number:
         return
+    if start.compares:
+        make_calls(model, calls, settings=settings)
+        pytest.skip("started for its results")
     start_logged(model, calls, settings=settings, log=start.log, cache=start.cache)
     Path(start.log, _DONE).touch()
     pytest.skip("started for its caches")
@@ -107,7 +115,7 @@ def start_twice(
 ) -> SecondStart:
     """Start a check of a test twice. Raises RuntimeError if the test cannot be started alone."""
     __tracebackhide__ = True
-    start = _asked()
+    start = asked_start()
     if start is not None:
         state, hits, misses = start.known.get(str(number), [WarmState.WARM.value, 0, 0])
         return SecondStart(label, WarmState(state), hits, misses)
@@ -118,13 +126,13 @@ def start_twice(
             earlier = {
                 str(key): [value.state.value, value.hits, value.misses] for key, value in known.items()
             }
-            _run(item, name, _Start(number, str(log), str(Path(folder, "caches")), earlier))
+            _run(item, name, StartedTest(number, str(log), str(Path(folder, "caches")), earlier))
         return _result(label, compare_starts(report, logs, SourceFiles().line, {}))
 
 
-def _run(item: pytest.Item, name: str, start: _Start) -> None:
+def _run(item: pytest.Item, name: str, start: StartedTest) -> None:
     __tracebackhide__ = True
-    command = [sys.executable, "-m", "pytest", *_arguments(item)]
+    command = [sys.executable, "-m", "pytest", *test_arguments(item)]
     ended = subprocess.run(  # noqa: S603 - pytest itself, on the test that is running
         command,
         cwd=item.config.invocation_params.dir,
@@ -146,8 +154,8 @@ def _run(item: pytest.Item, name: str, start: _Start) -> None:
     Path(start.log, _DONE).unlink()
 
 
-def _arguments(item: pytest.Item) -> Iterator[str]:
-    """The arguments that run one test alone, with the plugins and settings of the session."""
+def test_arguments(item: pytest.Item) -> Iterator[str]:
+    """The arguments of pytest that run one test alone, with the plugins and settings of the session."""
     config = item.config
     file, separator, name = test_name(item.nodeid).partition("::")
     yield str(config.rootpath / file) + separator + name

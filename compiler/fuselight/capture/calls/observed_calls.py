@@ -92,9 +92,16 @@ def start_logged(
 ) -> None:
     """Compile `function` with its own backend and make each call, with the caches and the log in these folders."""
     with logged_compiles(log, cache):
-        compiled = function if targets.is_compiled(function) else torch.compile(function, **settings)
-        for call in calls:
-            compiled(*call.args, **call.kwargs)
+        make_calls(function, calls, settings=settings)
+
+
+def make_calls(
+    function: Callable[..., Any], calls: Sequence[ObservedCall], *, settings: Mapping[str, Any]
+) -> None:
+    """Compile `function` with its own backend and make each call, unobserved."""
+    compiled = function if targets.is_compiled(function) else torch.compile(function, **settings)
+    for call in calls:
+        compiled(*call.args, **call.kwargs)
 
 
 def without_compile(function: Any) -> Any:

@@ -23,16 +23,17 @@ import torch
 
 
 # fuselight: share(f32[34, 4])
-@torch.compile(backend="eager", dynamic=True)
+# fuselight: share(f32[37, 4])
+@torch.compile(backend="eager")
 def share(x):
     rows = round(x.shape[0], -1)
     total = x.relu().sum()
     return total / rows
 """
-"""A rounded size is traced as the size itself."""
-TARGET, WRONG = 5, 8
+"""A size that is rounded is traced as the size itself once it is dynamic: in the second call."""
+TARGET, WRONG = 6, 9
 """0-based lines."""
-TEXT = "results differ from eager: line 9"
+TEXT = "results differ from eager: line 10"
 
 
 def accuracy_node(client: Client, uri: str) -> Json:
@@ -67,9 +68,10 @@ def test_a_wrong_line_is_shown_until_it_is_edited_and_by_the_next_server(
     assert message.startswith("results of `share` differ from eager mode: output is off by up to ")
     text = hover(client, uri, WRONG)
     assert "begin to differ in TorchDynamo" in text
-    assert "skip_nnmodule_hook_guards" in text, "a setting that was tried"
-    (call,) = accuracy_node(client, uri)["children"]
-    assert call["children"][0]["label"] == "First difference on line 9"
+    assert "The results still differ with `torch._dynamo.config.skip_nnmodule_hook_guards = False`" in text
+    call, right = accuracy_node(client, uri)["children"]
+    assert right["description"] == "as eager, 1 value"
+    assert call["children"][0]["label"] == "First difference on line 10"
 
     later = connect(settings=settings(run="manual"))
     later.start(tmp_path)
@@ -78,7 +80,7 @@ def test_a_wrong_line_is_shown_until_it_is_edited_and_by_the_next_server(
     assert by_line(later, uri)[TARGET][0].startswith(f"{TEXT} (from 20")
     later.edit(uri, (WRONG, 0), (WRONG, 0), "    total = total * 1\n")
     later.until(
-        lambda: by_line(later, uri)[TARGET][0] == "results differ from eager: line 10 (before your edit)",
+        lambda: by_line(later, uri)[TARGET][0] == "results differ from eager: line 11 (before your edit)",
         "the stale lens",
     )
     later.command("fuselight.server.clearCaches")

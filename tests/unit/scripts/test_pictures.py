@@ -19,4 +19,4 @@ def test_pages_files_and_tests_have_the_same_pictures() -> None:
 def test_a_name_that_no_page_shows_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         pictures.main(["no-such-picture"])
-    assert "no page shows `no-such-picture`; pages show benchmark, " in capsys.readouterr().err
+    assert "no page shows `no-such-picture`; pages show accuracy, benchmark, " in capsys.readouterr().err

@@ -62,7 +62,7 @@ def accuracy_node(result: AccuracyResult, view: convert.Client) -> ReportNode:
     icon = "error" if make.result.is_wrong else "pass"
     return make.node(
         "accuracy",
-        "Results compared with eager mode",
+        "Accuracy",
         icon,
         description=accuracy_summary(result),
         children=children,

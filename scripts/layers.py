@@ -171,6 +171,12 @@ ROOMS = (
         "torch",
     ),
     _room(
+        f"{_C}.worker.memory",
+        "what calls and training steps allocate, estimated on fake tensors, in eager mode and with Inductor's wrapper",
+        "shared adapters capture worker.child worker.verify",
+        "torch",
+    ),
+    _room(
         f"{_C}.worker.timed",
         "one process for each configuration of a benchmark or a search",
         "shared adapters capture measure replay tune worker.child worker.processes",
@@ -185,8 +191,8 @@ ROOMS = (
     _room(
         f"{_C}.worker.host",
         "the long-lived process that never runs user code",
-        "shared adapters capture worker.child worker.live worker.processes worker.ranks worker.repro worker.results "
-        "worker.timed worker.verify",
+        "shared adapters capture worker.child worker.live worker.memory worker.processes worker.ranks worker.repro "
+        "worker.results worker.timed worker.verify",
     ),
     _room(
         f"{_C}.notebook",
@@ -234,6 +240,11 @@ ROOMS = (
         f"{_S}.explain.searches",
         "plan, page and decision of a search",
         "fuselight.shared fuselight.tune base explain.benchmarks explain.pages",
+    ),
+    _room(
+        f"{_S}.explain.memory",
+        "whether a step fits into a device, and its peak in words",
+        "fuselight.shared base",
     ),
     _room(
         f"{_S}.explain.ranks",

@@ -30,6 +30,7 @@ PARTS = (
     "verification",
     "release_outputs",
     "results",
+    "memory",
     "reproduction",
     "world",
 )

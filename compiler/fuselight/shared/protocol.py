@@ -388,6 +388,19 @@ class ScriptRequest(RunRequest):
 
 
 @dataclass(frozen=True)
+class MemoryRequest(RunRequest):
+    """Estimate what each call allocates, on fake tensors. The Report has it in `memory`."""
+
+    tier: ClassVar[Tier] = Tier.KERNELS
+    device: Device | None = None
+    """As for `GenerateRequest`."""
+    training: bool | None = None
+    """Whether the backward runs; None: as the directive says."""
+    optimizer: str = "adamw"
+    """`adam`, `adamw`, `sgd` (with momentum) or `none`."""
+
+
+@dataclass(frozen=True)
 class OutputsRequest(RunRequest):
     """Call the target in eager mode, compiled and in float64, and compare the results with those of an earlier torch.
 

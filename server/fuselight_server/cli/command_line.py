@@ -29,6 +29,7 @@ COMMANDS = {
     "forecast": "Show which changes of its inputs, attributes or modes compile each target in PATH again.",
     "kernels": "Show the kernels that each line of the targets in PATH becomes, on a GPU that may be absent.",
     "mcp": "Start the server for coding agents (Model Context Protocol) on stdin and stdout.",
+    "memory": "Estimate the memory of a call or a training step of the targets in PATH, on a GPU that may be absent.",
     "open": "Show what torch.compile did in a job that ran elsewhere, from the logs (TORCH_TRACE) that it left.",
     "ops": "Show what the operators of the targets in PATH decompose into, and what a backend lacks.",
     "repro": "Write the smallest program that shows what torch.compile does wrong in the targets in PATH.",

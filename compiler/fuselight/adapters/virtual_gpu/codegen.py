@@ -89,8 +89,13 @@ def generate(
     device: Device,
     observer: GenerationObserver,
     options: Mapping[str, Any],
-) -> None:
-    """Generate the code of `gm`, forward and (with gradients on) backward, for `device`. Raises what torch raises."""
+    *,
+    write: Callable[[Callable[..., Any], Any], tuple[Any, str]] | None = None,
+) -> Callable[..., Any]:
+    """Generate the code of `gm`, forward and (with gradients on) backward, for `device`. Raises what torch raises.
+
+    Returns what calls the code that `write` made, as for `observing`; without it the code must not be called.
+    """
     gm = _copied(gm)
     virtual = device.backend != "cpu"
     compile_fx = torch._inductor.compile_fx
@@ -116,19 +121,21 @@ def generate(
             enter(wrapped(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
             enter(wrapped(compile_fx, "min_cut_rematerialization_partition", cut_with_free_constants))
         choices = enter(listing_choices(device))
-        enter(observing(observer, choices.of, _text_only))
+        enter(observing(observer, choices.of, write or _text_only))
         enter(patched(torch._dynamo.utils, "preserve_rng_state", contextlib.nullcontext))
         enter(
             torch._inductor.config.patch(
                 {"fx_graph_cache": False, "compile_threads": 1, **decided(dict(options))}
             )
         )
-        compile_fx.compile_fx(
+        code: Any = compile_fx.compile_fx(
             gm,
             inputs,
             inner_compile=functools.partial(_inner, device if virtual else None),
             decompositions=laid_out_as_decomposed(select_decomp_table()) if virtual else None,
         )
+        run: Callable[..., Any] = code
+        return run
 
 
 @contextlib.contextmanager

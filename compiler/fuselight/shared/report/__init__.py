@@ -82,6 +82,11 @@ from fuselight.shared.report.measured import Profile as Profile
 from fuselight.shared.report.measured import TensorError as TensorError
 from fuselight.shared.report.measured import Timing as Timing
 from fuselight.shared.report.measured import Work as Work
+from fuselight.shared.report.memory import HeldMemory as HeldMemory
+from fuselight.shared.report.memory import MemoryEstimate as MemoryEstimate
+from fuselight.shared.report.memory import MemoryPeak as MemoryPeak
+from fuselight.shared.report.memory import MemoryUse as MemoryUse
+from fuselight.shared.report.memory import StepPhase as StepPhase
 from fuselight.shared.report.place import LineNumber as LineNumber
 from fuselight.shared.report.place import Location as Location
 from fuselight.shared.report.place import Stack as Stack
@@ -372,3 +377,5 @@ class Report:
     """The results of its compiled calls, compared with those of the same calls in eager mode, if requested."""
     reproduction: Reproduction | None = None
     """Parts of a small program that shows a fault of the compiler, or a run of one, if requested."""
+    memory: tuple[MemoryEstimate, ...] = ()
+    """What each of its calls allocates, in eager mode and compiled, if requested."""

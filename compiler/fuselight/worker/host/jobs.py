@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fuselight.adapters.torch_api import settings
@@ -24,6 +25,7 @@ from fuselight.shared.protocol import (
     LiveRequest,
     LoggedStartRequest,
     MeasureRequest,
+    MemoryRequest,
     OutputsRequest,
     RunRequest,
     ScriptRequest,
@@ -75,7 +77,7 @@ def _operator_paths(state: RunState) -> Callable[..., Any]:
 def _target_device(state: RunState) -> Device:
     """Set the device that kernels are for: as requested, else this machine's GPU, else the catalog's fallback."""
     request = state.job.request
-    asked = request.device if isinstance(request, (GenerateRequest, AssembleRequest)) else None
+    asked = request.device if isinstance(request, (GenerateRequest, AssembleRequest, MemoryRequest)) else None
     state.device = asked or present_device() or find(FALLBACK)
     return state.device
 
@@ -143,6 +145,13 @@ def _script(state: RunState) -> None:
     guarded(state, lambda: run_script(state))
 
 
+def _memory(state: RunState) -> None:
+    from fuselight.worker.memory.estimate_run import EstimateMemory  # noqa: PLC0415 - as this module says
+
+    state.job = replace(state.job, fake="memory is estimated without allocating it")
+    run_target(state, EstimateMemory(_target_device(state)))
+
+
 def _live(state: RunState) -> None:
     from fuselight.worker.live.live import run_live  # noqa: PLC0415 - as this module says
 
@@ -184,6 +193,7 @@ RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
     AccuracyRequest: _accuracy,
     GraphsRequest: _graphs,
     ScriptRequest: _script,
+    MemoryRequest: _memory,
     LiveRequest: _live,
     LoggedStartRequest: _logged_start,
 }

@@ -1,0 +1,171 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""Follows every storage from its allocation to its end, by a dispatch mode.
+
+Invariant: no tensor is kept alive, and no value is read, so that fake, meta and real tensors are followed alike.
+Lifetimes need no model: reference counts, `del`, reuse and autograd's release of saved tensors happen by themselves.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+P = TypeVar("P")
+"""What names the line of an allocation."""
+
+
+@dataclass
+class Storage(Generic[P]):
+    """One storage, also after its end."""
+
+    bytes: int
+    """As the allocator rounds them."""
+    phase: str
+    place: P | None
+    use: str = ""
+    """What it is to the program; empty until that is known."""
+    is_before: bool = False
+    """Whether it existed before the mode was entered."""
+
+
+@dataclass
+class PeakMoment(Generic[P]):
+    """When most bytes were allocated."""
+
+    bytes: int = 0
+    inside: int = 0
+    """Bytes of these that the operator allocates itself."""
+    phase: str = ""
+    operator: str = ""
+    place: P | None = None
+    alive: list[Storage[P]] = field(default_factory=list)
+
+
+class StorageTracker(TorchDispatchMode, Generic[P]):
+    """While entered, records each new storage and the moment with the most bytes.
+
+    `place_of()` returns the user's line of the operator that runs, `place_of_buffer()` that of the buffer that
+    generated code makes, None if none runs; `rounding` is the allocator's granularity in bytes;
+    `inside(operator, args, result)` gives the bytes that an operator allocates and frees itself.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(
+        self,
+        place_of: Callable[[], P | None],
+        place_of_buffer: Callable[[], P | None] = lambda: None,
+        *,
+        rounding: int = 1,
+        inside: Callable[[Any, tuple[Any, ...], Any], int] = lambda *_: 0,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.phase = ""
+        self.allocated = 0
+        """Bytes, now."""
+        self.peak: PeakMoment[P] = PeakMoment()
+        self.operators: set[str] = set()
+        """The names of those that ran, as `aten::mm`."""
+        self._place_of, self._place_of_buffer = place_of, place_of_buffer
+        self._rounding, self._inside = rounding, inside
+        self._alive: dict[int, tuple[Storage[P], weakref.ref[Any]]] = {}
+        self._places: dict[int, P | None] = {}
+        """Of the forward's operators, by autograd's sequence number."""
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Whether compiled code stays compiled under the mode: otherwise Dynamo runs it in eager mode, silently."""
+        return True
+
+    def note(self, tensors: Iterable[torch.Tensor], use: str) -> None:
+        """Follow tensors that exist already."""
+        for tensor in tensors:
+            storage = self._add(tensor, None)
+            if storage is not None:
+                storage.use, storage.is_before = use, True
+        if self.allocated > self.peak.bytes:
+            self.peak = PeakMoment(self.allocated, alive=self.alive())
+
+    def alive(self) -> list[Storage[P]]:
+        """What is allocated now."""
+        return [storage for storage, _ in self._alive.values()]
+
+    def storages_of(self, tensors: Iterable[torch.Tensor]) -> list[Storage[P]]:
+        """What is followed of the tensors."""
+        keys = {key for tensor in tensors if (key := _key(tensor)) is not None}
+        return [self._alive[key][0] for key in keys if key in self._alive]
+
+    def start_peak(self) -> None:
+        """Forget the peak so far: the next moment with most bytes is of what follows."""
+        self.peak = PeakMoment(self.allocated, phase=self.phase, alive=self.alive())
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run an operator and follow its results."""
+        result = func(*args, **(kwargs or {}))
+        node = torch._C._current_autograd_node()
+        place = self._place(node)
+        self.operators.add(str(getattr(getattr(func, "_schema", None), "name", func)))
+        for value in tree_leaves(result):
+            if isinstance(value, torch.Tensor):
+                self._add(value, place)
+        inside = self._inside(func, args, result)
+        if self.allocated + inside > self.peak.bytes:
+            phase = "backward" if node is not None else self.phase
+            self.peak = PeakMoment(self.allocated + inside, inside, phase, str(func), place, self.alive())
+        return result
+
+    def _place(self, node: Any) -> P | None:
+        """The line of the operator that has just run, for `node` of autograd if it is one of a backward."""
+        place = self._place_of_buffer()
+        if place is not None:
+            return place
+        if node is not None:
+            return self._places.get(node._sequence_nr())
+        place, last = self._place_of(), _sequence_number() - 1
+        # An operator that autograd does not record, as what starts a backward, finds the number of the last recorded
+        # one: it must not take its line.
+        if place is None:
+            return self._places.get(last)
+        self._places.setdefault(last, place)
+        return place
+
+    def _add(self, tensor: torch.Tensor, place: P | None) -> Storage[P] | None:
+        key = _key(tensor)
+        if key is None or key in self._alive:
+            return None
+        untyped = tensor.untyped_storage()
+        size = -(-untyped.nbytes() // self._rounding) * self._rounding
+        if not size:
+            return None
+        storage = Storage(size, self.phase, place)
+        self._alive[key] = storage, weakref.ref(untyped, lambda _: self._freed(key))
+        self.allocated += size
+        return storage
+
+    def _freed(self, key: int) -> None:
+        storage, _ = self._alive.pop(key)
+        self.allocated -= storage.bytes
+
+
+def _sequence_number() -> int:
+    """What autograd gives the next operator that it records."""
+    autograd: Any = torch.autograd
+    return int(autograd._get_sequence_nr())
+
+
+def _key(tensor: torch.Tensor) -> int | None:
+    """What tells the storage of a tensor from others that are alive; None for a layout without one."""
+    if tensor.layout is not torch.strided:
+        return None
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):  # a subclass without memory of its own
+        return None

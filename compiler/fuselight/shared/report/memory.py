@@ -1,0 +1,86 @@
+"""The memory that a call, or a training step, of the target needs: estimated on fake tensors."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from fuselight.shared.report.place import Location
+
+
+class MemoryUse(str, enum.Enum):
+    """What a tensor is to the step."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    """Of a module, as the running mean of a norm."""
+    INPUT = "input"
+    OUTPUT = "output"
+    """What the call returns, and the loss."""
+    SAVED = "saved"
+    """Made by the forward and alive when the backward begins: the backward needs it, or the program holds it."""
+    GRADIENT = "gradient"
+    """Of a parameter."""
+    OPTIMIZER = "optimizer"
+    """State of the optimizer."""
+    TEMPORARY = "temporary"
+    INSIDE = "inside"
+    """Memory that an operator allocates and frees itself, by a table of measured operators."""
+    LIBRARY = "library"
+    """The workspace that cuBLAS keeps, by a table of measured devices."""
+
+
+class StepPhase(str, enum.Enum):
+    """A part of a training step; a call for inference is all forward."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    OPTIMIZER = "optimizer"
+
+
+@dataclass(frozen=True)
+class HeldMemory:
+    """The tensors of one kind that one line made."""
+
+    use: MemoryUse
+    bytes: int
+    tensors: int
+    """How many storages."""
+    location: Location | None
+    """The user's line that made them: of the forward, also for what its backward makes. None for what was before."""
+
+
+@dataclass(frozen=True)
+class MemoryPeak:
+    """The moment of a step at which most memory is allocated."""
+
+    bytes: int
+    before: int
+    """Bytes that are allocated before the step: parameters, buffers, state of the optimizer, inputs."""
+    phase: StepPhase
+    operator: str
+    """As `aten.mm.default`; empty if nothing is allocated in the step."""
+    location: Location | None
+    """The line whose operator it is."""
+    held: tuple[HeldMemory, ...] = ()
+    """All that is allocated then, most bytes first: the sum is `bytes`."""
+    saved: tuple[HeldMemory, ...] = ()
+    """What lines of the forward keep for the backward, most bytes first; empty for inference."""
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """What one call of the target needs."""
+
+    call: str
+    """In directive notation."""
+    training: bool
+    """Whether the backward ran, and the optimizer if there is one."""
+    optimizer: str = ""
+    """`adamw`; empty without one."""
+    eager: MemoryPeak | None = None
+    compiled: MemoryPeak | None = None
+    """With the wrapper that Inductor generates for the device."""
+    why_not_eager: str = ""
+    """Why there is no estimate of eager mode."""
+    why_not_compiled: str = ""

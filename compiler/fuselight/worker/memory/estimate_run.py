@@ -1,0 +1,136 @@
+"""A run of the target on fake tensors, in eager mode and compiled, that records what each call allocates.
+
+Invariant: the second step is recorded: the first one compiles, and makes the state of the optimizer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api import operator_workspaces
+from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
+from fuselight.capture import dynamo
+from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode
+from fuselight.capture.calls.rungs import Answered
+from fuselight.capture.calls.tensors import tensors_in
+from fuselight.shared.inputs import UserCallError
+from fuselight.shared.protocol import MemoryRequest
+from fuselight.shared.report import Call, Device, MemoryEstimate, MemoryPeak, Note, Report
+from fuselight.shared.report.failure import first_line
+from fuselight.worker.child import run_failures
+from fuselight.worker.child.request_results import RequestResult
+from fuselight.worker.child.state import RunState
+from fuselight.worker.child.target_run import Climb
+from fuselight.worker.memory.peaks import StepRecord
+from fuselight.worker.memory.steps import Step, Unobserved, parameters_of
+from fuselight.worker.verify.eager_mode import eager_mode
+
+_MAX_CALLS = 8
+_WORDS = 300
+_CONVOLUTIONS = Note(
+    "workspaces",
+    "The target has convolutions: a GPU's library chooses their workspaces when they run, and these are not in the "
+    "estimate. In one backward pass they were twice as large as the largest input.",
+)
+_UNMEASURED = (
+    "What cuBLAS keeps on this device was not measured, and is not in the estimate (65 MiB on an H200)."
+)
+
+
+@dataclass
+class EstimateMemory:
+    """Makes each call twice in eager mode and twice compiled (target_run.RunStrategy)."""
+
+    device: Device
+    runs_main: bool = False
+
+    @contextlib.contextmanager
+    def compiling(self, state: RunState) -> Iterator[dynamo.CompileCalls]:
+        """As in RunStrategy."""
+        self._result = state.result = EstimatedMemory()
+        self._backend = ReplayBackend(self.device)
+        with dynamo.capture_only(self._backend) as asked:
+            yield asked
+
+    def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
+        """As in RunStrategy."""
+        del climb, names
+        for index, planned in enumerate(answered.calls[:_MAX_CALLS]):
+            state.calls.append(Call(index, planned.text, planned.location))
+            with state.step("build", planned.text, planned.location):
+                try:
+                    prepared = planned.build()
+                except UserCallError as error:
+                    failure = run_failures.build_failure(error, planned, state.job.request, call=index)
+                    state.failures.append(failure)
+                    return
+            with state.step("call", planned.text, planned.location):
+                self._result.estimates.append(self._estimate(state, planned, prepared))
+
+    def _estimate(self, state: RunState, planned: PlannedCall, prepared: Prepared) -> MemoryEstimate:
+        request = state.job.request
+        if not isinstance(request, MemoryRequest):
+            raise TypeError(f"{type(request).__name__} does not ask for memory")
+        if request.training is not None:
+            prepared = replace(prepared, options=replace(prepared.options, train=request.training))
+        training = prepared.options.train
+        with call_mode(prepared):
+            state.grad, state.training = torch.is_grad_enabled(), training
+            _require_gradients(prepared, training=training)
+            step = Step.of(prepared, request.optimizer, training=training)
+            with eager_mode():
+                eager, why_not_eager = self._peak(state, step, prepared.function)
+            compiled, why_not = self._peak(state, step, state.compiled_form(prepared))
+        name = request.optimizer if step.optimizer is not None else ""
+        return MemoryEstimate(planned.text, training, name, eager, compiled, why_not_eager, why_not)
+
+    def _peak(
+        self, state: RunState, step: Step, function: Callable[..., Any]
+    ) -> tuple[MemoryPeak | None, str]:
+        """The peak of the second step, or None and why the step cannot be made."""
+        try:
+            step.make(function, Unobserved())
+            record = StepRecord.of(step, self.device, state.job.request.roots, self._backend.trace_of_buffer)
+            with record.tracker:
+                step.make(function, record)
+        except Exception as error:  # the user's code, or an operator that needs values
+            if state.stopped:
+                raise
+            return None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS]
+        self._note_workspaces(state, record.tracker.operators, training=step.training)
+        return record.peak(self.device), ""
+
+    def _note_workspaces(self, state: RunState, operators: set[str], *, training: bool) -> None:
+        if self.device.backend == "cpu":
+            return
+        notes = [_CONVOLUTIONS] if operator_workspaces.convolves(operators) else []
+        if operator_workspaces.multiplies(operators) and not operator_workspaces.library_workspace(
+            self.device, operators, training=training
+        ):
+            notes.append(Note("workspaces", _UNMEASURED))
+        state.notes.extend(note for note in notes if note not in state.notes)
+
+
+class EstimatedMemory(RequestResult):
+    """The estimates so far."""
+
+    def __init__(self) -> None:
+        self.estimates: list[MemoryEstimate] = []
+
+    def complete_report(self, report: Report) -> Report:
+        """As in RequestResult."""
+        return replace(report, memory=tuple(self.estimates))
+
+
+def _require_gradients(prepared: Prepared, *, training: bool) -> None:
+    """A function without parameters is trained through its inputs, as in a capture."""
+    if not training or parameters_of(prepared):
+        return
+    for tensor in tensors_in([prepared.args, prepared.kwargs]):
+        if tensor.is_leaf and (tensor.is_floating_point() or tensor.is_complex()):
+            tensor.requires_grad_()

@@ -1,0 +1,127 @@
+"""One call for inference, or one training step, in its parts.
+
+Invariant: a tensor is held no longer than in a program that is written so: the loss ends with the backward, and the
+gradients are freed after the optimizer's step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from fuselight.capture.calls.calls import Prepared, module_of
+from fuselight.capture.calls.tensors import tensors_in
+from fuselight.shared.report import StepPhase
+
+OPTIMIZERS: Mapping[str, Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]] = {
+    # As on a GPU, where torch chooses the implementation over lists: its temporaries have the size of all parameters.
+    "adam": lambda parameters: torch.optim.Adam(parameters, foreach=True),
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, foreach=True),
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.9, foreach=True),
+}
+"""By name, with torch's own defaults; SGD with momentum."""
+
+
+class StepObserver(Protocol):
+    """Hears of the parts of a step."""
+
+    def began(self, phase: StepPhase) -> None:
+        """A part begins."""
+
+    def forward_ended(self, outputs: list[torch.Tensor]) -> None:
+        """The forward has returned, and the backward has not begun."""
+
+    def backward_ended(self) -> None:
+        """Every gradient is there."""
+
+
+class Unobserved:
+    """Hears nothing (StepObserver)."""
+
+    def began(self, phase: StepPhase) -> None:
+        """As in StepObserver."""
+
+    def forward_ended(self, outputs: list[torch.Tensor]) -> None:
+        """As in StepObserver."""
+
+    def backward_ended(self) -> None:
+        """As in StepObserver."""
+
+
+@dataclass
+class Step:
+    """A call of the target, and with `training` its backward and a step of the optimizer."""
+
+    prepared: Prepared
+    training: bool
+    optimizer: torch.optim.Optimizer | None = None
+
+    @classmethod
+    def of(cls, prepared: Prepared, optimizer: str, *, training: bool) -> Step:
+        """`optimizer`: a name of OPTIMIZERS; a function and a module without parameters have none."""
+        parameters = [parameter for parameter in parameters_of(prepared) if parameter.requires_grad]
+        make = OPTIMIZERS.get(optimizer)
+        return cls(prepared, training, make(parameters) if training and parameters and make else None)
+
+    def make(self, function: Callable[..., Any], observer: StepObserver) -> None:
+        """Make the step with `function`, a form of the prepared one. Raises what the user's code raises."""
+        observer.began(StepPhase.FORWARD)
+        outputs = function(*self.prepared.args, **self.prepared.kwargs)
+        losses = [_loss(tensor) for tensor in tensors_in(outputs) if tensor.requires_grad]
+        observer.forward_ended([*tensors_in(outputs), *losses])
+        del outputs
+        if not self.training:
+            return
+        observer.began(StepPhase.BACKWARD)
+        if losses:
+            loss = losses.pop() if len(losses) == 1 else torch.stack(losses).sum()
+            losses.clear()
+            loss.backward()  # type: ignore[no-untyped-call]
+            del loss
+        observer.backward_ended()
+        if self.optimizer is not None:
+            observer.began(StepPhase.OPTIMIZER)
+            self.optimizer.step()
+        self._forget_gradients()
+
+    def state_tensors(self) -> list[torch.Tensor]:
+        """The tensors of the optimizer's state."""
+        states = self.optimizer.state.values() if self.optimizer is not None else ()
+        return [value for state in states for value in state.values() if isinstance(value, torch.Tensor)]
+
+    def gradients(self) -> list[torch.Tensor]:
+        """The gradients of parameters and of inputs."""
+        given = tensors_in([self.prepared.args, self.prepared.kwargs])
+        return [
+            tensor.grad
+            for tensor in (*parameters_of(self.prepared), *given)
+            if tensor.is_leaf and tensor.grad is not None
+        ]
+
+    def _forget_gradients(self) -> None:
+        for tensor in (
+            *parameters_of(self.prepared),
+            *tensors_in([self.prepared.args, self.prepared.kwargs]),
+        ):
+            if tensor.is_leaf:
+                tensor.grad = None
+
+
+def parameters_of(prepared: Prepared) -> list[torch.nn.Parameter]:
+    """The parameters of the module that the call runs."""
+    module = module_of(prepared.function)
+    return list(module.parameters()) if module is not None else []
+
+
+def buffers_of(prepared: Prepared) -> list[torch.Tensor]:
+    """The buffers of the module that the call runs."""
+    module = module_of(prepared.function)
+    return list(module.buffers()) if module is not None else []
+
+
+def _loss(output: torch.Tensor) -> torch.Tensor:
+    value = output.abs() if output.is_complex() else output
+    return value if value.dim() == 0 else value.sum()

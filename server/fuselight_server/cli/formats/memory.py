@@ -1,0 +1,139 @@
+"""`fuselight memory` for people and as JSON (docs/memory.md): the peaks, what is allocated then, and by which line.
+
+Invariant: the rows of a peak add up to it; what is not listed is summed in a last row.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.codec import encode
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.formatting import format_count, format_size
+from fuselight_server.cli.formats.json import problems_as_json
+from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line
+from fuselight_server.execution.runs.planning import MAIN
+from fuselight_server.explain.memory.fit import fit_of
+from fuselight_server.explain.memory.words import (
+    USES,
+    changed_lines,
+    difference_in_words,
+    peak_in_words,
+    step_in_words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fuselight.shared.report import Device, HeldMemory, MemoryEstimate, MemoryPeak, Report
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.outcome import CheckOutcome
+
+_MAX_ROWS = 10
+_MAX_CHANGES = 5
+_WIDTH = 9
+"""Of a size, as `999.9 MB`."""
+_WORDS = 24
+
+
+def print_memory(outcome: CheckOutcome, terminal: Terminal) -> None:
+    """Each call with its peaks, and what is allocated at the compiled one by line."""
+    for report in outcome.reports:
+        device = report.target_device
+        name = f"memory, estimated for {device.name}" if device is not None else "memory"
+        print_heading(report, name, terminal)
+        if device is not None:
+            for estimate in report.memory:
+                _print_estimate(estimate, device, outcome, terminal)
+        for note in report.notes:
+            if note.kind == "workspaces":
+                terminal.print((f"  note: {note.text}", "dim"))
+        print_problems(report, terminal)
+        terminal.print()
+
+
+def _print_estimate(
+    estimate: MemoryEstimate, device: Device, outcome: CheckOutcome, terminal: Terminal
+) -> None:
+    terminal.print(f"  {estimate.call}: {step_in_words(estimate)}")
+    for form, peak, why_not in (
+        ("eager", estimate.eager, estimate.why_not_eager),
+        ("compiled", estimate.compiled, estimate.why_not_compiled),
+    ):
+        words = peak_in_words(peak, device) if peak is not None else f"not estimated: {why_not}"
+        terminal.print(f"    {form:9}{words}")
+    peak, form = (
+        (estimate.compiled, "compiled") if estimate.compiled is not None else (estimate.eager, "eager")
+    )
+    if peak is not None:
+        terminal.print(f"    at the peak of {form}:")
+        _print_held(peak, outcome, terminal)
+    changes = list(changed_lines(estimate))
+    if changes:
+        terminal.print(f"    {difference_in_words(estimate)}, by line:")
+        for more, row in changes[:_MAX_CHANGES]:
+            size = f"{'+' if more > 0 else '-'}{format_size(abs(more))}"
+            terminal.print(f"      {size:>{_WIDTH}}  {_described(row, outcome)}")
+        terminal.print_more(len(changes) - _MAX_CHANGES, "line", indent=6)
+
+
+def _print_held(peak: MemoryPeak, outcome: CheckOutcome, terminal: Terminal) -> None:
+    for row in peak.held[:_MAX_ROWS]:
+        terminal.print(f"      {format_size(row.bytes):>{_WIDTH}}  {_described(row, outcome)}")
+    rest: Sequence[HeldMemory] = peak.held[_MAX_ROWS:]
+    if rest:
+        size = format_size(sum(row.bytes for row in rest))
+        terminal.print(f"      {size:>{_WIDTH}}  in {format_count(len(rest), 'more row')}")
+
+
+def _described(row: HeldMemory, outcome: CheckOutcome) -> str:
+    """`saved for the backward  model.py:16  x + self.b(h)`."""
+    if row.location is None:
+        return USES[row.use]
+    text = outcome.sources.line(row.location.path, row.location.line)
+    place = shown_line(SourceLine(row.location.path, row.location.line))
+    return f"{USES[row.use]:{_WORDS}}{place}  {(text or '').strip()}".rstrip()
+
+
+def memory_as_json(outcome: CheckOutcome) -> str:
+    """The estimates of each target, and what could not be determined."""
+    data = {
+        "schema": 1,
+        "targets": [_target(report) for report in outcome.reports],
+        "problems": problems_as_json(outcome),
+    }
+    return json.dumps(data, indent=2)
+
+
+def _target(report: Report) -> dict[str, Any]:
+    device = report.target_device
+    return {
+        "path": report.target.path,
+        "name": report.target.name or MAIN,
+        "line": report.target.line,
+        "torch": report.versions.torch,
+        "device": device.key if device is not None else None,
+        "memory_gb": device.memory_gb if device is not None else None,
+        "calls": [_estimate(estimate, device) for estimate in report.memory],
+        "failures": encode(report.failures),
+    }
+
+
+def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]:
+    return {
+        "call": estimate.call,
+        "training": estimate.training,
+        "optimizer": estimate.optimizer,
+        "eager": _peak(estimate.eager, device),
+        "compiled": _peak(estimate.compiled, device),
+        "why_not_eager": estimate.why_not_eager,
+        "why_not_compiled": estimate.why_not_compiled,
+    }
+
+
+def _peak(peak: MemoryPeak | None, device: Device | None) -> dict[str, Any] | None:
+    if peak is None:
+        return None
+    fit = fit_of(peak.bytes, device) if device is not None else None
+    return {**encode(peak), "fit": fit.value if fit is not None else None}

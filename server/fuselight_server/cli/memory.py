@@ -1,0 +1,62 @@
+"""`fuselight memory`: what a call or a training step of each target allocates, on a device that may be absent.
+
+Invariant: exit code 0 only if each target was estimated and fits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.shared.devices import FALLBACK
+from fuselight_server.base.terminal import standard_output
+from fuselight_server.cli.options import add_command_options, device_option
+from fuselight_server.cli.problems import report_problems
+from fuselight_server.cli.progress import complete
+from fuselight_server.commands.memory import OPTIMIZERS, MemoryPlan, estimate_memory, exit_code
+from fuselight_server.commands.notebook_cells import check_in_cells
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add_command_options(parser, formats=("text", "json"), seconds=600.0, memory_mb=16384)
+    parser.add_argument(
+        "--device",
+        type=device_option,
+        metavar="NAME",
+        help=f"target GPU: h100, rtx-4090, ..., or cpu (default: this machine's GPU, or {FALLBACK} if none)",
+    )
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--train",
+        dest="training",
+        action="store_true",
+        default=None,
+        help="estimate a training step: forward, backward and optimizer (default: as the directive says)",
+    )
+    mode.add_argument(
+        "--inference", dest="training", action="store_false", default=None, help="estimate the call alone"
+    )
+    parser.add_argument(
+        "--optimizer",
+        choices=OPTIMIZERS,
+        default=OPTIMIZERS[0],
+        help="the optimizer of a training step; sgd has momentum (default: %(default)s)",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Estimate the targets and print what they need; returns the exit code."""
+    plan = MemoryPlan(options.device, options.training, options.optimizer)
+    outcome = check_in_cells(complete(options, estimate_memory, plan=plan))
+    from fuselight_server.cli.formats.memory import memory_as_json, print_memory  # noqa: PLC0415 - not for --help
+
+    terminal = standard_output(options.color)
+    if options.format == "json":
+        terminal.write_data(memory_as_json(outcome) + "\n")
+    else:
+        print_memory(outcome, terminal)
+        report_problems(outcome, "estimate", is_empty=not outcome.reports)
+    return exit_code(outcome)

@@ -1,0 +1,187 @@
+"""`fuselight memory`: text, JSON, exit codes, with scripted estimates."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import MemoryRequest
+from fuselight.shared.report import (
+    Culprit,
+    Failure,
+    HeldMemory,
+    Location,
+    MemoryEstimate,
+    MemoryPeak,
+    MemoryUse,
+    Note,
+    Report,
+    StepPhase,
+)
+from fuselight_server.explain.memory.fit import Fit, fit_of
+from fuselight_server.explain.memory.words import difference_in_words, peak_in_words, step_in_words
+from tests.support import reports
+from tests.support.command import AnsweringWorker, Result, run_cli
+
+SOURCE = """\
+import torch
+
+
+# fuselight: Net()(f32[4, 8], train=True)
+class Net(torch.nn.Module):
+    def forward(self, x):
+        y = x.exp()
+        return y.sum()
+"""
+T4 = find("t4")  # 16 GB
+
+
+def held(use: MemoryUse, size: float, line: int | None = None, path: str = "m.py") -> HeldMemory:
+    return HeldMemory(use, int(size), 1, Location(path, line) if line is not None else None)
+
+
+def peak(*rows: HeldMemory, phase: StepPhase = StepPhase.BACKWARD, line: int | None = 7) -> MemoryPeak:
+    place = Location("m.py", line) if line is not None else None
+    return MemoryPeak(sum(row.bytes for row in rows), 0, phase, "aten.exp.default", place, rows)
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    path = tmp_path / "m.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def answered(estimate: MemoryEstimate | None, **parts: Any) -> AnsweringWorker:
+    def answer(request: Any) -> Report:
+        assert isinstance(request, MemoryRequest)
+        memory = (estimate,) if estimate is not None else ()
+        return replace(
+            reports.report(**parts), target=reports.report().target, memory=memory, target_device=T4
+        )
+
+    return AnsweringWorker(answer)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, worker: AnsweringWorker, *arguments: str) -> Result:
+    worker.put_in_place(monkeypatch)
+    return run_cli("memory", "m.py", *arguments)
+
+
+def estimate(path: Path, eager: float = 3e9, compiled: float = 2e9) -> MemoryEstimate:
+    kept = held(MemoryUse.PARAMETER, 1e9)
+    return MemoryEstimate(
+        "Net()(f32[4, 8], train=True)",
+        training=True,
+        optimizer="adamw",
+        eager=peak(kept, held(MemoryUse.SAVED, eager - 1e9, 7, str(path))),
+        compiled=peak(kept, held(MemoryUse.SAVED, compiled - 1e9, 7, str(path))),
+    )
+
+
+def test_the_text_has_both_peaks_their_rows_and_what_compiling_changes(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = Note("workspaces", "What cuBLAS keeps was not measured.")
+    done = run(monkeypatch, answered(estimate(model), notes=(note,)))
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[1:] == [
+        "  Net()(f32[4, 8], train=True): a training step with adamw",
+        "    eager    3 GB, in the backward of line 7: fits in 16 GB",
+        "    compiled 2 GB, in the backward of line 7: fits in 16 GB",
+        "    at the peak of compiled:",
+        "           1 GB  parameters",
+        "           1 GB  saved for the backward  m.py:7  y = x.exp()",
+        "    compiled needs 1 GB less than eager mode, by line:",
+        "          -1 GB  saved for the backward  m.py:7  y = x.exp()",
+        "  note: What cuBLAS keeps was not measured.",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "code"), [(20e9, 3e9, 0), (3e9, 20e9, 0), (20e9, 21e9, 1), (15.2e9, 15.2e9, 0)]
+)
+def test_the_exit_code_is_1_only_if_no_form_fits(
+    model: Path, monkeypatch: pytest.MonkeyPatch, eager: float, compiled: float, code: int
+) -> None:
+    assert run(monkeypatch, answered(estimate(model, eager, compiled))).exit_code == code
+
+
+@pytest.mark.usefixtures("model")
+def test_what_was_not_estimated_says_why_and_is_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    gap = MemoryEstimate(
+        "Net()(f32[4, 8])", training=False, why_not_eager="ValueError: no", why_not_compiled="b"
+    )
+    done = run(monkeypatch, answered(gap))
+    assert done.exit_code == 2
+    assert "eager    not estimated: ValueError: no" in done.stdout
+    failure = Failure(Culprit.USER, "exception", "the constructor failed", "Pass a size")
+    done = run(monkeypatch, answered(None, failures=(failure,)))
+    assert done.exit_code == 2
+    assert "failed: the constructor failed. Pass a size" in done.stdout
+
+
+def test_json_has_the_fields_of_the_report_and_the_verdict(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.loads(run(monkeypatch, answered(estimate(model)), "--format", "json").stdout)
+    (target,) = data["targets"]
+    assert (target["device"], target["memory_gb"]) == ("t4", 16.0)
+    (call,) = target["calls"]
+    assert (call["eager"]["bytes"], call["eager"]["fit"]) == (3_000_000_000, "fits")
+    assert sum(row["bytes"] for row in call["compiled"]["held"]) == call["compiled"]["bytes"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        ((), (None, "adamw", None)),
+        (("--train", "--optimizer", "sgd"), (True, "sgd", None)),
+        (("--inference", "--device", "t4"), (False, "adamw", "t4")),
+    ],
+)
+def test_options_go_into_the_request(
+    model: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], asked: tuple[Any, ...]
+) -> None:
+    worker = answered(estimate(model))
+    run(monkeypatch, worker, *arguments)
+    (request,) = worker.requests
+    device = request.device.key if request.device is not None else None
+    assert (request.training, request.optimizer, device) == asked
+
+
+@pytest.mark.usefixtures("model")
+def test_an_unknown_optimizer_and_both_modes_are_refused() -> None:
+    assert run_cli("memory", "m.py", "--optimizer", "lion").exit_code == 2
+    assert run_cli("memory", "m.py", "--train", "--inference").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "fit"), [(13e9, Fit.FITS), (14.5e9, Fit.CLOSE), (15.5e9, Fit.DOES_NOT_FIT), (0, Fit.FITS)]
+)
+def test_a_peak_fits_with_what_the_allocator_and_the_driver_need(size: float, fit: Fit) -> None:
+    assert fit_of(int(size), T4) is fit
+
+
+def test_a_device_without_a_known_memory_has_no_verdict() -> None:
+    device = replace(T4, memory_gb=0.0)
+    assert fit_of(1, device) is None
+    row = peak(held(MemoryUse.TEMPORARY, 5e6, 7), phase=StepPhase.FORWARD, line=None)
+    assert peak_in_words(row, device) == "5 MB, in the forward"
+
+
+def test_words_of_a_step_and_of_a_difference() -> None:
+    same = peak(held(MemoryUse.INPUT, 100))
+    inference = MemoryEstimate("f()", training=False, eager=same, compiled=same)
+    assert step_in_words(inference) == "inference"
+    assert step_in_words(replace(inference, training=True)) == "a training step"
+    assert difference_in_words(inference) == "compiled needs as much as eager mode"
+    assert difference_in_words(replace(inference, compiled=None)) == ""

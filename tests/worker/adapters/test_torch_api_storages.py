@@ -1,0 +1,175 @@
+"""Storages are followed from their allocation to their end, and the peak is that of the allocator."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.storages import StorageTracker
+
+pytestmark = pytest.mark.torch
+
+KIB = 1 << 10
+
+
+def tracked(call: Callable[[], Any], **options: Any) -> StorageTracker[str]:
+    tracker: StorageTracker[str] = StorageTracker(lambda: "here", **options)
+    with tracker:
+        call()
+    return tracker
+
+
+def vector(kib: int = 1) -> torch.Tensor:
+    return torch.ones(kib * KIB // 4)
+
+
+def view_and_change_in_place() -> torch.Tensor:
+    x = vector(4)
+    return x[10:].view(-1).add_(1).t()
+
+
+def freed_before_the_next() -> torch.Tensor:
+    x = vector(4)
+    del x
+    return vector(4)
+
+
+def both_alive() -> torch.Tensor:
+    x = vector(4)
+    y = vector(4)
+    return torch.cat([x, y])
+
+
+def chain() -> torch.Tensor:
+    return vector(4).sin().cos().tan()
+
+
+@pytest.mark.parametrize(
+    ("call", "kib"),
+    [(view_and_change_in_place, 4), (freed_before_the_next, 4), (both_alive, 16), (chain, 8)],
+)
+@pytest.mark.parametrize("fake", [False, True])
+def test_the_peak_counts_each_storage_while_it_is_alive(
+    call: Callable[[], torch.Tensor], kib: int, *, fake: bool
+) -> None:
+    if fake:
+        with settings.fake_tensors():
+            tracker = tracked(call)
+    else:
+        tracker = tracked(call)
+    assert tracker.peak.bytes == kib * KIB
+    assert tracker.allocated == 0
+    assert sum(storage.bytes for storage in tracker.peak.alive) == tracker.peak.bytes
+
+
+def test_sizes_are_rounded_as_the_allocator_does() -> None:
+    tracker = tracked(lambda: torch.ones(3), rounding=512)
+    assert tracker.peak.bytes == 512
+
+
+def test_what_existed_before_is_counted_once_and_named() -> None:
+    x = vector(4)
+    tracker: StorageTracker[str] = StorageTracker(lambda: "here")
+    tracker.note([x, x[3:], x.view(2, -1)], "parameter")
+    with tracker:
+        y = x * 2
+    assert tracker.peak.bytes == 8 * KIB
+    assert [(storage.use, storage.is_before) for storage in tracker.peak.alive] == [
+        ("parameter", True),
+        ("", False),
+    ]
+    del y
+    assert tracker.allocated == 4 * KIB
+
+
+def test_memory_inside_an_operator_is_a_part_of_the_peak() -> None:
+    inside = lambda operator, _arguments, _result: 2 * KIB if "sin" in str(operator) else 0  # noqa: E731
+    tracker = tracked(lambda: vector(1).sin(), inside=inside)
+    assert (tracker.peak.bytes, tracker.peak.inside) == (4 * KIB, 2 * KIB)
+
+
+def test_what_the_backward_makes_has_the_line_of_the_forward() -> None:
+    lines = iter(["first", "second", "loss"])
+    current = next(lines)
+    tracker: StorageTracker[str] = StorageTracker(lambda: current)
+    x = vector(4).requires_grad_()
+    with tracker:
+        y = x.sin()
+        current = next(lines)
+        z = y.exp()
+        current = next(lines)
+        loss = z.sum()
+        tracker.start_peak()
+        loss.backward()  # type: ignore[no-untyped-call]
+    places = {storage.place for storage in tracker.storages_of([x.grad] if x.grad is not None else [])}
+    assert places == {"first"}
+
+
+def test_a_layout_without_a_storage_and_an_empty_tensor_are_passed_over() -> None:
+    tracker = tracked(lambda: (torch.eye(3).to_sparse(), torch.ones(0)))
+    assert tracker.peak.bytes > 0
+
+
+def allocated_at_most(call: Callable[[], Any]) -> int:
+    """The peak of the CPU's allocator above the start, by the profiler's records."""
+    gc.collect()
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profile:
+        call()
+    records: Any = profile.profiler
+    now = peak = 0
+    for event in sorted(
+        (event for event in records.kineto_results.events() if event.name() == "[memory]"),
+        key=lambda event: event.start_ns(),
+    ):
+        now += event.nbytes()
+        peak = max(peak, now)
+    return peak
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        weights = torch.softmax(q @ k.transpose(1, 2) / 5.0, -1)
+        result: torch.Tensor = self.out(weights @ v)
+        return result
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "mlp": lambda: nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.LayerNorm(128), nn.Linear(128, 32)),
+    "attention": Attention,
+    "two towers": lambda: nn.Sequential(Attention(), nn.SiLU(), Attention()),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_training_step_on_fake_tensors_has_the_peak_of_the_allocator(name: str) -> None:
+    def step(model: nn.Module, x: torch.Tensor) -> None:
+        loss = model(x).square().mean()
+        loss.backward()
+        del loss
+        for parameter in model.parameters():
+            parameter.grad = None
+
+    model, x = MODELS[name](), torch.randn(8, 64, 32)
+    step(model, x)
+    true = allocated_at_most(lambda: step(model, x))
+    with settings.fake_tensors():
+        model, x = MODELS[name](), torch.randn(8, 64, 32)
+        tracker: StorageTracker[str] = StorageTracker(lambda: "here")
+        tracker.note([*model.parameters(), x], "before")
+        before = tracker.allocated
+        with tracker:
+            step(model, x)
+    assert tracker.peak.bytes - before == pytest.approx(true, rel=0.01)

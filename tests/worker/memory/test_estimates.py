@@ -1,0 +1,173 @@
+"""Memory of calls and training steps on fake tensors: the parts add up, each has its line, and nothing is allocated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import MemoryRequest
+from fuselight.shared.report import MemoryEstimate, MemoryPeak, MemoryUse, Report, StepPhase
+from tests.support.live_worker import LiveWorker
+
+pytestmark = pytest.mark.torch
+
+MODEL = """\
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+    def forward(self, x):
+        h = self.up(self.norm(x))
+        h = nn.functional.gelu(h)
+        return x + self.down(h)
+
+# fuselight: Net()(f32[64, 32])
+# fuselight: Net()(f32[64, 32], train=True)
+# fuselight: Net()(f32[128, 32], train=True)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(32) for _ in range(3))
+        self.register_buffer("scale", torch.ones(32))
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return (x * self.scale).square().mean()
+"""
+PARAMETERS = 3 * (2 * 32 + 4 * 32 * 32 + 4 * 32 + 4 * 32 * 32 + 32) * 4
+KEPT = {MemoryUse.PARAMETER, MemoryUse.BUFFER, MemoryUse.INPUT, MemoryUse.OPTIMIZER, MemoryUse.LIBRARY}
+
+
+def estimated(live: LiveWorker, source: str, name: str = "f", **options: Any) -> Report:
+    device = find(options.pop("device", "cpu"))
+    return live.report(live.request(source, name).of_kind(MemoryRequest, device=device, **options))
+
+
+@pytest.fixture(scope="module")
+def net(live: LiveWorker) -> tuple[MemoryEstimate, ...]:
+    report = estimated(live, MODEL, "Net")
+    assert report.failures == ()
+    return report.memory
+
+
+def peaks(estimate: MemoryEstimate) -> tuple[MemoryPeak, MemoryPeak]:
+    assert estimate.eager is not None, estimate.why_not_eager
+    assert estimate.compiled is not None, estimate.why_not_compiled
+    return estimate.eager, estimate.compiled
+
+
+def bytes_of(peak: MemoryPeak, use: MemoryUse) -> int:
+    return sum(row.bytes for row in peak.held if row.use is use)
+
+
+def test_each_call_has_its_estimate(net: tuple[MemoryEstimate, ...]) -> None:
+    assert [(estimate.call, estimate.training, estimate.optimizer) for estimate in net] == [
+        ("Net()(f32[64, 32])", False, ""),
+        ("Net()(f32[64, 32], train=True)", True, "adamw"),
+        ("Net()(f32[128, 32], train=True)", True, "adamw"),
+    ]
+
+
+def test_the_parts_add_up_and_each_new_one_has_a_line(net: tuple[MemoryEstimate, ...]) -> None:
+    for estimate in net:
+        for peak in peaks(estimate):
+            assert sum(row.bytes for row in peak.held) == peak.bytes
+            assert [row.bytes for row in peak.held] == sorted((row.bytes for row in peak.held), reverse=True)
+            for row in peak.held:
+                assert (row.location is None) == (row.use in KEPT), row
+                assert row.location is None or 10 <= row.location.line <= 25
+
+
+def test_what_exists_before_the_step_is_counted(net: tuple[MemoryEstimate, ...]) -> None:
+    inference, training, _ = net
+    for peak in peaks(inference):
+        assert bytes_of(peak, MemoryUse.PARAMETER) == PARAMETERS
+        assert bytes_of(peak, MemoryUse.BUFFER) == 32 * 4
+        assert bytes_of(peak, MemoryUse.INPUT) == 64 * 32 * 4
+        assert peak.before == PARAMETERS + 32 * 4 + 64 * 32 * 4
+        assert peak.saved == ()
+    for peak in peaks(training):
+        # AdamW has two tensors of each parameter's size, and a number for each of the 18.
+        assert bytes_of(peak, MemoryUse.OPTIMIZER) == 2 * PARAMETERS + 18 * 4
+
+
+def test_what_lines_keep_for_the_backward_grows_with_the_batch(net: tuple[MemoryEstimate, ...]) -> None:
+    _, small, large = net
+    for smaller, larger in zip(peaks(small), peaks(large), strict=True):
+        kept = [sum(row.bytes for row in peak.saved) for peak in (smaller, larger)]
+        assert 1.8 < kept[1] / kept[0] <= 2.0
+        assert {row.location.line for row in smaller.saved if row.location} >= {10, 11}
+    eager, _ = peaks(small)
+    by_line = {row.location.line: row.bytes for row in eager.saved if row.location}
+    hidden = 3 * 64 * 128 * 4
+    assert by_line[11] == hidden  # the result of gelu, which `down` needs
+    assert by_line[10] >= hidden  # its input
+
+
+def test_a_function_is_trained_through_its_inputs_without_an_optimizer(live: LiveWorker) -> None:
+    source = (
+        "import torch\n# fuselight: f(f32[256, 4], train=True)\ndef f(x):\n    return (x.sin() * x).sum()\n"
+    )
+    (estimate,) = estimated(live, source).memory
+    assert estimate.optimizer == ""
+    for peak in peaks(estimate):
+        assert bytes_of(peak, MemoryUse.INPUT) == 4096
+        assert peak.phase in {StepPhase.FORWARD, StepPhase.BACKWARD}
+
+
+def test_the_request_can_ask_for_training_and_for_another_optimizer(live: LiveWorker) -> None:
+    report = estimated(live, MODEL, "Net", training=True, optimizer="sgd")
+    momentum = bytes_of(peaks(report.memory[0])[0], MemoryUse.OPTIMIZER)
+    assert (report.memory[0].training, momentum) == (True, PARAMETERS)
+    none = estimated(live, MODEL, "Net", training=True, optimizer="none").memory[0]
+    assert none.optimizer == ""
+
+
+LARGE = """\
+import torch
+from torch import nn
+
+# fuselight: Large()(bf16[4, 65536])
+class Large(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(65536, 65536, dtype=torch.bfloat16) for _ in range(8)))
+    def forward(self, x):
+        return self.layers(x).relu()
+"""
+
+
+def test_a_model_larger_than_this_machine_is_estimated_for_a_gpu_that_is_absent(live: LiveWorker) -> None:
+    report = estimated(live, LARGE, "Large", device="h100")
+    (estimate,) = report.memory
+    for peak in peaks(estimate):
+        assert bytes_of(peak, MemoryUse.PARAMETER) == 8 * (65536 * 65536 + 65536) * 2
+        assert bytes_of(peak, MemoryUse.LIBRARY) == 33 << 20  # as measured on an H200
+    assert report.target_device is not None
+    assert report.target_device.key.startswith("h100")
+
+
+def test_what_cannot_run_without_values_says_why(live: LiveWorker) -> None:
+    body = "    if x.sum().item() > 0:\n        return x + 1\n    return x\n"
+    source = f"import torch\n# fuselight: f(f32[8])\ndef f(x):\n{body}"
+    (estimate,) = estimated(live, source).memory
+    assert estimate.eager is None
+    assert "DataDependent" in estimate.why_not_eager
+
+
+def test_a_program_and_a_model_that_cannot_be_built_are_failures(live: LiveWorker) -> None:
+    main = "import torch\nif __name__ == '__main__':\n    torch.compile(torch.sin)(torch.ones(3))\n"
+    report = estimated(live, main, "")
+    assert len(report.failures) == 1
+    assert report.memory == ()
+    broken = MODEL.replace(
+        "self.register_buffer", "raise ValueError('no such size')\n        self.register_buffer"
+    )
+    report = estimated(live, broken, "Net")
+    assert "no such size" in report.failures[0].message

@@ -132,7 +132,7 @@ ROOMS = (
     _room(
         f"{_C}.worker",
         "`launch.py`, the entry of every process",
-        "doctor worker.child worker.host worker.processes",
+        "shared doctor worker.child worker.host worker.processes worker.results",
     ),
     _room(
         f"{_C}.worker.startup",

@@ -32,6 +32,7 @@ PARTS = (
     "results",
     "memory",
     "reproduction",
+    "shadow",
     "world",
 )
 PAGE = ROOT / "docs" / "report.md"

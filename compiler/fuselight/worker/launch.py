@@ -52,6 +52,26 @@ def stop_at_interrupts():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
+def compare_calls():
+    # type: () -> None
+    """Have this process compare its compiled calls once torch's compiler is imported, if its variables ask for it."""
+    if "FUSELIGHT_ACCURACY" in os.environ:
+        from fuselight.shared.import_hooks import AfterImport
+
+        sys.meta_path.insert(0, AfterImport("torch._dynamo", start_comparison))
+
+
+def start_comparison():
+    # type: () -> None
+    """Compare compiled calls from now on. The program goes on if that fails."""
+    try:
+        from fuselight.worker.results.shadow_run import compare_from_environment
+
+        compare_from_environment()
+    except Exception as error:  # noqa: BLE001 - the program goes on as if we were not there
+        sys.stderr.write("fuselight: compiled calls cannot be compared: {}\n".format(error))
+
+
 def main():
     # type: () -> int
     """Enter, and do what the arguments say. Returns the exit code."""
@@ -65,6 +85,7 @@ def main():
     if sys.argv[1:2] == ["run"]:
         from fuselight.worker.child.program import main as run_program
 
+        compare_calls()
         return run_program(sys.argv[2:])
     if sys.argv[1:2] == ["imports"]:
         from fuselight.worker.child.import_timing import main as time_imports

@@ -3,7 +3,7 @@
 Invariant: to the program nothing is different but a few variables for the processes that it starts, and a thread of
 those that are ranks: its arguments, stdin, stdout, stderr, signals and exit code are as under `python SCRIPT ARGS`. The
 findings are printed on stderr after it ends; those of its own process are kept in `.fuselight/`. Of ranks under one
-launcher, one prints for all.
+launcher, one prints for all. With `--accuracy` some of its calls are also made in eager mode.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.shadow_files import DEFAULT_SHARE, ShadowPlan, read_shadows
 from fuselight.shared.started_processes import (
     RUN,
     TRACE,
@@ -51,8 +52,22 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.usage = "fuselight run [-h] [--python PATH] [-m] SCRIPT [ARGS ...]"
+    parser.usage = (
+        "fuselight run [-h] [--python PATH] [--accuracy] [--accuracy-budget PERCENT] [-m] SCRIPT [ARGS ...]"
+    )
     add_python_option(parser, "the interpreter to run it in")
+    parser.add_argument(
+        "--accuracy",
+        action="store_true",
+        help="also make some calls of compiled code in eager mode, and compare",
+    )
+    parser.add_argument(
+        "--accuracy-budget",
+        metavar="PERCENT",
+        type=_percentage,
+        default=DEFAULT_SHARE,
+        help="the part of the time that comparing may take (default: 20%%)",
+    )
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module, as in python -m"
     )
@@ -72,7 +87,8 @@ def execute(options: argparse.Namespace) -> int:
         _check_script(options.program[0])
     root = project_root(Path.cwd() if options.is_module else Path(options.program[0]))
     executable = choose(options.python, root, os.environ).executable
-    program = _Program(["-m", *options.program] if options.is_module else options.program, root, executable)
+    words = ["-m", *options.program] if options.is_module else options.program
+    program = _Program(words, root, executable, options.accuracy_budget if options.accuracy else None)
     launched = launched_rank(os.environ)
     if RUN in os.environ:  # another `fuselight run` has started this one, and prints for both
         return _end_as(run_program(program.command).code)
@@ -81,6 +97,15 @@ def execute(options: argparse.Namespace) -> int:
         if shared is not None:
             return _end_as(_run_rank(shared, launched, program))
     return _end_as(_run_alone(program, launched))
+
+
+def _percentage(text: str) -> float:
+    """A type of argument: `20%` or `20` as 0.2."""
+    with contextlib.suppress(ValueError):
+        number = float(text.removesuffix("%"))
+        if 0 < number <= 100:  # noqa: PLR2004 - percent
+            return number / 100
+    raise argparse.ArgumentTypeError(f"`{text}` is not a percentage above 0 and up to 100")
 
 
 def _check_script(name: str) -> None:
@@ -115,6 +140,8 @@ class _Program:
     """Script and arguments, or `-m`, module and arguments."""
     root: Path
     executable: str
+    share: float | None = None
+    """The part of the time in which calls are compared with eager mode; None: none is compared."""
     started: float = field(default_factory=time.time)
 
     @property
@@ -128,6 +155,19 @@ class _Program:
         scripts = [Path(word) for word in self.words if word.endswith(".py")]
         roots = (project_root(script.absolute()) for script in scripts if script.is_file())
         return tuple(dict.fromkeys((self.root, *roots)))
+
+    def variables(self, run: Path) -> dict[str, str]:
+        """The variables that ask its processes to compare their calls, with results in a folder; perhaps none."""
+        if self.share is None:
+            return {}
+        return ShadowPlan(str(run), self.share, tuple(map(str, self.source))).variables
+
+    def show_accuracy(self, run: Path) -> None:
+        """Print what its processes compared, if they were asked to."""
+        if self.share is not None:
+            from fuselight_server.cli.formats.shadow import print_shadows  # noqa: PLC0415 - after the program
+
+            print_shadows(read_shadows(str(run)), self.share, standard_error())
 
     def run_folder(self, parent: str) -> Path:
         """Make the folder for what processes record, named after the program as a job is."""
@@ -144,13 +184,15 @@ def _run_alone(program: _Program, launched: LaunchedRank | None) -> int:
         report_path, run = Path(folder) / "report.json", program.run_folder(folder)
         logs = _NewLogs(run)
         recorder = ["--report", str(report_path), "--root", str(program.root), "--processes", str(run), "--"]
-        ended = run_program(program_command(program.executable, [*recorder, *program.words]), unblocks=True)
+        command = program_command(program.executable, [*recorder, *program.words])
+        ended = run_program(command, {**os.environ, **program.variables(run)}, unblocks=True)
         if ended.is_stopped:
             end_started(str(run))
         recorded = _Recorded(read_report(report_path), logs.added(ended.pid), read_ends(str(run)))
         if launched is not None:
             standard_error().print((f"[{launched.label}]", "bold"))
         _show_all(program, ended, recorded)
+        program.show_accuracy(run)
     return ended.code
 
 
@@ -159,7 +201,7 @@ def _run_rank(shared: SharedRun, launched: LaunchedRank, program: _Program) -> i
     run = program.run_folder(shared.folder)
     logs = _NewLogs(run)
     variables = process_variables(os.environ, str(run), str(launched.local_rank))
-    ended = run_program(program.command, {**os.environ, **variables})
+    ended = run_program(program.command, {**os.environ, **variables, **program.variables(run)})
     if ended.is_stopped:
         end_started(variables[RUN])
     shared.end(ended.pid, ended.code)
@@ -173,6 +215,7 @@ def _run_rank(shared: SharedRun, launched: LaunchedRank, program: _Program) -> i
         _show_processes(program, ended, added, ends)
     else:
         print_error(_NOTHING_RECORDED)
+    program.show_accuracy(run)
     shared.remove()
     return ended.code
 

@@ -117,6 +117,9 @@ from fuselight.shared.report.results import ResultCause as ResultCause
 from fuselight.shared.report.results import ResultComparison as ResultComparison
 from fuselight.shared.report.results import Stage as Stage
 from fuselight.shared.report.results import TriedSetting as TriedSetting
+from fuselight.shared.report.shadow import FirstNonFinite as FirstNonFinite
+from fuselight.shared.report.shadow import Shadow as Shadow
+from fuselight.shared.report.shadow import ShadowedCall as ShadowedCall
 from fuselight.shared.report.tuned import Confirmation as Confirmation
 from fuselight.shared.report.tuned import Knob as Knob
 from fuselight.shared.report.tuned import KnobBound as KnobBound

@@ -139,8 +139,14 @@ class ResultsRun(RequestResult):
             self._stop_if_done(index)
             return compiled(*args, **kwargs)
         with self._inside():
+            roots = tuple(self._state.job.request.roots)
             call = CompiledCall(
-                self._state, index, function, compiled, Prepared(function, args, kwargs, is_live=True)
+                index,
+                function,
+                compiled,
+                Prepared(function, args, kwargs, is_live=True),
+                roots,
+                self._state.loaded.last_before(roots),
             )
             results = self._compared(call)
         self._stop_if_done(index)

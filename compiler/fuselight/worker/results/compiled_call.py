@@ -23,7 +23,6 @@ from fuselight.adapters.torch_api.rounding_noise import RoundingNoise, WrittenMe
 from fuselight.capture.calls.calls import Prepared, module_of
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import Accuracy, ComparedCall, is_user_file
-from fuselight.worker.child.state import RunState
 from fuselight.worker.live.call_records import RecordingStream, random_digests
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.later_backward import RunsUserCode
@@ -36,17 +35,19 @@ from fuselight.worker.verify.context_cases import user_namespaces
 class CompiledCall:
     """One call of what the program compiles."""
 
-    state: RunState
     index: int
     function: Any
     compiled: Callable[..., Any]
     prepared: Prepared
+    roots: tuple[str, ...]
+    since: str
+    """As for `record_call`."""
     has_own_backward: bool = field(default=False, init=False)
     """Whether a backward of the call runs code of the user's."""
 
     def is_users(self, path: str) -> bool:
         """Whether a file is the user's."""
-        return is_user_file(path, tuple(self.state.job.request.roots)) and not stacks.is_ours(path)
+        return is_user_file(path, self.roots) and not stacks.is_ours(path)
 
     def saved_state(self) -> SavedState:
         """All that the call can reach, as it is now. Raises UnsavedError."""
@@ -67,13 +68,12 @@ class CompiledCall:
 
     def saved(self) -> RepeatedCall:
         """The call, ready to be made again. Raises UnsavedError."""
-        roots = tuple(self.state.job.request.roots)
         return RepeatedCall(
             self.prepared,
             self.names,
             (RecordingStream(_Nowhere()), RecordingStream(_Nowhere())),
-            roots,
-            self.state.loaded.last_before(roots),
+            self.roots,
+            self.since,
             self.saved_state(),
         )
 

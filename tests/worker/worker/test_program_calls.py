@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Culprit, Report, Rung
 from tests.support.live_worker import LiveWorker
 
@@ -322,3 +323,31 @@ if __name__ == "__main__":
     failure = live.failure(source, "", file="arguments.py")
     assert failure.kind == "exit"
     assert "`fuselight run PROGRAM ARGS`" in failure.next_step
+
+
+ENDS_LATER = """\
+import torch
+
+
+@torch.compile
+def f(x):
+    return x * 2
+
+
+if __name__ == "__main__":
+    f(torch.ones(3))
+    raise ValueError("a program that is run again for each further call does not come to this line")
+"""
+
+
+def test_a_further_call_runs_the_program_up_to_its_first_call_alone(live: LiveWorker) -> None:
+    """A training loop of 8 steps was run for each of some 40 calls, of which each varies the first step."""
+    request = live.request(ENDS_LATER, "f", file="later.py")
+    (live.folder / "later").mkdir()
+    asked = replace(request, target=replace(request.target, kind="call")).of_kind(
+        VerifyRequest, folder=str(live.folder / "later"), records=True, cases=True, seconds=60.0, automatic=True
+    )
+    report = live.report(asked)
+    assert report.failures == ()
+    assert report.verification is not None
+    assert not report.verification.refused

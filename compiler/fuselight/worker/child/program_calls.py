@@ -53,6 +53,7 @@ class ProgramCalls:
     roots: CompiledRoots
     user_folders: tuple[str, ...]
     most_looked: int = MAX_LOOKED
+    most_kept: int = MAX_KEPT
     _planned: list[PlannedCall] = field(default_factory=list)
     _shapes: set[str] = field(default_factory=set)
     _looked: int = 0
@@ -97,7 +98,7 @@ class ProgramCalls:
         is_wrapper = code.co_name == self._name and code not in self.roots.codes
         if event != "call" or not (is_wrapper or code.co_name == "forward" or code in self.roots.codes):
             return  # cheap, before the thorough test
-        if self._looked >= self.most_looked or len(self._planned) >= MAX_KEPT:
+        if self._looked >= self.most_looked or len(self._planned) >= self.most_kept:
             self._end()
             return
         values = dict(frame.f_locals)
@@ -116,7 +117,7 @@ class ProgramCalls:
             self._keep(call, frame)
         except Exception as error:  # noqa: BLE001 - reading the user's objects may run the user's code
             self._unkept = f"its arguments cannot be copied ({type(error).__name__}: {error})"[:200]
-        if len(self._planned) >= MAX_KEPT or self._looked >= self.most_looked:
+        if len(self._planned) >= self.most_kept or self._looked >= self.most_looked:
             self._end()
 
     def _end(self) -> None:

@@ -32,12 +32,12 @@ from fuselight.capture.calls.rungs import Answered
 from fuselight.capture.calls.tensors import set_seeds
 from fuselight.capture.calls.write_guard import WriteGuard
 from fuselight.shared.inputs import UserCallError
-from fuselight.shared.protocol import MeasureRequest, RunRequest, TuneRequest
+from fuselight.shared.protocol import MeasureRequest, RunRequest, TuneRequest, VerifyRequest
 from fuselight.shared.report import Call, Failure, Location, Note, Problem, Rung
 from fuselight.worker.child import child, run_failures
 from fuselight.worker.child.further_values import prepare_to_try, with_tried_values
 from fuselight.worker.child.originals import exit_now, getpid
-from fuselight.worker.child.program_calls import MAX_LOOKED, ProgramCalls
+from fuselight.worker.child.program_calls import MAX_KEPT, MAX_LOOKED, ProgramCalls
 from fuselight.worker.child.state import RunState
 
 _perf_counter = time.perf_counter  # bound before any user code runs
@@ -223,8 +223,14 @@ def _program_calls(state: RunState) -> Answered:
     request = state.job.request
     set_seeds()
     is_timed = isinstance(request, (MeasureRequest, TuneRequest))
+    # Each further call of a verification starts the program again, and varies its first call alone.
+    is_varied = isinstance(request, VerifyRequest) and request.cases
     calls = ProgramCalls(
-        request.target, state.roots, request.roots, most_looked=1 if is_timed else MAX_LOOKED
+        request.target,
+        state.roots,
+        request.roots,
+        most_looked=1 if is_timed else MAX_LOOKED,
+        most_kept=1 if is_varied else MAX_KEPT,
     )
     rung = Rung.SCRIPT if request.inputs.is_script else Rung.MAIN
     with _main_step(state):

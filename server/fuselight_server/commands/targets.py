@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import re
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -378,8 +379,16 @@ def _uncalled(path: str, lines: Iterable[int]) -> str:
     )
 
 
-def _may_compile_elsewhere(reading: Reading) -> str:
+_EXPORT = re.compile(r"\b(?:draft_)?export\(|\baoti_compile_and_package\(")
+
+
+def _may_compile_elsewhere(reading: Reading, text: str) -> str:
     name = shown_path(reading.path)
+    if _EXPORT.search(text):
+        return (
+            f"{name} exports a model and compiles nothing: `check` captures what torch.compile gets. "
+            f"`fuselight run {name}` runs it, and shows on your lines what ends an export."
+        )
     return (
         f"{name} compiles nothing itself, nor does a file of the workspace that it imports: if a library does (an "
         f"Accelerator, a Trainer), run it with `fuselight run {name}`."
@@ -454,7 +463,7 @@ def planned_jobs(
     jobs += _named_calls(readings.values(), jobs, options)
     if programs is not None and not jobs:
         outcome.uncalled = [_uncalled(*pair) for pair in programs.uncalled(idle).items()] or [
-            _may_compile_elsewhere(reading)
+            _may_compile_elsewhere(reading, programs.texts.get(reading.path, ""))
             for reading in idle
             if reading.main_line is not None and "torch" in programs.texts.get(reading.path, "")
         ]

@@ -112,6 +112,19 @@ def test_a_program_whose_library_may_compile_is_for_run(worker: AnsweringWorker)
     assert "`fuselight run train.py`" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "call", ["torch.export.export(net, x)", "export(net, x)", "torch.export.draft_export(net, x)"]
+)
+def test_a_program_that_exports_is_for_run_and_no_library_is_suspected(
+    worker: AnsweringWorker, call: str
+) -> None:
+    Path("serve.py").write_text(f"import torch\n\nif __name__ == '__main__':\n    {call}\n")
+    done = run_cli("check", "serve.py")
+    assert worker.requests == []
+    assert "serve.py exports a model and compiles nothing" in done.stdout
+    assert "Accelerator" not in done.stdout
+
+
 STEPS = ("Trainer._step", "main.scaled")
 
 

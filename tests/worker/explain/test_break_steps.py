@@ -49,6 +49,17 @@ def run(x):
     return y
 """
 STEPS = {
+    "GB0170 change in place": (
+        "def run(x):\n    y = x * 1\n    if y.sum() > 0:\n        y.mul_(2)\n    return y\n",
+        "def run(x):\n    y = x * 1\n    y.mul_(torch.where(y.sum() > 0, 2, 1))\n    return y\n",
+    ),
+    "GB0170 another change": (
+        "def run(x):\n    y = x * 1\n    if y.sum() > 0:\n        y[0] = 7\n    return y\n",
+        (
+            "def run(x):\n    y = x * 1\n    changed = y.clone()\n    changed[0] = 7\n"
+            "    y.copy_(torch.where(y.sum() > 0, changed, y))\n    return y\n"
+        ),
+    ),
     "GB0003 list": (
         "def run(x):\n    for factor in range(3):\n        yield x * factor\n",
         "def run(x):\n    return [x * factor for factor in range(3)]\n",

@@ -345,7 +345,12 @@ def test_a_further_call_runs_the_program_up_to_its_first_call_alone(live: LiveWo
     request = live.request(ENDS_LATER, "f", file="later.py")
     (live.folder / "later").mkdir()
     asked = replace(request, target=replace(request.target, kind="call")).of_kind(
-        VerifyRequest, folder=str(live.folder / "later"), records=True, cases=True, seconds=60.0, automatic=True
+        VerifyRequest,
+        folder=str(live.folder / "later"),
+        records=True,
+        cases=True,
+        seconds=60.0,
+        automatic=True,
     )
     report = live.report(asked)
     assert report.failures == ()

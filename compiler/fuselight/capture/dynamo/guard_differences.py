@@ -298,7 +298,12 @@ def _explain_identity(match: re.Match[str], value: object, objects: Mapping[int,
             return _difference(text, now=kind_name(value), cause=GuardCause.TYPE)
         return changed(f"the type of {where}", kind, kind_name(value), GuardCause.TYPE)
     singletons = {id(value): repr(value) for value in (None, True, False, ...)}
-    was, now = singletons.get(int(match["id"])) or objects.get(int(match["id"])), short(value)
+    known = (
+        singletons
+        if not isinstance(value, enum.Enum)
+        else {id(member): str(member) for member in type(value)}
+    )
+    was, now = known.get(int(match["id"])) or objects.get(int(match["id"])), short(value)
     if was is None or was == now:
         kind = "function" if kind == "code" else kind  # functions are compared by their code
         text = f"{where} is another {kind or 'object'} than before: {now}"

@@ -25,6 +25,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
     worded_recompilations,
 )
 from fuselight_server.explain.findings.recompilations.recompilations import birthplace, subject_of
+from fuselight_server.explain.findings.recompilations.size_remedies import branch_on_size
 from fuselight_server.explain.findings.recompilations.specializations import fixing_line, made_dynamic
 from fuselight_server.fixes.rewrites.buffers import buffer_remedies
 from fuselight_server.fixes.rewrites.call_sites import call_argument
@@ -67,6 +68,7 @@ _FLOATS = ("bfloat16", "float16", "float32", "float64")
 _GLOBAL = re.compile(r"G\['(\w+)'\] == ")
 _ORDER = re.compile(r"key \d+ of (\w+) was ")
 _LIMIT = "FL102"
+_EACH_SIDE = "each side of the branch"
 _MODULE_INTEGERS = "allow_unspec_int_on_nn_module"
 
 
@@ -229,7 +231,7 @@ def _for_sizes(
         return  # the size of a parameter or a buffer, whatever is dynamic
     if failure.cause is not GuardCause.DIMENSION and not failure.code.startswith("2 <= "):
         return
-    if not fixed_by_torch(failure):
+    if not fixed_by_torch(failure) and not fixed.startswith(_EACH_SIDE):
         yield from _dynamic(function, read, path, report.target.path)
     # What a part after a break takes over is no parameter of the compiled function, by which a size is named.
     if not is_part:
@@ -287,10 +289,13 @@ def _shapes(
 
 def _why_fixed(context: Context, recompilation: Recompile, failure: GuardFailure) -> str:
     """Why a name or a mark for the sizes of one failed guard frees them not; empty if nothing speaks against it."""
-    if not failure.sizes:
-        return ""
     if is_of_array(failure):
         return f"`{failure.source}` is a NumPy array, and torch frees the sizes of tensors only"
+    branch = branch_on_size(context, recompilation, failure)
+    if branch is not None:
+        return f"{_EACH_SIDE} on line {branch} needs its own compile"
+    if not failure.sizes:
+        return ""
     line = fixing_line(context, recompilation, failure)
     if line is not None:
         name = PurePath(line.path).name
@@ -312,7 +317,7 @@ def _other_size(context: Context, recompilation: Recompile, failure: GuardFailur
         for other in nearest(again)
         if other.cause is GuardCause.DIMENSION and other.static is None
         for size in other.sizes
-        if (size.name, size.dimension) not in named and size.name.isidentifier()
+        if (size.name, size.dimension) not in named
     )
     return next((name for name in others if not name.startswith(CARRIED)), "")
 

@@ -33,7 +33,19 @@ def check_arithmetic(site: Site, function: cst.FunctionDef, name: str, *, is_int
     for use in site.loads(function, name):
         if site.function(use) is not function or not is_operand(site, use, is_integer=is_integer):
             code = short_code(site, _around(site, use))
-            raise RewriteRefusedError(f"`{name}` is used in `{code}`, where a tensor differs from a number")
+            why = (
+                "which may need a number"
+                if _is_passed_on(site, use)
+                else "where a tensor differs from a number"
+            )
+            raise RewriteRefusedError(f"`{name}` is used in `{code}`, {why}")
+
+
+def _is_passed_on(site: Site, use: cst.BaseExpression) -> bool:
+    """Whether a function of the user's gets the value, of which nobody knows what it does with a tensor."""
+    argument = site.parents[use]
+    call = site.parents[argument] if isinstance(argument, cst.Arg) else None
+    return isinstance(call, cst.Call) and isinstance(call.func, cst.Name)
 
 
 def is_operand(site: Site, use: cst.BaseExpression, *, is_integer: bool) -> bool:

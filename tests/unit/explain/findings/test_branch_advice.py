@@ -159,7 +159,6 @@ def test_a_branch_that_selects_no_value_is_not_advised_to_select(name: str) -> N
         ("if x.sum() > 0:\n    return x + 1\nreturn x", "x.sum() > 0", ()),
         ("return x + 1 if x.sum() > 0 else x", "x.sum() > 0", ()),
         ("if x.any() or x.min() < 1:\n    return x + 1\nreturn x", "x.any()", (OPERATORS,)),
-        ("if x.sum() > 0:\n    x.mul_(2)\nreturn x", "x.sum() > 0", ()),
     ],
 )
 def test_a_branch_that_selects_has_the_hints_of_torch_that_fit(
@@ -169,6 +168,23 @@ def test_a_branch_that_selects_has_the_hints_of_torch_that_fit(
     assert finding.hints[0].startswith("Compute both sides and select with torch.where")
     assert finding.hints[1:] == torchs
     assert [remedy.is_torchs for remedy in finding.remedies] == [False, *(True for _ in torchs)]
+
+
+@pytest.mark.parametrize(
+    ("body", "advised"),
+    [
+        ("x.mul_(2)", "`x.mul_(torch.where(x.sum() > 0, 2, 1))`"),
+        ("for part in x:\n        part.sub_(keep)", "`part.sub_(torch.where(x.sum() > 0, keep, 0))`"),
+        ("x[0] = 0", "`x.copy_(torch.where(x.sum() > 0, changed, x))`"),
+        ("x.clamp_(max=1)", "`x.copy_(torch.where(x.sum() > 0, changed, x))`"),
+        ("x.mul_(2)\nelse:\n    x.mul_(3)", "`x.copy_(torch.where(x.sum() > 0, changed, x))`"),
+    ],
+)
+def test_a_change_in_place_is_made_in_each_call(body: str, advised: str) -> None:
+    """Both sides of torch.cond may change nothing: it ends in an error."""
+    finding = finding_of(f"if x.sum() > 0:\n    {body}\nreturn x", "x.sum() > 0")
+    assert finding.hints[0] == f"Make the change in each call, by what torch.where selects, as {advised}"
+    assert "torch.cond accepts no change in place" in finding.hints[1]
 
 
 DRAWN = "  random_value_0: graph input (random_value_0)\n"

@@ -47,6 +47,8 @@ class Effect(enum.Enum):
     """A comprehension leaves elements out."""
     CALL = "call"
     """It only calls functions, as to print, or sets attributes to constants."""
+    CHANGE = "change"
+    """It changes a tensor in place."""
     OPERAND = "operand"
     """`and` and `or` need the value of an operand; no statement branches on it."""
 
@@ -173,7 +175,34 @@ def _effect(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Effect:  # noqa: 
         return Effect.BREAK
     # No operator selects a constant that an attribute gets, or None, whatever else the branch computes.
     sets_state = any(_is_constant_state(line) or _returns_constant(line) for arm in arms for line in arm)
-    return Effect.CALL if sets_state or all(map(_has_only_effects, arms)) else Effect.SELECT
+    if sets_state or all(map(_has_only_effects, arms)):
+        return Effect.CALL
+    return Effect.CHANGE if any(map(_changes, arms)) else Effect.SELECT
+
+
+def _changes(arm: list[ast.stmt]) -> bool:
+    """Whether a side changes tensors in place: torch.cond, whose sides may not, fails there."""
+    return any(
+        _in_place_call(node) is not None
+        or (
+            isinstance(node, (ast.Assign, ast.AugAssign))
+            and any(isinstance(target, ast.Subscript) for target in _targets(node))
+        )
+        for statement in arm
+        for node in ast.walk(statement)
+    )
+
+
+def _targets(node: ast.Assign | ast.AugAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def _in_place_call(node: ast.AST) -> ast.Call | None:
+    """A statement such as `x.mul_(y)`."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    name = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
+    is_in_place = name.endswith("_") and not name.endswith("__")
+    return call if isinstance(call, ast.Call) and is_in_place else None
 
 
 def _is_in_loop(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
@@ -298,8 +327,34 @@ def _hints(node: ast.AST | None, effect: Effect) -> Iterator[str]:
             f"Check it in the graph with {_assertion(node)}, which raises RuntimeError, on a GPU later than this line; "
             "or check the result after the call"
         )
+    elif isinstance(node, ast.If) and effect is Effect.CHANGE:
+        yield f"Make the change in each call, by what torch.where selects, as {_selected_change(node)}"
+        yield (
+            f"Or decide {_OUTSIDE} on a Python value that you pass in. torch.cond accepts no change in place, and "
+            "fails here"
+        )
     else:
         yield from _BY_EFFECT.get(effect, (SELECT,))
+
+
+_NEUTRAL = {"mul_": "1", "div_": "1", "add_": "0", "sub_": "0"}
+"""By method: the operand that changes nothing."""
+
+
+def _selected_change(node: ast.If) -> str:
+    """The change that leaves the tensor as it is where the condition is false, for one change on one side."""
+    condition = _short(node.test) or "condition"
+    calls = [
+        call for statement in node.body for part in ast.walk(statement) if (call := _in_place_call(part))
+    ]
+    call = calls[0] if len(calls) == 1 and not node.orelse else None
+    func = call.func if call is not None else None
+    if call is None or not isinstance(func, ast.Attribute) or func.attr not in _NEUTRAL:
+        return f"`x.copy_(torch.where({condition}, changed, x))`"
+    operand = ast.unparse(call.args[0]) if len(call.args) == 1 and not call.keywords else ""
+    if not operand or len(operand) > _LONGEST_CONDITION:
+        return f"`x.copy_(torch.where({condition}, changed, x))`"
+    return f"`{ast.unparse(func)}(torch.where({condition}, {operand}, {_NEUTRAL[func.attr]}))`"
 
 
 def _assertion(node: ast.AST) -> str:

@@ -89,6 +89,7 @@ _AVOIDED = (
     "If the context manager seems like it should be supported",
     "File an issue",
     "Remove this call",
+    "Remove the `torch.compiler.disable` call",
     "Move ",
     "Use something else as the key",
     "Use `torch._dynamo.graph_break()` to intentionally",
@@ -109,7 +110,7 @@ _SIZE_STEP = (
 _REGISTERED = re.compile(r"\.register_(?:post_accumulate_grad_|multi_grad_)?hook\(")
 _HOOK_STEP = (
     "Let the hook only compute with tensors: torch traces it, and refuses a hook that changes a list or an attribute. "
-    "What records values belongs into a hook of a parameter or an argument, registered outside the compiled code"
+    "What records values belongs in a hook of a parameter or an argument, registered outside the compiled code"
 )
 _DRAWS = re.compile(r"\bRandom\.\w+|\brandom\.\w+")
 _DRAW_STEP = (
@@ -183,6 +184,19 @@ def break_words(context: Context, graph_break: Break, broke: Location | None) ->
     return replace(words, hints=(_HOOK_STEP, *_split(words)[1])) if is_in_hook else words
 
 
+_CONVERSION = re.compile(r"\b(float|int|bool)\(")
+
+
+def _with_conversion(context: Context, broke: Location, title: str) -> str:
+    """The title with `float()` where the code has no `.item()`: torch names the method that float() calls."""
+    line = context.read_line(broke.path, broke.line) or ""
+    text = line.encode("utf-8", "surrogateescape")[broke.column or 0 :].decode("utf-8", "replace")
+    called = _CONVERSION.match(text)
+    if called is None or not title.startswith("`.item()`"):
+        return title
+    return title.replace(".item()", f"{called[1]}()", 1)
+
+
 def _is_statement(context: Context, graph_break: Break) -> bool:
     """Whether nothing uses the result of the user's call that led to the break."""
     call = context.innermost_user_frame(graph_break.stack)
@@ -208,7 +222,7 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
         return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
     if (special := _special(context, gb_id, graph_break, title)) is not None:
         return special
-    words = _general(title, gb_id, graph_break)
+    words = _general(_with_conversion(context, broke, title), gb_id, graph_break)
     if gb_id in _NUMBER_IDS and used_as_size(context, broke):
         _, torchs = _split(words)
         return replace(words, hints=(_SIZE_STEP, *torchs), torch_hints=len(torchs))

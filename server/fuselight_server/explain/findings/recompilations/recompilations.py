@@ -445,7 +445,9 @@ def _merged(failures: list[GuardFailure]) -> list[str]:
     for failure in failures:
         same = failure.count == 1 and failure.cause is GuardCause.DIMENSION and failure.sizes
         key = (failure.cause, failure.was, failure.now) if same else (failure.source, failure.difference)
-        groups.setdefault(key, []).append(failure)
+        group = groups.setdefault(key, [])
+        if failure.difference not in {known.difference for known in group}:
+            group.append(failure)
     out = []
     for group in groups.values():
         first = plain(group[0].difference or group[0].code)

@@ -156,7 +156,10 @@ def remedies_of(
         if item is shown:
             out += _with_other_guards(recompilation, item, remedies)
         elif remedies and remedies[0].state is not RemedyState.REFUSED:
-            is_known = any(known.cure == remedies[0].cure for known in out if known.cure is not None)
+            is_known = any(
+                known.text == remedies[0].text or (known.cure is not None and known.cure == remedies[0].cure)
+                for known in out
+            )
             out += () if is_known else (_named(item, remedies[0]),)
     return tuple(dict.fromkeys(fewest_first(out, context.trials)))
 

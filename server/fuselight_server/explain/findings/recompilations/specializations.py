@@ -352,7 +352,8 @@ def made_dynamic(
     names = [
         name
         for failure in failures
-        if failure.source not in fixed and ("." not in f"{failure.was}{failure.now}" or has_tensors)
+        if failure.source not in fixed
+        and ("." not in f"{failure.was}{failure.now}" or has_tensors or _has_no_value(compiled, failure))
         for name in ([f"{size.name}.size({size.dimension})" for size in failure.sizes] or [failure.source])
     ]
     return tuple(dict.fromkeys(free[name] for name in names if name in free))
@@ -374,6 +375,14 @@ def is_unguarded(context: Context, recompilation: Recompile, failure: GuardFailu
     )
     is_symbolic = any(symbol.source == failure.source for symbol in after.symbols)
     return bool(guards) and not later and not is_symbolic
+
+
+def _has_no_value(compiled: Compile | None, failure: GuardFailure) -> bool:
+    """Whether a compile has guards on a number's type alone: its graph does not compute with the number."""
+    if compiled is None or compiled.guard_count not in {None, len(compiled.guards)}:
+        return False
+    kinds = {guard.kind for guard in compiled.guards if guard.source == failure.source}
+    return bool(kinds) and kinds <= {"TYPE_MATCH"}
 
 
 def _fixed_by_results(context: Context, recompilation: Recompile) -> frozenset[str]:

@@ -29,3 +29,17 @@ def around(x):
     y = x.sin()  # kernel: triton_poi_fused_sin
     y = doubled(y)  # kernel: double  # kernel: triton_poi_fused_sin
     return y.cos()  # kernel: triton_poi_fused_cos
+
+
+@triton.jit
+def double_in_place(values, count, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(values + offsets, tl.load(values + offsets, mask=offsets < count) * 2, mask=offsets < count)
+
+
+# fuselight: launched(f32[1024])
+def launched(x):
+    y = torch.empty_like(x)
+    double[(8,)](x, y, x.numel(), BLOCK=128)  # kernel: double
+    double_in_place[(8,)](y, y.numel(), BLOCK=128)  # kernel: double_in_place
+    return y.cos()  # kernel: triton_poi_fused_cos

@@ -1,5 +1,5 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""Reads what Inductor's scheduler knows about a kernel: the origin of its operators, its memory traffic, its dtypes.
+"""Reads what Inductor's scheduler knows about a kernel: the origin of its operators, its dtypes.
 
 Invariant: sizes are those of the inputs that the graph was generated for (hints if a size is symbolic). Unknown values
 are None. The floating-point operations of an operator count once, for the launch that performs them: for a library call
@@ -16,9 +16,7 @@ import torch
 import torch._inductor.ir
 import torch.fx
 from torch._inductor.fx_utils import count_flops_fx, countable_fx
-from torch._inductor.utils import get_dtype_size
 from torch._inductor.virtualized import V
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from fuselight.adapters.torch_api.inductor.size_hints import lowered_hint, size_hint
@@ -99,41 +97,6 @@ def operator_names(node: torch.fx.Node) -> tuple[str, str]:
     original = node.meta.get("original_aten")
     before = "" if original is None else str(original)
     return name, "" if before == name else before
-
-
-def traffic(members: Sequence[Any]) -> tuple[int | None, int | None] | None:
-    """Bytes that a kernel reads and writes of device memory, each buffer once.
-
-    One of the two is None if its size depends on data; the result is None if nothing is known.
-    """
-    if not members:
-        return None
-    written = {dep.name for member in members for dep in member.read_writes.writes}
-    reads: dict[str, int | None] = {}
-    writes: dict[str, int | None] = {}
-    for member in members:
-        for dep in member.read_writes.reads:
-            if dep.name not in written:
-                _count(reads, dep.name, _bytes(member, dep))
-        for dep in member.read_writes.writes:
-            if _is_used_outside(member, dep.name, members):
-                _count(writes, dep.name, _bytes(member, dep))
-    return _sum(reads.values()), _sum(writes.values())
-
-
-def _count(elements: dict[str, int | None], name: str, size: int | None) -> None:
-    """Take the larger of two accesses to one buffer."""
-    before = elements.get(name, 0)
-    elements[name] = None if size is None or before is None else max(size, before)
-
-
-def _sum(sizes: Iterable[int | None]) -> int | None:
-    total = 0
-    for size in sizes:
-        if size is None:
-            return None
-        total += size
-    return total
 
 
 def is_copy(members: Sequence[Any]) -> bool:
@@ -235,55 +198,6 @@ def _dtype(node: Any) -> torch.dtype | None:
     except (AttributeError, NotImplementedError, AssertionError):  # several outputs, or none
         return None
     return dtype
-
-
-def _bytes(member: Any, dep: Any) -> int | None:
-    """Bytes of one access: no more than the buffer, and no more than the loop touches. None: it depends on data."""
-    buffer: Any = V.graph.name_to_buffer.get(dep.name)
-    if buffer is None:
-        buffer = V.graph.graph_inputs.get(dep.name)
-    if buffer is None:
-        constant = V.graph.constants.get(dep.name)
-        return 0 if constant is None else constant.numel() * constant.element_size()
-    try:
-        size, dtype = buffer.get_size(), buffer.get_dtype()
-    except (
-        AttributeError,
-        NotImplementedError,
-        AssertionError,
-    ):  # several outputs: each is read by its own name
-        return _outputs_bytes(buffer)
-    whole = _known(size)
-    touched = whole
-    if hasattr(dep, "size") and not getattr(member, "is_extern", lambda: False)():
-        touched = _known(dep.size) or whole
-    known = [count for count in (whole, touched) if count is not None]
-    return min(known) * int(get_dtype_size(dtype)) if known else None
-
-
-def _outputs_bytes(buffer: Any) -> int | None:
-    sizes: list[int | None] = []
-    for output in getattr(buffer, "outputs", None) or ():
-        try:
-            count, each = _known(output.get_size()), int(get_dtype_size(output.get_dtype()))
-        except (AttributeError, NotImplementedError, AssertionError):
-            continue
-        sizes.append(None if count is None else count * each)
-    return _sum(sizes)
-
-
-def _known(sizes: Iterable[Any]) -> int | None:
-    """A number of elements; None where it depends on data, for which Inductor's hint would be a made-up number."""
-    every = list(sizes)
-    return None if free_unbacked_symbols(every) else lowered_hint(every)
-
-
-def _is_used_outside(member: Any, name: str, members: Sequence[Any]) -> bool:
-    buffer = member.scheduler.name_to_buf.get(name)
-    if buffer is None:
-        return True
-    inside = set(members)
-    return any(user.node not in inside for user in buffer.users)
 
 
 def members_of(nodes: Iterable[Any], scheduled: Any) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from fuselight.adapters.virtual_gpu import scheduler_nodes
+from fuselight.adapters.virtual_gpu.traffic import traffic
 from fuselight.capture.dynamo import stacks
 from fuselight.shared import generated_code
 from fuselight.shared.devices import estimate
@@ -23,7 +24,7 @@ def read_launch(
     name: str, nodes: Sequence[Any], members: Sequence[Any], launch: int, device: Device
 ) -> Kernel:
     """The Kernel of a launch, without source and line yet; `members` is empty where its bytes are counted already."""
-    moved = scheduler_nodes.traffic(members)
+    moved = traffic(members)
     flops = scheduler_nodes.flops(nodes) if members else None
     dtype = _dtype(nodes, device)
     known = [part for part in moved or () if part is not None]

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import AssembleRequest, GenerateRequest
-from fuselight.shared.report import KernelKind, Problem
+from fuselight.shared.report import Problem
 from fuselight_server.base.formatting import format_target
 from fuselight_server.base.store import Store
 from fuselight_server.commands.targets import report_each
 from fuselight_server.execution.runs.kernel_cache import KernelCache
+from fuselight_server.explain.kernels.documents import OF_TRITON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ async def _with_resources(report: Report, target_run: TargetRun, *, disassemble:
         kernel.text_key: report.texts[kernel.text_key]
         for graph in report.generated
         for kernel in graph.kernels
-        if kernel.text_key and kernel.kind in {KernelKind.TRITON, KernelKind.TEMPLATE}
+        if kernel.text_key and kernel.kind in OF_TRITON
     }
     if not wanted:
         return report

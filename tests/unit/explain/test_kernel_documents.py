@@ -166,6 +166,7 @@ def test_a_stage_that_was_not_reached_says_why() -> None:
 
 def test_only_a_kernel_of_tritons_for_a_gpu_is_compiled() -> None:
     assert compiles(GELU, generated_report(GRAPH))
+    assert compiles(replace(GELU, kind=KernelKind.USER_TRITON), generated_report(GRAPH))
     assert not compiles(MM, generated_report(GRAPH))
     assert not compiles(GELU, replace(generated_report(GRAPH), target_device=device("cpu")))
     amd = document(replace(generated_report(GRAPH), target_device=device("mi300x")), key_of(GRAPH, GELU))

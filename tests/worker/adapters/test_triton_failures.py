@@ -19,7 +19,7 @@ from tests.support.kernels import A100, H100, MI300X, NO_TRITON, STAGES, line_of
 pytest.importorskip("triton", reason=NO_TRITON)
 
 
-from fuselight.adapters.triton_api import assemble, forked_query, names, store, tools
+from fuselight.adapters.triton_api import assemble, assembler, forked_query, names, store, tools
 
 pytestmark = pytest.mark.torch
 forking = pytest.mark.skipif(
@@ -153,6 +153,15 @@ def test_an_interrupt_ends_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
     assert children[0] == children[1]
     with pytest.raises(ChildProcessError):
         waitpid(children[0], 0)
+
+
+@forking
+def test_a_compile_that_takes_too_long_costs_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembler, "MAX_SECONDS", 0.01)
+    failure = assemble(source("persistent_reduction"), dataclasses.replace(H100, name="of this test")).failure
+    assert failure == "the compiler did not finish within 0.01 seconds"
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 @pytest.mark.parametrize("index", [-1, 2, 99])

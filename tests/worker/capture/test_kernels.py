@@ -212,6 +212,38 @@ def test_a_kernel_is_compiled_for_the_device_on_demand(live: LiveWorker, tmp_pat
     assert list(tmp_path.iterdir())
 
 
+OWN_KERNEL = """\
+import torch, triton, triton.language as tl
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["count"])
+@triton.jit
+def scale(x, out, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < count) * 2, mask=at < count)
+# fuselight: f(f32[1000])
+def f(x):
+    out = torch.empty_like(x)
+    scale[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, out, 1000)
+    return out
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which times the configurations")
+def test_a_kernel_of_the_program_is_compiled_too(live: LiveWorker) -> None:
+    report = kernels(live, OWN_KERNEL)
+    (kernel,) = only(report, Phase.INFERENCE).kernels
+    assert kernel.kind is KernelKind.USER_TRITON
+    text = report.texts[kernel.text_key or ""]
+    wanted = live.request(OWN_KERNEL).of_kind(AssembleRequest, device=H100, sources=(text,))
+    assembled_kernel = live.report(wanted).assembled[kernel.text_key or ""]
+    assert assembled_kernel.failure is None
+    assert (assembled_kernel.registers or 0) > 0
+    assert [config.values for config in assembled_kernel.configs] == [{"BLOCK": 64}, {"BLOCK": 128}]
+    stored = next(line for line, row in enumerate(text.splitlines(), 1) if "tl.store" in row)
+    ptx = assembled_kernel.listings["ptx"]
+    rows = zip(ptx.text.splitlines(), ptx.lines, strict=False)
+    assert {line for row, line in rows if "st.global" in row} == {stored}
+
+
 def test_the_forwards_kernels_come_before_the_backwards_are_made(live: LiveWorker) -> None:
     source = BLOCK.format(options=", train=True")
     request = live.request(source, "Block").of_kind(GenerateRequest, device=H100)

@@ -32,6 +32,8 @@ from fuselight.shared.report import Assembled, Device, Listing
 _SCHEMA = 2
 """Version of the cached results: increased with each change of the result for the same request."""
 
+MAX_SECONDS = 40.0
+"""Of the compile of one kernel: a kernel of the user's may take minutes, as a `tl.dot` of 512 by 512 does."""
 _ARCH = {"cuda": re.compile(r"[1-9]\d?\.\d"), "hip": re.compile(r"gfx[0-9a-f]{3,5}")}
 _EXAMPLE = {"cuda": "`9.0`", "hip": "`gfx942`"}
 
@@ -133,7 +135,7 @@ def _asked(asked: _Question) -> tuple[Assembled, bool]:
 
     try:
         names.warm_up()
-        kernel_data, lasting = json.loads(ask_apart(question))
+        kernel_data, lasting = json.loads(ask_apart(question, MAX_SECONDS))
         return decode(Assembled, kernel_data), lasting
     except Ended as ended:
         return Assembled(failure=short(str(ended)), triton=asked.triton), False

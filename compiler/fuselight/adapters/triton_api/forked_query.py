@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
+import select
 import signal
 import sys
 import tempfile
@@ -25,8 +26,11 @@ class Ended(Exception):  # noqa: N818 - what became of the child, not what went 
     """The child ended without an answer. The message says how, with its last words."""
 
 
-def ask_apart(question: Callable[[Callable[[], str]], bytes]) -> bytes:
-    """Return the result of `question`. Its argument returns what was printed to descriptor 2. Raises Ended."""
+def ask_apart(question: Callable[[Callable[[], str]], bytes], seconds: float | None = None) -> bytes:
+    """Return the result of `question`. Its argument returns what was printed to descriptor 2.
+
+    Raises Ended, also after `seconds`. Where the query runs in this process, it has no limit.
+    """
     if not FORKS:
         return question(str)
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as output:
@@ -34,8 +38,10 @@ def ask_apart(question: Callable[[Callable[[], str]], bytes]) -> bytes:
         if child == 0:
             _answer(question, answer, output)
         try:
+            if seconds is not None:
+                _wait(child, seconds)
             _, status = os.waitpid(child, 0)
-        except BaseException:  # an interrupt: nobody waits for the answer any more
+        except BaseException:  # an interrupt, or the limit: nobody waits for the answer any more
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             raise
@@ -44,6 +50,21 @@ def ask_apart(question: Callable[[Callable[[], str]], bytes]) -> bytes:
             answer.seek(0)
             return answer.read()
         raise Ended(_how(code, _read(output)))
+
+
+def _wait(child: int, seconds: float) -> None:
+    """Wait until a child has ended, which is not collected. Raises Ended after `seconds`."""
+    try:
+        descriptor = os.pidfd_open(child)
+    except OSError:  # an old kernel: it has no limit then
+        return
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        if not poll.poll(seconds * 1000):
+            raise Ended(f"the compiler did not finish within {seconds:g} seconds")
+    finally:
+        os.close(descriptor)
 
 
 def _fork() -> int:

@@ -35,6 +35,8 @@ STAGES = {"ttir": "//", "ttgir": "//", "llir": ";", "ptx": "//", SASS: "//", "am
 """What a Triton kernel is compiled to on the way to the device, each with the mark of its comments."""
 _OF_BACKEND = {"cuda": ("ttir", "ttgir", "llir", "ptx", SASS), "hip": ("ttir", "ttgir", "llir", "amdgcn")}
 _COMMENTS = {".py": "#", ".cpp": "//", **{f".{stage}": mark for stage, mark in STAGES.items()}}
+OF_TRITON = frozenset({KernelKind.TRITON, KernelKind.TEMPLATE, KernelKind.USER_TRITON})
+"""Kinds of kernels whose source Triton compiles."""
 _OPERATORS = 8
 """Operators that a header names."""
 
@@ -115,7 +117,7 @@ def document(report: Report, key: str, form: str = SOURCE) -> KernelDocument | N
 def compiles(kernel: Kernel, report: Report) -> bool:
     """Whether there are texts of the kernel between its source and the device."""
     device = report.target_device
-    has_source = kernel.kind in {KernelKind.TRITON, KernelKind.TEMPLATE} and kernel.text_key in report.texts
+    has_source = kernel.kind in OF_TRITON and kernel.text_key in report.texts
     return has_source and device is not None and device.backend in _OF_BACKEND
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -118,16 +119,18 @@ class Session(BenchmarkSession):
         self.comparing.held.clear()
 
     async def reached(self, holds: Callable[[], bool]) -> None:
-        for _ in range(2000):
-            if holds():
-                return
-            await asyncio.sleep(0)
-        raise AssertionError("it never came to that")
+        until = asyncio.get_running_loop().time() + 10
+        while not holds():
+            assert asyncio.get_running_loop().time() < until, "it never came to that"
+            self.ui.moved.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.ui.moved.wait(), 0.02)
 
     def titles(self, name: str = "f") -> list[str]:
         runs = self.analysis.runs
         shown = self.state.snapshot(self.uri, runs.in_flight, runs.queue.waiting)
         assert shown is not None
+        shown = replace(shown, background=self.analysis.save_comparisons.automatic)
         known = TargetLens(shown, name, is_known=True)
         return [entry["command"]["title"] for entry in target_lenses(known, PLACE)]
 
@@ -337,6 +340,13 @@ async def test_a_save_is_followed_by_a_comparison_once_nothing_else_runs(tmp_pat
     session.analysis.requests.command(session.path, "f")
     await session.settle()
     assert len(session.comparing.asked) == 1, "the user has asked for a run, and for nothing else"
+    session.save()
+    await session.settle()
+    assert len(session.comparing.asked) == 1, "nothing has changed"
+    session.edit()
+    session.save()
+    await session.reached(lambda: len(session.comparing.asked) == 2)
+    await session.settle()
     await session.analysis.close()
     other = Session(tmp_path)
     other.save()
@@ -353,6 +363,9 @@ async def test_an_automatic_comparison_gives_way(tmp_path: Path) -> None:
     session.hold()
     await session.reached(lambda: bool(session.comparing.asked))
     (running,) = session.analysis.runs.in_flight.values()
+    assert [title for title in session.titles() if title[0].isupper()] == [
+        "Run", "Details", "Kernels", "Cancel Accuracy", "Benchmark", "Tune",
+    ], "everything else can be started"  # fmt: skip
     session.analysis.requests.command(session.path, "f")
     assert running.token.is_canceled, "a run that is asked for goes first"
     await session.reached(lambda: len(session.comparing.asked) == 2)

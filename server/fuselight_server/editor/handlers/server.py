@@ -168,7 +168,10 @@ class Server(LanguageServer):
         }
         asked = frozenset(key for key in self.analysis.consent.asked if key.path == snapshot.path)
         on_choice = frozenset(filter(self.analysis.permissions.runs_on_request, snapshot.captures))
-        return dataclasses.replace(snapshot, first_fixes=first, asked=asked, on_choice=on_choice)
+        background = self.analysis.save_comparisons.automatic
+        return dataclasses.replace(
+            snapshot, first_fixes=first, asked=asked, on_choice=on_choice, background=background
+        )
 
     def announce(self, method: str, params: object) -> None:
         """Send one of our notifications, if the client has asked for it: to others it is an unknown message."""

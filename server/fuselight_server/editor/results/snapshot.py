@@ -109,6 +109,8 @@ class Snapshot(ResultsByTier):
     """Runs of this file's targets that wait for other runs."""
     asked: frozenset[Key] = frozenset()
     """Runs of this file's targets that wait for an answer of the user."""
+    background: frozenset[Key] = frozenset()
+    """Runs of this file's targets, waiting or in flight, that give way to whatever the user asks for."""
     run_ends: RunEnds = field(default_factory=RunEnds)
     """Why the newest runs of this file's targets have no result."""
     predictions: tuple[Prediction, ...] = ()

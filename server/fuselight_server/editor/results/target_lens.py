@@ -171,8 +171,10 @@ class TargetLens:
         return any(self._key(tier) in self.snapshot.waiting for tier in (Tier.CAPTURE, Tier.KERNELS))
 
     def _is_timed(self, tier: Tier) -> bool:
+        """Whether a run of the tier that the user has asked for waits or is in flight."""
         key = self._key(tier)
-        return key in self.snapshot.running or key in self.snapshot.waiting
+        is_active = key in self.snapshot.running or key in self.snapshot.waiting
+        return is_active and key not in self.snapshot.background
 
     @property
     def _has_inputs(self) -> bool:
@@ -232,8 +234,10 @@ class TargetLens:
         active = [entry for entry in timed if self._is_timed(entry[0])]
         yield from (Info(title, "", cancel) for _, _, title, cancel, _, _ in active)
         if not active and not is_active and self.snapshot.can_run and self._has_inputs:
-            for tier, title, _, _, ask, tooltip in timed:
-                if tier is not Tier.ACCURACY or self.snapshot.settings.accuracy != "off":
+            for tier, title, cancel_title, cancel, ask, tooltip in timed:
+                if self._key(tier) in self.snapshot.background:
+                    yield Info(cancel_title, "", cancel)
+                elif tier is not Tier.ACCURACY or self.snapshot.settings.accuracy != "off":
                     yield Info(title, "", ask, name if tier is Tier.ACCURACY else None, tooltip)
 
     def _facts(self) -> Iterator[Info]:

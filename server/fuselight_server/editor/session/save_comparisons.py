@@ -44,11 +44,20 @@ class SaveComparisons:
         """Comparisons in the queue for which nobody has asked."""
         self._waiting: asyncio.Task[None] | None = None
 
+    @property
+    def automatic(self) -> frozenset[Key]:
+        """Comparisons in the queue for which nobody has asked."""
+        return frozenset(self._automatic)
+
     def captured(self, job: Job, result: CaptureResult) -> None:
-        """Take in what a run of a target found: after a save, its results are compared next."""
+        """Take in what a run of a target found: after a save, its results are compared next, unless they are known."""
         is_wanted = self._state.folder_of(job.key.path).settings.accuracy == AFTER_SAVE
-        if is_wanted and job.cause != ASKED.cause and result.has_data and not result.report.failures:
-            self._pending[Key(job.key.path, job.key.name, Tier.ACCURACY)] = None
+        if not is_wanted or job.cause == ASKED.cause or not result.has_data or result.report.failures:
+            return
+        key = Key(job.key.path, job.key.name, Tier.ACCURACY)
+        known = self._state.comparisons.get(key)
+        if known is None or known.stale or known.last_complete is not known:
+            self._pending[key] = None
 
     def edited(self) -> None:
         """Give way to the user who edits: what would be compared is not what the editor has any more."""

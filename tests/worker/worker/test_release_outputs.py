@@ -97,6 +97,29 @@ def test_compiled_code_that_differs_is_told_from_eager(
     assert (call.eager.passed, call.compiled_before.passed, call.compiled_after.passed) == (True, True, False)
 
 
+EDGE = """\
+import torch
+@torch.compiler.disable
+def whole(x):
+    return torch.floor(x)
+# fuselight: f(f32[8, 8])
+def f(x):
+    product = torch.mm(torch.full((8, 8), 0.1).to(x), torch.full((8, 8), 1.25).to(x))
+    return whole(product)
+"""
+"""The product is 1, and with other rounding the number before it."""
+
+
+def test_a_value_on_a_rounding_edge_is_no_change(live: LiveWorker, tmp_path: Path) -> None:
+    recorded(live, EDGE, tmp_path)
+    below = EDGE.replace("whole(product)", "whole(torch.nextafter(product, torch.zeros_like(product)))")
+    (call,) = compared(live, below, tmp_path, tmp_path / "below").calls
+    assert (call.is_eager_equal, call.eager.passed) == (False, True)
+    assert "a value on a rounding edge" in call.eager.why
+    (call,) = compared(live, EDGE.replace("(product)", "(product) + 1"), tmp_path, tmp_path / "more").calls
+    assert call.eager.passed is False, "no rounding moves it as far"
+
+
 NET = """\
 import torch
 # fuselight: f()(f32[8, 8])

@@ -147,6 +147,15 @@ def test_what_other_rounding_gives_in_eager_mode_is_no_fault(live: LiveWorker) -
     assert shown.state in (ScriptState.ROUNDING, ScriptState.RIGHT), shown
 
 
+def test_other_rounding_leaves_the_inputs_as_they_are(live: LiveWorker) -> None:
+    """The remainder of a large number changes with its last digit."""
+    text = HEAD.replace("x.sin()", "torch.remainder(x, 6.0)").replace(
+        "WRONG", "torch.remainder(x, 6.0) + 0.01"
+    )
+    text = text.replace("torch.ones(2)", "torch.arange(1.0, 3.0) * 1000003.0 / 3.0")
+    assert outcome(live, text).state is ScriptState.FAULT
+
+
 def outcome(live: LiveWorker, script: str) -> ScriptOutcome:
     """What a program shows in a fork."""
     report = live.report(live.request(RIGHT, "").of_kind(ScriptRequest, script=script))

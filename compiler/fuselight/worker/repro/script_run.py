@@ -6,11 +6,13 @@ eager mode is not one.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,8 +111,7 @@ def _looked_at(names: dict[str, Any], words: str) -> ScriptOutcome:
     moved = [0.0] * len(eager)
     for seed in range(_NOISES):
         try:
-            with RoundingNoise(seed):
-                other = tensors_in(names["call"](names["f"]))
+            other = tensors_in(names["call"](functools.partial(_rounded, names["f"], seed)))
         except Exception:  # noqa: BLE001 - an operator that cannot be run with other rounding
             break
         if len(other) != len(eager):
@@ -119,6 +120,12 @@ def _looked_at(names: dict[str, Any], words: str) -> ScriptOutcome:
     if all(moved[index] >= _AS_FAR * distances[index] for index in differing):
         return ScriptOutcome(ScriptState.ROUNDING, words, differing)
     return ScriptOutcome(ScriptState.FAULT, words, differing)
+
+
+def _rounded(function: Callable[..., Any], seed: int, *args: Any) -> Any:
+    """Call a function with other rounding; its arguments were made without."""
+    with RoundingNoise(seed):
+        return function(*args)
 
 
 def _distance(ours: torch.Tensor, theirs: torch.Tensor) -> float:

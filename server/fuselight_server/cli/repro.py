@@ -5,17 +5,15 @@ Invariant: what is printed was confirmed in a new process of Python; a reason st
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.repro import ReproPlan, reproduce
-
-if TYPE_CHECKING:
-    import argparse
+from fuselight_server.repro.bisection import releases_between
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,13 +34,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="allow values of your small tensors in the program; else inputs are drawn from a range",
     )
     parser.add_argument(
+        "--bisect",
+        metavar="A..B",
+        type=_releases,
+        default=(),
+        help="also find the release of torch in which each fault begins or ends, as 2.11..2.15",
+    )
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        help="install releases of torch that are missing, with uv, in Fuselight's cache folder (up to 3 GB each)",
+    )
+    parser.add_argument(
         "--out", metavar="FOLDER", type=Path, help="write each program and the text of its issue into FOLDER"
     )
 
 
+def _releases(text: str) -> tuple[str, ...]:
+    """A type of argument: the releases of a range."""
+    try:
+        return releases_between(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def execute(options: argparse.Namespace) -> int:
     """Reproduce the faults of the targets and print the programs; returns the exit code."""
-    plan = ReproPlan(seconds=options.budget, with_values=options.with_values)
+    plan = ReproPlan(options.budget, options.with_values, options.bisect, options.install)
     outcome = complete(options, reproduce, plan=plan)
     from fuselight_server.cli.formats.repro import print_repro, repro_as_json, write_repro  # noqa: PLC0415 - not for --help
 

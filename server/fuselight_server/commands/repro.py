@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,10 +18,13 @@ from fuselight.shared.report import STAGE_BACKENDS, Aspect, Culprit, ScriptOutco
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.started_worker import StartedWorker
 from fuselight_server.commands.targets import report_each
+from fuselight_server.execution.torch_releases import check_installed, find_side, interpreters_of
 from fuselight_server.explain.findings.common.result_words import STAGE_NAMES, cause_of, wrong_calls
 from fuselight_server.fixes.verification.cure_trials import TrialBudget
 from fuselight_server.fixes.verification.wrong_results import compare_results
+from fuselight_server.repro.bisection import find_change
 from fuselight_server.repro.issue import ConfirmedProgram
 from fuselight_server.repro.model import Observed, program_of
 from fuselight_server.repro.reduction import Reduction, variants
@@ -32,11 +36,13 @@ if TYPE_CHECKING:
     from fuselight.shared.report import ComparedCall, RecordedGraph, Report, Reproduction
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.repro.bisection import ReleaseChange
     from fuselight_server.repro.model import SmallProgram
 
 SECONDS = 120.0
 """For the reduction of one fault."""
 _TRIAL_SECONDS = 60.0
+BISECT = "--bisect"
 _MAX_FAULTS = 3
 """Faults of one target that are reproduced."""
 _IN_TRACING = (
@@ -51,6 +57,10 @@ class ReproPlan:
     seconds: float = SECONDS
     with_values: bool = False
     """Whether values of the program's tensors may stand in a small program."""
+    releases: tuple[str, ...] = ()
+    """Releases of torch among which the one is looked for in which a fault begins or ends."""
+    installs: bool = False
+    """Whether a release that is missing is installed."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,8 @@ class Fault:
     seconds: float = 0.0
     is_partial: bool = False
     """Whether the time ended before the program was the smallest."""
+    change: ReleaseChange | None = None
+    """In which release it begins or ends, if that was asked for."""
 
 
 @dataclass
@@ -96,8 +108,13 @@ def _is_unanalyzed(report: Report) -> bool:
 async def reproduce(
     options: CommandOptions, show: Callable[[str], None], token: CancelToken, *, plan: ReproPlan
 ) -> ReproOutcome:
-    """Find faults of the targets, and reduce each. A cancel keeps what is confirmed, if there is anything."""
+    """Find faults of the targets, and reduce each. A cancel keeps what is confirmed, if there is anything.
+
+    Raises NoInterpreterError if a release of the plan is missing and may not be installed.
+    """
     outcome = ReproOutcome()
+    sides = [find_side(release, BISECT, os.environ) for release in plan.releases]
+    check_installed(sides, installs=plan.installs)  # before anything takes time
 
     async def reported(target_run: TargetRun, check: CheckOutcome) -> Report:
         outcome.check = check
@@ -113,6 +130,10 @@ async def reproduce(
             search = _Search(target_run, plan, report)
             outcome.faults.append(await search.fault(name, what, call, stage))
             token.check()
+            if plan.releases and outcome.faults[-1].confirmed is not None:
+                fault = outcome.faults[-1]
+                change = await token.run(bisect(fault.confirmed, target_run, plan, options.log))
+                outcome.faults[-1] = dataclasses.replace(fault, change=change)
         return report
 
     try:
@@ -143,6 +164,45 @@ def _faults(report: Report) -> Iterator[tuple[str, str, int | None, Stage | None
         yield call.name, "failure" if fails else "result", None if fails else call.index, stage
     if not seen and any(failure.culprit is Culprit.COMPILER for failure in report.failures):
         yield report.target.name, "failure", None, None
+
+
+async def run_script(target_run: TargetRun, text: str, *arguments: str, fresh: bool = False) -> ScriptOutcome:
+    """What a small program shows in the worker of a run; `fresh`: in a new process of Python."""
+    limits = target_run.request.limits
+    request = target_run.request.of_kind(
+        ScriptRequest,
+        script=text,
+        arguments=arguments,
+        fresh=fresh,
+        preload=False,
+        limits=Limits(_TRIAL_SECONDS, limits.memory_mb, limits.output_kb),
+    )
+    report = await target_run.with_show(lambda _text: None).run_report(request)
+    if report.reproduction is None or report.reproduction.outcome is None or report.failures:
+        why = "; ".join(failure.message for failure in report.failures)
+        return ScriptOutcome(ScriptState.ERROR, why or "there is no answer")
+    return report.reproduction.outcome
+
+
+async def bisect(
+    confirmed: ConfirmedProgram | None, target_run: TargetRun, plan: ReproPlan, log: Callable[[str], None]
+) -> ReleaseChange | None:
+    """In which release of the plan the fault of a program begins or ends. Raises NoInterpreterError."""
+    if confirmed is None:
+        return None
+    script = confirmed.script
+
+    async def run(release: str) -> ScriptOutcome:
+        target_run.show(f"torch {release}")
+        (interpreter,) = await interpreters_of([find_side(release, BISECT, os.environ)], target_run.show)
+        started = StartedWorker(interpreter, log)
+        try:
+            other = dataclasses.replace(target_run, worker=await started.ready(), choice=interpreter)
+            return await run_script(other, script, fresh=True)
+        finally:
+            await started.close()
+
+    return await find_change(plan.releases, run)
 
 
 class _Search:
@@ -220,35 +280,17 @@ class _Search:
         return next((each for each in known if each.index == call), None)
 
     async def _trial(self, text: str) -> ScriptOutcome:
-        return await self._run(self._target_run, text)
-
-    async def _run(
-        self, target_run: TargetRun, text: str, *arguments: str, fresh: bool = False
-    ) -> ScriptOutcome:
-        limits = target_run.request.limits
-        request = target_run.request.of_kind(
-            ScriptRequest,
-            script=text,
-            arguments=arguments,
-            fresh=fresh,
-            preload=False,
-            limits=Limits(_TRIAL_SECONDS, limits.memory_mb, limits.output_kb),
-        )
-        report = await target_run.with_show(lambda _text: None).run_report(request)
-        if report.reproduction is None or report.reproduction.outcome is None or report.failures:
-            why = "; ".join(failure.message for failure in report.failures)
-            return ScriptOutcome(ScriptState.ERROR, why or "there is no answer")
-        return report.reproduction.outcome
+        return await run_script(self._target_run, text)
 
     async def _confirmed(self, fault: Fault, program: SmallProgram, stage: Stage | None) -> Fault:
         """The fault with a program, if a new process shows the fault and one without compiled code does not."""
         target_run = dataclasses.replace(self._target_run, token=CancelToken())  # also after Ctrl-C: seconds
         confirmed = ConfirmedProgram(program, ScriptOutcome(ScriptState.ERROR), _stage_words(stage))
-        shown = await self._run(target_run, confirmed.script, fresh=True)
+        shown = await run_script(target_run, confirmed.script, fresh=True)
         if shown.state is not ScriptState.FAULT:
             why = f"a new process of Python does not show the fault: {shown.text or 'results are as in eager mode'}"
             return dataclasses.replace(fault, why_not=why)
-        plain = await self._run(target_run, confirmed.script, "eager", fresh=True)
+        plain = await run_script(target_run, confirmed.script, "eager", fresh=True)
         if plain.state is not ScriptState.RIGHT:
             why = f'the program ends in the same way with `backend="eager"`: {plain.text}'
             return dataclasses.replace(fault, why_not=why)

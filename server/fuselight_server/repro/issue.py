@@ -46,8 +46,8 @@ class ConfirmedProgram:
         return f"torch.compile: {what}{': ' if names else ''}{', '.join(names)}"
 
 
-def issue_of(confirmed: ConfirmedProgram) -> str:
-    """The issue as Markdown."""
+def issue_of(confirmed: ConfirmedProgram, releases: str = "") -> str:
+    """The issue as Markdown. `releases`: in which releases of torch it is, in words."""
     program = confirmed.program
     is_failure = program.observed is Observed.FAILURE
     expected = "It compiles: eager mode runs the function." if is_failure else "The results of eager mode."
@@ -66,6 +66,7 @@ def issue_of(confirmed: ConfirmedProgram) -> str:
     if confirmed.stage:
         lines += ["", f"Begins in {confirmed.stage}. `python repro.py eager` ends with exit status 0."]
     lines += ["", "## Versions", "", program.versions, ""]
+    lines += [f"{releases}.", ""] if releases else []
     return "\n".join(lines)
 
 

@@ -12,6 +12,8 @@ import pytest
 from fuselight.shared.protocol import GraphsRequest, ScriptRequest
 from fuselight.shared.report import (
     MARK,
+    Culprit,
+    Failure,
     RecordedGraph,
     RecordedNode,
     Report,
@@ -21,6 +23,8 @@ from fuselight.shared.report import (
     Stage,
     TensorTraits,
 )
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.commands import repro
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.compared_results import Fault, ScriptedProgram
 
@@ -57,6 +61,9 @@ class ScriptedCompiler:
     word: str = "torch.flip("
     fresh: ScriptState = ScriptState.FAULT
     """What a new process shows of a program that a fork has shown."""
+    release: str = ""
+    """That of the worker that answers next, in a bisection."""
+    wrong_releases: tuple[str, ...] = ()
     scripts: list[ScriptRequest] = field(default_factory=list)
     graphs: list[GraphsRequest] = field(default_factory=list)
 
@@ -71,6 +78,9 @@ class ScriptedCompiler:
         return report
 
     def _outcome(self, request: ScriptRequest) -> ScriptOutcome:
+        if self.release:
+            state = ScriptState.FAULT if self.release in self.wrong_releases else ScriptState.RIGHT
+            return ScriptOutcome(state, self.release)
         if self.word not in request.script or "eager" in request.arguments:
             return ScriptOutcome(ScriptState.RIGHT)
         state = self.fresh if request.fresh else ScriptState.FAULT
@@ -203,3 +213,84 @@ def test_without_time_nothing_is_tried_and_that_is_said(monkeypatch: pytest.Monk
     (fault,) = json.loads(done.stdout)["faults"]
     assert (fault["confirmed"], fault["partial"], fault["tried"]) == (False, True, 0)
     assert "the time was over" in fault["why_not"]
+
+
+@pytest.fixture
+def releases(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The releases that were asked for, in order; each is there."""
+    asked: list[str] = []
+
+    def find_side(named: str, _option: str, _environ: object) -> Interpreter:
+        return Interpreter(named, why="a release")
+
+    async def interpreters_of(sides: list[Interpreter], _show: object) -> list[Interpreter]:
+        asked.extend(side.executable for side in sides)
+        return sides
+
+    monkeypatch.setattr(repro, "find_side", find_side)
+    monkeypatch.setattr(repro, "interpreters_of", interpreters_of)
+    return asked
+
+
+def test_the_first_release_that_has_the_fault_is_found_by_bisection(
+    monkeypatch: pytest.MonkeyPatch, releases: list[str]
+) -> None:
+    compiler = ScriptedCompiler(wrong_releases=("2.13", "2.14", "2.15"))
+    real = vars(repro)["interpreters_of"]
+
+    async def started(sides: list[Interpreter], show: object) -> list[Interpreter]:
+        compiler.release = sides[0].executable
+        return await real(sides, show)
+
+    monkeypatch.setattr(repro, "interpreters_of", started)
+    done = run(monkeypatch, compiler, "--bisect", "2.9..2.15", "--format", "json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert releases[:2] == ["2.9", "2.15"]
+    assert len(releases) <= 5, "it halves the range"
+    (fault,) = json.loads(done.stdout)["faults"]
+    assert (fault["releases"]["before"], fault["releases"]["after"]) == ("2.12", "2.13")
+    assert "torch 2.12 is right, and 2.13 is wrong." in fault["issue"]
+
+
+def test_a_release_that_is_missing_is_named_before_anything_runs(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(model.parent / "cache"))
+    compiler = ScriptedCompiler()
+    done = run(monkeypatch, compiler, "--bisect", "2.11..2.12")
+    assert done.exit_code == 2
+    assert "`--bisect 2.11`: this version is not installed. Add `--install`" in done.stderr
+    assert compiler.program.requests == []
+
+
+@pytest.mark.parametrize("text", ["2.13", "2.15..2.11", "2.13..2.13", "1.9..2.1", "a..b"])
+def test_a_range_is_two_releases(text: str) -> None:
+    done = run_cli("repro", "m.py", "--bisect", text)
+    assert done.exit_code == 2
+    assert "is not a range of releases such as 2.11..2.15" in done.stderr
+
+
+def test_what_does_not_compile_is_looked_for_among_the_graphs_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failure = Failure(Culprit.COMPILER, "backend", "InductorError: no lowering", "")
+    compiler = ScriptedCompiler(
+        ScriptedProgram(), Reproduction((replace(GRAPH, error="InductorError: no lowering"),))
+    )
+    real = compiler.program.answer
+    monkeypatch.setattr(
+        compiler.program, "answer", lambda request: replace(real(request), failures=(failure,))
+    )
+
+    def answer(request: Any) -> Report:
+        report = compiler.answer(request)
+        is_part = isinstance(request, (GraphsRequest, ScriptRequest))
+        return replace(report, failures=()) if is_part else report
+
+    AnsweringWorker(answer).put_in_place(monkeypatch)
+    done = run_cli("repro", "m.py", "--format", "json")
+    (fault,) = json.loads(done.stdout)["faults"]
+    assert (fault["what"], fault["confirmed"]) == ("failure", True)
+    assert [request.call for request in compiler.graphs] == [None]
+    assert "except Exception as error:" in fault["script"]
+    assert fault["lines"] <= 30

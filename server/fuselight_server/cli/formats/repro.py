@@ -39,6 +39,8 @@ def print_repro(outcome: ReproOutcome, written: dict[int, Path], terminal: Termi
             f"{where} - {fault.confirmed.title} ({size}, {format_count(fault.tried, 'program')} tried, "
             f"{fault.seconds:.0f} s{partial})"
         )
+        if fault.change is not None:
+            terminal.print(f"  {fault.change.words}")
         if index in written:
             terminal.print(f"  written: {written[index]} and {written[index].with_suffix('.md').name}")
         terminal.print()
@@ -61,7 +63,7 @@ def write_repro(outcome: ReproOutcome, folder: Path) -> dict[int, Path]:
         with path.open("x", encoding="utf-8") as file:
             file.write(fault.confirmed.script)
         with path.with_suffix(".md").open("x", encoding="utf-8") as file:
-            file.write(issue_of(fault.confirmed))
+            file.write(issue_of(fault.confirmed, fault.change.words if fault.change is not None else ""))
         written[index] = path
     return written
 
@@ -106,9 +108,10 @@ def _fault(fault: Fault) -> dict[str, Any]:
         "title": confirmed.title if confirmed else "",
         "script": confirmed.script if confirmed else "",
         "lines": confirmed.line_count if confirmed else 0,
-        "issue": issue_of(confirmed) if confirmed else "",
+        "issue": issue_of(confirmed, fault.change.words if fault.change else "") if confirmed else "",
         "backend": confirmed.program.backend if confirmed else "",
         "tried": fault.tried,
         "seconds": round(fault.seconds, 1),
         "partial": fault.is_partial,
+        "releases": encode(fault.change),
     }

@@ -30,3 +30,17 @@ def around_backward(
 def call_at_the_end(function: Callable[[], None]) -> None:
     """Inside a backward, have a function be called when the backward ends."""
     Variable._execution_engine.queue_callback(function)
+
+
+def keeps_forward_lines() -> contextlib.AbstractContextManager[Any]:
+    """Inside, autograd notes for each of its nodes where the forward made it; nothing is checked."""
+    return torch.autograd.detect_anomaly(check_nan=False)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def forward_traceback() -> str | None:
+    """Inside a backward, the traceback of the forward that made the node which runs; None outside of one."""
+    current = getattr(torch._C, "_current_autograd_node", None)
+    node = current() if current is not None else None
+    if node is None:
+        return None
+    return "".join(node.metadata.get("traceback_", ()))

@@ -245,11 +245,12 @@ def calling_frames(limit: int = 64) -> Stack:
     return from_frames((frame for frame, _ in traceback.walk_stack(caller)), limit)
 
 
-def is_called_by_us() -> bool:
-    """Whether, above the function of ours that calls this and what torch and Python have put around it, is another."""
-    caller = sys._getframe(1).f_back  # noqa: SLF001 - the documented way to walk the caller's stack
+def is_called_by_us(*files: str) -> bool:
+    """Whether Fuselight calls, through torch or directly, the functions of the file that calls this, and of `files`."""
+    caller = sys._getframe(1)  # noqa: SLF001 - the documented way to walk the caller's stack
     paths = (frame.f_code.co_filename for frame, _ in traceback.walk_stack(caller))
-    return next((is_ours(path) for path in paths if is_ours(path) or is_shown(path)), False)
+    above = itertools.dropwhile({caller.f_code.co_filename, *files}.__contains__, paths)
+    return next((is_ours(path) for path in above if is_ours(path) or is_shown(path)), False)
 
 
 def is_ours(path: str) -> bool:

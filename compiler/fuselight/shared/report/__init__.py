@@ -112,6 +112,9 @@ from fuselight.shared.report.resources import Listing as Listing
 from fuselight.shared.report.resources import Occupancy as Occupancy
 from fuselight.shared.report.results import STAGE_BACKENDS as STAGE_BACKENDS
 from fuselight.shared.report.results import ComparedCall as ComparedCall
+from fuselight.shared.report.results import NonFinite as NonFinite
+from fuselight.shared.report.results import NonFiniteKind as NonFiniteKind
+from fuselight.shared.report.results import NonFiniteOrigin as NonFiniteOrigin
 from fuselight.shared.report.results import OperatorFault as OperatorFault
 from fuselight.shared.report.results import ResultCause as ResultCause
 from fuselight.shared.report.results import ResultComparison as ResultComparison

@@ -45,6 +45,45 @@ class OperatorFault:
     """Where the call makes it first, outermost frame first."""
 
 
+class NonFiniteKind(str, enum.Enum):
+    """What an element is that is no number."""
+
+    NAN = "NaN"
+    INFINITY = "infinity"
+
+
+@dataclass(frozen=True)
+class NonFiniteOrigin:
+    """Where such elements first appear in eager mode."""
+
+    stack: Stack
+    """The line, outermost frame first; empty if an input of the call has them."""
+    operator: str
+    """The ATen operator whose arguments have none yet, as `div`."""
+    operands: str
+    """The arguments of the first such element: `0, 0`; empty if it has none of its own, as that of a sum."""
+    inputs: tuple[str, ...]
+    """The inputs, parameters and buffers of the call that it is computed from, bounded."""
+    source: Location | None = None
+    """The line that computed the last of the arguments, if it is another one."""
+
+
+@dataclass(frozen=True)
+class NonFinite:
+    """NaN or infinities in a value of a call."""
+
+    kind: NonFiniteKind
+    what: str
+    """The first value that has some: `output[0]`, `gradient of weight`."""
+    eager: int
+    """How many elements, at most of the sample that is compared."""
+    compiled: int
+    float64: int | None
+    """None without a float64 result."""
+    origin: NonFiniteOrigin | None = None
+    """None if the program wrote them itself, or only compiled code has some."""
+
+
 @dataclass(frozen=True)
 class ComparedCall:
     """One call of what a program compiles, made compiled and in eager mode from the same state."""
@@ -68,6 +107,8 @@ class ComparedCall:
     """With the compile, if the call compiles."""
     operators: tuple[OperatorFault, ...] = ()
     """Of a wrong call: custom operators that it makes and that are declared wrong."""
+    non_finite: tuple[NonFinite, ...] = ()
+    """At most one of each kind."""
 
     @property
     def is_wrong(self) -> bool:

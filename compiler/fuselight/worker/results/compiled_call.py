@@ -22,10 +22,12 @@ from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.adapters.torch_api.rounding_noise import RoundingNoise, WrittenMemory
 from fuselight.capture.calls.calls import Prepared, module_of
 from fuselight.capture.dynamo import stacks
-from fuselight.shared.report import Accuracy, ComparedCall, is_user_file
-from fuselight.worker.live.call_records import RecordingStream, random_digests
+from fuselight.measure.accuracy.results import CallResults
+from fuselight.shared.report import Accuracy, ComparedCall, NonFinite, NonFiniteKind, is_user_file
+from fuselight.worker.live.call_records import CallRecord, RecordingStream, random_digests
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.later_backward import RunsUserCode
+from fuselight.worker.results.non_finite_origin import non_finite_counts
 from fuselight.worker.results.saved_state import SavedState
 from fuselight.worker.results.verdicts import References, judged
 from fuselight.worker.verify.context_cases import user_namespaces
@@ -105,6 +107,7 @@ class CompiledCall:
             verdict, others = judged(compiled, references, training=self._trains())
             is_wrong = verdict.passed is False or bool(others)
             faults = tuple(recorded.operator_faults()) if is_wrong and not eager.raised else ()
+            non_finite = tuple(_non_finite(recorded, eager, compiled, float64))
         return replace(
             self.result(verdict),
             others=others,
@@ -112,6 +115,7 @@ class CompiledCall:
             eager_seconds=eager_seconds,
             compiled_seconds=compiled_seconds,
             operators=faults,
+            non_finite=non_finite,
         ), references
 
     def _trains(self) -> bool:
@@ -134,6 +138,21 @@ class CompiledCall:
     def repeated(self) -> Any:
         """Make the call for the program itself. Raises what it raises."""
         return self.compiled(*self.prepared.args, **self.prepared.kwargs)
+
+
+def _non_finite(
+    recorded: RepeatedCall, eager: CallRecord, compiled: CallRecord, float64: CallResults | None
+) -> Iterator[NonFinite]:
+    """NaN and infinities among the results, with the line where the first of eager mode appears."""
+    if eager.raised or compiled.raised:
+        return
+    for counts in non_finite_counts(eager.results, compiled.results, float64):
+        origin = recorded.non_finite_origin(counts.kind) if counts.eager else None
+        is_own = counts.kind is NonFiniteKind.INFINITY and counts.eager == counts.compiled
+        if (
+            origin is not None or not is_own
+        ):  # an infinity that the program writes, as into a mask, means nothing
+            yield replace(counts, origin=origin)
 
 
 def name_of(function: Any) -> str:

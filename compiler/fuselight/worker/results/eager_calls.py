@@ -12,15 +12,17 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api.backward_runs import keeps_forward_lines
 from fuselight.adapters.torch_api.custom_operators import CustomOperatorCalls, declaration_fault
 from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.tensor_layouts import SPARSE_LAYOUTS
 from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.capture.dynamo import stacks
 from fuselight.measure.accuracy.results import CallResults, Value, held_tensors
-from fuselight.shared.report import OperatorFault
+from fuselight.shared.report import NonFiniteKind, NonFiniteOrigin, OperatorFault
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.live.call_records import CallRecord, RecordingStream, record_call
+from fuselight.worker.results.non_finite_origin import NonFiniteWatch
 from fuselight.worker.results.saved_state import SavedState
 from fuselight.worker.verify.eager_mode import DoubleConversions, eager_mode
 
@@ -119,6 +121,22 @@ class RepeatedCall:
                 if fault is not None:
                     name, _, _ = operator.name().partition(".")
                     yield OperatorFault(name, *fault, operators.stacks[operator])
+        finally:
+            self.state.restore()
+
+    def non_finite_origin(self, kind: NonFiniteKind) -> NonFiniteOrigin | None:
+        """Where the first NaN or infinity of the results appears in eager mode; None if the program writes it."""
+        try:
+            copied = with_own_graph(self.prepared)
+            held = list(held_tensors(copied))
+            watch = NonFiniteWatch(kind, held)
+            with eager_mode(), keeps_forward_lines(), watch.mode:
+                returned = self.prepared.function(*copied.args, **copied.kwargs)
+                if torch.is_grad_enabled():
+                    gradients_of([returned], [pair for pair in held if pair[1].requires_grad])
+            return watch.origin_of(tensors_in([returned]))
+        except Exception:  # noqa: BLE001 - the user's code may refuse to be watched
+            return None
         finally:
             self.state.restore()
 

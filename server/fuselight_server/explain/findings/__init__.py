@@ -20,6 +20,7 @@ from fuselight_server.explain.findings.common.notes import note_findings
 from fuselight_server.explain.findings.failures import failure_findings
 from fuselight_server.explain.findings.kernels.kernels import kernel_findings
 from fuselight_server.explain.findings.launches import launch_findings
+from fuselight_server.explain.findings.non_finite import non_finite_findings
 from fuselight_server.explain.findings.ranks import of_further_ranks, rank_findings
 from fuselight_server.explain.findings.recompilations.guards import guard_findings
 from fuselight_server.explain.findings.recompilations.recompilations import recompilation_findings
@@ -69,6 +70,7 @@ _FAMILIES = (
     rank_findings,
     collective_value_findings,
     result_findings,
+    non_finite_findings,
 )
 _OF_FURTHER_RANKS = (failure_findings, break_findings, not_compiled_findings, recompilation_findings)
 _OF_PREDICTIONS = (failure_findings, break_findings, not_compiled_findings)
@@ -121,7 +123,8 @@ def findings_of_results(
     report: Report, *, read_line: Callable[[str, int], str | None] | None = None
 ) -> tuple[Finding, ...]:
     """What the comparison of a program's calls with eager mode has found, by place; `read_line` as in `findings`."""
-    return tuple(sorted(result_findings(Context.of(report, read_line=read_line)), key=_order))
+    context = Context.of(report, read_line=read_line)
+    return tuple(sorted((*result_findings(context), *non_finite_findings(context)), key=_order))
 
 
 def _order(finding: Finding) -> tuple[str, int, int, str, str]:

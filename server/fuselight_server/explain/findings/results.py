@@ -24,6 +24,7 @@ from fuselight_server.explain.findings.common.result_words import (
     STAGE_NAMES,
     STAGE_TEXTS,
     cause_of,
+    change_of_non_finite,
     differences,
     largest_difference,
     setting_text,
@@ -98,6 +99,7 @@ def _paragraphs(
     yield f"Call {call.index + 1} of the run: {words}."
     if is_line_known and not call.operators:
         yield call.accuracy.first_why or "This is the first line whose operators return different results."
+    yield from filter(None, map(change_of_non_finite, call.non_finite))
     for fault in call.operators:
         yield (
             f"The custom operator `{fault.name}` does not do what it is declared to do, and compiled code relies on "

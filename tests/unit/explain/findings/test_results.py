@@ -9,6 +9,9 @@ import pytest
 from fuselight.shared.report import (
     Accuracy,
     ComparedCall,
+    NonFinite,
+    NonFiniteKind,
+    NonFiniteOrigin,
     OperatorFault,
     ResultCause,
     ResultComparison,
@@ -19,7 +22,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.base.remedies import RemedyState
 from fuselight_server.explain.findings import findings, findings_of_results
-from fuselight_server.explain.findings.common.result_words import STAGE_NAMES, results_in_words
+from fuselight_server.explain.findings.common.result_words import STAGE_NAMES, remarks, results_in_words
 from tests.support.compared_results import RIGHT, STATE, UNDECIDED, WRONG, compared_call
 from tests.support.reports import LIBRARY, at, report
 
@@ -212,3 +215,48 @@ def test_many_settings_without_an_effect_are_cut() -> None:
 )
 def test_the_summary_never_hides_what_was_not_compared(results: ResultComparison, words: str) -> None:
     assert results_in_words(results) == words
+
+
+ORIGIN = NonFiniteOrigin((at(20),), "div", "0, 0", ("input 0",), at(18))
+
+
+def test_a_nan_of_eager_mode_is_no_accusation_and_is_on_its_line() -> None:
+    value = NonFinite(NonFiniteKind.NAN, "output", 2, 2, 2, ORIGIN)
+    calls = [compared_call(index, RIGHT, non_finite=(value,)) for index in (0, 1)]
+    (finding,) = findings_of_results(report(results=comparison(*calls)))
+    assert (finding.code, finding.severity, finding.span.line, finding.count) == (
+        "FL803",
+        Severity.INFORMATION,
+        20,
+        2,
+    )
+    assert finding.title == "NaN in eager mode: `div` of 0, 0, computed from input 0"
+    assert "2 in eager mode, 2 in compiled code, 2 in float64" in finding.message
+    assert "compiling keeps it" in finding.message
+    assert [related.span.line for related in finding.related if related.span.line == 18] == [18]
+    assert "output has NaN (2 in eager mode" in remarks(comparison(*calls))[0]
+
+
+@pytest.mark.parametrize(
+    ("compiled", "words"), [(0, "Compiling removes NaN"), (3, "Compiling adds NaN"), (1, "")]
+)
+def test_a_nan_that_compiling_adds_or_removes_is_said(compiled: int, words: str) -> None:
+    value = NonFinite(NonFiniteKind.NAN, "output", 1, compiled, None, ORIGIN)
+    call = compared_call(0, WRONG, non_finite=(value,))
+    by_code = {finding.code: finding for finding in findings_of_results(report(results=comparison(call)))}
+    assert ("Compiling" in by_code["FL801"].message) is bool(words)
+    assert words in by_code["FL801"].message
+    assert set(by_code) == {"FL801", "FL803"}
+
+
+def test_infinities_that_float64_has_too_and_those_of_inputs() -> None:
+    same = NonFinite(NonFiniteKind.INFINITY, "output", 2, 2, 2, ORIGIN)
+    narrow = replace(same, float64=0)
+    assert findings_of_results(report(results=comparison(compared_call(0, RIGHT, non_finite=(same,))))) == ()
+    (finding,) = findings_of_results(
+        report(results=comparison(compared_call(0, RIGHT, non_finite=(narrow,))))
+    )
+    assert "the dtype is too narrow" in finding.message
+    given = NonFinite(NonFiniteKind.NAN, "output", 1, 1, 1, NonFiniteOrigin((), "", "", ("input 0",)))
+    (finding,) = findings_of_results(report(results=comparison(compared_call(0, RIGHT, non_finite=(given,)))))
+    assert (finding.span.line, finding.title) == (10, "NaN in eager mode: input 0 has it before the call")

@@ -31,6 +31,7 @@ class Origin(enum.Enum):
     KERNELS = "`fuselight kernels`"
     MEASURED = "`fuselight bench`"
     RESULTS = "`fuselight accuracy` or `fuselight bench`"
+    ACCURACY = "`fuselight accuracy`"
     RANKS = "`fuselight check --ranks`"
     JOB = "`fuselight open`"
     UPGRADE = "`fuselight upgrade`"
@@ -53,7 +54,7 @@ class CodeInfo:
 
 
 _HINT, _INFO, _WARNING, _ERROR = Severity
-_SOURCE, _CAPTURE, _NOTEBOOK, _SAVE, _KERNELS, _MEASURED, _RESULTS, _RANKS, _JOB, _UPGRADE = Origin
+_SOURCE, _CAPTURE, _NOTEBOOK, _SAVE, _KERNELS, _MEASURED, _RESULTS, _ACCURACY, _RANKS, _JOB, _UPGRADE = Origin
 CATALOGUE: dict[str, CodeInfo] = {
     entry.code: entry
     for entry in (
@@ -100,6 +101,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL707", _INFO, _KERNELS, "a repeated block is compiled many times"),
         CodeInfo("FL801", _ERROR, _RESULTS, "compiled results differ from eager"),
         CodeInfo("FL802", _INFO, _MEASURED, "compiled code is slower than eager"),
+        CodeInfo("FL803", _INFO, _ACCURACY, "NaN or infinity that eager mode has as well"),
         CodeInfo("FL911", _WARNING, _RANKS, "ranks compile different code"),
         CodeInfo("FL912", _ERROR, _RANKS, "ranks call different collectives"),
         CodeInfo("FL913", _WARNING, _RANKS, "only some ranks compile again"),

@@ -8,13 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Stage
+from fuselight.shared.report import NonFiniteKind, Stage
 from fuselight_server.base.formatting import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import ComparedCall, ResultCause, ResultComparison, TriedSetting
+    from fuselight.shared.report import (
+        ComparedCall,
+        NonFinite,
+        NonFiniteOrigin,
+        ResultCause,
+        ResultComparison,
+        TriedSetting,
+    )
 
 STAGE_NAMES = {
     Stage.CAPTURE: "tracing (TorchDynamo)",
@@ -102,10 +109,11 @@ def not_compared(results: ResultComparison) -> Iterator[tuple[int, str]]:
 
 
 def remarks(results: ResultComparison) -> tuple[str, ...]:
-    """What is said of calls that are as in eager mode: a rounding edge, no float64 result."""
-    return tuple(
-        dict.fromkeys(call.accuracy.why for call in results.calls if call.is_as_eager and call.accuracy.why)
-    )
+    """What is said of calls that are as in eager mode: a rounding edge, no float64 result, NaN in both."""
+    right = [call for call in results.calls if call.is_as_eager]
+    whys = (call.accuracy.why for call in right if call.accuracy.why)
+    values = (f"{non_finite_words(value)}" for call in right for value in call.non_finite)
+    return tuple(dict.fromkeys((*whys, *values)))
 
 
 def largest_difference(call: ComparedCall) -> str:
@@ -133,6 +141,31 @@ def call_words(call: ComparedCall) -> str:
     if call.is_as_eager:
         return f"as eager, {format_count(call.accuracy.compared, 'value')}"
     return f"not compared: {call.accuracy.why or _NO_REASON}"
+
+
+def non_finite_words(value: NonFinite) -> str:
+    """`output has NaN (3 in eager mode and compiled, 3 in float64)`."""
+    plural = "NaN" if value.kind is NonFiniteKind.NAN else "infinities"
+    modes = [("eager mode", value.eager), ("compiled code", value.compiled), ("float64", value.float64)]
+    counts = ", ".join(f"{count:,} in {mode}" for mode, count in modes if count is not None)
+    return f"{value.what} has {plural} ({counts})"
+
+
+def change_of_non_finite(value: NonFinite) -> str:
+    """Whether compiling adds or removes such elements; empty if it does neither."""
+    if value.eager == value.compiled:
+        return ""
+    verb = "adds" if value.compiled > value.eager else "removes"
+    return f"Compiling {verb} {value.kind.value}: {non_finite_words(value)}."
+
+
+def origin_words(origin: NonFiniteOrigin) -> str:
+    """`div of 0 and 0, computed from input 0`."""
+    if not origin.stack:
+        return f"{', '.join(origin.inputs)} has it before the call"
+    operands = f" of {origin.operands}" if origin.operands else ""
+    inputs = f", computed from {', '.join(origin.inputs)}" if origin.inputs else ""
+    return f"`{origin.operator}`{operands}{inputs}"
 
 
 def setting_text(setting: TriedSetting) -> str:

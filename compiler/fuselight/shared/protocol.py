@@ -398,6 +398,8 @@ class MemoryRequest(RunRequest):
     """Whether the backward runs; None: as the directive says."""
     optimizer: str = "adamw"
     """`adam`, `adamw`, `sgd` (with momentum) or `none`."""
+    batches: tuple[int, ...] = ()
+    """First sizes of the inputs of the first call, in place of its own; empty: every call as it is."""
 
 
 @dataclass(frozen=True)

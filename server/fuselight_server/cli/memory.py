@@ -5,18 +5,15 @@ Invariant: exit code 0 only if each target was estimated and fits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from fuselight.shared.devices import FALLBACK
 from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options, device_option
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
-from fuselight_server.commands.memory import OPTIMIZERS, MemoryPlan, estimate_memory, exit_code
+from fuselight_server.commands.memory import OPTIMIZERS, MemoryOutcome, MemoryPlan, estimate_memory, exit_code
 from fuselight_server.commands.notebook_cells import check_in_cells
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--inference", dest="training", action="store_false", default=None, help="estimate the call alone"
     )
     parser.add_argument(
+        "--batch",
+        metavar="N,N,...",
+        type=_batches,
+        default=(),
+        help="first sizes of the inputs, in place of the directive's",
+    )
+    parser.add_argument(
+        "--largest-batch",
+        action="store_true",
+        help="search the largest batch that fits, in eager mode and compiled",
+    )
+    parser.add_argument(
         "--optimizer",
         choices=OPTIMIZERS,
         default=OPTIMIZERS[0],
@@ -49,8 +58,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Estimate the targets and print what they need; returns the exit code."""
-    plan = MemoryPlan(options.device, options.training, options.optimizer)
-    outcome = check_in_cells(complete(options, estimate_memory, plan=plan))
+    plan = MemoryPlan(
+        options.device,
+        options.training,
+        options.optimizer,
+        options.batch,
+        finds_largest=options.largest_batch,
+    )
+    outcome = complete(options, estimate_memory, plan=plan)
+    outcome = MemoryOutcome(check_in_cells(outcome.check), outcome.largest)
     from fuselight_server.cli.formats.memory import memory_as_json, print_memory  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
@@ -58,5 +74,12 @@ def execute(options: argparse.Namespace) -> int:
         terminal.write_data(memory_as_json(outcome) + "\n")
     else:
         print_memory(outcome, terminal)
-        report_problems(outcome, "estimate", is_empty=not outcome.reports)
-    return exit_code(outcome)
+        report_problems(outcome.check, "estimate", is_empty=not outcome.check.reports)
+    return exit_code(outcome.check)
+
+
+def _batches(text: str) -> tuple[int, ...]:
+    sizes = text.split(",")
+    if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a list of sizes, such as 8,16,32")
+    return tuple(dict.fromkeys(map(int, sizes)))

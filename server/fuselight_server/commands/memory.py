@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import MemoryRequest
 from fuselight_server.commands.targets import report_each
-from fuselight_server.explain.memory.fit import Fit, fit_of
+from fuselight_server.explain.memory.fit import Fit, LargestBatch, fit_of
+from fuselight_server.explain.memory.largest import find_largest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,20 +34,48 @@ class MemoryPlan:
     training: bool | None = None
     """None: as the directive of the target says."""
     optimizer: str = OPTIMIZERS[0]
+    batches: tuple[int, ...] = ()
+    """First sizes of the inputs, in place of the directive's; empty for that one."""
+    finds_largest: bool = False
+    """Whether the largest batch that fits is searched."""
+
+
+@dataclass
+class MemoryOutcome:
+    """The targets with their estimates, and the largest batch of each, by path and name."""
+
+    check: CheckOutcome
+    largest: dict[tuple[str, str], LargestBatch]
+
+    def largest_of(self, report: Report) -> LargestBatch | None:
+        """What was searched of a target."""
+        return self.largest.get((report.target.path, report.target.name))
 
 
 async def estimate_memory(
     options: CommandOptions, show: Callable[[str], None], token: CancelToken, *, plan: MemoryPlan
-) -> CheckOutcome:
+) -> MemoryOutcome:
     """Estimate every target, one after the other in one worker. Raises asyncio.CancelledError once canceled."""
+    largest: dict[tuple[str, str], LargestBatch] = {}
 
     async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
-        request = target_run.request.of_kind(
-            MemoryRequest, device=plan.device, training=plan.training, optimizer=plan.optimizer
-        )
-        return await target_run.run_report(request)
+        async def estimated(batches: tuple[int, ...]) -> Report:
+            request = target_run.request.of_kind(
+                MemoryRequest,
+                device=plan.device,
+                training=plan.training,
+                optimizer=plan.optimizer,
+                batches=batches,
+            )
+            return await target_run.run_report(request)
 
-    return await report_each(options, show, token, report_of)
+        report = await estimated(plan.batches)
+        if plan.finds_largest and not report.failures:
+            target = report.target
+            largest[target.path, target.name] = await find_largest(estimated)
+        return report
+
+    return MemoryOutcome(await report_each(options, show, token, report_of), largest)
 
 
 def exit_code(outcome: CheckOutcome) -> int:

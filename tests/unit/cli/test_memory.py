@@ -185,3 +185,26 @@ def test_words_of_a_step_and_of_a_difference() -> None:
     assert step_in_words(replace(inference, training=True)) == "a training step"
     assert difference_in_words(inference) == "compiled needs as much as eager mode"
     assert difference_in_words(replace(inference, compiled=None)) == ""
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize("sizes", ["", "0", "8,", "a", "-3"])
+def test_sizes_that_are_none_are_refused(sizes: str) -> None:
+    done = run_cli("memory", "m.py", f"--batch={sizes}")
+    assert done.exit_code == 2
+    assert "is not a list of sizes" in done.stderr
+
+
+def test_the_largest_batch_is_printed_and_in_the_json(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(request: Any) -> Report:
+        rows = [
+            replace(estimate(model, 1.9e9 * batch, 0.95e9 * batch + 1e8), batch=batch)
+            for batch in request.batches or (4,)
+        ]
+        return replace(reports.report(), memory=tuple(rows), target_device=T4)
+
+    done = run(monkeypatch, AnsweringWorker(answer), "--batch", "4", "--largest-batch")
+    assert "Net()(f32[4, 8], train=True), batch 4: a training step" in done.stdout
+    assert "  largest batch that fits in 16 GB: 7 in eager mode, 14 compiled" in done.stdout.splitlines()
+    data = json.loads(run(monkeypatch, AnsweringWorker(answer), "--largest-batch", "--format", "json").stdout)
+    assert data["targets"][0]["largest_batch"] == {"eager": 7, "compiled": 14}

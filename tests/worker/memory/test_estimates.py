@@ -129,6 +129,18 @@ def test_the_request_can_ask_for_training_and_for_another_optimizer(live: LiveWo
     assert none.optimizer == ""
 
 
+def test_the_request_can_name_the_batches(live: LiveWorker) -> None:
+    source = (
+        "import torch\n"
+        "# fuselight: f(f32[4, 100], f32[4, 1], f32[100])\n"
+        "def f(x, scale, bias):\n    return x * scale + bias\n"
+    )
+    for batch, estimate in zip((2, 10), estimated(live, source, batches=(2, 10)).memory, strict=True):
+        assert estimate.batch == batch
+        for peak in peaks(estimate):
+            assert bytes_of(peak, MemoryUse.INPUT) == 4 * (100 * batch + batch + 100)
+
+
 LARGE = """\
 import torch
 from torch import nn

@@ -101,6 +101,10 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         keys = {key for tensor in tensors if (key := _key(tensor)) is not None}
         return [self._alive[key][0] for key in keys if key in self._alive]
 
+    def forget_lines(self) -> None:
+        """Give no operator the line of an earlier one."""
+        self._places.clear()
+
     def start_peak(self) -> None:
         """Forget the peak so far: the next moment with most bytes is of what follows."""
         self.peak = PeakMoment(self.allocated, phase=self.phase, alive=self.alive())

@@ -78,6 +78,8 @@ class MemoryEstimate:
     """Whether the backward ran, and the optimizer if there is one."""
     optimizer: str = ""
     """`adamw`; empty without one."""
+    batch: int | None = None
+    """The first size of the inputs, where the request names it in place of the directive's."""
     eager: MemoryPeak | None = None
     compiled: MemoryPeak | None = None
     """With the wrapper that Inductor generates for the device."""

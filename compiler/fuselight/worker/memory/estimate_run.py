@@ -17,7 +17,7 @@ from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture import dynamo
 from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode
 from fuselight.capture.calls.rungs import Answered
-from fuselight.capture.calls.tensors import tensors_in
+from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.shared.inputs import UserCallError
 from fuselight.shared.protocol import MemoryRequest
 from fuselight.shared.report import Call, Device, MemoryEstimate, MemoryPeak, Note, Report
@@ -60,22 +60,30 @@ class EstimateMemory:
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
         """As in RunStrategy."""
         del climb, names
-        for index, planned in enumerate(answered.calls[:_MAX_CALLS]):
+        request = state.job.request
+        if not isinstance(request, MemoryRequest):
+            raise TypeError(f"{type(request).__name__} does not ask for memory")
+        calls: list[tuple[PlannedCall, int | None]] = [(call, None) for call in answered.calls[:_MAX_CALLS]]
+        if request.batches:
+            calls = [(answered.calls[0], batch) for batch in request.batches]
+        for index, (planned, batch) in enumerate(calls):
             state.calls.append(Call(index, planned.text, planned.location))
             with state.step("build", planned.text, planned.location):
                 try:
                     prepared = planned.build()
                 except UserCallError as error:
-                    failure = run_failures.build_failure(error, planned, state.job.request, call=index)
+                    failure = run_failures.build_failure(error, planned, request, call=index)
                     state.failures.append(failure)
                     return
+            if batch is not None:
+                prepared = with_batch(prepared, batch)
             with state.step("call", planned.text, planned.location):
-                self._result.estimates.append(self._estimate(state, planned, prepared))
+                estimate = self._estimate(state, request, planned, prepared)
+                self._result.estimates.append(replace(estimate, batch=batch))
 
-    def _estimate(self, state: RunState, planned: PlannedCall, prepared: Prepared) -> MemoryEstimate:
-        request = state.job.request
-        if not isinstance(request, MemoryRequest):
-            raise TypeError(f"{type(request).__name__} does not ask for memory")
+    def _estimate(
+        self, state: RunState, request: MemoryRequest, planned: PlannedCall, prepared: Prepared
+    ) -> MemoryEstimate:
         if request.training is not None:
             prepared = replace(prepared, options=replace(prepared.options, train=request.training))
         training = prepared.options.train
@@ -87,7 +95,15 @@ class EstimateMemory:
                 eager, why_not_eager = self._peak(state, step, prepared.function)
             compiled, why_not = self._peak(state, step, state.compiled_form(prepared))
         name = request.optimizer if step.optimizer is not None else ""
-        return MemoryEstimate(planned.text, training, name, eager, compiled, why_not_eager, why_not)
+        return MemoryEstimate(
+            planned.text,
+            training,
+            name,
+            eager=eager,
+            compiled=compiled,
+            why_not_eager=why_not_eager,
+            why_not_compiled=why_not,
+        )
 
     def _peak(
         self, state: RunState, step: Step, function: Callable[..., Any]
@@ -125,6 +141,22 @@ class EstimatedMemory(RequestResult):
     def complete_report(self, report: Report) -> Report:
         """As in RequestResult."""
         return replace(report, memory=tuple(self.estimates))
+
+
+def with_batch(prepared: Prepared, batch: int) -> Prepared:
+    """The call with inputs whose first size is `batch`: of each tensor that has the first size of the first one."""
+    tensors = [tensor for tensor in tensors_in([prepared.args, prepared.kwargs]) if tensor.dim()]
+    if not tensors:
+        return prepared
+    first = tensors[0].shape[0]
+
+    def resized(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.dim() or tensor.shape[0] != first:
+            return tensor
+        return tensor.new_empty((batch, *tensor.shape[1:])).requires_grad_(tensor.requires_grad)
+
+    args, kwargs = with_tensors((prepared.args, prepared.kwargs), resized)
+    return replace(prepared, args=args, kwargs=kwargs)
 
 
 def _require_gradients(prepared: Prepared, *, training: bool) -> None:

@@ -53,6 +53,8 @@ class StepRecord:
     def began(self, phase: StepPhase) -> None:
         """As in StepObserver."""
         self.tracker.phase = phase.value
+        if phase is StepPhase.OPTIMIZER:
+            self.tracker.forget_lines()  # a step of the optimizer is on none
 
     def forward_ended(self, outputs: list[torch.Tensor]) -> None:
         """As in StepObserver."""

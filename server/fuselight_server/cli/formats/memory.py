@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Device, HeldMemory, MemoryEstimate, MemoryPeak, Report
     from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.memory import MemoryOutcome
     from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.explain.memory.fit import LargestBatch
 
 _MAX_ROWS = 10
 _MAX_CHANGES = 5
@@ -37,15 +39,16 @@ _WIDTH = 9
 _WORDS = 24
 
 
-def print_memory(outcome: CheckOutcome, terminal: Terminal) -> None:
+def print_memory(outcome: MemoryOutcome, terminal: Terminal) -> None:
     """Each call with its peaks, and what is allocated at the compiled one by line."""
-    for report in outcome.reports:
+    for report in outcome.check.reports:
         device = report.target_device
         name = f"memory, estimated for {device.name}" if device is not None else "memory"
         print_heading(report, name, terminal)
         if device is not None:
             for estimate in report.memory:
-                _print_estimate(estimate, device, outcome, terminal)
+                _print_estimate(estimate, device, outcome.check, terminal)
+            _print_largest(outcome.largest_of(report), device, terminal)
         for note in report.notes:
             if note.kind == "workspaces":
                 terminal.print((f"  note: {note.text}", "dim"))
@@ -53,10 +56,21 @@ def print_memory(outcome: CheckOutcome, terminal: Terminal) -> None:
         terminal.print()
 
 
+def _print_largest(largest: LargestBatch | None, device: Device, terminal: Terminal) -> None:
+    if largest is None:
+        return
+    words = [
+        f"{'not determined' if batch is None else f'{batch:,}'} {form}"
+        for form, batch in (("in eager mode", largest.eager), ("compiled", largest.compiled))
+    ]
+    terminal.print(f"  largest batch that fits in {device.memory_gb:,.0f} GB: {', '.join(words)}")
+
+
 def _print_estimate(
     estimate: MemoryEstimate, device: Device, outcome: CheckOutcome, terminal: Terminal
 ) -> None:
-    terminal.print(f"  {estimate.call}: {step_in_words(estimate)}")
+    batch = f", batch {estimate.batch:,}" if estimate.batch is not None else ""
+    terminal.print(f"  {estimate.call}{batch}: {step_in_words(estimate)}")
     for form, peak, why_not in (
         ("eager", estimate.eager, estimate.why_not_eager),
         ("compiled", estimate.compiled, estimate.why_not_compiled),
@@ -96,12 +110,15 @@ def _described(row: HeldMemory, outcome: CheckOutcome) -> str:
     return f"{USES[row.use]:{_WORDS}}{place}  {(text or '').strip()}".rstrip()
 
 
-def memory_as_json(outcome: CheckOutcome) -> str:
+def memory_as_json(outcome: MemoryOutcome) -> str:
     """The estimates of each target, and what could not be determined."""
     data = {
         "schema": 1,
-        "targets": [_target(report) for report in outcome.reports],
-        "problems": problems_as_json(outcome),
+        "targets": [
+            {**_target(report), "largest_batch": encode(outcome.largest_of(report))}
+            for report in outcome.check.reports
+        ],
+        "problems": problems_as_json(outcome.check),
     }
     return json.dumps(data, indent=2)
 
@@ -125,6 +142,7 @@ def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]
         "call": estimate.call,
         "training": estimate.training,
         "optimizer": estimate.optimizer,
+        "batch": estimate.batch,
         "eager": _peak(estimate.eager, device),
         "compiled": _peak(estimate.compiled, device),
         "why_not_eager": estimate.why_not_eager,

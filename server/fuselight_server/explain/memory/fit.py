@@ -6,6 +6,7 @@ memory counts as `fits`; what is between that and the whole is `close`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,23 @@ class Fit(Enum):
     DOES_NOT_FIT = "does not fit"
 
 
+@dataclass(frozen=True)
+class LargestBatch:
+    """The largest batch that fits in each form; None if that was not determined, 0 if a batch of 1 does not fit."""
+
+    eager: int | None = None
+    compiled: int | None = None
+
+
+def fitting_bytes(device: Device) -> int:
+    """The largest peak that counts as `fits`."""
+    return int((device.memory_gb * 1e9 - _CONTEXT) / _RESERVED)
+
+
 def fit_of(peak: int, device: Device) -> Fit | None:
     """Whether `peak` bytes of tensors fit; None for a device whose memory is not known."""
     if not device.memory_gb:
         return None
-    whole = device.memory_gb * 1e9
-    if peak * _RESERVED + _CONTEXT <= whole:
+    if peak <= fitting_bytes(device):
         return Fit.FITS
-    return Fit.CLOSE if peak + _CONTEXT <= whole else Fit.DOES_NOT_FIT
+    return Fit.CLOSE if peak + _CONTEXT <= device.memory_gb * 1e9 else Fit.DOES_NOT_FIT

@@ -31,9 +31,9 @@ def share(x):
     return total / rows
 """
 """A size that is rounded is traced as the size itself once it is dynamic: in the second call."""
-TARGET, WRONG = 6, 9
+TARGET, WRONG = 6, 7
 """0-based lines."""
-TEXT = "results differ from eager: line 10"
+TEXT = "results differ from eager: line 8"
 
 
 def accuracy_node(client: Client, uri: str) -> Json:
@@ -71,16 +71,16 @@ def test_a_wrong_line_is_shown_until_it_is_edited_and_by_the_next_server(
     assert "The results still differ with `torch._dynamo.config.skip_nnmodule_hook_guards = False`" in text
     call, right = accuracy_node(client, uri)["children"]
     assert right["description"] == "as eager, 1 value"
-    assert call["children"][0]["label"] == "First difference on line 10"
+    assert call["children"][0]["label"] == "First difference on line 8"
 
     later = connect(settings=settings(run="manual"))
     later.start(tmp_path)
     assert later.open(tmp_path / "model.py") == uri
     later.until(lambda: [line for line, _ in wrong_results(later, uri)] == [WRONG], "the kept finding")
     assert by_line(later, uri)[TARGET][0].startswith(f"{TEXT} (from 20")
-    later.edit(uri, (WRONG, 0), (WRONG, 0), "    total = total * 1\n")
+    later.edit(uri, (WRONG, 0), (WRONG, 0), "    y = x * 1\n")
     later.until(
-        lambda: by_line(later, uri)[TARGET][0] == "results differ from eager: line 11 (before your edit)",
+        lambda: by_line(later, uri)[TARGET][0] == "results differ from eager: line 9 (before your edit)",
         "the stale lens",
     )
     later.command("fuselight.server.clearCaches")

@@ -48,7 +48,7 @@ def test_a_wrong_call_of_a_check_is_on_its_line(tmp_path: Path) -> None:
     section = run_pytest(tmp_path, seconds=580).section("test_shares")
     assert "assert <results of share: 1 call differs from eager (3 calls, 3 values compared)" in section
     assert (
-        "model.py:4: FL801 results of `share` differ from eager mode: output is off by up to 0.3" in section
+        "model.py:2: FL801 results of `share` differ from eager mode: output is off by up to 0.3" in section
     )
     assert sorted(path.name for path in tmp_path.glob("*.py")) == ["model.py", "test_model.py"]
 

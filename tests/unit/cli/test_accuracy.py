@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 
 from fuselight.shared.protocol import AccuracyRequest, CaptureRequest
 from fuselight.shared.report import Culprit, Failure, Report, Stage
+from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.commands.accuracy import AccuracyPlan, compare
+from fuselight_server.commands.options import CommandOptions
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.compared_results import Fault, ScriptedProgram
 
@@ -241,3 +245,21 @@ def test_a_comparison_that_fails_in_a_check_is_a_problem(monkeypatch: pytest.Mon
     done = run_cli("check", "m.py", "--accuracy")
     assert done.exit_code == 2
     assert "results of Net: the run took longer than 30 s" in done.stderr
+
+
+@pytest.mark.usefixtures("model")
+def test_a_run_that_is_canceled_half_way_starts_no_further_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ScriptedProgram({1: Fault()})
+    token = CancelToken()
+
+    def answer(request: Any) -> Report:
+        answered = program.answer(request)
+        if len(program.requests) == 2:  # the first of those that explain the wrong call
+            token.cancel()
+        return answered
+
+    AnsweringWorker(answer).put_in_place(monkeypatch)
+    options = CommandOptions(paths=(Path("m.py"),))
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(compare(options, lambda _text: None, token, plan=AccuracyPlan()))
+    assert len(program.requests) == 2

@@ -477,6 +477,96 @@ def test_what_cannot_be_compared_is_neither_right_nor_wrong(
     assert why in call.accuracy.why
 
 
+UNDECIDED = {
+    "a number that differs each time": (
+        "import time\ndef f(x):\n    return x * (time.perf_counter_ns() % 1009)\n",
+        "eager's results differ between two calls",
+    ),
+    "eager mode without memory": (
+        "def f(x):\n    if not torch.compiler.is_compiling():\n        raise MemoryError('no')\n    return x\n",
+        "not enough memory to make the call again: MemoryError: no",
+    ),
+    "an allocation that fails": (
+        "def f(x):\n    torch._dynamo.graph_break()\n    return x.new_empty(1 << 60) + 1\n",
+        "not enough memory to make the call again",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_what_shows_nothing_is_neither_right_nor_wrong(live: LiveWorker, name: str) -> None:
+    function, why = UNDECIDED[name]
+    body = f"""\
+{function}if __name__ == "__main__":
+    try:
+        aot(f)(torch.ones(3))
+    except (RuntimeError, MemoryError):
+        print("failed")
+"""
+    call = one_call(live, body)
+    assert (call.accuracy.passed, call.others) == (None, ())
+    assert why in call.accuracy.why
+
+
+def test_a_compile_that_fails_is_no_wrong_result_and_no_end(live: LiveWorker) -> None:
+    body = """\
+def failing(gm, example):
+    raise KeyError("of the backend")
+def f(x):
+    return x.sin()
+if __name__ == "__main__":
+    try:
+        torch.compile(f, backend=failing)(torch.ones(3))
+    except Exception as error:
+        print(type(error).__name__)
+    aot(f)(torch.ones(3))
+"""
+    failed, compiled = compared(live, body).calls
+    assert (failed.accuracy.passed, failed.others) == (None, ())
+    assert failed.accuracy.why.startswith("the compiler fails: BackendCompilerFailed")
+    assert compiled.is_as_eager
+
+
+def test_float64_without_memory_leaves_the_tolerance(live: LiveWorker) -> None:
+    body = """\
+def f(x):
+    if x.dtype is torch.float64:
+        raise torch.OutOfMemoryError("no")
+    return x.sin()
+if __name__ == "__main__":
+    aot(f)(torch.ones(3))
+"""
+    call = one_call(live, body)
+    assert call.is_as_eager
+    assert (
+        "there is no float64 result (the call does not run in float64: OutOfMemoryError: no)"
+        in call.accuracy.why
+    )
+
+
+def test_outputs_that_are_no_tensors(live: LiveWorker) -> None:
+    body = """\
+import dataclasses, enum
+class Kind(enum.Enum):
+    A = 1
+@dataclasses.dataclass
+class Out:
+    kind: Kind
+    text: str
+    parts: dict
+def f(x, wrong):
+    n = 3 if wrong and torch.compiler.is_compiling() else 2
+    return Out(Kind.A, "x" * n, {"n": n, "none": None, "shape": x.shape, "of": (x.dtype, [n], x.sin())})
+if __name__ == "__main__":
+    for wrong in (False, True):
+        aot(f)(torch.ones(3), wrong)
+"""
+    right, wrong = compared(live, body).calls
+    assert right.is_as_eager, (right.accuracy, right.others)
+    assert wrong.is_wrong
+    assert {other.aspect for other in wrong.others} == {Aspect.OUTPUT}
+
+
 @pytest.mark.parametrize(
     ("line", "passed"), [("y = x * 1.0", True), ("x.unfold(0, 1, 3).mul_(2.0); y = x * 1.0", False)]
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from fuselight.adapters.torch_api.dynamo import errors
 from fuselight.measure.accuracy import rules
 from fuselight.measure.accuracy.results import CallResults, Value
 from fuselight.measure.accuracy.rounding import with_rounding, with_small_values
@@ -23,6 +24,9 @@ _EAGER_VARIES = (
     "time, or the call keeps state that cannot be put back, as in a cache of functools"
 )
 _RANDOM = "the call draws random numbers, and compiled code draws others with the same seed"
+_NO_MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})
+_NO_MEMORY_WORDS = ("DefaultCPUAllocator", "out of memory")
+"""In a message of torch, whose exception for the memory of the CPU has no type of its own."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,9 @@ def judged(
     eager = references.eager
     others = other_differences(compiled, eager)
     if compiled.raised or eager.raised:
+        why = _why_undecided(compiled, eager)
+        if why:
+            return rules.not_compared(why), ()
         same = "it raises in eager mode, too" if not others else ""
         return replace(rules.not_compared(same), passed=True if same else None), others
     others = tuple(
@@ -83,6 +90,16 @@ def judged(
             verdict, f"not compared: {', '.join(sorted(varying)[:3])} ({_EAGER_VARIES})"
         )
     return verdict, others
+
+
+def _why_undecided(compiled: CallRecord, eager: CallRecord) -> str:
+    """Why exceptions show nothing of the results: a lack of memory, a compile that fails; empty if they do."""
+    for record in (compiled, eager):
+        if record.raised in _NO_MEMORY or any(words in record.message for words in _NO_MEMORY_WORDS):
+            return f"there is not enough memory to make the call again: {record.raised}: {record.message}"
+    if not eager.raised and errors.is_of_compiler(compiled.raised):
+        return f"the compiler fails: {compiled.raised}: {compiled.message}"
+    return ""
 
 
 def varying_names(eager: CallResults, again: CallResults) -> frozenset[str]:

@@ -62,6 +62,13 @@ QUOTED_TRACEBACK = "Original traceback:"
 
 
 @functools.cache
+def is_of_compiler(name: str) -> bool:
+    """Whether an exception of this name says that a compile failed."""
+    failed = getattr(torch._dynamo.exc, "TorchDynamoException", _Never)
+    kind = getattr(torch._dynamo.exc, name, None)
+    return isinstance(kind, type) and issubclass(kind, failed)
+
+
 def gb_ids() -> Mapping[str, str]:
     """The registry of graph breaks: type to id. Empty before 2.8, which has none."""
     load = getattr(torch._dynamo.exc, "_load_gb_type_to_gb_id_map", None)

@@ -266,3 +266,32 @@ def test_modules_that_their_own_compile_does_not_compile_are_those_of_torch(tmp_
     else:
         assert own == [("Linear", got.line("own.compile()")), ("Stack", got.line("# inherited"))]
         assert compiled == {"Net.forward", "Linear"}
+
+
+@pytest.mark.parametrize(
+    ("line", "value"), [("y = x + self.table", 6), ("y = x[:, :6] if x.shape[1] == 6 else x", 6)]
+)
+def test_a_dimension_that_an_export_fixes_is_on_the_line_that_fixes_it(
+    tmp_path: Path, line: str, value: int
+) -> None:
+    got = record(
+        tmp_path,
+        f"""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("table", torch.ones({value}))
+
+            def forward(self, x):
+                x = x * 2
+                {line}
+                return y.relu()
+
+        def main():
+            length = torch.export.Dim("length", min=2, max=64)
+            torch.export.export(Net(), (torch.ones(2, {value}),), dynamic_shapes=({{1: length}},))
+        """,
+    )
+    assert got.failure is not None
+    assert got.failure.message.endswith(f"a constant ({value})")
+    assert [place.line for place in got.failure.stack[-2:]] == [got.line("torch.export.export"), got.line(line)]

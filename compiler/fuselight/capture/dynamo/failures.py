@@ -372,9 +372,15 @@ def _dynamo_text(exc: BaseException) -> str:
 def _stack(exc: BaseException, nodes: stacks.NodeStacks | None = None) -> Stack:
     """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
     above = stacks.from_traceback(exc, nodes)
+    fixed = _CONSTANT.search(safe_text(exc)) if nodes is not None and _of_export(exc) is _EXPORTED else None
+    if nodes is not None and fixed is not None:
+        return nodes.fixing_stack(fixed[1]) or above
     if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
         return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
     return above + _traced(exc)
+
+
+_CONSTANT = re.compile(r"to be a constant \((\d+)\)")
 
 
 def _traced(exc: BaseException) -> Stack:

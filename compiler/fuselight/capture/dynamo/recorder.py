@@ -552,6 +552,8 @@ class Recorder:
         """A symbol was fixed to a number."""
         if self._running:
             self._running[-1].symbols.specialized(shape_env, symbol, value, reason)
+        elif stacks.is_called_by_export():  # which runs the code, and traces none of it
+            self.nodes.add_fixed(artifacts.number_text(value), stacks.calling_frames())
 
     # Bookkeeping.
 

@@ -245,6 +245,12 @@ def calling_frames(limit: int = 64) -> Stack:
     return from_frames((frame for frame, _ in traceback.walk_stack(caller)), limit)
 
 
+def is_called_by_export() -> bool:
+    """Whether torch.export is at work."""
+    caller = sys._getframe(1)  # noqa: SLF001 - the documented way to walk the caller's stack
+    return any(errors.is_of_export(frame.f_code.co_filename) for frame, _ in traceback.walk_stack(caller))
+
+
 def is_called_by_us(*files: str) -> bool:
     """Whether Fuselight calls, through torch or directly, the functions of the file that calls this, and of `files`."""
     caller = sys._getframe(1)  # noqa: SLF001 - the documented way to walk the caller's stack
@@ -341,11 +347,16 @@ class _PlacedNode:
     stack: Stack
 
 
+_MAX_FIXED = 1000
+"""Values that sizes were fixed to in exports."""
+
+
 class NodeStacks:
     """The user's lines of the nodes of captured graphs, by their names; a name with several lines leads to none."""
 
     def __init__(self) -> None:
         self._graphs: dict[tuple[str, str, int], dict[str, _PlacedNode | None]] = {}
+        self._fixed: dict[str, dict[Location, Stack]] = {}
 
     def add_graph(self, code: CodeType, module: torch.fx.GraphModule) -> None:
         """Take in the graph of a function, with those of its higher-order operators."""
@@ -355,6 +366,16 @@ class NodeStacks:
             if node.op in generated_code.CALLS:
                 operator = _PlacedNode(generated_code.check_of(node), of_node(node))
                 known[node.name] = operator if known.get(node.name, operator) == operator else None
+
+    def add_fixed(self, value: str, stack: Stack) -> None:
+        """Take in where torch.export fixed a size to a value."""
+        if stack and len(self._fixed) <= _MAX_FIXED:
+            self._fixed.setdefault(value, {}).setdefault(stack[-1], stack)
+
+    def fixing_stack(self, value: str) -> Stack:
+        """Where a size was fixed to a value; empty where that is not known, and where several lines did."""
+        known = [*self._fixed.get(value, {}).values()]
+        return known[0] if len(known) == 1 else ()
 
     def find(self, caller: CodeType | None, launched: generated_code.RunningLine) -> Stack:
         """Where the operator of a launch stands, in the graphs of the function that calls it (None: in any)."""

@@ -21,11 +21,11 @@ class Encoder(nn.Module):
     def forward(self, x):
         x = torch.tanh(self.proj(x))
         if self.pooling is Pooling.MEAN:
-            # warning: [FL201] "recompiled: self.pooling was Pooling.MEAN, now Pooling.MAX"
+        # warning: [FL201] "recompiled: self.pooling was Pooling.MEAN, now Pooling.MAX"
             return x.mean(1)
-        if self.pooling is Pooling.MAX:
+        elif self.pooling is Pooling.MAX:
             return x.amax(1)
-        if self.pooling == Pooling.LAST:
+        elif self.pooling == Pooling.LAST:
             return x[:, -1]
         return x[:, 0]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fuselight.shared.report import (
+    Branch,
     Compile,
     Frame,
     GuardCause,
@@ -56,6 +57,7 @@ def offered(
     calling: str = "",
     outcome: Outcome = Outcome.COMPILED,
     symbols: tuple[Symbol, ...] = (),
+    branches: tuple[Branch, ...] = (),
 ) -> dict[str, Remedy]:
     """The remedies by kind, where the guard failed on the `def` line of a function that the line `caller` calls.
 
@@ -89,7 +91,10 @@ def offered(
         ),
         files=dict.fromkeys(("m.py", *(others or {})), ""),
         roots=roots,
-        facts=traced(text),
+        facts=dataclasses.replace(
+            traced(text),
+            files={"m.py": dataclasses.replace(traced(text).files["m.py"], branches=branches)},
+        ),
     )
     finding = Finding(
         *("FL201", Severity.WARNING, f"recompiled: {failure.difference}", "message", Span("m.py", line)),
@@ -179,6 +184,32 @@ def test_a_variable_for_one_size_is_refused_where_another_varies() -> None:
     other = dataclasses.replace(size((0, 3, 5)), source="y", sizes=(SizeChange("y", 0, 3, 5),))
     assert list(offered(COMPILED, size((1, 4, 7)), "f", refused=refused, other=other)) == ["dynamic"]
     assert [refusal.reason.partition(" varies")[0] for refusal in refused] == ["`y.size(0)`"]
+
+
+def test_a_size_of_a_part_of_an_argument_varies_too() -> None:
+    """The rows of a mask in a dict vary with those of `x`: a variable for `x` alone saves no compile."""
+    refused: list[RefusedRewrite] = []
+    mask = dataclasses.replace(
+        size((0, 3, 5)), source="n[16].rows", sizes=(SizeChange("n[16].rows", 0, 3, 5),)
+    )
+    assert list(offered(COMPILED, size((1, 4, 7)), "f", refused=refused, other=mask)) == ["dynamic"]
+    assert [refusal.reason.partition(" varies")[0] for refusal in refused] == ["`n[16].rows.size(0)`"]
+
+
+@pytest.mark.parametrize("sides", [(1, 1), (2, 0)])
+def test_no_size_is_freed_where_each_side_of_a_branch_on_it_needs_its_own_compile(
+    sides: tuple[int, int],
+) -> None:
+    text = (
+        f"{HEAD}@torch.compile\ndef f(x, n):\n    if x.size(0) > 16:\n        x = x / 2\n    return x * n\n"
+    )
+    relation = GuardFailure(
+        *("LAMBDA_GUARD", "", "2 <= L['x'].size()[0] <= 16"),
+        *("2 <= x.size(0) <= 16 no longer holds: x.size(0) is 24", None, "24"),
+        cause=GuardCause.RELATION,
+    )
+    branch = Branch(7, 7, 7, 21, true=sides[0], false=sides[1])
+    assert ("dynamic" in offered(text, relation, "f", branches=(branch,))) is (0 in sides)
 
 
 def test_a_size_of_a_part_after_a_break_is_no_variable_of_the_call() -> None:
@@ -483,16 +514,24 @@ def test_an_integer_becomes_a_tensor_and_a_float_in_its_place_stays_a_number(
 
 
 @pytest.mark.parametrize(
-    "body", ["return x[n]", "return x * n**2", "return table[n] + x", "return x.roll(n)"]
+    ("body", "why"),
+    [
+        ("return x[n]", "where a tensor differs from a number"),
+        ("return x * n**2", "where a tensor differs from a number"),
+        ("return table[n] + x", "where a tensor differs from a number"),
+        ("return x.roll(n)", "where a tensor differs from a number"),
+        ("return scaled(x, n)", "which may need a number"),
+        ("return scaled(x, by=n)", "which may need a number"),
+    ],
 )
-def test_the_refusal_of_a_number_names_the_use_that_needs_it(body: str) -> None:
+def test_the_refusal_of_a_number_names_the_use_that_needs_it(body: str, why: str) -> None:
     """What an annotation would not change is no reason to write one."""
     refused: list[RefusedRewrite] = []
     text = f"{HEAD}@torch.compile\ndef f(x, n):\n    {body}\n"
     assert "tensor_argument" not in offered(text, number("n", "2", "3"), "f", refused=refused)
     (reason,) = (rewrite.reason for rewrite in refused if rewrite.kind == "tensor_argument")
     assert reason.startswith("`n` is used in `")
-    assert reason.endswith("`, where a tensor differs from a number")
+    assert reason.endswith(f"`, {why}")
 
 
 def container(cause: GuardCause, name: str, was: str, now: str) -> GuardFailure:

@@ -294,4 +294,7 @@ def test_a_dimension_that_an_export_fixes_is_on_the_line_that_fixes_it(
     )
     assert got.failure is not None
     assert got.failure.message.endswith(f"a constant ({value})")
-    assert [place.line for place in got.failure.stack[-2:]] == [got.line("torch.export.export"), got.line(line)]
+    assert [place.line for place in got.failure.stack[-2:]] == [
+        got.line("torch.export.export"),
+        got.line(line),
+    ]

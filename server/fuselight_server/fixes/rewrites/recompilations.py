@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause, StaticSizes
 from fuselight.shared.version import release
+from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import Span
 from fuselight_server.explain.findings.advice.expectations import CARRIED, fixed_by_torch, is_of_array
 from fuselight_server.explain.findings.common.compiled_callers import is_called_in_compiled_code
@@ -106,7 +107,7 @@ def recompilation_remedies(
     finding: Finding, report: Report, read: Callable[[str], str | None]
 ) -> Iterator[Remedy | RefusedRewrite]:
     """Candidates for a recompilation, and for a function that reached the recompile limit."""
-    context = Context.of(report)
+    context = Context.of(report, read_line=_line_reader(read))
     recompilation = _recompile(finding, context)
     failure = _failure(finding, context, recompilation) if recompilation is not None else None
     if recompilation is None or failure is None:
@@ -136,6 +137,18 @@ def recompilation_remedies(
     is_number = failure.cause in {GuardCause.NUMBER, GuardCause.VALUE}
     if failure.source.startswith("self.") and is_number and _is_integer_change(failure):
         yield from _for_module_integer(recompilation, context, read)
+
+
+def _line_reader(read: Callable[[str], str | None]) -> Callable[[str, int], str | None]:
+    """What gives a line of a file by its number, as the findings read it: they name values by the lines."""
+    known: dict[str, list[str]] = {}
+
+    def read_line(path: str, line: int) -> str | None:
+        if path not in known:
+            known[path] = split_text(read(path) or "")
+        return known[path][line - 1] if 0 < line <= len(known[path]) else None
+
+    return read_line
 
 
 def _recompile(finding: Finding, context: Context) -> Recompile | None:

@@ -103,6 +103,30 @@ def test_code_without_a_file_is_no_library(path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("    loss = x.sum().item()", ".item()"),
+        ("    loss = float(x.sum())", "float()"),
+        ("    size = int(x.sum())", "int()"),
+        ("    loss = floatify(x.sum())", ".item()"),
+    ],
+)
+def test_a_conversion_has_the_name_that_the_code_has_for_it(line: str, named: str) -> None:
+    graph_break = broken(at(21, (11, len(line)), function="forward"), gb="GB0124", hints=())
+    (finding,) = findings(report(breaks=(graph_break,)), read_line=lambda _path, _line: line)
+    assert finding.title == f"graph break: `{named}` converts a tensor to a Python number"
+
+
+def test_to_remove_a_disable_is_said_once() -> None:
+    torchs = ("Remove the `torch.compiler.disable` call",)
+    (finding,) = findings(
+        report(breaks=(broken(at(21, (4, 9), function="forward"), gb="GB0098", hints=torchs),))
+    )
+    assert len(finding.hints) == 1
+    assert finding.hints[0].startswith("Remove torch.compiler.disable if the function can be traced")
+
+
+@pytest.mark.parametrize(
     ("line", "columns", "is_used"),
     [
         ("    logger.info('%s', x)", (10, 15), False),

@@ -409,3 +409,36 @@ def test_a_guard_that_fails_only_later_is_shown_with_what_to_do() -> None:
     assert any("`self.seen`" in hint for hint in finding.hints)
     (alone,) = findings(report(recompiles=(again(counter), again(more, compile_id="0/2"))))
     assert not any("self.seen" in text for text in (alone.message, *alone.hints))
+
+
+def test_a_float_that_only_its_type_guards_stays_symbolic() -> None:
+    """A running sum, which the graph does not compute with: no result fixes it."""
+    total = failed("total was 0.5, now 0.75", kind="EQUALS_MATCH", source="total", cause=GuardCause.NUMBER)
+    for kind, is_free in (("TYPE_MATCH", True), ("CONSTANT_MATCH", False)):
+        guards = (Guard(kind, "total", ()),)
+        compiled = Compile(
+            "0/1", 0, Outcome.COMPILED, guards=guards, guard_count=1, symbols=(Symbol("zf0", "total"),)
+        )
+        facts = report(frames=(Frame("Net.forward", DEF),), compiles=(compiled,), recompiles=(again(total),))
+        (finding,) = findings(facts)
+        assert ("torch then made `total` dynamic" in finding.message) is is_free
+
+
+def test_a_guard_that_torch_wrote_twice_is_listed_once_and_is_no_size() -> None:
+    number = _number("k", "0", "1")
+    same = failed("loss was 0.5, now 1.5", kind="EQUALS_MATCH", source="loss", cause=GuardCause.NUMBER)
+    (finding,) = findings(report(recompiles=(again(number, same, dataclasses.replace(same, code="other")),)))
+    assert "Other failed guards:\n- loss was 0.5, now 1.5\n" in f"{finding.message}\n"
+    assert "more size" not in finding.message
+
+
+def test_the_same_advice_is_not_given_again_for_another_value() -> None:
+    carried = [
+        failed(f"{name} was 0.5, now 0.75", kind="EQUALS_MATCH", source=name, cause=cause)
+        for name, cause in (("___stack0", GuardCause.NUMBER), ("___stack1", GuardCause.VALUE))
+    ]
+    frames = (Frame("Net.forward", DEF, resumes_at=25),)
+    compiles = (Compile("1/1", 0, Outcome.COMPILED),)
+    facts = report(frames=frames, compiles=compiles, recompiles=(again(*carried, compile_id="1/1"),))
+    (finding,) = findings(facts)
+    assert sum("Remove the graph break on line 25" in hint for hint in finding.hints) == 1

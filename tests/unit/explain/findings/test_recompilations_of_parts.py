@@ -446,3 +446,15 @@ def test_without_the_break_a_value_that_the_caller_gives_is_guarded_too(
     )
     first = "Expect one compile for" if is_given else "Remove the graph break on line 25 first"
     assert finding.hints[0].startswith(first)
+
+
+@pytest.mark.parametrize(("now", "findings_of_both"), [("off", 1), ("on", 2)])
+def test_a_carried_tensor_without_gradients_follows_from_the_grad_mode(
+    now: str, findings_of_both: int
+) -> None:
+    was = "on" if now == "off" else "off"
+    mode = failed(f"grad mode was {was}, now {now}", source="", born=(), cause=GuardCause.GLOBAL_STATE)
+    carried = failed(
+        "h.requires_grad was True, now False", source="h", born=(at(26),), cause=GuardCause.REQUIRES_GRAD
+    )
+    assert len(in_parts(again(mode), again(mode, carried, compile_id="1/1"))) == findings_of_both

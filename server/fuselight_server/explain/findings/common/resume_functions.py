@@ -247,6 +247,14 @@ def _is_carried(failure: GuardFailure) -> bool:
 _VARIABLE = re.compile(r"\b[LG]\['(\w+)'\]")
 
 
+def _follows_grad_mode(failure: GuardFailure, former: Recompile) -> bool:
+    """Whether a carried tensor needs gradients or not because the whole call was made in another grad mode."""
+    modes = [other.difference for other in nearest(former) if other.cause is GuardCause.GLOBAL_STATE]
+    changes = {("True", "False"): "grad mode was on, now off", ("False", "True"): "grad mode was off, now on"}
+    mode = changes.get((failure.was or "", failure.now or ""), "")
+    return failure.cause is GuardCause.REQUIRES_GRAD and bool(mode) and any(mode in text for text in modes)
+
+
 def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
     """Return the recompilations to report, in order; a part that an earlier one explains is folded into it.
 
@@ -266,7 +274,11 @@ def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
             out.append(Root(recompilation))
             continue
         known = {_change(failure) for failure in nearest(former.recompile)}
-        new = [failure for failure in nearest(recompilation) if _change(failure) not in known]
+        new = [
+            failure
+            for failure in nearest(recompilation)
+            if _change(failure) not in known and not _follows_grad_mode(failure, former.recompile)
+        ]
         if not new:
             former.parts.append(recompilation)
             continue

@@ -94,8 +94,8 @@ def test_the_text_has_both_peaks_their_rows_and_what_compiling_changes(
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1:] == [
         "  Net()(f32[4, 8], train=True): a training step with adamw",
-        "    eager    3 GB, in the backward of line 7: fits in 16 GB",
-        "    compiled 2 GB, in the backward of line 7: fits in 16 GB",
+        "    eager    3 GB, in the backward of m.py:7: fits in 16 GB",
+        "    compiled 2 GB, in the backward of m.py:7: fits in 16 GB",
         "    at the peak of compiled:",
         "           1 GB  parameters",
         "           1 GB  saved for the backward  m.py:7  y = x.exp()",

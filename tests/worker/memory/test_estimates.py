@@ -165,12 +165,35 @@ def test_a_model_larger_than_this_machine_is_estimated_for_a_gpu_that_is_absent(
     assert report.target_device.key.startswith("h100")
 
 
+BRANCH = """\
+import torch
+# fuselight: f(f32[1024], i64[4] % 3)
+def f(x, ids):
+    if x.max().item() > 0:
+        x = x.repeat(4)
+    if bool((ids == 2).any()):
+        x = x + 1
+    return x.sum() * ids[0].item()
+"""
+
+
+def test_a_number_that_the_program_reads_is_assumed_and_said(live: LiveWorker) -> None:
+    report = estimated(live, BRANCH)
+    for peak in peaks(report.memory[0]):
+        assert peak.bytes > 4 * 4096  # the branch was taken
+    lines = [
+        note.location.line
+        for note in report.notes
+        if note.kind == "assumed_values" and note.location is not None
+    ]
+    assert lines == [4, 6, 8]
+
+
 def test_what_cannot_run_without_values_says_why(live: LiveWorker) -> None:
-    body = "    if x.sum().item() > 0:\n        return x + 1\n    return x\n"
-    source = f"import torch\n# fuselight: f(f32[8])\ndef f(x):\n{body}"
+    source = "import torch\n# fuselight: f(f32[8])\ndef f(x):\n    return x[x.nonzero()] + 1\n"
     (estimate,) = estimated(live, source).memory
     assert estimate.eager is None
-    assert "DataDependent" in estimate.why_not_eager
+    assert "DynamicOutputShape" in estimate.why_not_eager
 
 
 def test_a_program_and_a_model_that_cannot_be_built_are_failures(live: LiveWorker) -> None:

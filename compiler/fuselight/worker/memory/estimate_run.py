@@ -6,6 +6,7 @@ Invariant: the second step is recorded: the first one compiles, and makes the st
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api import operator_workspaces
+from fuselight.adapters.torch_api.fake_numbers import assumed_numbers
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture import dynamo
 from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode
@@ -26,7 +28,7 @@ from fuselight.worker.child import run_failures
 from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb
-from fuselight.worker.memory.peaks import StepRecord
+from fuselight.worker.memory.peaks import StepRecord, user_line
 from fuselight.worker.memory.steps import Step, Unobserved, parameters_of
 from fuselight.worker.verify.eager_mode import eager_mode
 
@@ -87,7 +89,7 @@ class EstimateMemory:
         if request.training is not None:
             prepared = replace(prepared, options=replace(prepared.options, train=request.training))
         training = prepared.options.train
-        with call_mode(prepared):
+        with call_mode(prepared), assumed_numbers(functools.partial(self._note_read, state)):
             state.grad, state.training = torch.is_grad_enabled(), training
             _require_gradients(prepared, training=training)
             step = Step.of(prepared, request.optimizer, training=training)
@@ -120,6 +122,14 @@ class EstimateMemory:
             return None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS]
         self._note_workspaces(state, record.tracker.operators, training=step.training)
         return record.peak(self.device), ""
+
+    def _note_read(self, state: RunState) -> None:
+        place = user_line(tuple(state.job.request.roots))
+        line = f" on line {place.line}" if place is not None else ""
+        text = f"No values are computed: a number that is read{line} is 1, and a branch may go another way."
+        note = Note("assumed_values", text, place)
+        if text not in [known.text for known in state.notes]:
+            state.notes.append(note)
 
     def _note_workspaces(self, state: RunState, operators: set[str], *, training: bool) -> None:
         if self.device.backend == "cpu":

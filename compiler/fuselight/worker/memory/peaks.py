@@ -38,7 +38,7 @@ class StepRecord:
         """`trace_of_buffer`: of the buffer that generated code makes now (virtual_gpu.replayed)."""
         has_gpu = device.backend != "cpu"
         tracker: StorageTracker[Location] = StorageTracker(
-            functools.partial(_user_line, tuple(roots)),
+            functools.partial(user_line, tuple(roots)),
             functools.partial(_line_of_buffer, tuple(roots), trace_of_buffer),
             rounding=operator_workspaces.ROUNDING if has_gpu else 1,
             inside=operator_workspaces.inside_operator if has_gpu else (lambda *_: 0),
@@ -109,13 +109,13 @@ def _operator(moment: PeakMoment[Location]) -> str:
     return moment.operator
 
 
-def _user_line(roots: tuple[str, ...]) -> Location | None:
+def user_line(roots: tuple[str, ...]) -> Location | None:
     """The innermost line of the user's that runs, else of a third party's."""
     other: Any = None
     frame: Any = sys._getframe(1)  # noqa: SLF001 - the documented way to walk the caller's stack
     while frame is not None:
         path = frame.f_code.co_filename
-        if stacks.is_user_code(path, roots):
+        if stacks.is_user_code(path, roots) and not stacks.is_ours(path):
             return _location(frame.f_code, frame.f_lineno)
         if other is None and stacks.is_shown(path):
             other = frame

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.explain.memory.fit import LargestBatch
 
+_NOTES = frozenset({"assumed_values", "workspaces"})
 _MAX_ROWS = 10
 _MAX_CHANGES = 5
 _WIDTH = 9
@@ -50,7 +51,7 @@ def print_memory(outcome: MemoryOutcome, terminal: Terminal) -> None:
                 _print_estimate(estimate, device, outcome.check, terminal)
             _print_largest(outcome.largest_of(report), device, terminal)
         for note in report.notes:
-            if note.kind == "workspaces":
+            if note.kind in _NOTES:
                 terminal.print((f"  note: {note.text}", "dim"))
         print_problems(report, terminal)
         terminal.print()

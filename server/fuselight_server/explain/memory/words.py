@@ -5,6 +5,7 @@ Invariant: every number is an estimate, and the line above them says so.
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import MemoryUse, StepPhase
@@ -43,8 +44,10 @@ def step_in_words(estimate: MemoryEstimate) -> str:
 
 
 def peak_in_words(peak: MemoryPeak, device: Device) -> str:
-    """`3.9 GB, in the backward of line 16: fits in 80 GB`."""
-    place = f" of line {peak.location.line}" if peak.location is not None else ""
+    """`3.9 GB, in the backward of model.py:16: fits in 80 GB`."""
+    place = ""
+    if peak.location is not None:
+        place = f" of {PurePath(peak.location.path).name}:{peak.location.line}"
     return f"{format_size(peak.bytes)}, {_PHASES[peak.phase]}{place}{fit_in_words(peak, device)}"
 
 

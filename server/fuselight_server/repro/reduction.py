@@ -7,6 +7,7 @@ costs size, and nothing else.
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,9 @@ _SMALL_VALUES = (1e-2, 0.0)
 _HALF = (5e-2, 1e-2)
 _PIECES = (1, 3, 9)
 """Operators at the end that are tried alone before the search."""
+
+
+_KIND = re.compile(r"[^\d'\"`\n]{0,80}")
 
 
 class BudgetSpentError(Exception):
@@ -51,7 +55,7 @@ class Reduction:
     is_spent: bool = False
     """Whether the time ended the search."""
     failure: str = ""
-    """How the words of a failure begin that is looked for; empty for any."""
+    """How the words of the first failure begin: smaller programs have to fail in the same way."""
     _known: dict[str, ScriptOutcome] = field(default_factory=dict)
     _longest: float = 0.0
 
@@ -74,6 +78,8 @@ class Reduction:
             self._longest = max(0.5 * self._longest, self.clock() - start)
         is_fault = outcome.state is ScriptState.FAULT and outcome.text.startswith(self.failure)
         if is_fault:
+            if self.best is None and program.observed is Observed.FAILURE:
+                self.failure = _kind_of(outcome.text)
             self.best, self.last = program, outcome
         elif self.best is None:
             self.refusals.append(outcome.text or outcome.state.value)
@@ -181,6 +187,12 @@ class Reduction:
         if self.best is None:
             raise BudgetSpentError
         return self.best
+
+
+def _kind_of(words: str) -> str:
+    """The beginning of the words of an exception, up to what depends on the program: a number, a name in quotes."""
+    match = _KIND.match(words)
+    return match[0] if match is not None else ""
 
 
 def _writes(node: RecordedNode) -> bool:

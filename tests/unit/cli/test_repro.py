@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,8 +24,10 @@ from fuselight.shared.report import (
     Stage,
     TensorTraits,
 )
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.commands import repro
+from fuselight_server.commands.options import CommandOptions
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.compared_results import Fault, ScriptedProgram
 
@@ -240,7 +243,8 @@ def test_the_first_release_that_has_the_fault_is_found_by_bisection(
 
     async def started(sides: list[Interpreter], show: object) -> list[Interpreter]:
         compiler.release = sides[0].executable
-        return await real(sides, show)
+        interpreters: list[Interpreter] = await real(sides, show)
+        return interpreters
 
     monkeypatch.setattr(repro, "interpreters_of", started)
     done = run(monkeypatch, compiler, "--bisect", "2.9..2.15", "--format", "json")
@@ -294,3 +298,24 @@ def test_what_does_not_compile_is_looked_for_among_the_graphs_that_failed(
     assert [request.call for request in compiler.graphs] == [None]
     assert "except Exception as error:" in fault["script"]
     assert fault["lines"] <= 30
+
+
+def test_a_cancel_keeps_the_smallest_program_so_far(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler, token = ScriptedCompiler(), CancelToken()
+
+    class CancelledWorker(AnsweringWorker):
+        async def run(self, request: Any, progress: Any, partial: Any) -> Any:
+            if isinstance(request, ScriptRequest) and not request.fresh and len(compiler.scripts) == 2:
+                token.cancel()  # Ctrl-C in the third run
+                await asyncio.sleep(0)
+            return await super().run(request, progress, partial)
+
+    CancelledWorker(compiler.answer).put_in_place(monkeypatch)
+    options = CommandOptions(paths=(model,))
+    outcome = asyncio.run(repro.reproduce(options, lambda _text: None, token, plan=repro.ReproPlan()))
+    (fault,) = outcome.faults
+    assert fault.confirmed is not None
+    assert fault.is_partial
+    assert [request.fresh for request in compiler.scripts[-2:]] == [True, True], (
+        "it is confirmed all the same"
+    )

@@ -83,6 +83,19 @@ def test_a_fault_that_no_program_shows_gives_none() -> None:
     assert search.tried > 1, "ranges and tolerances are tried"
 
 
+def test_a_smaller_program_has_to_fail_in_the_same_way() -> None:
+    async def trial(text: str) -> ScriptOutcome:
+        is_first = "torch.acosh(" in text
+        words = f"LoweringException: no lowering for '{len(text)}'" if is_first else "NameError: x"
+        return ScriptOutcome(ScriptState.FAULT, words)
+
+    search = Reduction(trial, lambda: 0.0, 10.0)
+    program = replace(chain(12, 5), observed=Observed.FAILURE)
+    smallest = asyncio.run(search.reduce(iter([program])))
+    assert smallest is not None
+    assert [node.code for node in smallest.nodes] == ["torch.acosh(v_5_)"]
+
+
 def test_rounding_is_no_fault() -> None:
     async def trial(_text: str) -> ScriptOutcome:
         return ScriptOutcome(ScriptState.ROUNDING, "Tensor-likes are not close!")

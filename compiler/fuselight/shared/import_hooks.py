@@ -44,6 +44,11 @@ class AfterImport(importlib.abc.MetaPathFinder):
             spec.loader = _NotifyingLoader(spec.loader, self._imported, self._around)
         return spec
 
+    def withdraw(self) -> None:
+        """Stop waiting for the module."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
     def _imported(self) -> None:
         if self in sys.meta_path:
             sys.meta_path.remove(self)

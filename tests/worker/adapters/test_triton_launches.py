@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +23,9 @@ pytest.importorskip("numpy")
 from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches import launcher
 from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome
-from fuselight.adapters.triton_api.launches.stand_in import standing_in
+from fuselight.adapters.triton_api.launches.stand_in import refusing_launches, standing_in
+from fuselight.worker.child.kernel_launches import KernelLaunches
+from fuselight.worker.verify.case_caller import NothingToCompareError, check_values
 
 pytestmark = [
     pytest.mark.torch,
@@ -65,6 +67,7 @@ def stood_in() -> Iterator[tuple[Launches, ModuleType]]:
 def launches(stood_in: tuple[Launches, ModuleType]) -> Launches:
     stood_in[0].outcomes.clear()
     stood_in[0].log.launches = 0
+    stood_in[0].log.seconds = 0.0
     return stood_in[0]
 
 
@@ -219,6 +222,49 @@ def test_other_code_gets_torchs_own_answers(kernels: Any) -> None:
         torch.cuda.get_device_properties(0)
     pad = sys.modules.get("torch._inductor.fx_passes.pad_mm")
     assert pad is None or not pad.has_triton()
+
+
+def test_inductor_leaves_a_graph_with_kernels_as_it_was_captured(
+    launches: Launches, kernels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would compile them for the CPU, which Triton refuses. Other graphs are compiled."""
+    uncompiled: list[bool] = []
+    monkeypatch.setattr(launches.log, "on_uncompiled", lambda: uncompiled.append(True))
+    x = torch.randn(kernels.LENGTH)
+    for number, name in enumerate(("positional", "triton_op", "autograd.Function"), 1):
+        torch._dynamo.reset()
+        kind = kernels.KINDS[name]
+        inputs = x.clone().requires_grad_(kind.differentiable)
+        compiled: Any = torch.compile(kind.launch)
+        result = compiled(inputs)
+        torch.testing.assert_close(result, kind.reference(inputs), atol=1e-5, rtol=1e-4)
+        if kind.differentiable:
+            result.sum().backward()
+        assert len(uncompiled) == number
+        assert launches.outcomes == []
+    assert launches.log.launches == 4
+
+
+def test_a_launch_can_be_refused(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names.driver(), "_active", None)
+    before = state()
+    x = torch.ones(kernels.LENGTH)
+    with refusing_launches(lambda name: ValueError(f"no {name} here")):
+        for launch in (kernels.positional, kernels.autotuned, kernels.heuristics):
+            with pytest.raises(ValueError, match="no scaled_sum here"):
+                launch(x)
+    assert state() == before
+
+
+def test_results_are_not_compared_where_values_are_unknown(tmp_path: Path) -> None:
+    outcome = LaunchOutcome("scale", str(tmp_path / "kernels.py"), 3, "it has inline assembly")
+    run: Any = SimpleNamespace(kernel_launches=KernelLaunches((str(tmp_path),)))
+    check_values(run)
+    for _ in range(2):
+        run.kernel_launches.log.on_outcome(outcome, None)
+    assert len(run.kernel_launches.notes) == 1, "once for each line"
+    with pytest.raises(NothingToCompareError, match="`scale` writes are not known: it has inline assembly"):
+        check_values(run)
 
 
 def state() -> tuple[object, ...]:

@@ -14,6 +14,7 @@ import signal
 import traceback
 import types
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.protocol import AssembleRequest, GenerateRequest, LiveRequest, RunRequest
 from fuselight.shared.report import Culprit, Failure, is_user_file
 from fuselight.worker.child import answers, run_failures
-from fuselight.worker.child.kernel_launches import without_gpu
+from fuselight.worker.child.kernel_launches import measured_without_gpu, without_gpu
 from fuselight.worker.child.originals import Loaded, exit_now, getpid, names_of
 from fuselight.worker.child.reads import ReadRecorder
 from fuselight.worker.child.state import ChildJob, RunState, finish, put
@@ -53,9 +54,9 @@ def run(job: ChildJob, work: Callable[[RunState], None], *, forks: bool = False,
     state: RunState | None = None
     try:
         state = _prepare(job, forks=forks, timed=timed)
-        answers_for_gpu = (
-            without_gpu(state) if state.sources.redirect and not timed else contextlib.nullcontext()
-        )
+        answers_for_gpu: AbstractContextManager[None] = contextlib.nullcontext()
+        if state.sources.redirect:
+            answers_for_gpu = measured_without_gpu() if timed else without_gpu(state)
         with contextlib.suppress(StoppedError), answers_for_gpu:  # the host knows which limit it was
             work(state)
         state.originals.restore()

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from fuselight.adapters.torch_api.absent_gpu import device_guards
 from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome
-from fuselight.adapters.triton_api.launches.stand_in import standing_in
+from fuselight.adapters.triton_api.launches.stand_in import refusing_launches, standing_in
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.devices import FALLBACK, find
 from fuselight.shared.protocol import AssembleRequest, GenerateRequest
-from fuselight.shared.report import Device, KernelFault, Location, Note, is_user_file
+from fuselight.shared.report import Device, KernelFault, Location, Note, Problem, is_user_file
 
 if TYPE_CHECKING:
     from fuselight.worker.child.state import RunState
@@ -31,7 +32,8 @@ class KernelLaunches:
 
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = roots
-        self.log = LaunchLog(self._heard)
+        self.log = LaunchLog(self._heard, self._note_uncompiled)
+        self.problems: list[Problem] = []
         self.notes: list[Note] = []
         self.faults: list[KernelFault] = []
         self._known: set[object] = set()
@@ -69,6 +71,16 @@ class KernelLaunches:
                 )
             )
 
+    def _note_uncompiled(self) -> None:
+        if not self.problems:
+            self.problems.append(
+                Problem(
+                    "inductor",
+                    "what Inductor makes of graphs that launch Triton kernels",
+                    "it needs a GPU to compile them for: here they ran as they were captured",
+                )
+            )
+
     def _note_unknown(self, outcome: LaunchOutcome, place: Location | None) -> None:
         key = (outcome.kernel, outcome.path, place and (place.path, place.line))
         if key not in self._known:
@@ -90,6 +102,20 @@ def without_gpu(state: RunState) -> Iterator[None]:
         standing_in(_gpu(device), state.kernel_launches.log, state.sources.is_users),
     ):
         yield
+
+
+def measured_without_gpu() -> AbstractContextManager[None]:
+    """Have a launch fail in a run that is timed: on the CPU it takes a thousand times as long."""
+
+    def refusal(name: str) -> Exception:
+        from fuselight.measure.machine.conditions import DeviceError  # noqa: PLC0415 - a capture measures nothing
+
+        return DeviceError(
+            f"the program launches the Triton kernel `{name}`, and this machine has no GPU to measure it on",
+            "Measure it on a machine with a GPU.",
+        )
+
+    return refusing_launches(refusal)
 
 
 def _gpu(asked: Device | None) -> Device:

@@ -238,6 +238,7 @@ class RunState:
                 *parts.problems,
                 *self.result.problems,
                 *self.problems,
+                *self.kernel_launches.problems,
                 *(self.aot.problems if self.aot is not None else ()),
             ),
             phases=dict(self.phases),

@@ -179,6 +179,9 @@ class ResultsRun(RequestResult):
             self._calls.append(call.result(rules.not_compared(str(why))))
             return call.repeated()
         result, references = self._decided(call, recorded)
+        unknown = self._state.kernel_launches.unknown
+        if unknown:  # what stands for them may differ from one mode to the other
+            result = replace(result, accuracy=rules.not_compared(unknown), others=())
         if result.is_wrong and self._request.locate_seconds and not self._has_searched:
             search = LineSearch(recorded, references, call.compiled, self._backends)
             located = search.located(result.accuracy, self._request.locate_seconds)

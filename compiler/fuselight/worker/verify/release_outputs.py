@@ -235,6 +235,12 @@ class _ReleaseCallRun:
         self._save(COMPILED, self._compiled())
         double, _ = self._float64()
         self._save(FLOAT64, double)
+        self._check_values()
+
+    def _check_values(self) -> None:
+        unknown = self.state.kernel_launches.unknown
+        if unknown:
+            raise OtherValuesError(unknown)
 
     def compare(self) -> ReleaseCall:
         """Make the call with the earlier side's values, and compare the results. Raises OtherValuesError."""
@@ -249,6 +255,7 @@ class _ReleaseCallRun:
         compiled = self._compiled()
         self.varying = self._variation()
         double, why = self._float64()
+        self._check_values()
         after = {EAGER: eager, COMPILED: compiled, FLOAT64: double}
         old_compiled = before[COMPILED]
         is_same_code = None

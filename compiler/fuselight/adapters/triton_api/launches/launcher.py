@@ -73,7 +73,7 @@ class Launcher:
         except Exception as error:  # noqa: BLE001 - the interpreter has faults of its own
             unknown = f"Triton's interpreter cannot compute them: {_words(error)}"
         log.seconds += _perf_counter() - start
-        if unknown == TOO_LONG:
+        if unknown == TOO_LONG and seconds > 0:
             log.slow.add(key)
         if unknown:
             _fill(_outputs(kernel, bound, interpretation))

@@ -56,8 +56,14 @@ class LaunchLog:
 
     on_outcome: Callable[[LaunchOutcome, FrameType | None], None]
     """Called for each launch whose values are not all known, with the innermost frame that led to it."""
+    on_uncompiled: Callable[[], None] = lambda: None
+    """Called where a graph with kernels is not compiled, because Inductor would have to compile it for a CPU."""
     launches: int = 0
     seconds: float = 0.0
     """Of interpretation, all launches together."""
     slow: set[Any] = field(default_factory=set)
     """Launches that exceeded their budget: equal ones are not tried again."""
+
+    def note_uncompiled(self) -> None:
+        """Note that a graph with kernels is not compiled."""
+        self.on_uncompiled()

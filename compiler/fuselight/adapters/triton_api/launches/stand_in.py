@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import Any
 
 import torch
 
 from fuselight.adapters.torch_api.absent_gpu import answers_for_kernels
+from fuselight.adapters.torch_api.inductor.own_kernels import graphs_with_kernels_as_captured
 from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches.absent_driver import AbsentDriver
@@ -29,10 +31,26 @@ _OTHERS = ("torch", "triton", "fuselight")
 @contextlib.contextmanager
 def standing_in(device: Device, log: LaunchLog, is_users: Callable[[str], bool]) -> Iterator[None]:
     """Answer for `device` and compute launches on the CPU; `is_users(path)` says whether a file is the user's."""
+    with _with_triton(lambda: _installed(device, log, is_users)):
+        yield
+
+
+@contextlib.contextmanager
+def refusing_launches(refusal: Callable[[str], Exception]) -> Iterator[None]:
+    """Have launches raise `refusal(name)`, with the name of the kernel, and answer nothing else: for measurements."""
+    with _with_triton(lambda: _refusing(refusal)):
+        yield
+
+
+@contextlib.contextmanager
+def _with_triton(installed: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Enter `installed()` once Triton is imported, unless a driver of its may be active."""
     with contextlib.ExitStack() as stack:
 
         def install() -> None:
-            stack.enter_context(_installed(device, log, is_users))
+            is_active = names.driver()._active is not None  # noqa: SLF001 - reading `active` would look for a GPU
+            if not is_active and "cpu" not in names.backends():
+                stack.enter_context(installed())
 
         if "triton.runtime.jit" in sys.modules:
             install()
@@ -40,20 +58,28 @@ def standing_in(device: Device, log: LaunchLog, is_users: Callable[[str], bool])
             return
         hook = AfterImport("triton", install)
         sys.meta_path.insert(0, hook)
-        stack.callback(_withdraw, hook)
+        stack.callback(hook.withdraw)
         yield
 
 
-def _withdraw(hook: AfterImport) -> None:
-    if hook in sys.meta_path:
-        sys.meta_path.remove(hook)
+@contextlib.contextmanager
+def _refusing(refusal: Callable[[str], Exception]) -> Iterator[None]:
+    def run(self: Any, *_: Any, **__: Any) -> None:
+        kernel = self
+        while not hasattr(kernel, "__name__") and hasattr(kernel, "fn"):  # an autotuner's is inside of it
+            kernel = kernel.fn
+        raise refusal(str(getattr(kernel, "__name__", "?")))
+
+    disabled = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
+    with (
+        patched(names.runtime_jit().JITFunction, "run", disabled),
+        patched(names.autotuner().Autotuner, "run", disabled),
+    ):
+        yield
 
 
 @contextlib.contextmanager
 def _installed(device: Device, log: LaunchLog, is_users: Callable[[str], bool]) -> Iterator[None]:
-    if names.is_missing() or names.driver()._active is not None or "cpu" in names.backends():  # noqa: SLF001 - reading `active` would look for a GPU
-        yield
-        return
     jit, autotuner = names.runtime_jit(), names.autotuner().Autotuner
     launcher = Launcher(log)
 
@@ -75,7 +101,13 @@ def _installed(device: Device, log: LaunchLog, is_users: Callable[[str], bool]) 
         if hasattr(autotuner, "check_disk_cache"):
             enter(patched(autotuner, "check_disk_cache", check_disk_cache))
         enter(answers_for_kernels(device, KernelCode(jit, is_users)))
+        enter(graphs_with_kernels_as_captured(_is_absent, log.note_uncompiled))
         yield
+
+
+def _is_absent() -> bool:
+    """Whether Triton would launch: not while code is generated for a GPU that is not there."""
+    return isinstance(names.driver()._active, AbsentDriver)  # noqa: SLF001 - as above
 
 
 class KernelCode:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.agents.tools import accuracy, check, explain, patches, predictions, timed, traces, work
+from fuselight_server.agents.tools import (
+    accuracy,
+    check,
+    explain,
+    memory,
+    patches,
+    predictions,
+    timed,
+    traces,
+    work,
+)
 
 if TYPE_CHECKING:
     from fuselight_server.agents.tool import Tool
@@ -18,6 +28,7 @@ TOOLS: tuple[Tool, ...] = (
     accuracy.ACCURACY,
     predictions.FORECAST,
     predictions.KERNELS,
+    memory.MEMORY,
     timed.BENCHMARK,
     timed.TUNE,
     traces.OPEN_TRACE,

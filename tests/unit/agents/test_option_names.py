@@ -21,8 +21,12 @@ _ROOTS = {
     "fuselight": Path(fuselight.__file__).parent,
     "fuselight_server": Path(fuselight_server.__file__).parent,
 }
-_OTHERS = ("fuselight.notebook", "fuselight_server.agents.option_names", "fuselight_server.base.option_names")
-"""Speaks in a notebook alone, whose magics have options; have the options themselves."""
+_OTHERS = (
+    "fuselight.notebook",  # speaks in a notebook alone, whose magics have options
+    "fuselight_server.agents.option_names",  # has the options themselves, as the next one
+    "fuselight_server.base.option_names",
+    "fuselight_server.explain.kernels.script",  # the text of a program with an option of its own
+)
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _SHELL = re.compile(
     r"^(?:diff|Reinstall .* pip install) --[\w-]+|xcode-select --install|"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.bounds import bounded_text
+from fuselight_server.agents.device_argument import DEVICE, device_of
 from fuselight_server.agents.finding_data import failure_text, target_data
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.agents.tools.check import PATHS
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from fuselight.shared.report import Device, Report
+    from fuselight.shared.report import Report
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
@@ -155,7 +155,7 @@ def _forecast_lines(row: dict[str, Any]) -> Iterator[str]:
 async def _kernels(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
     paths = [session.existing(path) for path in arguments["paths"]]
     _check_cells(paths, arguments)
-    device = _device(arguments["device"])
+    device = device_of(arguments["device"])
     await session.permit(paths, caller)
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
@@ -176,13 +176,6 @@ def _check_cells(paths: list[Path], arguments: dict[str, Any]) -> None:
         other = next((path for path in paths if path.suffix != SUFFIX), None)
         if other is not None:
             raise ArgumentError(f"`{cell}` is of a notebook, and `{shown_path(str(other))}` is none")
-
-
-def _device(name: str) -> Device | None:
-    try:
-        return None if name.strip().lower() == AUTO else find(name)
-    except UnknownDevice as error:
-        raise ArgumentError(str(error)) from None
 
 
 def _generated(outcome: CheckOutcome, arguments: dict[str, Any]) -> ToolAnswer:
@@ -337,12 +330,7 @@ KERNELS = Tool(
             "and_cell", "integer", "In a notebook: the cell of `and_line`, if not the target's", least=1
         ),
         Argument("source", "boolean", "Also give the source of the kernels", default=False),
-        Argument(
-            "device",
-            "string",
-            "The GPU, as `h100` or `rtx-4090`; `cpu`; `auto`: this machine's GPU",
-            default=FALLBACK,
-        ),
+        DEVICE,
         WAIT,
     ),
     {

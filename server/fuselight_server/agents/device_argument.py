@@ -1,0 +1,26 @@
+"""The argument that names a GPU of the catalogue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
+from fuselight_server.agents.arguments import Argument, ArgumentError
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Device
+
+DEVICE = Argument(
+    "device",
+    "string",
+    "The GPU, as `h100` or `rtx-4090`; `cpu`; `auto`: this machine's GPU",
+    default=FALLBACK,
+)
+
+
+def device_of(name: str) -> Device | None:
+    """The device of a name, None for `auto`. Raises ArgumentError."""
+    try:
+        return None if name.strip().lower() == AUTO else find(name)
+    except UnknownDevice as error:
+        raise ArgumentError(str(error)) from None

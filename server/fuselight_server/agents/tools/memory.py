@@ -1,0 +1,148 @@
+"""`memory`: what a call or a training step allocates on a device that may be absent, by line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.agents.answers import ToolAnswer
+from fuselight_server.agents.arguments import Argument
+from fuselight_server.agents.device_argument import DEVICE, device_of
+from fuselight_server.agents.finding_data import failure_text
+from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
+from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.base.formatting import format_size
+from fuselight_server.commands.finding_rows import problem_texts
+from fuselight_server.commands.memory import OPTIMIZERS, MemoryPlan, estimate_memory
+from fuselight_server.commands.notebook_cells import check_in_cells
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.memory.words import USES, difference_in_words, peak_in_words, step_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight.shared.report import Device, MemoryEstimate, MemoryPeak, Report
+    from fuselight_server.agents.protocol.toolbox import Caller
+    from fuselight_server.agents.session import AgentSession
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.commands.memory import MemoryOutcome
+
+_MODES = {"as directive": None, "training": True, "inference": False}
+_MAX_ROWS = 12
+_EVIDENCE = "estimated on fake tensors: nothing was allocated"
+
+
+async def _memory(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
+    paths = [session.existing(path) for path in arguments["paths"]]
+    plan = MemoryPlan(
+        device_of(arguments["device"]),
+        _MODES[arguments["mode"]],
+        arguments["optimizer"],
+        finds_largest=arguments["largest_batch"],
+    )
+    await session.permit(paths, caller)
+
+    async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
+        options = session.options(paths, arguments["targets"], seconds=600.0, memory_mb=16384)
+        return _estimated(await estimate_memory(options, show, token, plan=plan))
+
+    return await session.works.do("memory", work, arguments["wait_seconds"], caller)
+
+
+def _estimated(outcome: MemoryOutcome) -> ToolAnswer:
+    check = check_in_cells(outcome.check)
+    data: dict[str, Any] = {
+        "targets": [_target(report, outcome) for report in check.reports],
+        "problems": [*problem_texts(check.problems), *check.uncalled],
+        "evidence": _EVIDENCE,
+    }
+    return ToolAnswer("\n".join(_lines(data)), data)
+
+
+def _target(report: Report, outcome: MemoryOutcome) -> dict[str, Any]:
+    device, largest = report.target_device, outcome.largest_of(report)
+    return {
+        "target": report.target.name or "__main__",
+        "path": shown_path(report.target.path),
+        "device": device.name if device is not None else "",
+        "calls": [_call(estimate, device, outcome) for estimate in report.memory] if device else [],
+        "largest_batch": {"eager": largest.eager, "compiled": largest.compiled} if largest else None,
+        "notes": [note.text for note in report.notes if note.kind in {"assumed_values", "workspaces"}],
+        "failures": [failure_text(failure) for failure in report.failures],
+    }
+
+
+def _call(estimate: MemoryEstimate, device: Device, outcome: MemoryOutcome) -> dict[str, Any]:
+    def peak_data(peak: MemoryPeak | None, why_not: str) -> dict[str, Any]:
+        if peak is None:
+            return {"bytes": None, "words": f"not estimated: {why_not}", "held": []}
+        rows = [
+            {
+                "use": USES[row.use],
+                "bytes": row.bytes,
+                "line": f"{shown_path(row.location.path)}:{row.location.line}" if row.location else "",
+                "source": (outcome.check.sources.line(row.location.path, row.location.line) or "").strip()
+                if row.location
+                else "",
+            }
+            for row in peak.held[:_MAX_ROWS]
+        ]
+        return {"bytes": peak.bytes, "words": peak_in_words(peak, device), "held": rows}
+
+    return {
+        "call": estimate.call,
+        "step": step_in_words(estimate),
+        "eager": peak_data(estimate.eager, estimate.why_not_eager),
+        "compiled": peak_data(estimate.compiled, estimate.why_not_compiled),
+        "difference": difference_in_words(estimate),
+    }
+
+
+def _lines(data: dict[str, Any]) -> Iterator[str]:
+    for target in data["targets"]:
+        yield f"{target['target']} ({target['path']}), {_EVIDENCE}, for {target['device']}"
+        yield from (f"  failed: {text}" for text in target["failures"])
+        for call in target["calls"]:
+            yield f"  {call['call']}: {call['step']}"
+            for form in ("eager", "compiled"):
+                yield f"    {form}: {call[form]['words']}"
+            yield from (
+                f"      {format_size(row['bytes'])} {row['use']} {row['line']} {row['source']}".rstrip()
+                for row in call["compiled"]["held"] or call["eager"]["held"]
+            )
+            yield from filter(None, [call["difference"] and f"    {call['difference']}"])
+        if target["largest_batch"]:
+            batch = target["largest_batch"]
+            yield f"  largest batch that fits: {batch['eager']} in eager mode, {batch['compiled']} compiled"
+        yield from (f"  note: {text}" for text in target["notes"])
+    yield from data["problems"]
+
+
+MEMORY = Tool(
+    "memory",
+    "Estimate memory by line",
+    "Estimate what a call or a training step of the targets allocates on a GPU that may be absent, in eager mode and "
+    "compiled: the peak, whether it fits, and what each line holds then. Nothing is allocated; takes seconds.",
+    (
+        PATHS,
+        TARGETS,
+        Argument("mode", "string", "What is estimated", default="as directive", choices=tuple(_MODES)),
+        Argument(
+            "optimizer", "string", "Of a training step", default=OPTIMIZERS[0], choices=tuple(OPTIMIZERS)
+        ),
+        Argument(
+            "largest_batch",
+            "boolean",
+            "Also search the largest batch that fits: takes minutes",
+            default=False,
+        ),
+        DEVICE,
+        WAIT,
+    ),
+    {
+        "targets": list_schema("The peaks of each call, with what is allocated then, most bytes first"),
+        "problems": list_schema("What could not be determined", {"type": "string"}),
+        "evidence": text_schema("What the numbers rest on"),
+    },
+    Effects(runs_code=True),
+    _memory,
+)

@@ -62,13 +62,15 @@ def hover(client: Client, uri: str, line: int) -> str:
 def test_a_command_puts_kernels_on_their_lines(client: Client, folder: Path) -> None:
     uri = client.open(write(folder, SOURCE))
     client.until(lambda: by_line(client, uri) != {}, "lenses")
-    assert by_line(client, uri) == {6: ["Run", "Kernels", "Benchmark", "Tune", "inputs from line 5"]}
+    assert by_line(client, uri) == {
+        6: ["Run", "Kernels", "Accuracy", "Benchmark", "Tune", "inputs from line 5"]
+    }
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.notified("fuselight/status", lambda status: status["running"] == ["f (kernels)"])
     client.idle(1)
     lenses = by_line(client, uri)
     total, *buttons, inputs = lenses[6]
-    assert buttons == ["Run", "Details", "Kernels", "Benchmark", "Tune"]
+    assert buttons == ["Run", "Details", "Kernels", "Accuracy", "Benchmark", "Tune"]
     assert total.startswith(("6 kernels", "5 kernels", "4 kernels")), lenses
     assert total.endswith(" on h200")
     assert inputs == "inputs from line 5"
@@ -267,7 +269,9 @@ def test_a_failed_target_is_reported_and_keeps_the_previous_kernels(client: Clie
     assert total.endswith(" (before your edit)")
     assert "kernel" in by_line(client, uri)[GELU][0]
     client.command("fuselight.server.clearCaches")
-    assert by_line(client, uri) == {6: ["Run", "Kernels", "Benchmark", "Tune", "inputs from line 5"]}
+    assert by_line(client, uri) == {
+        6: ["Run", "Kernels", "Accuracy", "Benchmark", "Tune", "inputs from line 5"]
+    }
 
 
 def test_an_untrusted_folder_generates_nothing(connect: Start, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from fuselight_server.explain.findings.launches import launch_findings
 from fuselight_server.explain.findings.non_finite import non_finite_findings
 from fuselight_server.explain.findings.ranks import of_further_ranks, rank_findings
 from fuselight_server.explain.findings.recompilations.guards import guard_findings
+from fuselight_server.explain.findings.recompilations.ignored_caches import ignored_cache_findings
 from fuselight_server.explain.findings.recompilations.recompilations import recompilation_findings
 from fuselight_server.explain.findings.recompilations.specializations import (
     specialization_findings,
@@ -64,6 +65,7 @@ _FAMILIES = (
     specialization_findings,
     unseen_findings,
     guard_findings,
+    ignored_cache_findings,
     note_findings,
     kernel_findings,
     launch_findings,

@@ -1,6 +1,6 @@
 """FL204: a function whose results `functools` caches, and whose body compiled code runs in each call.
 
-Invariant: one finding for each such function that has operators in a graph, where no recompilation says the same.
+Invariant: one finding for each such function that has operators in a graph, where no recompilation names the cache.
 """
 
 from __future__ import annotations

@@ -68,3 +68,18 @@ def unknown_values(x):
 def selects_a_device(x):
     with torch.cuda.device(0):
         return x.sin() + 1
+
+
+# fuselight: raises_by_unknown_values(f32[64])
+@torch.compile(fullgraph=False)
+def raises_by_unknown_values(x):
+    out = torch.empty_like(x)
+    by_assembly[(1,)](x, out, BLOCK=64)  # info: [FL606] "it has inline assembly"
+    return check(out)  # warning: [GB0098] "calls `check`"
+
+
+@torch.compiler.disable
+def check(out):
+    if out.sum() != 3:
+        raise ValueError("wrong kernel")  # error: [FL401] "It may come from values that are not those of a GPU"
+    return out

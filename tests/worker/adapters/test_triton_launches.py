@@ -213,6 +213,20 @@ def test_arguments_that_triton_refuses_are_refused(launches: Launches, kernels: 
     assert launches.outcomes == []
 
 
+def test_a_warm_up_returns_a_kernel_that_has_registers_and_can_be_launched(
+    launches: Launches, kernels: Any
+) -> None:
+    x, out = torch.randn(kernels.LENGTH), torch.zeros(kernels.LENGTH)
+    kernel = kernels.scaled_sum.warmup(x, x, out, kernels.LENGTH, 0.5, BLOCK=128, num_warps=2, grid=(1,))
+    assert launches.log.launches == 0
+    kernel._init_handles()
+    assert 0 < kernel.n_regs < 256
+    assert (kernel.n_spills, kernel.metadata.num_warps) == (0, 2)
+    assert ".target sm_90a" in kernel.asm["ptx"]
+    kernel[(3,)](x, x, out, kernels.LENGTH, 0.5, 128)
+    torch.testing.assert_close(out, x * 1.5)
+
+
 def test_other_code_gets_torchs_own_answers(kernels: Any) -> None:
     assert kernels.asks_for_gpu(torch.ones(kernels.LENGTH)).shape == (kernels.LENGTH,)
     assert not torch.ones(1).is_cuda  # this module has no kernel

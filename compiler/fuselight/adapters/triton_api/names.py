@@ -38,9 +38,14 @@ def warm_up() -> None:
         cache.triton_key()
 
 
-def ast_source(function: Any, signature: dict[str, str], constants: dict[tuple[int, ...], Any]) -> Any:
+def ast_source(
+    function: Any,
+    signature: dict[str, Any],
+    constants: dict[Any, Any],
+    attributes: dict[Any, Any] | None = None,
+) -> Any:
     """A kernel with the types of its parameters, for `compile_`."""
-    return importlib.import_module("triton.compiler").ASTSource(function, signature, constants)
+    return importlib.import_module("triton.compiler").ASTSource(function, signature, constants, attributes)
 
 
 def knobs() -> Any:

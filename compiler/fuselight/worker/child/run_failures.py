@@ -68,6 +68,14 @@ def stack_of(frames: Sequence[traceback.FrameSummary], roots: Sequence[str]) -> 
     )
 
 
+def with_unknown_values(failure: Failure, unknown: str) -> Failure:
+    """`failure` of the user's code, which may come from values that are not those of a GPU; `unknown` says which."""
+    if not unknown or failure.culprit is not Culprit.USER or failure.kind != "exception":
+        return failure
+    doubt = f"It may come from values that are not those of a GPU: {unknown}."
+    return replace(failure, next_step=f"{doubt} {failure.next_step}".rstrip())
+
+
 def is_ours(path: str) -> bool:
     """Whether a frame of `path` is of Fuselight, or of what Python itself runs a program with."""
     return path.startswith((_OURS, "<"))

@@ -152,7 +152,8 @@ def guarded(state: RunState, work: Callable[[], None]) -> None:
         state.failures.append(run_failures.directive_failure(fault, call=child.call_index(state)))
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         if not state.stopped:  # else the compiler's wrapping of what stopped it
-            state.failures.append(child.failure_of(state, error))
+            failure = child.failure_of(state, error)
+            state.failures.append(run_failures.with_unknown_values(failure, state.kernel_launches.unknown))
     finally:
         if getpid() != state.pid:
             exit_now(0)  # a process that user code forked has come back to us
@@ -426,7 +427,9 @@ def _one_call(
             except Exception as error:  # noqa: BLE001 - user code may raise anything; the next call may work
                 if state.stopped:
                     return False
-                state.failures.append(_failure_of_call(state, planned, prepared, error))
+                failure = _failure_of_call(state, planned, prepared, error)
+                unknown = state.kernel_launches.unknown
+                state.failures.append(run_failures.with_unknown_values(failure, unknown))
             finally:
                 seconds = _perf_counter() - start
                 state.calls[index] = replace(state.calls[index], seconds=seconds)

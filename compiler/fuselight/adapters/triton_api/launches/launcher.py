@@ -17,6 +17,7 @@ import torch
 
 from fuselight.adapters.torch_api.triton_kernels import mutated_arguments
 from fuselight.adapters.triton_api import names
+from fuselight.adapters.triton_api.launches.absent_kernel import AbsentKernel, CompileArguments
 from fuselight.adapters.triton_api.launches.interpretation import TOO_LONG, Interpretation
 from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome, LaunchStopped
 
@@ -37,21 +38,27 @@ class Launcher:
 
     def launch(
         self, kernel: Any, args: tuple[Any, ...], named: dict[str, Any], grid: Any, *, warmup: bool
-    ) -> None:
+    ) -> AbsentKernel:
         """Launch `kernel`, a `JITFunction`, as its own `run` would. Raises what Triton raises for its arguments."""
         for hook in kernel.pre_run_hooks:
             hook(*args, **named)
-        *_, backend, binder = kernel.device_caches[0]
+        *_, target, backend, binder = kernel.device_caches[0]
         bound, specialization, options = binder(*args, **named)
-        _, signature, _, _ = kernel._pack_args(backend, named, bound, specialization, options)
+        options, signature, constants, attributes = kernel._pack_args(
+            backend, named, bound, specialization, options
+        )
+        request = CompileArguments(kernel, signature, constants, attributes, options, target)
+        absent_kernel = AbsentKernel(
+            request, lambda grid, args, named: self.launch(kernel, args, named, grid, warmup=False)
+        )
         if warmup:
-            return
+            return absent_kernel
         sizes = grid(bound) if callable(grid) else grid
         x, y, z = (*(int(size) for size in sizes), 1, 1)[:3]
         self._log.launches += 1
-        if not _all_real(bound.values()):
-            return  # of fake tensors nothing is known anyway
-        self._compute(kernel, bound, signature, (x, y, z))
+        if _all_real(bound.values()):  # of fake tensors nothing is known anyway
+            self._compute(kernel, bound, signature, (x, y, z))
+        return absent_kernel
 
     def _compute(
         self, kernel: Any, bound: dict[str, Any], signature: dict[str, Any], grid: tuple[int, int, int]

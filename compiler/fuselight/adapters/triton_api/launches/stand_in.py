@@ -83,9 +83,9 @@ def _installed(device: Device, log: LaunchLog, is_users: Callable[[str], bool]) 
     jit, autotuner = names.runtime_jit(), names.autotuner().Autotuner
     launcher = Launcher(log)
 
-    def run(self: Any, *args: Any, grid: Any, warmup: bool, **named: Any) -> None:
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **named: Any) -> Any:
         named["debug"] = named.get("debug", getattr(self, "debug", None))
-        launcher.launch(self, args, named, grid, warmup=warmup)
+        return launcher.launch(self, args, named, grid, warmup=warmup)
 
     def check_disk_cache(_self: Any, _key: Any, _configs: Any, benchmark: Callable[[], None]) -> bool:
         benchmark()  # which times nothing: a file with that would decide on a GPU

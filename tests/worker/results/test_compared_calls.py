@@ -385,6 +385,24 @@ if __name__ == "__main__":
     assert embedding.accuracy.compared == 2, "the output and the sparse gradient"
 
 
+def test_a_wrong_kernel_is_named_next_to_the_line(live: LiveWorker) -> None:
+    body = """\
+from torch._inductor.select_algorithm import extern_kernels
+def off(x, y, out):
+    torch.mm(x, y, out=out).mul_(1.01)
+extern_kernels.mm = off
+def f(x, weight):
+    return torch.mm(x, weight)  # here
+if __name__ == "__main__":
+    torch.compile(f)(torch.rand(4, 8), torch.rand(8, 8))
+"""
+    call = one_call(live, body, locate_seconds=30.0)
+    assert call.accuracy.first_kernel == "extern_kernels.mm"
+    assert call.accuracy.replay is not None
+    assert call.accuracy.replay.judged == 1
+    assert f"{HEAD}{body}".splitlines()[call.accuracy.first[-1].line - 1].endswith("# here")
+
+
 @pytest.mark.parametrize("name", TRACED)
 def test_what_is_traced_wrong_is_on_the_line_whose_value_differs(live: LiveWorker, name: str) -> None:
     *_, last = compared(live, TRACED[name], backend="eager", locate_seconds=30.0).calls

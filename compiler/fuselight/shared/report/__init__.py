@@ -73,6 +73,7 @@ from fuselight.shared.report.measured import Clock as Clock
 from fuselight.shared.report.measured import CompileStep as CompileStep
 from fuselight.shared.report.measured import Gap as Gap
 from fuselight.shared.report.measured import GapKind as GapKind
+from fuselight.shared.report.measured import KernelReplay as KernelReplay
 from fuselight.shared.report.measured import LaunchKind as LaunchKind
 from fuselight.shared.report.measured import Machine as Machine
 from fuselight.shared.report.measured import Measured as Measured

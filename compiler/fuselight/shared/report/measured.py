@@ -80,6 +80,24 @@ class TensorError:
 
 
 @dataclass(frozen=True)
+class KernelReplay:
+    """Kernels of a wrong call, replayed on their own inputs: each buffer next to the operators that it stands for."""
+
+    kernel: str = ""
+    """The first that writes a wrong buffer; empty if none does."""
+    buffer: str = ""
+    steps: float = 0.0
+    """Its largest error, in rounding steps of its dtype."""
+    eager_steps: float = 0.0
+    """That of its operators in eager mode."""
+    judged: int = 0
+    unmapped: int = 0
+    """Buffers of which it is not known for what they stand."""
+    not_evaluated: int = 0
+    """Buffers that a later kernel writes again, or whose operators do not run in float64."""
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """A configuration's results compared with eager's, by the rules of torch's benchmark suite."""
 
@@ -104,6 +122,8 @@ class Accuracy:
     """Compile id of its graph."""
     first_kernel: str = ""
     """The kernel that computes it, if known."""
+    replay: KernelReplay | None = None
+    """None if no kernels were replayed."""
 
 
 class LaunchKind(str, enum.Enum):

@@ -16,8 +16,10 @@ import torch
 
 from fuselight.adapters.torch_api.dynamo import aot_graphs, targets
 from fuselight.adapters.torch_api.inductor.inductor_backend import without_cuda_graphs
+from fuselight.adapters.torch_api.inductor.kernel_recording import KernelRecorder, without_graph_caches
 from fuselight.capture.calls.calls import module_of
 from fuselight.measure.accuracy import bisection, rules
+from fuselight.measure.accuracy.kernel_replay import ReplayedLine, replay_kernels
 from fuselight.measure.accuracy.results import CallResults
 from fuselight.shared.report import STAGE_BACKENDS, Accuracy, Stage
 from fuselight.worker.results.eager_calls import RepeatedCall
@@ -27,6 +29,9 @@ from fuselight.worker.results.verdicts import References, judged
 
 Backend = Callable[..., Callable[..., Any]]
 _AOT_BACKENDS = (STAGE_BACKENDS[Stage.FUNCTIONALIZATION], STAGE_BACKENDS[Stage.DECOMPOSITION])
+
+
+_OF_KERNEL = "A kernel returns another value for this line, replayed on its own inputs."
 
 
 class _Switched:
@@ -56,6 +61,8 @@ class SwitchedBackends:
         """Whether graphs run as they were captured."""
         self.notes_graphs = backend in _AOT_BACKENDS
         """Whether graphs of AOTAutograd run in eager mode."""
+        self.recorder = KernelRecorder() if switches and not backend else None
+        """For kernels of generated code, if a search may replay them."""
         self.noted: LineValues | None = None
         """What captured graphs note while they run."""
         self._known: list[tuple[Any, _Switched]] = []
@@ -68,8 +75,12 @@ class SwitchedBackends:
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
         """Inside, torch.compile takes these backends."""
-        with targets.replaced_compile(_as_asked, self._optimize), self._noting_graphs():
+        with targets.replaced_compile(_as_asked, self._optimize), self._noting_graphs(), self._keeping():
             yield
+
+    def _keeping(self) -> contextlib.AbstractContextManager[None]:
+        """Inside, generated code is kept, so that its buffers can be recorded."""
+        return contextlib.nullcontext() if self.recorder is None else self.recorder.active()
 
     def _noting_graphs(self) -> contextlib.AbstractContextManager[None]:
         """Inside, graphs of AOTAutograd that run in eager mode can note what they compute."""
@@ -119,11 +130,36 @@ class LineSearch:
             return replace(verdict, first=departed.stack, first_why=departed.why)
         # Before the search, which compiles the call again: the fault may be code that was compiled for another state.
         noted = unmatched_line(*self._noted()) if self.backends.notes_graphs else ()
+        replayed = self._replayed()
         first = bisection.find_first(
             self._tried, targets.backend_named("inductor"), self._compared, seconds=seconds
         )
         located = bisection.with_first(verdict, first)
-        return located if located.first else replace(located, first=noted)
+        if not located.first:
+            located = replace(located, first=noted)
+        if replayed is None:  # a cache had the graphs
+            replayed = self._replayed_without_caches()
+        return located if replayed is None else _with_replay(located, replayed)
+
+    def _replayed(self) -> ReplayedLine | None:
+        """What the kernels of the call do on their own inputs; None if they are not known."""
+        recorder = self.backends.recorder
+        if recorder is None:
+            return None
+        with recorder.recording():
+            self.call.repeated(self.compiled, compiled=True)
+        return replay_kernels(recorder.graphs) if recorder.graphs else None
+
+    def _replayed_without_caches(self) -> ReplayedLine | None:
+        """The same of code that is generated again; None if it is right, as then a cache is at fault."""
+        if self.backends.recorder is None:
+            return None
+        with without_graph_caches():
+            try:
+                is_wrong = self._compared(self._tried(None)).passed is False
+            except Exception:  # noqa: BLE001 - a compile may fail
+                return None
+            return self._replayed() if is_wrong else None
 
     def _departure(self) -> Departure:
         """Where what was traced departs from eager mode."""
@@ -142,7 +178,7 @@ class LineSearch:
             self.backends.noted = None
         return captured, eager
 
-    def _tried(self, backend: Backend) -> CallResults:
+    def _tried(self, backend: Backend | None) -> CallResults:
         torch.compiler.reset()  # otherwise Dynamo reuses the code of the call before
         self.backends.instead = backend
         try:
@@ -160,3 +196,12 @@ class LineSearch:
         if others and verdict.passed is not False:
             return rules.with_note(Accuracy(passed=False), others[0].text)
         return verdict
+
+
+def _with_replay(located: Accuracy, replayed: ReplayedLine) -> Accuracy:
+    """The verdict with the wrong kernel, and with its line if the search over operators named none."""
+    kernel = replayed.replay.kernel or located.first_kernel
+    located = replace(located, replay=replayed.replay, first_kernel=kernel)
+    if located.first or not replayed.stack:
+        return located
+    return replace(located, first=replayed.stack, first_why=_OF_KERNEL)

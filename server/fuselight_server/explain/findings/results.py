@@ -27,6 +27,7 @@ from fuselight_server.explain.findings.common.result_words import (
     change_of_non_finite,
     differences,
     largest_difference,
+    replay_words,
     setting_text,
     wrong_calls,
 )
@@ -109,6 +110,8 @@ def _paragraphs(
         yield _NO_CAUSE
         return
     yield STAGE_TEXTS[cause.stage]
+    if call.accuracy.replay is not None:
+        yield replay_words(call.accuracy.replay)
     if cause.stage is Stage.CAPTURE:
         yield _guards(results, call)
     yield _tried(cause.tried)

@@ -153,6 +153,7 @@ def _at_first(call: ComparedCall, again: ComparedCall) -> ComparedCall:
         first_operator=located.first_operator,
         first_graph=located.first_graph,
         first_kernel=located.first_kernel,
+        replay=located.replay,
     )
     return dataclasses.replace(call, accuracy=accuracy)
 

@@ -9,6 +9,7 @@ import pytest
 from fuselight.shared.report import (
     Accuracy,
     ComparedCall,
+    KernelReplay,
     NonFinite,
     NonFiniteKind,
     NonFiniteOrigin,
@@ -260,3 +261,21 @@ def test_infinities_that_float64_has_too_and_those_of_inputs() -> None:
     given = NonFinite(NonFiniteKind.NAN, "output", 1, 1, 1, NonFiniteOrigin((), "", "", ("input 0",)))
     (finding,) = findings_of_results(report(results=comparison(compared_call(0, RIGHT, non_finite=(given,)))))
     assert (finding.span.line, finding.title) == (10, "NaN in eager mode: input 0 has it before the call")
+
+
+@pytest.mark.parametrize(
+    ("replay", "words"),
+    [
+        (
+            KernelReplay("cpp_fused_exp_0", "buf2", 840.2, 1.4, 3, 1, 2),
+            "replayed on its own inputs, `buf2` is 840 rounding steps off, and its operators in eager mode 1. Of 6 ",
+        ),
+        (KernelReplay("cpp_0", "buf2", 0.0, 0.0, 1), "`buf2` has NaN or infinity elsewhere. Of 1 buffer,"),
+        (KernelReplay(judged=2), "No kernel that was judged is wrong on its own inputs"),
+        (KernelReplay(unmapped=2), "No kernel was judged"),
+    ],
+)
+def test_a_replay_names_the_kernel_and_what_was_not_judged(replay: KernelReplay, words: str) -> None:
+    call = compared_call(0, replace(WRONG, replay=replay))
+    (finding,) = findings_of(call, causes=(ResultCause(0, Stage.CODE),))
+    assert words in finding.message

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import (
         ComparedCall,
+        KernelReplay,
         NonFinite,
         NonFiniteOrigin,
         ResultCause,
@@ -166,6 +167,26 @@ def origin_words(origin: NonFiniteOrigin) -> str:
     operands = f" of {origin.operands}" if origin.operands else ""
     inputs = f", computed from {', '.join(origin.inputs)}" if origin.inputs else ""
     return f"`{origin.operator}`{operands}{inputs}"
+
+
+def replay_words(replay: KernelReplay) -> str:
+    """Which kernel is wrong on its own inputs, and how many buffers were judged."""
+    total = replay.judged + replay.unmapped + replay.not_evaluated
+    coverage = (
+        f"Of {format_count(total, 'buffer')}, {replay.judged:,} judged, {replay.unmapped:,} not mapped to operators, "
+        f"{replay.not_evaluated:,} not evaluated."
+    )
+    if replay.kernel:
+        off = f"{replay.steps:,.0f} rounding steps off, and its operators in eager mode {replay.eager_steps:,.0f}"
+        wrong = (
+            f"`{replay.buffer}` is {off}"
+            if replay.steps
+            else f"`{replay.buffer}` has NaN or infinity elsewhere"
+        )
+        return f"The kernel `{replay.kernel}` is wrong: replayed on its own inputs, {wrong}. {coverage}"
+    if not replay.judged:
+        return f"No kernel was judged by a replay on its own inputs. {coverage}"
+    return f"No kernel that was judged is wrong on its own inputs: the fault is before them. {coverage}"
 
 
 def setting_text(setting: TriedSetting) -> str:

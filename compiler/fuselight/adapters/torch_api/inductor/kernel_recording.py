@@ -1,0 +1,204 @@
+"""Buffers of Inductor's generated code, recorded after the kernel that writes each, with the node that each stands for.
+
+Invariant: torch's caches hold nothing of it: the code of the generated `call` is replaced while it is recorded.
+Source: torch/_inductor/graph.py (`compile_to_module`), torch/_inductor/codegen/wrapper.py (names of buffers).
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import re
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api.patching import wrapped
+
+_KERNEL = re.compile(r"^(cpp_|triton_|extern_kernels\.|torch\.ops\.|aten\.|.*\.run$)")
+_BUFFER = re.compile(r"^buf\d+$")
+_RECORDER = "_fuselight_recorder"
+_MAX_BYTES = 1 << 30
+"""Of all buffers of one call."""
+
+
+@contextlib.contextmanager
+def without_graph_caches() -> Iterator[None]:
+    """Inside, each graph is lowered, also one that a cache has. Compiled kernels are still taken from theirs."""
+    inductor: Any = importlib.import_module("torch._inductor.config")
+    functorch: Any = importlib.import_module("torch._functorch.config")
+    with inductor.patch(fx_graph_cache=False), contextlib.ExitStack() as stack:
+        if hasattr(functorch, "enable_autograd_cache"):
+            stack.enter_context(functorch.patch(enable_autograd_cache=False))
+        yield
+
+
+@dataclass
+class RecordedBuffer:
+    """One buffer as the first kernel that writes it left it."""
+
+    name: str
+    kernel: str
+    value: torch.Tensor
+    is_written_again: bool = False
+
+
+@dataclass
+class LoweredGraph:
+    """One graph of generated code."""
+
+    graph: torch.fx.Graph
+    """As Inductor lowered it."""
+    nodes: Mapping[str, torch.fx.Node]
+    """The node that each buffer stands for, as Inductor says."""
+    inputs: dict[str, torch.Tensor] = field(default_factory=dict)
+    buffers: dict[str, RecordedBuffer] = field(default_factory=dict)
+    """In the order in which kernels wrote them."""
+
+
+class KernelRecorder:
+    """Keeps graphs that are lowered while it is active, and records their buffers on demand."""
+
+    def __init__(self) -> None:
+        self.graphs: list[LoweredGraph] = []
+        """Those that have run while they were recorded."""
+        self._known: list[tuple[Any, LoweredGraph]] = []
+        self._room = 0
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside, each module that Inductor generates is kept."""
+        lowering: Any = importlib.import_module("torch._inductor.graph").GraphLowering
+        if not hasattr(lowering, "compile_to_module"):
+            yield
+            return
+        with wrapped(lowering, "compile_to_module", self._kept):
+            yield
+
+    def _kept(self, real: Any, lowering: Any) -> Any:
+        module = real(lowering)
+        nodes: dict[str, torch.fx.Node] = {}
+        for name, buffer in getattr(lowering, "name_to_buffer", {}).items():
+            node = buffer.get_origin_node() if hasattr(buffer, "get_origin_node") else None
+            if isinstance(node, torch.fx.Node):
+                nodes[str(name)] = node
+        self._known.append((module, LoweredGraph(lowering.module.graph, nodes)))
+        return module
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Inside, buffers are recorded while generated code runs: of each graph those of its last run."""
+        self.graphs.clear()
+        self._room = _MAX_BYTES
+        with contextlib.ExitStack() as stack:
+            for module, graph in self._known:
+                stack.enter_context(self._recorded(module, graph))
+            yield
+
+    @contextlib.contextmanager
+    def _recorded(self, module: Any, graph: LoweredGraph) -> Iterator[None]:
+        function = _function_of(module)
+        code = _recording_code(getattr(module, "__file__", "")) if function is not None else None
+        if function is None or code is None:
+            yield
+            return
+        kept = function.__code__
+        function.__globals__[_RECORDER] = _Hooks(self, graph)
+        function.__code__ = code
+        try:
+            yield
+        finally:
+            function.__code__ = kept
+            del function.__globals__[_RECORDER]
+
+    def begin(self, graph: LoweredGraph, values: Mapping[str, Any]) -> None:
+        """A run of a graph begins, with these inputs by name."""
+        graph.inputs = {
+            name: self._copy(value)
+            for name, value in values.items()
+            if isinstance(value, torch.Tensor) and self._room >= 0
+        }
+        graph.buffers = {}
+        if graph not in self.graphs:
+            self.graphs.append(graph)
+
+    def after(
+        self, graph: LoweredGraph, kernel: str, values: Mapping[str, Any], names: Sequence[str]
+    ) -> None:
+        """A kernel has run on what has these names."""
+        for name in names:
+            value = values.get(name)
+            if not isinstance(value, torch.Tensor) or not _BUFFER.match(name):
+                continue
+            known = graph.buffers.get(name)
+            if known is None and self._room >= 0:
+                graph.buffers[name] = RecordedBuffer(name, kernel, self._copy(value))
+            elif known is not None and not known.is_written_again:
+                known.is_written_again = not _is_same(known.value, value)
+
+    def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        self._room -= tensor.numel() * tensor.element_size()
+        return tensor.detach().clone()
+
+
+@dataclass
+class _Hooks:
+    """What the recorded code calls."""
+
+    recorder: KernelRecorder
+    graph: LoweredGraph
+
+    def begin(self, values: Mapping[str, Any]) -> None:
+        self.recorder.begin(self.graph, dict(values))
+
+    def after(self, kernel: str, values: Mapping[str, Any], names: Sequence[str]) -> None:
+        self.recorder.after(self.graph, kernel, values, names)
+
+
+def _is_same(kept: torch.Tensor, value: torch.Tensor) -> bool:
+    if kept.shape != value.shape or kept.dtype != value.dtype:
+        return False
+    return bool(((kept == value) | ((kept != kept) & (value != value))).all())  # noqa: PLR0124 - NaN
+
+
+def _function_of(module: Any) -> types.FunctionType | None:
+    call = getattr(module, "call", None)
+    function = getattr(call, "__func__", call)
+    return function if isinstance(function, types.FunctionType) else None
+
+
+def _recording_code(path: str) -> types.CodeType | None:
+    """The code of `call` in a generated file, with the hooks; None if there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError):
+        return None
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "call"]
+    if len(calls) != 1:
+        return None
+    (call,) = calls
+    call.body = list(_with_hooks(call.body, first=True))
+    module_code = compile(ast.fix_missing_locations(ast.Module([call], [])), path, "exec")
+    return next(constant for constant in module_code.co_consts if isinstance(constant, types.CodeType))
+
+
+def _with_hooks(body: Sequence[ast.stmt], *, first: bool) -> Iterator[ast.stmt]:
+    for statement in body:
+        for name in ("body", "orelse"):
+            inner = getattr(statement, name, None)
+            if isinstance(inner, list):
+                setattr(statement, name, list(_with_hooks(inner, first=False)))
+        yield statement
+        is_unpacked = isinstance(statement, ast.Assign) and ast.unparse(statement.value) == "args"
+        if first and is_unpacked:
+            yield from ast.parse(f"{_RECORDER}.begin(locals())").body
+        called = getattr(statement, "value", None)
+        kernel = ast.unparse(called.func) if isinstance(called, ast.Call) else ""
+        if _KERNEL.match(kernel):
+            names = sorted({node.id for node in ast.walk(statement) if isinstance(node, ast.Name)})
+            yield from ast.parse(f"{_RECORDER}.after({kernel!r}, locals(), {names!r})").body

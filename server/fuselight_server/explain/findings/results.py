@@ -163,7 +163,9 @@ def _remedies(
         return
     operator = f" of `{call.accuracy.first_operator}`" if call.accuracy.first_operator else ""
     stage = f" as wrong {STAGE_NAMES[cause.stage]}{operator}" if cause is not None else ""
-    yield FindingRemedy(f"Report it to PyTorch{stage}: the compiler is wrong, not your code")
+    has_graph = cause is not None and cause.stage is not Stage.CAPTURE
+    program = ". `fuselight repro` writes a small program for it" if has_graph else ""
+    yield FindingRemedy(f"Report it to PyTorch{stage}: the compiler is wrong, not your code{program}")
 
 
 def _setting_remedy(setting: TriedSetting) -> FindingRemedy:

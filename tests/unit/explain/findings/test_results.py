@@ -148,6 +148,9 @@ def test_each_stage_is_named_where_the_results_begin_to_differ_and_in_the_report
     (unknown,) = findings_of(compared_call(0, WRONG))
     assert "have not shown which stage" in unknown.message
     assert not any("as wrong" in remedy.text for remedy in unknown.remedies)
+    assert any("`fuselight repro`" in remedy.text for remedy in finding.remedies) is (
+        stage is not Stage.CAPTURE
+    )
 
 
 def test_a_missing_guard_is_said_only_if_an_earlier_call_of_the_function_is_right() -> None:

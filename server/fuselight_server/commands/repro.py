@@ -346,10 +346,12 @@ def _observed(call: ComparedCall | None) -> Iterator[Observed]:
 
 def _options(options: dict[str, str]) -> dict[str, str]:
     """The options of a torch.compile call as settings."""
-    import ast  # noqa: PLC0415 - few programs have any
-
-    given = ast.literal_eval(options.get("options", "None")) or {}
-    return {f"torch._inductor.config.{name}": repr(value) for name, value in given.items()}
+    prefix = "options."
+    return {
+        f"torch._inductor.config.{name.removeprefix(prefix)}": text
+        for name, text in options.items()
+        if name.startswith(prefix)
+    }
 
 
 def _is_dynamic(graph: RecordedGraph, parts: Reproduction) -> bool:

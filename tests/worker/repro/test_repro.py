@@ -35,7 +35,7 @@ class Smooth(torch.nn.Module):
 
 
 if __name__ == "__main__":
-    torch.compile(Smooth(), backend="aot_eager")(torch.arange(1.0, 25.0).reshape(4, 6))
+    torch.compile(Smooth(), backend="aot_eager", dynamic=False)(torch.arange(1.0, 25.0).reshape(4, 6))
 """
 """Elements between the windows of a view are lost."""
 

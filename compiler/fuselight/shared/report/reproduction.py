@@ -100,7 +100,7 @@ class Reproduction:
 
     graphs: tuple[RecordedGraph, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
-    """What the program gives to torch.compile besides the backend, as Python text."""
+    """What the program gives to torch.compile besides the backend, as Python text; `options.NAME` for each option."""
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of torch that the program changes and that can be written down: name to Python text."""
     replaced: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ from fuselight.worker.repro.graph_values import GraphValues
 
 _MAX_GRAPHS = 16
 _WORDS = 300
-_OPTIONS = ("dynamic", "fullgraph", "mode", "options")
+_OPTIONS = ("dynamic", "fullgraph", "mode")
 
 
 class RecordGraphs:
@@ -80,9 +80,13 @@ class _GraphsRun(RequestResult):
 
     def compile(self, real: Callable[..., Any], *given: Any, **asked: Any) -> Any:
         """Note what a torch.compile asks for."""
-        for name in _OPTIONS:
-            text = settings.literal_text(asked.get(name))
-            if asked.get(name) is not None and text is not None:
+        chosen = {name: asked[name] for name in _OPTIONS if asked.get(name) is not None}
+        options = asked.get("options")
+        if isinstance(options, dict):
+            chosen |= {f"options.{name}": value for name, value in options.items()}
+        for name, value in chosen.items():
+            text = settings.literal_text(value)
+            if text is not None:
                 self._options[name] = text
         return real(*given, **asked)
 

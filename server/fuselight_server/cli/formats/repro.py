@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
+from fuselight.shared.foreign_files import write_whole
 from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.cli.formats.json import problems_as_json
 from fuselight_server.cli.formats.text_parts import print_problems
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.repro import Fault, ReproOutcome
 
+_MODE = 0o644
 _UNSAFE = re.compile(r"\W+")
 
 
@@ -60,10 +62,9 @@ def write_repro(outcome: ReproOutcome, folder: Path) -> dict[int, Path]:
         if fault.confirmed is None:
             continue
         path = _free(folder, _UNSAFE.sub("_", fault.name or "repro").strip("_") or "repro")
-        with path.open("x", encoding="utf-8") as file:
-            file.write(fault.confirmed.script)
-        with path.with_suffix(".md").open("x", encoding="utf-8") as file:
-            file.write(issue_of(fault.confirmed, fault.change.words if fault.change is not None else ""))
+        releases = fault.change.words if fault.change is not None else ""
+        write_whole(path, fault.confirmed.script.encode(), mode=_MODE)
+        write_whole(path.with_suffix(".md"), issue_of(fault.confirmed, releases).encode(), mode=_MODE)
         written[index] = path
     return written
 
@@ -71,7 +72,7 @@ def write_repro(outcome: ReproOutcome, folder: Path) -> dict[int, Path]:
 def _free(folder: Path, name: str) -> Path:
     """A path of which neither the program nor the issue exists."""
     number, path = 1, folder / f"repro_{name}.py"
-    while path.exists() or path.with_suffix(".md").exists():
+    while path.is_symlink() or path.exists() or path.with_suffix(".md").exists():
         number += 1
         path = folder / f"repro_{name}_{number}.py"
     return path

@@ -8,7 +8,7 @@ class Bounded:
 
     def is_in(self, value):
         return bool((value >= self.low).all() and (value <= self.high).all())
-        # warning: [GB0124] "graph break: `.item()` converts a tensor to a Python number"
+        # warning: [GB0124] "graph break: `bool()` converts a tensor to a Python number"
         # warning: [GB0170] "graph break: a branch depends on the data of a tensor"
 
     def project(self, value):

@@ -270,6 +270,22 @@ def test_a_launch_can_be_refused(kernels: Any, monkeypatch: pytest.MonkeyPatch) 
     assert state() == before
 
 
+@pytest.mark.parametrize("reason", ["another Triton", "a driver is active", "a backend for CPUs"])
+def test_nothing_is_replaced_where_it_does_not_fit(
+    reason: str, kernels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kernels
+    if reason != "a driver is active":  # that of the stand-in of this module is
+        monkeypatch.setattr(names.driver(), "_active", None)
+    if reason == "another Triton":
+        monkeypatch.delattr(names.runtime_jit(), "mangle_type")
+    if reason == "a backend for CPUs":
+        monkeypatch.setattr(names, "backends", lambda: {"cpu": None})
+    before = state()
+    with standing_in(find("a100"), Launches().log, lambda _: False):
+        assert state() == before
+
+
 def test_results_are_not_compared_where_values_are_unknown(tmp_path: Path) -> None:
     outcome = LaunchOutcome("scale", str(tmp_path / "kernels.py"), 3, "it has inline assembly")
     run: Any = SimpleNamespace(kernel_launches=KernelLaunches((str(tmp_path),)))

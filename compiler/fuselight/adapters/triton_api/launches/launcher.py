@@ -42,11 +42,8 @@ class Launcher:
         """Launch `kernel`, a `JITFunction`, as its own `run` would. Raises what Triton raises for its arguments."""
         for hook in kernel.pre_run_hooks:
             hook(*args, **named)
-        *_, target, backend, binder = kernel.device_caches[0]
-        bound, specialization, options = binder(*args, **named)
-        options, signature, constants, attributes = kernel._pack_args(
-            backend, named, bound, specialization, options
-        )
+        target, bound, packed = _packed(kernel, args, named)
+        options, signature, constants, attributes = packed
         request = CompileArguments(kernel, signature, constants, attributes, options, target)
         absent_kernel = AbsentKernel(
             request, lambda grid, args, named: self.launch(kernel, args, named, grid, warmup=False)
@@ -88,6 +85,25 @@ class Launcher:
         if unknown or faults:
             path, line = str(kernel.fn.__code__.co_filename), names.first_line(kernel)
             log.on_outcome(LaunchOutcome(kernel.__name__, path, line, unknown, faults), sys._getframe(1))
+
+
+_Packed = tuple[Any, dict[str, Any], dict[Any, Any], dict[Any, Any]]
+"""Options, types, constants and attributes of a launch."""
+
+
+def _packed(kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any], _Packed]:
+    """The target, the arguments by name, and what else Triton computes of them. Raises what Triton raises."""
+    *_, target, backend, binder = kernel.device_caches[0]
+    bound, specialization, options = binder(*args, **named)
+    if hasattr(kernel, "_pack_args"):
+        return target, bound, kernel._pack_args(backend, named, bound, specialization, options)
+    types = {parameter.name: kind[0] for parameter, kind in zip(kernel.params, specialization, strict=True)}
+    options = backend.parse_options(named)  # Triton 3.3
+    unknown = [name for name in named if name not in vars(options) and name not in types]
+    if unknown:
+        raise KeyError(f"Keyword argument {unknown[0]} was specified but unrecognised")
+    constants = {(at,): bound[name] for at, name in enumerate(types) if types[name] == "constexpr"}
+    return target, bound, (options, types, constants, {})
 
 
 def _all_real(values: Iterable[Any]) -> bool:

@@ -48,8 +48,15 @@ def _with_triton(installed: Callable[[], AbstractContextManager[None]]) -> Itera
     with contextlib.ExitStack() as stack:
 
         def install() -> None:
-            is_active = names.driver()._active is not None  # noqa: SLF001 - reading `active` would look for a GPU
-            if not is_active and "cpu" not in names.backends():
+            try:
+                is_active = names.driver()._active is not None  # noqa: SLF001 - reading `active` would look for a GPU
+                may_stand_in = not is_active and "cpu" not in names.backends() and _is_known()
+            except (
+                ImportError,
+                AttributeError,
+            ):  # a Triton that is broken, or another than those that are known
+                return
+            if may_stand_in:
                 stack.enter_context(installed())
 
         if "triton.runtime.jit" in sys.modules:
@@ -60,6 +67,12 @@ def _with_triton(installed: Callable[[], AbstractContextManager[None]]) -> Itera
         sys.meta_path.insert(0, hook)
         stack.callback(hook.withdraw)
         yield
+
+
+def _is_known() -> bool:
+    """Whether launches have the parts that are replaced: those of Triton 3.3 and newer."""
+    parts = ("create_function_from_signature", "get_jit_fn_file_line", "mangle_type")
+    return all(hasattr(names.runtime_jit(), name) for name in parts)
 
 
 @contextlib.contextmanager

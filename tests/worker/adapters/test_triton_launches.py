@@ -6,6 +6,7 @@ import importlib
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -201,6 +202,23 @@ def test_what_cannot_be_computed_is_named(name: str, reason: str, launches: Laun
     else:
         kernels.two_instructions[(1,)](elsewhere, out, BLOCK=16)
     assert launches.only().unknown == reason
+    assert out.eq(0.5).all()
+
+
+def test_launches_of_several_threads_are_computed_one_by_one(launches: Launches, kernels: Any) -> None:
+    x = torch.randn(kernels.LENGTH)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: kernels.positional(x), range(8)))
+    for result in results:
+        torch.testing.assert_close(result, x * 1.5)
+    assert launches.outcomes == []
+
+
+def test_unknown_values_of_inference_tensors_are_filled(launches: Launches, kernels: Any) -> None:
+    with torch.inference_mode():
+        out = torch.full((16,), float("nan"))
+    kernels.two_instructions[(1,)](torch.ones(16), out, BLOCK=16)
+    assert launches.only().unknown
     assert out.eq(0.5).all()
 
 

@@ -8,7 +8,9 @@ numbers where that is unknown, and never outside of its arguments.
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -35,6 +37,8 @@ class Launcher:
 
     def __init__(self, log: LaunchLog) -> None:
         self._log = log
+        self._lock = threading.RLock()
+        """Held while a launch is computed: Triton's language is replaced then, for all threads."""
 
     def launch(
         self, kernel: Any, args: tuple[Any, ...], named: dict[str, Any], grid: Any, *, warmup: bool
@@ -54,7 +58,8 @@ class Launcher:
         x, y, z = (*(int(size) for size in sizes), 1, 1)[:3]
         self._log.launches += 1
         if _all_real(bound.values()):  # of fake tensors nothing is known anyway
-            self._compute(kernel, bound, signature, (x, y, z))
+            with self._lock:
+                self._compute(kernel, bound, signature, (x, y, z))
         return absent_kernel
 
     def _compute(
@@ -139,7 +144,8 @@ def _fill(tensors: list[torch.Tensor]) -> None:
     """Write finite numbers, as a launch does: autograd does not hear of it."""
     for tensor in tensors:
         values = tensor.data
-        values.fill_(_UNKNOWN if values.is_floating_point() or values.is_complex() else 0)
+        with contextlib.suppress(RuntimeError), torch.inference_mode(values.is_inference()):
+            values.fill_(_UNKNOWN if values.is_floating_point() or values.is_complex() else 0)
 
 
 def _words(error: Exception) -> str:

@@ -206,3 +206,35 @@ def test_a_program_and_a_model_that_cannot_be_built_are_failures(live: LiveWorke
     )
     report = estimated(live, broken, "Net")
     assert "no such size" in report.failures[0].message
+
+
+CHECKPOINTED = """\
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+    def forward(self, x):
+        return x + self.down(nn.functional.dropout(self.up(x).relu(), 0.1, self.training))
+
+# fuselight: Net(False)(f32[512, 64], train=True)
+# fuselight: Net(True)(f32[512, 64], train=True)
+class Net(nn.Module):
+    def __init__(self, recomputes):
+        super().__init__()
+        self.parts, self.recomputes = nn.ModuleList(Part() for _ in range(4)), recomputes
+    def forward(self, x):
+        for part in self.parts:
+            x = checkpoint(part, x, use_reentrant=False) if self.recomputes else part(x)
+        return x.sum()
+"""
+
+
+def test_what_is_recomputed_is_not_kept_also_where_it_draws_random_numbers(live: LiveWorker) -> None:
+    kept, recomputed = estimated(live, CHECKPOINTED, "Net", device="h100").memory
+    for whole, less in zip(peaks(kept), peaks(recomputed), strict=True):
+        assert sum(row.bytes for row in less.saved) < 0.4 * sum(row.bytes for row in whole.saved)
+        assert less.bytes < whole.bytes

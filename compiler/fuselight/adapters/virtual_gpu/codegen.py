@@ -109,6 +109,9 @@ def generate(
             enter(cuda_operators())
             enter(attending(device))
             enter(virtual_gpu(device))
+            if hasattr(torch._functorch.config, "graphsafe_rng_functionalization"):
+                # Its states are read from the generators of a GPU, which are absent: the older way needs none.
+                enter(torch._functorch.config.patch(graphsafe_rng_functionalization=False))
             numbers = enter(numbers_later())
 
             def retarget_first(real: Callable[..., Any], joint: Any, *args: Any, **named: Any) -> Any:

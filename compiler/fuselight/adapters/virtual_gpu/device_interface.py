@@ -46,6 +46,10 @@ def virtual_gpu(device: Device) -> Iterator[None]:
         for name in ("cuda", "cuda:0"):
             interfaces.register_interface_for_device(name, interface)
         stack.enter_context(_guard_without_driver())
+        # A graph whose random numbers are drawn again in the backward takes the state as an input, of a GPU's size.
+        stack.enter_context(
+            patched(torch.cuda, "get_rng_state", lambda *_: torch.zeros(16, dtype=torch.uint8))
+        )
         if device.backend == "cuda":
             stack.enter_context(patched(torch._C, "_conv_determine_backend_memory_format", _memory_format))
         if names.is_missing():

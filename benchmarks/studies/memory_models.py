@@ -18,13 +18,12 @@ WIDTH = 2048
 class FeedForward(nn.Module):
     def __init__(self, layers: int = 4) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            nn.ModuleList([nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)]) for _ in range(layers)
-        )
+        self.ups = nn.ModuleList(nn.Linear(WIDTH, 4 * WIDTH) for _ in range(layers))
+        self.downs = nn.ModuleList(nn.Linear(4 * WIDTH, WIDTH) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(layers))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for (up, down), norm in zip(self.layers, self.norms, strict=True):
+        for up, down, norm in zip(self.ups, self.downs, self.norms, strict=True):
             hidden = norm(x)
             hidden = up(hidden)
             hidden = functional.gelu(hidden)
@@ -42,13 +41,15 @@ class Block(nn.Module):
 
     def attention(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         if self.fused:
-            return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            fused: torch.Tensor = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return fused
         length = q.shape[-2]
         scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         mask = torch.ones(length, length, device=q.device, dtype=torch.bool).tril()
         scores = scores.masked_fill(~mask, float("-inf"))
         weights = scores.softmax(-1)
-        return weights @ v
+        mixed: torch.Tensor = weights @ v
+        return mixed
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
@@ -59,7 +60,8 @@ class Block(nn.Module):
         mixed = self.attention(q, k, v)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
         hidden = functional.gelu(self.up(self.second(x)))
-        return x + self.down(hidden)
+        result: torch.Tensor = x + self.down(hidden)
+        return result
 
 
 class Decoder(nn.Module):
@@ -85,7 +87,8 @@ class Convolutions(nn.Module):
         x = self.stem(x)
         for conv, norm in zip(self.convs, self.norms, strict=True):
             x = functional.relu(x + norm(conv(x)))
-        return self.head(x.mean((2, 3)))
+        result: torch.Tensor = self.head(x.mean((2, 3)))
+        return result
 
 
 class Vocabulary(nn.Module):

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -90,9 +91,8 @@ def estimated(name: str, *, training: bool, form: str) -> int:
         finally:
             torch.set_default_dtype(torch.float32)
         backend = ReplayBackend(device)
-        if form == "compiled":
-            model = torch.compile(model, backend=backend)
-        whole = Trained(model).train(training)
+        run: Any = torch.compile(model, backend=backend) if form == "compiled" else model
+        whole = Trained(run).train(training)
         step = Step.of(Prepared(whole, (x,), {}), "adam", training=training)
         with eager_mode() if form == "eager" else contextlib.nullcontext():
             step.make(whole, Unobserved())

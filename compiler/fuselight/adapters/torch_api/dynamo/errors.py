@@ -61,7 +61,6 @@ QUOTED_TRACEBACK = "Original traceback:"
 """What torch writes in the message of an exception before the lines of the operator that was executed."""
 
 
-@functools.cache
 def is_of_compiler(name: str) -> bool:
     """Whether an exception of this name says that a compile failed."""
     failed = getattr(torch._dynamo.exc, "TorchDynamoException", _Never)
@@ -69,6 +68,7 @@ def is_of_compiler(name: str) -> bool:
     return isinstance(kind, type) and issubclass(kind, failed)
 
 
+@functools.cache
 def gb_ids() -> Mapping[str, str]:
     """The registry of graph breaks: type to id. Empty before 2.8, which has none."""
     load = getattr(torch._dynamo.exc, "_load_gb_type_to_gb_id_map", None)

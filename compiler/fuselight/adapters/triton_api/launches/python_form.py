@@ -187,19 +187,15 @@ def _modules(scope: dict[str, Any]) -> Iterator[str]:
     return (name for name, value in scope.items() if isinstance(value, types.ModuleType))
 
 
-_COMPILED: dict[tuple[str, str, int, frozenset[str]], types.CodeType] = {}
-
-
 def _compiled(function: Any, modules: frozenset[str]) -> types.CodeType:
     """The code of a function, at the lines of its file."""
-    path, line = function.fn.__code__.co_filename, names.first_line(function)
-    key = (function.src, path, line, modules)
-    code = _COMPILED.get(key)
-    if code is None:
-        tree = _Rewriting(modules).visit(ast.parse(function.src))
-        ast.increment_lineno(tree, line - 1)
-        ast.fix_missing_locations(tree)
-        module = compile(tree, path, "exec", dont_inherit=True)
-        functions = (constant for constant in module.co_consts if isinstance(constant, types.CodeType))
-        code = _COMPILED[key] = next(functions)
-    return code
+    return _code_of(function.src, function.fn.__code__.co_filename, names.first_line(function), modules)
+
+
+@functools.lru_cache(maxsize=256)
+def _code_of(source: str, path: str, line: int, modules: frozenset[str]) -> types.CodeType:
+    tree = _Rewriting(modules).visit(ast.parse(source))
+    ast.increment_lineno(tree, line - 1)
+    ast.fix_missing_locations(tree)
+    module = compile(tree, path, "exec", dont_inherit=True)
+    return next(constant for constant in module.co_consts if isinstance(constant, types.CodeType))

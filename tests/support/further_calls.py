@@ -22,6 +22,7 @@ from fuselight.shared.report import (
     CaseFamily,
     Verification,
 )
+from fuselight.worker.child.kernel_launches import KernelLaunches
 from fuselight.worker.child.line_watch import LineWatch
 from fuselight.worker.child.originals import Loaded
 from fuselight.worker.child.request_results import VerifiedCalls
@@ -126,6 +127,7 @@ class HereAndNow:
         state: Any = SimpleNamespace(
             job=SimpleNamespace(request=request),
             loaded=Loaded(),
+            kernel_launches=KernelLaunches(request.roots),
             step=lambda *_: contextlib.nullcontext(),
             compiled_form=lambda prepared: compiled_form(
                 prepared.function,

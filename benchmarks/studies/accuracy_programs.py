@@ -2,6 +2,7 @@
 
     PYTHONPATH=compiler:server:. python -m benchmarks.studies.accuracy_programs --out FOLDER [--seconds 30] [--kind right]
     PYTHONPATH=compiler:server:. python -m benchmarks.studies.accuracy_programs --out FOLDER --page
+    PYTHONPATH=compiler:server:. python -m benchmarks.studies.accuracy_programs --out OTHER --programs unseen
 
 FOLDER gets the JSON of each program; one that is there is not run again. A program is found if the command calls one of
 its calls different from eager mode; its line is right if the finding is on the line that is marked in the source.
@@ -51,19 +52,21 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=30.0, help="for the search of a line")
     parser.add_argument("--kind", choices=("right", "wrong"), action="append", help="both, if not given")
+    parser.add_argument("--programs", default="", help="a folder in that of the programs, as `unseen`")
     parser.add_argument("--page", action="store_true", help="print the page, and run nothing")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    folder = PROGRAMS / options.programs
     for kind in options.kind or ("right", "wrong"):
-        waiting = [path for path in _programs(kind) if not _kept(options.out, path).exists()]
+        waiting = [path for path in _programs(folder, kind) if not _kept(options.out, path).exists()]
         for start in range(0, 0 if options.page else len(waiting), _AT_ONCE):
             _run(waiting[start : start + _AT_ONCE], options.out, options.seconds)
-    print("\n".join(_page(options.out)))  # noqa: T201 - what was asked for
+    print("\n".join(_page(folder, options.out)))  # noqa: T201 - what was asked for
     return 0
 
 
-def _programs(kind: str) -> list[Path]:
-    return sorted((PROGRAMS / kind).glob("*.py"))
+def _programs(folder: Path, kind: str) -> list[Path]:
+    return sorted((folder / kind).glob("*.py"))
 
 
 def _kept(out: Path, path: Path) -> Path:
@@ -83,8 +86,8 @@ def _run(paths: Sequence[Path], out: Path, seconds: float) -> None:
         _kept(out, path).write_text(json.dumps(part), encoding="utf-8")
 
 
-def _outcomes(kind: str, out: Path) -> Iterator[Outcome]:
-    for path in _programs(kind):
+def _outcomes(folder: Path, kind: str, out: Path) -> Iterator[Outcome]:
+    for path in _programs(folder, kind):
         if not _kept(out, path).exists():
             continue
         source, kept = path.read_text(encoding="utf-8"), json.loads(_kept(out, path).read_text(encoding="utf-8"))
@@ -108,8 +111,8 @@ def _named_stages(targets: Sequence[dict[str, Any]]) -> Iterator[str]:
             yield str(cause["stage"])
 
 
-def _page(out: Path) -> Iterator[str]:
-    wrong, right = (list(_outcomes(kind, out)) for kind in ("wrong", "right"))
+def _page(folder: Path, out: Path) -> Iterator[str]:
+    wrong, right = (list(_outcomes(folder, kind, out)) for kind in ("wrong", "right"))
     found = [program for program in wrong if program.state == "differs"]
     of_compiler = [program for program in found if program.stage != "user"]
     on_line = [program for program in found if program.marked in program.lines]

@@ -10,6 +10,7 @@ import ast
 import contextlib
 import importlib
 import re
+import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,12 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api.patching import wrapped
+from fuselight.shared.import_hooks import AfterImport
 
 _KERNEL = re.compile(r"^(cpp_|triton_|extern_kernels\.|torch\.ops\.|aten\.|.*\.run$)")
 _BUFFER = re.compile(r"^buf\d+$")
 _RECORDER = "_fuselight_recorder"
+_LOWERING = "torch._inductor.graph"
 _MAX_BYTES = 1 << 30
 """Of all buffers of one call."""
 
@@ -71,12 +74,23 @@ class KernelRecorder:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Inside, each module that Inductor generates is kept."""
-        lowering: Any = importlib.import_module("torch._inductor.graph").GraphLowering
-        if not hasattr(lowering, "compile_to_module"):
-            yield
-            return
-        with wrapped(lowering, "compile_to_module", self._kept):
+        """Inside, each module that Inductor generates is kept.
+
+        Inductor is not imported for it: this may be entered while torch's own import goes on.
+        """
+        with contextlib.ExitStack() as stack:
+
+            def keep_modules() -> None:
+                lowering = getattr(sys.modules[_LOWERING], "GraphLowering", None)
+                if hasattr(lowering, "compile_to_module"):
+                    stack.enter_context(wrapped(lowering, "compile_to_module", self._kept))
+
+            if _LOWERING in sys.modules:
+                keep_modules()
+            else:
+                finder = AfterImport(_LOWERING, keep_modules)
+                sys.meta_path.insert(0, finder)
+                stack.callback(finder.withdraw)
             yield
 
     def _kept(self, real: Any, lowering: Any) -> Any:

@@ -362,6 +362,8 @@ class AccuracyRequest(RunRequest):
     """Indices of the calls that are compared; empty: the first ones, and of later ones fewer and fewer."""
     locate_seconds: float = 0.0
     """Seconds in which the first line that differs is searched, of the first wrong call; 0 for no search."""
+    training: bool | None = None
+    """Whether targets with inputs of their own are trained; None: as the directive says."""
 
 
 @dataclass(frozen=True)

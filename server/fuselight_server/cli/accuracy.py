@@ -23,6 +23,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_command_options(
         parser, formats=("text", "json", "html"), seconds=600.0, memory_mb=16384, limited="run of a target"
     )
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--train",
+        dest="training",
+        action="store_true",
+        default=None,
+        help="call targets with inputs of their own for training: gradients, too (default: as the directive says)",
+    )
+    mode.add_argument(
+        "--inference", dest="training", action="store_false", default=None, help="call them for inference"
+    )
     parser.add_argument(
         "--tries",
         choices=tuple(TRIES),
@@ -42,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Compare the targets and print what differs; returns the exit code."""
-    plan = AccuracyPlan(locate_seconds=options.locate, tries=TRIES[options.tries])
+    plan = AccuracyPlan(options.locate, TRIES[options.tries], options.training)
     outcome = AccuracyOutcome(check_in_cells(complete(options, compare, plan=plan).check))
     from fuselight_server.cli.formats.accuracy import accuracy_as_json, print_accuracy  # noqa: PLC0415 - not for --help
 

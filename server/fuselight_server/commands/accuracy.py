@@ -43,6 +43,8 @@ class AccuracyPlan:
     locate_seconds: float = 60.0
     """For the search of the first line that differs, in each function that is wrong; 0 for no search."""
     tries: float | None = TRIES["some"]
+    training: bool | None = None
+    """Whether targets with inputs of their own are trained; None: as the directive says."""
 
 
 class ResultsState(Enum):
@@ -120,6 +122,6 @@ def with_results(plan: AccuracyPlan, report_of: ReportOf = report_as_is) -> Repo
 async def _compared(target_run: TargetRun, plan: AccuracyPlan, budget: TrialBudget) -> Report:
     async def run(request: AccuracyRequest, words: str) -> Report:
         shown = target_run.with_show(lambda text: target_run.show(f"{words}: {text}"))
-        return await shown.run_report(request)
+        return await shown.run_report(dataclasses.replace(request, training=plan.training))
 
     return await compare_results(target_run.request, run, locate_seconds=plan.locate_seconds, budget=budget)

@@ -263,3 +263,14 @@ def test_a_run_that_is_canceled_half_way_starts_no_further_one(monkeypatch: pyte
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(compare(options, lambda _text: None, token, plan=AccuracyPlan()))
     assert len(program.requests) == 2
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize(("option", "training"), [("--train", True), ("--inference", False), ("", None)])
+def test_every_run_is_for_training_or_inference_as_asked(
+    monkeypatch: pytest.MonkeyPatch, option: str, *, training: bool | None
+) -> None:
+    program = ScriptedProgram({0: Fault(Stage.CAPTURE)})
+    run(monkeypatch, program, "accuracy", "m.py", *filter(None, [option]))
+    assert len(program.requests) > 1
+    assert {request.training for request in program.requests} == {training}

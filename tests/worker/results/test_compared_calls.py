@@ -827,3 +827,27 @@ def test_a_custom_operator_that_is_declared_wrong_is_named(
     assert (fault.name, fault.check) == ("tests::scale", check)
     assert words in fault.why
     assert fault.stack[-1].line == LINE + 13
+
+
+TRAINED = """\
+import torch
+from torch import nn
+
+# fuselight: Net()(f32[4, 8])
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.a(x).relu()
+"""
+
+
+@pytest.mark.parametrize("training", [True, False, None])
+def test_a_target_is_trained_if_the_request_asks_for_it(live: LiveWorker, *, training: bool | None) -> None:
+    report = live.report(live.request(TRAINED, "Net").of_kind(AccuracyRequest, training=training))
+    assert report.results is not None
+    (call,) = report.results.calls
+    assert call.accuracy.passed, call.accuracy
+    assert report.inputs is not None
+    assert (report.inputs.grad, report.inputs.training) == (bool(training), bool(training))

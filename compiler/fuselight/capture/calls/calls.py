@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -52,6 +52,20 @@ class PlannedCall:
     """Whether the call asks for fake tensors; they must be in force before anything is built."""
     notes: tuple[Note, ...] = ()
     """What the call does otherwise than its text says."""
+
+
+def with_training(call: PlannedCall, *, training: bool | None) -> PlannedCall:
+    """The call for training or for inference, whatever its directive says; None: as that says."""
+    if training is None:
+        return call
+
+    def build() -> Prepared:
+        prepared = call.build()
+        return replace(
+            prepared, options=replace(prepared.options, train=training, training=None, no_grad=None)
+        )
+
+    return replace(call, build=build)
 
 
 def parameters_of(function: Any) -> tuple[str, ...]:

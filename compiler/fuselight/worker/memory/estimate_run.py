@@ -17,7 +17,7 @@ from fuselight.adapters.torch_api import operator_workspaces
 from fuselight.adapters.torch_api.fake_numbers import assumed_numbers
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture import dynamo
-from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode
+from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode, with_training
 from fuselight.capture.calls.rungs import Answered
 from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.shared.inputs import UserCallError
@@ -72,7 +72,7 @@ class EstimateMemory:
             state.calls.append(Call(index, planned.text, planned.location))
             with state.step("build", planned.text, planned.location):
                 try:
-                    prepared = planned.build()
+                    prepared = with_training(planned, training=request.training).build()
                 except UserCallError as error:
                     failure = run_failures.build_failure(error, planned, request, call=index)
                     state.failures.append(failure)
@@ -86,8 +86,6 @@ class EstimateMemory:
     def _estimate(
         self, state: RunState, request: MemoryRequest, planned: PlannedCall, prepared: Prepared
     ) -> MemoryEstimate:
-        if request.training is not None:
-            prepared = replace(prepared, options=replace(prepared.options, train=request.training))
         training = prepared.options.train
         with call_mode(prepared), assumed_numbers(functools.partial(self._note_read, state)):
             state.grad, state.training = torch.is_grad_enabled(), training

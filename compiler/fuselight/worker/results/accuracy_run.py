@@ -18,7 +18,7 @@ from typing import Any
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.capture import dynamo
-from fuselight.capture.calls.calls import Prepared
+from fuselight.capture.calls.calls import Prepared, with_training
 from fuselight.capture.calls.rungs import Answered
 from fuselight.measure.accuracy import rules
 from fuselight.shared.protocol import AccuracyRequest
@@ -73,7 +73,10 @@ class CompareResults:
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
         """As in RunStrategy."""
         del climb
-        make_calls(state, answered, names)
+        request = state.job.request
+        training = request.training if isinstance(request, AccuracyRequest) else None
+        calls = tuple(with_training(call, training=training) for call in answered.calls)
+        make_calls(state, replace(answered, calls=calls), names)
 
 
 def _set(state: RunState, texts: Mapping[str, str]) -> dict[str, object]:

@@ -246,3 +246,35 @@ def test_modules_and_circles_end() -> None:
     state.restore()
     assert circle[3] is circle
     assert len(circle) == 4
+
+
+def test_a_variable_of_a_closure_may_have_no_value_before_or_after() -> None:
+    def outer() -> tuple[Any, Any]:
+        first = 1
+        if not first:
+            second = 0
+
+        def call() -> None:
+            nonlocal first, second
+            del first
+            second = 2
+
+        cells = dict(zip(call.__code__.co_freevars, call.__closure__ or (), strict=True))
+        return call, lambda: [name for name, cell in cells.items() if "empty" not in repr(cell)]
+
+    call, read = outer()
+    state = state_of(call)
+    assert read() == ["first"]
+    call()
+    assert read() == ["second"]
+    state.restore()
+    assert read() == ["first"]
+
+
+def test_what_sets_hold_gets_its_state_back() -> None:
+    first, second = Holder(), Holder()
+    state = state_of({first}, frozenset({second}))
+    for holder in (first, second):
+        holder.items.append(3)
+    state.restore()
+    assert first.items == second.items == [1, 2]

@@ -41,6 +41,7 @@ _PLAIN = (
 _ITERATORS = (types.GeneratorType, types.AsyncGeneratorType, types.CoroutineType)
 _OF_TORCH = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 _OF_GRAPH = "CUDAGraphs that has been overwritten"
+_NOTHING = object()
 Undo = Callable[[], None]
 
 
@@ -109,6 +110,9 @@ class SavedState:
             yield from kept
         elif isinstance(value, set):
             self._undo.append(functools.partial(_put_set, value, set(value)))
+            yield from set.__iter__(value)
+        elif isinstance(value, frozenset):
+            yield from frozenset.__iter__(value)
         elif isinstance(value, tuple):
             yield from tuple.__iter__(value)
         elif isinstance(value, bytearray):
@@ -144,12 +148,10 @@ class SavedState:
             yield function.__defaults__
 
     def _save_cell(self, cell: types.CellType) -> Iterator[Any]:
-        try:
-            contents = cell.cell_contents
-        except ValueError:  # its variable has no value yet
-            return
+        contents = _contents(cell)
         self._undo.append(functools.partial(_put_cell, cell, contents))
-        yield contents
+        if contents is not _NOTHING:
+            yield contents
 
     def _save_cache(self, cache: Any) -> Iterator[Any]:
         """Keep what a cache of a function of the user's holds. Raises UnsavedError."""
@@ -283,8 +285,20 @@ def _put_slot(member: types.MemberDescriptorType, owner: Any, kept: Any) -> None
     member.__set__(owner, kept)
 
 
+def _contents(cell: types.CellType) -> Any:
+    """What a variable of a closure has; _NOTHING before its first assignment, and after a `del`."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _NOTHING
+
+
 def _put_cell(cell: types.CellType, kept: Any) -> None:
-    if cell.cell_contents is not kept:
+    if _contents(cell) is kept:
+        return
+    if kept is _NOTHING:
+        del cell.cell_contents
+    else:
         cell.cell_contents = kept
 
 

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 SOURCES = sorted([*ROOT.glob("examples/*.py"), *ROOT.glob("tests/cases/**/*.py")])
 CODES = ("GB0170", "GB0124", "GB0036", "GB0033", "GB0059", "GB0264")
 COMMON_KINDS = {"where", "keep_tensor", "is_compiling", "assert_async", "hoist"}
-APPLICATIONS = 1000
+APPLICATIONS = 600
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
 INSERTED = ("import torch", "torch._dynamo.config.")
 

@@ -44,7 +44,11 @@ def scores(request: pytest.FixtureRequest, accuracy: ModuleType) -> dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("name", "breaks"), [("reformer", True), pytest.param("gpt2", False, marks=pytest.mark.contract)]
+    ("name", "breaks"),
+    [
+        pytest.param("reformer", True, marks=pytest.mark.contract),
+        pytest.param("gpt2", False, marks=pytest.mark.contract),
+    ],
 )
 def test_every_record_is_reported_and_nothing_else(
     accuracy: ModuleType, scores: dict[str, Any], name: str, breaks: bool

@@ -140,7 +140,7 @@ def execute(options: argparse.Namespace) -> int:
             print_error(f"accepted {count} in {options.write_baseline}")
             report_problems(outcome, "analyze")
             return 2 if outcome.problems else 0
-        if known is not None:
+        if known is not None and options.baseline is not None:
             _leave_out_known(outcome, options.baseline, known)
     if changed is not None:
         outcome.show_only(changed)

@@ -158,7 +158,7 @@ def test_an_interrupt_ends_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
 @forking
 def test_a_compile_that_takes_too_long_costs_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembler, "MAX_SECONDS", 0.01)
-    children = []
+    children: list[int] = []
 
     def noted() -> int:
         child = fork()

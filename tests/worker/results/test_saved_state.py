@@ -118,7 +118,7 @@ def test_tensors_of_one_memory_gradients_and_modules() -> None:
 
 
 def test_a_tensor_that_is_made_of_others_is_given_back_by_them() -> None:
-    inner = TwoTensor(torch.ones(2), torch.zeros(2))
+    inner = TwoTensor(torch.ones(2), torch.zeros(2))  # type: ignore[no-untyped-call]
     state = state_of(inner)
     inner.a.add_(1)
     inner.b.add_(2)

@@ -34,7 +34,9 @@ def call_at_the_end(function: Callable[[], None]) -> None:
 
 def keeps_forward_lines() -> contextlib.AbstractContextManager[Any]:
     """Inside, autograd notes for each of its nodes where the forward made it; nothing is checked."""
-    return torch.autograd.detect_anomaly(check_nan=False)  # type: ignore[no-untyped-call, no-any-return]
+    autograd: Any = torch.autograd
+    noting: contextlib.AbstractContextManager[Any] = autograd.detect_anomaly(check_nan=False)
+    return noting
 
 
 def forward_traceback() -> str | None:

@@ -49,9 +49,10 @@ class ReplayBackend:
         options.pop("backend", None)
         options = {**mode_options(options.pop("mode", None)), **options}
         compile_fx = torch._inductor.compile_fx
+        unobserved: Any = _Unobserved()
         # What checks the alignment of inputs reads addresses, which fake tensors do not have.
         with patched(compile_fx, "get_input_idxs_to_check", lambda *_args: ()):
-            return generate(gm, inputs, self.device, _Unobserved(), options, write=self._loaded)
+            return generate(gm, inputs, self.device, unobserved, options, write=self._loaded)
 
     def trace_of_buffer(self) -> str | None:
         """The traceback of the user's line of the buffer that a wrapper makes now; None outside of wrappers."""

@@ -106,7 +106,7 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
             births.metadata[name] = guard_differences.metadata_of(guard.obj_weakref())
         rows.append((kind, name, code, stack))
     kept = sorted(range(len(rows)), key=lambda i: (rows[i][0] in _MACHINERY, i))[:_KEPT]
-    guards = tuple(_guard(*rows[i], scope) for i in sorted(kept))
+    guards = tuple(_guard(*rows[index], scope=scope) for index in sorted(kept))
     return Guards(guards, len(rows), _places(places, roots)), births
 
 

@@ -38,7 +38,7 @@ def stored_number(variable: Any, name: str) -> Seen | None:
     variable = resolved(variable)
     peek = getattr(variable, "peek_value", None) if is_lazy(variable) else None
     owner = peek() if peek is not None else getattr(variable, "value", None)
-    kind = type(owner)
+    kind: Any = type(owner)
     if kind.__getattribute__ is not object.__getattribute__ or any(
         _computes(base, name) for base in kind.__mro__
     ):

@@ -74,15 +74,16 @@ class AbsentKernel:
 
     def _facts(self) -> dict[str, Any]:
         """Compile it. Raises RuntimeError with the compiler's words."""
-        if self._compiled is None:
+        compiled = self._compiled
+        if compiled is None:
             try:
                 answer = json.loads(ask_apart(lambda _: _facts_of(self._arguments), MAX_SECONDS))
             except Ended as ended:
                 raise RuntimeError(str(ended)) from None
             if "failure" in answer:
                 raise RuntimeError(answer["failure"])
-            self._compiled = answer
-        return self._compiled
+            compiled = self._compiled = answer
+        return compiled
 
 
 def _facts_of(arguments: CompileArguments) -> bytes:

@@ -54,7 +54,7 @@ class Launcher:
         )
         if warmup:
             return absent_kernel
-        sizes = grid(bound) if callable(grid) else grid
+        sizes: Any = grid(bound) if callable(grid) else grid
         x, y, z = (*(int(size) for size in sizes), 1, 1)[:3]
         self._log.launches += 1
         if _all_real(bound.values()):  # of fake tensors nothing is known anyway

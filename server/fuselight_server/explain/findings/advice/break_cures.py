@@ -98,8 +98,15 @@ def number_cures(
         numbers = _numbers_of(context, frame) if frame is not None else ()
         if frame is None or not numbers:
             continue
-        outer = {"outer_path": frame.location.path, "outer_line": frame.location.line}
-        cure = CallCure(CureKind.NUMBER, at.path, at.line, numbers, goal=CureGoal.BREAKS, **outer)
+        cure = CallCure(
+            CureKind.NUMBER,
+            at.path,
+            at.line,
+            numbers,
+            goal=CureGoal.BREAKS,
+            outer_path=frame.location.path,
+            outer_line=frame.location.line,
+        )
         shown = format_list([quoted(name) for name in numbers])
         what = "a number of Python" if len(numbers) == 1 else "numbers of Python"
         text = f"Pass {shown} to {quoted(frame.function)} as {what}: compiled code has a number of NumPy as a tensor"

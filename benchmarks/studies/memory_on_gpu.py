@@ -23,6 +23,7 @@ from fuselight.adapters.torch_api import settings
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture.calls.calls import Prepared
 from fuselight.shared.devices import find
+from fuselight.shared.report import MemoryUse
 from fuselight.worker.memory.peaks import StepRecord
 from fuselight.worker.memory.steps import Step, Unobserved
 from fuselight.worker.verify.eager_mode import eager_mode
@@ -99,7 +100,13 @@ def estimated(name: str, *, training: bool, form: str) -> int:
             record = StepRecord.of(step, device, (str(ROOT / "benchmarks"),), backend.trace_of_buffer)
             with record.tracker:
                 step.make(whole, record)
-    return record.peak(device).bytes
+    peak = record.peak(device)
+    existing = {MemoryUse.PARAMETER, MemoryUse.BUFFER, MemoryUse.INPUT, MemoryUse.OPTIMIZER, MemoryUse.LIBRARY}
+    if any(row.location is None and row.use not in existing for row in peak.held):
+        raise ValueError(f"{name}, {form}: a part of the peak has no line")
+    if sum(row.bytes for row in peak.held) != peak.bytes:
+        raise ValueError(f"{name}, {form}: the parts of the peak do not add up to it")
+    return peak.bytes
 
 
 def main() -> None:

@@ -114,6 +114,7 @@ def test_what_the_backward_makes_has_the_line_of_the_forward() -> None:
 def test_a_layout_without_a_storage_and_an_empty_tensor_are_passed_over() -> None:
     tracker = tracked(lambda: (torch.eye(3).to_sparse(), torch.ones(0)))
     assert tracker.peak.bytes > 0
+    assert tracker.unfollowed == {"torch.sparse_coo"}
 
 
 def allocated_at_most(call: Callable[[], Any]) -> int:

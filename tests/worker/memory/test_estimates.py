@@ -238,3 +238,11 @@ def test_what_is_recomputed_is_not_kept_also_where_it_draws_random_numbers(live:
     for whole, less in zip(peaks(kept), peaks(recomputed), strict=True):
         assert sum(row.bytes for row in less.saved) < 0.4 * sum(row.bytes for row in whole.saved)
         assert less.bytes < whole.bytes
+
+
+def test_tensors_whose_memory_is_not_counted_are_named(live: LiveWorker) -> None:
+    source = "import torch\n# fuselight: f(f32[8, 8])\ndef f(x):\n    return (x.to_sparse() * 2).to_dense()\n"
+    notes = [note.text for note in estimated(live, source).notes if note.kind == "unfollowed"]
+    whole = estimated(live, "import torch\n# fuselight: f(f32[8, 8])\ndef f(x):\n    return x + 1\n")
+    assert not [note for note in whole.notes if note.kind == "unfollowed"]
+    assert notes == ["The memory of some tensors is not in the estimate: torch.sparse_coo."]

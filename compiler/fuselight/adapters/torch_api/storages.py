@@ -72,6 +72,8 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         self.peak: PeakMoment[P] = PeakMoment()
         self.operators: set[str] = set()
         """The names of those that ran, as `aten::mm`."""
+        self.unfollowed: set[str] = set()
+        """Kinds of tensors whose memory is not counted, as `torch.sparse_coo`."""
         self._place_of, self._place_of_buffer = place_of, place_of_buffer
         self._rounding, self._inside = rounding, inside
         self._alive: dict[int, tuple[Storage[P], weakref.ref[Any]]] = {}
@@ -143,6 +145,8 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
 
     def _add(self, tensor: torch.Tensor, place: P | None) -> Storage[P] | None:
         key = _key(tensor)
+        if key is None:
+            self.unfollowed.add(_kind(tensor))
         if key is None or key in self._alive:
             return None
         untyped = tensor.untyped_storage()
@@ -173,3 +177,8 @@ def _key(tensor: torch.Tensor) -> int | None:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):  # a subclass without memory of its own
         return None
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    is_strided = tensor.layout is torch.strided
+    return type(tensor).__name__ if is_strided else str(tensor.layout)

@@ -119,6 +119,7 @@ class EstimateMemory:
                 raise
             return None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS]
         self._note_workspaces(state, record.tracker.operators, training=step.training)
+        _note_unfollowed(state, record.tracker.unfollowed)
         return record.peak(self.device), ""
 
     def _note_read(self, state: RunState) -> None:
@@ -138,6 +139,14 @@ class EstimateMemory:
         ):
             notes.append(Note("workspaces", _UNMEASURED))
         state.notes.extend(note for note in notes if note not in state.notes)
+
+
+def _note_unfollowed(state: RunState, kinds: set[str]) -> None:
+    """Say which tensors are missing from the estimate."""
+    if kinds:
+        text = f"The memory of some tensors is not in the estimate: {', '.join(sorted(kinds))}."
+        note = Note("unfollowed", text)
+        state.notes.extend(() if note in state.notes else (note,))
 
 
 class EstimatedMemory(RequestResult):

@@ -66,7 +66,9 @@ def _target(report: Report, outcome: MemoryOutcome) -> dict[str, Any]:
         "device": device.name if device is not None else "",
         "calls": [_call(estimate, device, outcome) for estimate in report.memory] if device else [],
         "largest_batch": {"eager": largest.eager, "compiled": largest.compiled} if largest else None,
-        "notes": [note.text for note in report.notes if note.kind in {"assumed_values", "workspaces"}],
+        "notes": [
+            note.text for note in report.notes if note.kind in {"assumed_values", "unfollowed", "workspaces"}
+        ],
         "failures": [failure_text(failure) for failure in report.failures],
     }
 

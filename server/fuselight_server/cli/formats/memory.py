@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.explain.memory.fit import LargestBatch
 
-_NOTES = frozenset({"assumed_values", "workspaces"})
+_NOTES = frozenset({"assumed_values", "unfollowed", "workspaces"})
 _MAX_ROWS = 10
 _MAX_CHANGES = 5
 _WIDTH = 9

@@ -61,7 +61,7 @@ def main() -> int:
         waiting = [path for path in _programs(folder, kind) if not _kept(options.out, path).exists()]
         for start in range(0, 0 if options.page else len(waiting), _AT_ONCE):
             _run(waiting[start : start + _AT_ONCE], options.out, options.seconds)
-    print("\n".join(_page(folder, options.out)))  # noqa: T201 - what was asked for
+    print("\n".join(_page(folder, options.out)))
     return 0
 
 
@@ -90,7 +90,10 @@ def _outcomes(folder: Path, kind: str, out: Path) -> Iterator[Outcome]:
     for path in _programs(folder, kind):
         if not _kept(out, path).exists():
             continue
-        source, kept = path.read_text(encoding="utf-8"), json.loads(_kept(out, path).read_text(encoding="utf-8"))
+        source, kept = (
+            path.read_text(encoding="utf-8"),
+            json.loads(_kept(out, path).read_text(encoding="utf-8")),
+        )
         stage = _STAGE.search(source)
         states = [target["state"] for target in kept["targets"]]
         failed = any(target.get("failures") for target in kept["targets"])

@@ -104,6 +104,8 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.cancelTuning": tunings.cancel,
     "fuselight.accuracy": () => runAtCursor(serverCommand.accuracy),
     "fuselight.cancelAccuracy": () => ask(serverCommand.cancelAccuracy),
+    "fuselight.memory": () => runAtCursor(serverCommand.memory),
+    "fuselight.cancelMemory": () => ask(serverCommand.cancelMemory),
     "fuselight.openJob": jobs.choose,
     "fuselight.followJob": jobs.follow,
     "fuselight.stopFollowingJob": jobs.stopFollowing,

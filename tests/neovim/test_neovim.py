@@ -165,7 +165,7 @@ def pages(world: World) -> dict[str, str]:
 
 def test_lenses_come_before_any_run(record: Record) -> None:
     titles = [lens["title"] for lens in record["lenses_before"]]
-    assert titles == ["Run", "Kernels", "Accuracy", "Benchmark", "Tune", "inputs from line 6"]
+    assert titles == ["Run", "Kernels", "Accuracy", "Memory", "Benchmark", "Tune", "inputs from line 6"]
 
 
 def test_the_user_is_asked_once_before_code_runs(record: Record) -> None:

@@ -83,7 +83,7 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     uri = client.open(write(tmp_path, SOURCE))
     client.until(lambda: by_line(client, uri) != {}, "lenses")
     assert by_line(client, uri) == {
-        TARGET: ["Run", "Kernels", "Accuracy", "Benchmark", "Tune", "inputs from line 4"]
+        TARGET: ["Run", "Kernels", "Accuracy", "Memory", "Benchmark", "Tune", "inputs from line 4"]
     }
     assert page_of(client, uri)["message"] == "Press Benchmark above f to measure it."
     started = client.command("fuselight.server.bench", {"uri": uri, "line": SUM})

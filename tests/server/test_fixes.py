@@ -92,7 +92,15 @@ def test_inserted_inputs_can_be_run(client: Client, folder: Path) -> None:
     client.lenses(uri)
     assert codes(client, uri) == ["FL502"]
     client.apply(fix(client, uri, 4, "Insert a line with inputs for f")["edit"])
-    assert client.lenses(uri) == ["Run", "Kernels", "Accuracy", "Benchmark", "Tune", "inputs from line 4"]
+    assert client.lenses(uri) == [
+        "Run",
+        "Kernels",
+        "Accuracy",
+        "Memory",
+        "Benchmark",
+        "Tune",
+        "inputs from line 4",
+    ]
     client.save(uri)
     client.idle(1)
     assert len(breaks(client, uri)) == 1, client.diagnostics(uri)

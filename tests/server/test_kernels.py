@@ -63,14 +63,14 @@ def test_a_command_puts_kernels_on_their_lines(client: Client, folder: Path) -> 
     uri = client.open(write(folder, SOURCE))
     client.until(lambda: by_line(client, uri) != {}, "lenses")
     assert by_line(client, uri) == {
-        6: ["Run", "Kernels", "Accuracy", "Benchmark", "Tune", "inputs from line 5"]
+        6: ["Run", "Kernels", "Accuracy", "Memory", "Benchmark", "Tune", "inputs from line 5"]
     }
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.notified("fuselight/status", lambda status: status["running"] == ["f (kernels)"])
     client.idle(1)
     lenses = by_line(client, uri)
     total, *buttons, inputs = lenses[6]
-    assert buttons == ["Run", "Details", "Kernels", "Accuracy", "Benchmark", "Tune"]
+    assert buttons == ["Run", "Details", "Kernels", "Accuracy", "Memory", "Benchmark", "Tune"]
     assert total.startswith(("6 kernels", "5 kernels", "4 kernels")), lenses
     assert total.endswith(" on h200")
     assert inputs == "inputs from line 5"
@@ -270,7 +270,7 @@ def test_a_failed_target_is_reported_and_keeps_the_previous_kernels(client: Clie
     assert "kernel" in by_line(client, uri)[GELU][0]
     client.command("fuselight.server.clearCaches")
     assert by_line(client, uri) == {
-        6: ["Run", "Kernels", "Accuracy", "Benchmark", "Tune", "inputs from line 5"]
+        6: ["Run", "Kernels", "Accuracy", "Memory", "Benchmark", "Tune", "inputs from line 5"]
     }
 
 

@@ -32,6 +32,7 @@ def test_findings_of_a_run_are_in_their_cells(client: Client, folder: Path) -> N
         (1, "Run"),
         (1, "Kernels"),
         (1, "Accuracy"),
+        (1, "Memory"),
         (1, "Benchmark"),
         (1, "Tune"),
         (1, "inputs from cell 5, line 1"),

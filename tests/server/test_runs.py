@@ -56,6 +56,7 @@ def test_a_save_brings_findings_to_their_lines(client: Client, folder: Path) -> 
         "Details",
         "Kernels",
         "Accuracy",
+        "Memory",
         "Benchmark",
         "Tune",
     ]
@@ -361,7 +362,7 @@ def test_an_untrusted_workspace_runs_nothing_until_it_is_trusted(connect: Start,
     assert codes(client, uri) == ["FL502"], "what the source alone shows stays"
     client.edit(uri, (3, 0), (3, 0), "# fuselight: f(f32[4, 8])\n")
     client.notify("fuselight/trust", {"trusted": True})
-    assert client.lenses(uri)[:5] == ["Run", "Kernels", "Accuracy", "Benchmark", "Tune"]
+    assert client.lenses(uri)[:5] == ["Run", "Kernels", "Accuracy", "Memory", "Benchmark", "Tune"]
     client.save(uri)
     client.notified(
         "fuselight/status", lambda status: status["state"] == "idle" and status["generation"] == 1

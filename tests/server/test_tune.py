@@ -76,7 +76,7 @@ def test_a_search_decides_and_its_decision_is_written(connect: Start, tmp_path: 
     uri = client.open(write(tmp_path, SOURCE))
     client.until(lambda: by_line(client, uri) != {}, "lenses")
     assert by_line(client, uri) == {
-        TARGET: ["Run", "Kernels", "Accuracy", "Benchmark", "Tune", "inputs from line 4"]
+        TARGET: ["Run", "Kernels", "Accuracy", "Memory", "Benchmark", "Tune", "inputs from line 4"]
     }
     assert page_of(client, uri)["message"] == "Press Tune above f to find its fastest configuration."
     for searches, budget in enumerate(BUDGETS, 1):

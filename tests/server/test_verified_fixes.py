@@ -207,7 +207,16 @@ def test_a_program_s_run_gives_the_files_that_it_imports_findings_and_verified_f
     client.command("fuselight.server.run", {"uri": start})
     client.idle(2)
     assert breaks(client, uri) == []
-    assert client.lenses(start) == [*result, "Run", "Details", "Kernels", "Accuracy", "Benchmark", "Tune"]
+    assert client.lenses(start) == [
+        *result,
+        "Run",
+        "Details",
+        "Kernels",
+        "Accuracy",
+        "Memory",
+        "Benchmark",
+        "Tune",
+    ]
 
 
 UNKEYED = """\

@@ -393,7 +393,7 @@ class ScriptRequest(RunRequest):
 class MemoryRequest(RunRequest):
     """Estimate what each call allocates, on fake tensors. The Report has it in `memory`."""
 
-    tier: ClassVar[Tier] = Tier.KERNELS
+    tier: ClassVar[Tier] = Tier.MEMORY
     device: Device | None = None
     """As for `GenerateRequest`."""
     training: bool | None = None

@@ -121,6 +121,8 @@ export const serverCommand = {
   cancelTune: "fuselight.server.cancelTune",
   accuracy: "fuselight.server.accuracy",
   cancelAccuracy: "fuselight.server.cancelAccuracy",
+  memory: "fuselight.server.memory",
+  cancelMemory: "fuselight.server.cancelMemory",
   applyFix: "fuselight.server.applyFix",
   applyAllFixes: "fuselight.server.applyAllFixes",
   verifyForecast: "fuselight.server.verifyForecast",

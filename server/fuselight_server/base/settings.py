@@ -177,6 +177,8 @@ class Settings:
     accuracy: Literal["off", "onDemand", "afterSave"] = "onDemand"
     """When results are compared with eager mode; `off`: there is no lens for it. `afterSave`: also after a save, while
     nothing else runs."""
+    memory: Literal["off", "onDemand", "afterSave"] = "onDemand"
+    """When the memory of targets is estimated; the same values."""
     agents: bool = True
     """Whether coding agents can attach; read of the window, not of a folder."""
     trace: TraceSettings = TraceSettings()

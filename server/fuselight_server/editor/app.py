@@ -21,7 +21,6 @@ from fuselight_server.base.interrupts import INTERRUPTED, STOPPED, raise_at_inte
 from fuselight_server.base.pipes import ThreadedWriter, own_pipes
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.editor.handlers import (
-    accuracy,
     agents,
     bench,
     code_action,
@@ -40,6 +39,7 @@ from fuselight_server.editor.handlers import (
     jobs,
     kernel_documents,
     lifecycle,
+    on_demand,
     protocol,
     report_tree,
     status,
@@ -198,7 +198,7 @@ COMMANDS = {
     **commands.COMMANDS,
     **bench.COMMANDS,
     **tune.COMMANDS,
-    **accuracy.COMMANDS,
+    **on_demand.COMMANDS,
     **fix_commands.COMMANDS,
     **inputs.COMMANDS,
     **forecast_actions.COMMANDS,

@@ -256,6 +256,7 @@ def locations(report: Report) -> Iterator[Location]:  # noqa: C901 - one loop a 
         yield from failure.stack
     yield from _of_inputs(report)
     yield from _of_results(report)
+    yield from _of_memory(report)
     for note in report.notes:
         if note.location is not None:
             yield note.location
@@ -267,6 +268,13 @@ def _of_results(report: Report) -> Iterator[Location]:
     for call in report.results.calls if report.results is not None else ():
         yield from (at for at in (call.location, call.caller) if at is not None)
         yield from call.accuracy.first
+
+
+def _of_memory(report: Report) -> Iterator[Location]:
+    for estimate in report.memory:
+        for peak in (peak for peak in (estimate.eager, estimate.compiled) if peak is not None):
+            at = (peak.location, *(row.location for row in (*peak.held, *peak.saved)))
+            yield from (location for location in at if location is not None)
 
 
 def _of_inputs(report: Report) -> Iterator[Location]:

@@ -23,11 +23,11 @@ from fuselight.shared.protocol import (
 from fuselight.shared.report import Culprit, Failure, Report, Stage, Tier, data_key
 from fuselight_server.base.settings import Settings
 from fuselight_server.base.store import Store
-from fuselight_server.editor.handlers import accuracy
+from fuselight_server.editor.handlers import on_demand
 from fuselight_server.editor.messages.answers import MessageRange, ReportNode
 from fuselight_server.editor.presenters.convert import Client
 from fuselight_server.editor.presenters.lens import target_lenses
-from fuselight_server.editor.presenters.report_nodes import shown_results, target_node, with_comparisons
+from fuselight_server.editor.presenters.report_nodes import shown_results, target_node, with_further_results
 from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.editor.results.shown_findings import findings_of
 from fuselight_server.editor.results.target_hover import targets
@@ -36,7 +36,7 @@ from fuselight_server.editor.session import comparison_run
 from fuselight_server.editor.session.consent import ASKED
 from fuselight_server.editor.session.stored_results import StoredResults
 from fuselight_server.execution.runs.keys import Key, WorkerKey
-from fuselight_server.execution.runs.last_comparison import forget_comparisons, kept_comparisons
+from fuselight_server.execution.runs.last_results import forget_results, kept_results
 from fuselight_server.fixes.verification.cure_trials import TrialBudget
 from tests.support.benchmark_session import TEXT, BenchmarkSession, Worker
 from tests.support.compared_results import Fault, ScriptedProgram
@@ -99,10 +99,10 @@ class Session(BenchmarkSession):
         return worker
 
     def start(self, target: str = "f") -> None:
-        accuracy.start(self, {"uri": self.uri, "target": target})  # type: ignore[arg-type]  # the parts of a server that it reads
+        on_demand.start(self, {"uri": self.uri, "target": target}, tier=Tier.ACCURACY)  # type: ignore[arg-type]  # the parts of a server that it reads
 
     def cancel(self, **options: Any) -> None:
-        accuracy.cancel(self, options)  # type: ignore[arg-type]
+        on_demand.cancel(self, options, tier=Tier.ACCURACY)  # type: ignore[arg-type]
 
     async def compare(self) -> None:
         self.start()
@@ -130,7 +130,7 @@ class Session(BenchmarkSession):
         runs = self.analysis.runs
         shown = self.state.snapshot(self.uri, runs.in_flight, runs.queue.waiting)
         assert shown is not None
-        shown = replace(shown, background=self.analysis.save_comparisons.automatic)
+        shown = replace(shown, background=self.analysis.background_runs.automatic)
         known = TargetLens(shown, name, is_known=True)
         return [entry["command"]["title"] for entry in target_lenses(known, PLACE)]
 
@@ -141,14 +141,12 @@ class Session(BenchmarkSession):
         ]
 
     def node(self) -> ReportNode:
-        ((capture, kernels, compared),) = with_comparisons(
-            shown_results(self.state, self.path), self.state, self.path
-        )
+        (target,) = with_further_results(shown_results(self.state, self.path), self.state, self.path)
         view = Client("utf-8", self.state.read_line, self.uri_of)
-        return target_node(capture, view, kernels, accuracy=compared)
+        return target_node(target.capture, view, target.kernels, accuracy=target.accuracy)
 
     def kept(self) -> list[Report]:
-        return [report for report, _ in kept_comparisons(Store.at(self.folder))]
+        return [report for report, _ in kept_results(Store.at(self.folder), Tier.ACCURACY)]
 
 
 @pytest.mark.asyncio
@@ -226,7 +224,7 @@ async def test_another_session_shows_the_last_comparison_of_unchanged_files(tmp_
     write_text(changed.path, TEXT + "# changed\n")
     await StoredResults(changed.state).show(Store.at(tmp_path))
     assert changed.problems() == []
-    forget_comparisons(Store.at(tmp_path))
+    forget_results(Store.at(tmp_path))
     assert changed.kept() == []
 
 
@@ -364,7 +362,7 @@ async def test_an_automatic_comparison_gives_way(tmp_path: Path) -> None:
     await session.reached(lambda: bool(session.comparing.asked))
     (running,) = session.analysis.runs.in_flight.values()
     assert [title for title in session.titles() if title[0].isupper()] == [
-        "Run", "Details", "Kernels", "Cancel Accuracy", "Benchmark", "Tune",
+        "Run", "Details", "Kernels", "Cancel Accuracy", "Memory", "Benchmark", "Tune",
     ], "everything else can be started"  # fmt: skip
     session.analysis.requests.command(session.path, "f")
     assert running.token.is_canceled, "a run that is asked for goes first"

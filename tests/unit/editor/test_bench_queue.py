@@ -51,7 +51,7 @@ async def test_a_queued_benchmark_is_shown_and_can_be_canceled(
     await session.began()
     session.command(target="Net")
     assert titles(session, "Net") == [
-        "Benchmark: waiting for another benchmark or comparison",
+        "Benchmark: waiting for another run to end",
         "Cancel Benchmark",
     ]
     assert titles(session, "f")[:2] == ["Benchmarking f: default: compiling", "Cancel Benchmark"]
@@ -85,7 +85,7 @@ async def test_only_one_folder_is_benchmarked_at_a_time(session: BenchmarkSessio
     while running.progress is None:
         session.ui.moved.clear()
         await asyncio.wait_for(session.ui.moved.wait(), 10)
-    assert running.progress.detail == "waiting for another benchmark or comparison"
+    assert running.progress.detail == "waiting for another run to end"
     assert (len(first.asked), len(second.asked)) == (1, 0)
     first.held.set()
     await session.settle()

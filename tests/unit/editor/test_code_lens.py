@@ -93,7 +93,9 @@ if __name__ == "__main__":
 """
 NET, STEP, MAIN = 3, 10, 14
 """0-based lines of the lenses."""
-ACTIONS = ["Run", "Details", "Kernels", "Accuracy", "Benchmark", "Tune"]
+ACTIONS = ["Run", "Details", "Kernels", "Accuracy", "Memory", "Benchmark", "Tune"]
+OF_PROGRAM = [title for title in ACTIONS if title != "Memory"]
+"""Of what only a run of the program gives inputs to."""
 
 
 def captured(name: str, *lines: int, **parts: Any) -> CaptureResult:
@@ -269,7 +271,7 @@ async def test_a_class_shows_its_parts_that_a_run_of_main_compiled() -> None:
     entries = await lenses(opened(captured("", 5)))
     assert entries[NET] == ["1 graph, no breaks", "Run", "Details"]
     assert "graph" not in str(entries[STEP]), "no code of it was compiled"
-    assert entries[MAIN] == ["1 graph, no breaks", *ACTIONS, "inputs from line 9"]
+    assert entries[MAIN] == ["1 graph, no breaks", *OF_PROGRAM, "inputs from line 9"]
 
 
 @pytest.mark.asyncio
@@ -295,7 +297,7 @@ async def test_a_class_leads_to_what_a_run_of_main_found_in_it(
 async def test_what_the_program_calls_has_the_actions_of_a_target_with_inputs() -> None:
     call = Recorded(FILE, "Net", 4, "Net()(f32[3])", at(16))
     called = captured("", 5, recorded=(call,))
-    assert (await lenses(opened(called)))[NET] == ["1 graph, no breaks", *ACTIONS]
+    assert (await lenses(opened(called)))[NET] == ["1 graph, no breaks", *OF_PROGRAM]
     for other in (dataclasses.replace(call, compiled_at=None), dataclasses.replace(call, target="A")):
         entries = await lenses(opened(captured("", 5, recorded=(other,))))
         assert entries[NET] == ["1 graph, no breaks", "Run", "Details"]
@@ -539,6 +541,7 @@ async def test_without_inputs_there_is_only_what_gives_some() -> None:
         "Run",
         "Kernels",
         "Accuracy",
+        "Memory",
         "Benchmark",
         "Tune",
         "inputs from line 9",

@@ -190,10 +190,8 @@ async def test_a_search_waits_for_a_benchmark_and_uses_its_worker(session: Sessi
     await session.began()
     session.command()
     await session.until(lambda: session.key in session.analysis.runs.queue.waiting)
-    assert (await session.page())["message"] == "Tuning f: waiting for another benchmark or comparison"
-    assert (
-        "Tune: waiting for another benchmark or comparison" in session.titles() or len(session.titles()) > 2
-    )
+    assert (await session.page())["message"] == "Tuning f: waiting for another run to end"
+    assert "Tune: waiting for another run to end" in session.titles() or len(session.titles()) > 2
     assert len([worker for worker in session.workers if worker.worker_key.for_benchmarks]) == 1
     session.analysis.cancel(session.path)
     assert session.key in session.analysis.runs.queue.waiting, "to cancel a file's runs leaves timed ones"

@@ -177,6 +177,7 @@ class Tier(str, enum.Enum):
     MEASURED = "measured"
     TUNED = "tuned"
     ACCURACY = "accuracy"
+    MEMORY = "memory"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,13 @@ from fuselight_server.commands.finding_rows import problem_texts
 from fuselight_server.commands.memory import OPTIMIZERS, MemoryPlan, estimate_memory
 from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.explain.memory.words import USES, difference_in_words, peak_in_words, step_in_words
+from fuselight_server.explain.memory.words import (
+    NOTES,
+    USES,
+    difference_in_words,
+    peak_in_words,
+    step_in_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,9 +72,7 @@ def _target(report: Report, outcome: MemoryOutcome) -> dict[str, Any]:
         "device": device.name if device is not None else "",
         "calls": [_call(estimate, device, outcome) for estimate in report.memory] if device else [],
         "largest_batch": {"eager": largest.eager, "compiled": largest.compiled} if largest else None,
-        "notes": [
-            note.text for note in report.notes if note.kind in {"assumed_values", "unfollowed", "workspaces"}
-        ],
+        "notes": [note.text for note in report.notes if note.kind in NOTES],
         "failures": [failure_text(failure) for failure in report.failures],
     }
 

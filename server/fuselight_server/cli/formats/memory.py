@@ -16,6 +16,7 @@ from fuselight_server.cli.formats.text_parts import print_heading, print_problem
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.memory.fit import fit_of
 from fuselight_server.explain.memory.words import (
+    NOTES,
     USES,
     changed_lines,
     difference_in_words,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.explain.memory.fit import LargestBatch
 
-_NOTES = frozenset({"assumed_values", "unfollowed", "workspaces"})
 _MAX_ROWS = 10
 _MAX_CHANGES = 5
 _WIDTH = 9
@@ -51,7 +51,7 @@ def print_memory(outcome: MemoryOutcome, terminal: Terminal) -> None:
                 _print_estimate(estimate, device, outcome.check, terminal)
             _print_largest(outcome.largest_of(report), device, terminal)
         for note in report.notes:
-            if note.kind in _NOTES:
+            if note.kind in NOTES:
                 terminal.print((f"  note: {note.text}", "dim"))
         print_problems(report, terminal)
         terminal.print()

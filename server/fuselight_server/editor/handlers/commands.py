@@ -25,7 +25,7 @@ from fuselight_server.editor.results.shown_findings import shown_findings
 from fuselight_server.editor.session.target_device import offered
 from fuselight_server.execution.runs.kernel_cache import forget
 from fuselight_server.execution.runs.keys import Key
-from fuselight_server.execution.runs.last_comparison import forget_comparisons
+from fuselight_server.execution.runs.last_results import forget_results
 from fuselight_server.execution.worker_client.process import PRINTED
 from fuselight_server.explain.benchmarks import history
 from fuselight_server.explain.searches.last_search import forget_searches
@@ -117,7 +117,7 @@ def clear_caches(server: Server, _options: dict[str, Any]) -> None:
             forget(store)
             history.forget(store)
             forget_searches(store)
-            forget_comparisons(store)
+            forget_results(store)
             forget_views(store)
             store.clear()
         except OSError as error:

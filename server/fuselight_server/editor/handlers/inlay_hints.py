@@ -1,4 +1,4 @@
-"""Inlay hints: the shapes of the last run in the text.
+"""Inlay hints: the shapes of the last run in the text, and what lines keep for the backward.
 
 Invariant: only the requested lines are looked at.
 """
@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight.shared.report.visible import visible
+from fuselight_server.base.markdown import plain
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import captured_files, knowing
+from fuselight_server.editor.results.memory import saved_lines
+from fuselight_server.editor.results.memory_words import line_hint, line_words
 from fuselight_server.editor.results.shape_hints import ShapeHints
 
 if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.results.memory import LineMemory, MemoryResult
     from fuselight_server.editor.results.shape_hints import ShapeHint
     from fuselight_server.editor.results.snapshot import Document
 
@@ -29,17 +33,38 @@ def inlay_hints(server: Server, params: types.InlayHintParams) -> list[types.Inl
     if document is None or not document.runnable:
         return None
     wanted = server.state.folder_of(document.path).settings.inlay_hints
-    files = captured_files(server.state.captures.values(), document.path) if wanted != "off" else []
-    if not files:
+    if wanted == "off":
+        return None
+    files = captured_files(server.state.captures.values(), document.path)
+    kept = saved_lines(server.state.estimates.values(), document.path)
+    if not files and not kept:
         return None
     first = params.range.start.line + 1
     last = min(params.range.end.line + 1, document.source.line_count, first + _MAX_LINES)
     hints = ShapeHints(document, with_calls=wanted == "all")
-    return [
+    shapes = [
         _converted(server, document, hint)
         for line in range(first, last + 1)
         for hint in hints.of_line(knowing(files, line), line)
     ]
+    return [
+        *shapes,
+        *(_saved(server, document, *kept[line]) for line in sorted(kept) if first <= line <= last),
+    ]
+
+
+def _saved(server: Server, document: Document, result: MemoryResult, line: LineMemory) -> types.InlayHint:
+    """`saves 738 MB` at the end of a line."""
+    text = document.line(line.place.line) or ""
+    end = len(text.rstrip("\r\n").encode("utf-8", "surrogatepass"))
+    return types.InlayHint(
+        position=types.Position(
+            line=line.place.line - 1, character=convert.units(text, end, server.encoding)
+        ),
+        label=line_hint(line),
+        tooltip=convert.content(plain(line_words(line, result)), server.state.client),
+        padding_left=True,
+    )
 
 
 def _converted(server: Server, document: Document, hint: ShapeHint) -> types.InlayHint:

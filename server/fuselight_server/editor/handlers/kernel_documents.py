@@ -13,6 +13,7 @@ from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.formatting import format_estimate, format_target
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.lens_facts import shown_benchmarks, shows_estimates
+from fuselight_server.editor.results.line_heat import line_levels
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.kernels.documents import (
     ATEN,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from fuselight_server.editor.messages.answers import (
         KernelEntries,
         KernelEntry,
-        KernelLine,
         KernelLines,
         KernelLink,
         KernelText,
@@ -46,15 +46,11 @@ if TYPE_CHECKING:
         KernelLinesParams,
         KernelsAtParams,
     )
-    from fuselight_server.editor.results.benchmarks import MeasuredResult
     from fuselight_server.editor.results.kernels import KernelResult
     from fuselight_server.explain.kernels.documents import KernelDocument
 
 LISTED = 500
 """Kernels that are offered at once."""
-
-LEVELS = (0.02, 0.15, 0.4)
-"""Shares of the time from which on a line is marked as level 1, 2 or 3; below the first it has no mark."""
 
 
 def kernels_at(server: Server, params: KernelsAtParams) -> KernelEntries:
@@ -219,9 +215,8 @@ def _removed_kernel_text(params: KernelDocumentParams) -> str:
 
 
 def kernel_lines(server: Server, params: KernelLinesParams) -> KernelLines:
-    """Answer `fuselight/kernelLines`: the lines whose part of the time, measured or estimated, is worth a mark."""
+    """Answer `fuselight/kernelLines`: the lines whose part of the time, or of the memory, is worth a mark."""
     path = convert.path(params.uri) or ""
-    marks: dict[int, KernelLine] = {}
     snapshot = server.snapshot(params.uri)
     measured = shown_benchmarks(snapshot) if snapshot is not None else []
     estimated = [
@@ -229,10 +224,5 @@ def kernel_lines(server: Server, params: KernelLinesParams) -> KernelLines:
         for kernel_result in _results(server, path, None)
         if shows_estimates(kernel_result, measured)
     ]
-    results: list[MeasuredResult | KernelResult] = [*measured, *estimated]
-    for result in results:
-        for row in result.rows(path) if result.us else ():
-            level = sum(row.us / result.us >= bound for bound in LEVELS)
-            if level and row.place.line not in marks:
-                marks[row.place.line] = {"line": row.place.line - 1, "level": level}
-    return {"lines": [marks[line] for line in sorted(marks)]}
+    levels = line_levels(path, [*measured, *estimated], server.state.estimates.values())
+    return {"lines": [{"line": number - 1, "level": level} for number, level in levels.items()]}

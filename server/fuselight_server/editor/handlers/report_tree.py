@@ -13,7 +13,7 @@ from fuselight_server.editor.presenters.report_nodes import (
     job_node,
     shown_results,
     target_node,
-    with_comparisons,
+    with_further_results,
 )
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker
 
@@ -28,7 +28,8 @@ async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:
     path = convert.path(params.uri) if params.uri else None
     shown = shown_results(server.state, path)
     nodes, session = [], server.analysis.fixes
-    for result, kernels, accuracy in with_comparisons(shown, server.state, path):
+    for target in with_further_results(shown, server.state, path):
+        result = target.capture
         changed = functools.partial(server.ui.results_changed, (result.key.path,))
         refused = await session.attempts.refused_fixes_soon(result, changed)
         fixes = ReportFixes(session.attempts.first_fix(result), refused)
@@ -38,7 +39,17 @@ async def report_tree(server: Server, params: ReportTreeParams) -> ReportTree:
         readings = server.state.readings_of(predictions)
         predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)
         ends = end_nodes(server.state.results, server.state.run_ends, result, NodeMaker(server.view))
-        nodes.append(target_node(result, server.view, kernels, [*ends, *predicted], fixes, accuracy=accuracy))
+        nodes.append(
+            target_node(
+                result,
+                server.view,
+                target.kernels,
+                [*ends, *predicted],
+                fixes,
+                accuracy=target.accuracy,
+                memory=target.memory,
+            )
+        )
     nodes += [
         node for job in server.state.jobs.of_file(path) if (node := job_node(job, server.view)) is not None
     ]

@@ -168,7 +168,7 @@ class Server(LanguageServer):
         }
         asked = frozenset(key for key in self.analysis.consent.asked if key.path == snapshot.path)
         on_choice = frozenset(filter(self.analysis.permissions.runs_on_request, snapshot.captures))
-        background = self.analysis.save_comparisons.automatic
+        background = self.analysis.background_runs.automatic
         return dataclasses.replace(
             snapshot, first_fixes=first, asked=asked, on_choice=on_choice, background=background
         )

@@ -29,10 +29,12 @@ from fuselight_server.editor.presenters.capture_nodes import (
     refused_nodes,
 )
 from fuselight_server.editor.presenters.kernel_nodes import kernel_node
+from fuselight_server.editor.presenters.memory_nodes import memory_node
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker, identified
 from fuselight_server.editor.results.accuracy_words import accuracy_summary
 from fuselight_server.editor.results.captures import capture_result_of
 from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.memory_words import memory_summary
 from fuselight_server.editor.results.run_ends import NOUNS, RunEnds
 from fuselight_server.editor.results.snapshot import ResultsByTier
 from fuselight_server.editor.results.target_lens import summary
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.accuracy import AccuracyResult
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.jobs import JobResult
+    from fuselight_server.editor.results.memory import MemoryResult
     from fuselight_server.editor.results.refused_fixes import RefusedFix
 
 
@@ -102,6 +105,7 @@ def target_node(
     fixes: ReportFixes = ReportFixes(),
     *,
     accuracy: AccuracyResult | None = None,
+    memory: MemoryResult | None = None,
 ) -> ReportNode:
     """Make the node of one target and all below it; `predicted` is what its last run could not know."""
     report, key = result.report, result.key
@@ -126,6 +130,7 @@ def target_node(
         *make.group("refusals", "Fixes not offered", "circle-slash", refused_nodes(make, fixes.refused)),
         *make.changes("changes", result.changes_now),
         *([accuracy_node(accuracy, view)] if accuracy is not None else []),
+        *([memory_node(memory, view)] if memory is not None else []),
         *([kernel_node(kernels, view)] if kernels is not None else []),
         *make.group("frames", "Frames", "symbol-function", frame_nodes(make, report)),
         *make.group("breaks", "Graph breaks", "debug-disconnect", break_nodes(make, report)),
@@ -137,7 +142,11 @@ def target_node(
         *make.group("notes", "Notes", "info", note_nodes(make, report)),
         *make.group("problems", "Not available", "question", make.problems(report)),
     ]
-    words = accuracy_summary(accuracy) if accuracy and report.tier is Tier.ACCURACY else summary(result)
+    words = summary(result)
+    if accuracy is not None and report.tier is Tier.ACCURACY:
+        words = accuracy_summary(accuracy)
+    elif memory is not None and report.tier is Tier.MEMORY:
+        words = memory_summary(memory)
     versions = f"torch {report.versions.torch}, Python {report.versions.python}, {report.device}"
     node = make.node(
         "target",
@@ -152,20 +161,35 @@ def target_node(
     return identified(node, f"{key.path}::{key.name}")
 
 
-def with_comparisons(
-    shown: Iterable[tuple[CaptureResult, KernelResult | None]], known: ResultsByTier, path: str | None
-) -> list[tuple[CaptureResult, KernelResult | None, AccuracyResult | None]]:
-    """Return `shown_results` with the comparisons of their results.
+@dataclass(frozen=True)
+class ShownTarget:
+    """The results of one target that its report shows."""
 
-    The report of a comparison serves as the capture if there is none.
+    capture: CaptureResult
+    kernels: KernelResult | None = None
+    accuracy: AccuracyResult | None = None
+    memory: MemoryResult | None = None
+
+
+def with_further_results(
+    shown: Iterable[tuple[CaptureResult, KernelResult | None]], known: ResultsByTier, path: str | None
+) -> list[ShownTarget]:
+    """Return `shown_results` with the comparisons of their results, and with the estimates of their memory.
+
+    The report of either serves as the capture if there is none.
     """
-    comparisons = {replace(key, tier=Tier.CAPTURE): result for key, result in known.comparisons.items()}
-    every = [(capture, kernels, comparisons.pop(capture.key, None)) for capture, kernels in shown]
-    for key, result in comparisons.items():
-        if path is None or key.path == path or path in result.depends:
+    comparisons = {key.as_capture: result for key, result in known.comparisons.items()}
+    estimates = {key.as_capture: result for key, result in known.estimates.items()}
+    every = [
+        ShownTarget(capture, kernels, comparisons.get(capture.key), estimates.get(capture.key))
+        for capture, kernels in shown
+    ]
+    captured = {target.capture.key for target in every}
+    for key, result in {**estimates, **comparisons}.items():
+        if key not in captured and (path is None or key.path == path or path in result.depends):
             capture = capture_result_of(key, result.generation, result.shown.report, ())
             capture = replace(capture, places=result.shown.places, stale=result.shown.stale)
-            every.append((capture, None, result))
+            every.append(ShownTarget(capture, None, comparisons.get(key), estimates.get(key)))
     return every
 
 

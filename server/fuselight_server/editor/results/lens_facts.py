@@ -135,6 +135,9 @@ SHOW_TUNING = "fuselight.showTuning"
 ACCURACY = "fuselight.server.accuracy"
 CANCEL_ACCURACY = "fuselight.server.cancelAccuracy"
 
+MEMORY = "fuselight.server.memory"
+CANCEL_MEMORY = "fuselight.server.cancelMemory"
+
 _PLAIN = frozenset({WRITTEN, "default"})
 """Configurations that a line does not name."""
 _CONFIGURATIONS = 3

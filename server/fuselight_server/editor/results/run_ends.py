@@ -26,6 +26,7 @@ NOUNS = {
     Tier.MEASURED: "benchmark",
     Tier.TUNED: "search",
     Tier.ACCURACY: "comparison",
+    Tier.MEMORY: "estimate of memory",
 }
 """What a run of each tier is called; a capture is the run itself."""
 

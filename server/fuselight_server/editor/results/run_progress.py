@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.target_result import TargetResult
     from fuselight_server.execution.runs.queue import Running
 
-WAITING = "waiting for another benchmark or comparison"
+WAITING = "waiting for another run to end"
 """Of a run that has a worker of its own, while another such run is active."""
 
 _DOING = {
     Tier.MEASURED: "Benchmarking",
     Tier.TUNED: "Tuning",
     Tier.ACCURACY: "Accuracy of",
+    Tier.MEMORY: "Memory of",
 }
 
 
@@ -63,6 +64,7 @@ def results_summary(results: Collection[TargetResult]) -> tuple[str, str]:
     detail += f", {format_count(tiers[Tier.MEASURED], 'benchmark')}" if tiers[Tier.MEASURED] else ""
     detail += f", {format_count(tiers[Tier.TUNED], 'search', 'searches')}" if tiers[Tier.TUNED] else ""
     detail += f", {format_count(tiers[Tier.ACCURACY], 'comparison')}" if tiers[Tier.ACCURACY] else ""
+    detail += f", {format_count(tiers[Tier.MEMORY], 'estimate')} of memory" if tiers[Tier.MEMORY] else ""
     kernels = [result.shown for result in results if isinstance(result, KernelResult)]
     changed = [f"{kernel.key.words}: {kernel.headline}" for kernel in kernels if kernel.headline]
     return format_count(count, "finding"), "; ".join([detail, *changed])

@@ -15,6 +15,7 @@ from fuselight_server.editor.results.accuracy import AccuracyResult
 from fuselight_server.editor.results.benchmarks import MeasuredResult
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.memory import MemoryResult
 from fuselight_server.editor.results.run_ends import RunEnds
 from fuselight_server.editor.results.target_result import (
     Results,
@@ -90,6 +91,11 @@ class ResultsByTier:
     def comparisons(self) -> dict[Key, AccuracyResult]:
         """Comparisons of results with eager mode."""
         return self.results.of(AccuracyResult)
+
+    @property
+    def estimates(self) -> dict[Key, MemoryResult]:
+        """Estimates of memory."""
+        return self.results.of(MemoryResult)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from fuselight_server.editor.results.lens_facts import (
     kernel_summary,
     tuning_summary,
 )
+from fuselight_server.editor.results.memory import MemoryResult
+from fuselight_server.editor.results.memory_words import memory_summary
 from fuselight_server.editor.results.target_lens import summary
 from fuselight_server.editor.results.tunings import TuningResult
 from fuselight_server.explain.findings.failures import lacks_inputs
@@ -80,6 +82,8 @@ def _result_words(result: TargetResult) -> tuple[str, str]:
         return "tuning", tuning_summary(result)
     if isinstance(result, AccuracyResult):
         return "accuracy", accuracy_summary(result)
+    if isinstance(result, MemoryResult):
+        return "memory", memory_summary(result)
     assert isinstance(result, CaptureResult)  # noqa: S101 - the last of the tiers
     return "capture", summary(result)
 

@@ -25,9 +25,11 @@ from fuselight_server.editor.results.lens_facts import (
     ASK_TUNE,
     CANCEL_ACCURACY,
     CANCEL_BENCHMARK,
+    CANCEL_MEMORY,
     CANCEL_TUNING,
     DETAILS,
     KERNELS,
+    MEMORY,
     SHOW_BENCHMARK,
     SHOW_FIRST,
     SHOW_TUNING,
@@ -42,6 +44,7 @@ from fuselight_server.editor.results.lens_facts import (
     tuning_info,
     with_state,
 )
+from fuselight_server.editor.results.memory_words import memory_info
 from fuselight_server.editor.results.predictions import STARTING
 from fuselight_server.editor.results.run_ends import NOUNS
 from fuselight_server.editor.results.run_progress import WAITING, describe
@@ -73,6 +76,8 @@ QUEUED = "queued"
 ASKED = "waiting for your answer"
 NEEDS_FILE = "Save this to a file: Fuselight runs files only."
 
+_OWN_INPUTS = frozenset({Rung.DIRECTIVE, Rung.PROVIDER, Rung.DUMMY_INPUTS, Rung.ANNOTATIONS})
+"""Inputs that a target has without the run of a program."""
 _FACTS = 2
 """What the lens of a target says before its actions."""
 
@@ -223,6 +228,10 @@ class TargetLens:
                 f"Compare the results of compiled {words} with eager mode.",
             ),
             (
+                Tier.MEMORY, "Memory", "Cancel Memory", CANCEL_MEMORY, MEMORY,
+                f"Estimate the memory that {words} needs, eager and compiled, and what each line holds.",
+            ),
+            (
                 Tier.MEASURED, "Benchmark", "Cancel Benchmark", CANCEL_BENCHMARK, ASK_BENCHMARK,
                 f"Measure {words}, eager against compiled.",
             ),
@@ -237,8 +246,19 @@ class TargetLens:
             for tier, title, cancel_title, cancel, ask, tooltip in timed:
                 if self._key(tier) in self.snapshot.background:
                     yield Info(cancel_title, "", cancel)
-                elif tier is not Tier.ACCURACY or self.snapshot.settings.accuracy != "off":
-                    yield Info(title, "", ask, name if tier is Tier.ACCURACY else None, tooltip)
+                elif self._is_offered(tier):
+                    is_for_server = tier in {Tier.ACCURACY, Tier.MEMORY}
+                    yield Info(title, "", ask, name if is_for_server else None, tooltip)
+
+    def _is_offered(self, tier: Tier) -> bool:
+        """Whether the settings offer a tier; memory is estimated of targets with inputs of their own."""
+        settings = self.snapshot.settings
+        if tier is Tier.MEMORY:
+            result = self._capture
+            inputs = result.report.inputs if result is not None else None
+            has_own_inputs = bool(self.directives) or (inputs is not None and inputs.rung in _OWN_INPUTS)
+            return settings.memory != "off" and bool(self.name) and has_own_inputs
+        return tier is not Tier.ACCURACY or settings.accuracy != "off"
 
     def _facts(self) -> Iterator[Info]:
         """Yield what is in progress, then what to do and the results, the most important first."""
@@ -254,6 +274,7 @@ class TargetLens:
         is_timed = False
         for tier, title, show in (
             (Tier.ACCURACY, "Accuracy", DETAILS),
+            (Tier.MEMORY, "Memory", DETAILS),
             (Tier.MEASURED, "Benchmark", SHOW_BENCHMARK),
             (Tier.TUNED, "Tune", SHOW_TUNING),
         ):
@@ -279,7 +300,7 @@ class TargetLens:
                 yield Info(end.short(tier), tooltip=end.sentence(tier))
 
     def _of_results(self, tiers: list[Info]) -> Iterator[Info]:
-        """Yield the results; `tiers`: the most important one of kernels, benchmark, search and accuracy."""
+        """Yield the results; `tiers`: the most important one of kernels, benchmark, search, accuracy and memory."""
         result = self._capture
         edits = (Info(text) for prediction in self.snapshot.predictions if (text := self._edit(prediction)))
         if result is None:
@@ -347,7 +368,7 @@ class TargetLens:
         return f"edit: {reason}" if reason == STARTING else f"edit: not predicted, {reason}"
 
     def _of_tiers(self) -> Iterator[tuple[tuple[bool, int], Info]]:
-        """Yield kernels, benchmark, search and accuracy with their rank: current before stale, then the newest first.
+        """Yield results of further tiers with their rank: current before stale, then the newest first.
 
         Results that differ come before everything else.
         """
@@ -357,6 +378,10 @@ class TargetLens:
             info = accuracy_info(accuracy, is_running=self._is_timed(Tier.ACCURACY))
             generation = sys.maxsize if accuracy.shown.is_wrong else accuracy.generation
             yield (accuracy.shown.stale, -generation), info
+        memory = snapshot.estimates.get(Key(snapshot.path, self.name, Tier.MEMORY))
+        if memory is not None:
+            info = memory_info(memory, is_running=self._is_timed(Tier.MEMORY))
+            yield (memory.shown.stale, -memory.generation), info
         kernels = snapshot.kernels.get(Key(snapshot.path, self.name, Tier.KERNELS))
         if kernels is not None:
             info = kernel_info(kernels, is_running=self._running is not None)

@@ -13,7 +13,7 @@ from fuselight.shared.report import Tier
 from fuselight_server.base.background import BackgroundTasks, log_failures
 from fuselight_server.editor.results.run_ends import CANCELED, RESTARTED, RunEnd
 from fuselight_server.editor.session.agents import AttachedAgents
-from fuselight_server.editor.session.comparisons import ComparisonSession
+from fuselight_server.editor.session.background_runs import BackgroundRuns
 from fuselight_server.editor.session.consent import RunPermissions
 from fuselight_server.editor.session.deliveries import ChangeNotices, Deliveries
 from fuselight_server.editor.session.document_events import DocumentEvents
@@ -21,8 +21,8 @@ from fuselight_server.editor.session.environments import Environments
 from fuselight_server.editor.session.fix_session import FixSession
 from fuselight_server.editor.session.jobs import JobSession
 from fuselight_server.editor.session.live import LivePredictions
+from fuselight_server.editor.session.on_demand_results import ComparisonSession, EstimateSession
 from fuselight_server.editor.session.run_requests import RunRequests, SaveRuns
-from fuselight_server.editor.session.save_comparisons import SaveComparisons
 from fuselight_server.editor.session.session import PendingUntilConfigured, RunEdits, Session
 from fuselight_server.editor.session.stored_results import FailedTestReader, ProgramReports, StoredResults
 from fuselight_server.editor.session.target_runs import TargetRuns
@@ -77,7 +77,7 @@ class Analysis:
         self.consent = self.permissions.consent
         self.benches = BenchmarkSession(session)
         self.tunings = TuningSession(session, self.benches)
-        self.comparisons = ComparisonSession(session)
+        self.comparisons, self.estimates = ComparisonSession(session), EstimateSession(session)
         self.requests = RunRequests(session, self.permissions, self.workers, self.benches, self.comparisons)
         self.saves = SaveRuns(session, self.requests)
         self._environments = Environments(session, self.requests, self.workers)
@@ -89,10 +89,10 @@ class Analysis:
         self.agents = AttachedAgents(state, ui, self.workers.interpreter)
         self.verification_runs = VerificationRuns(session, self.permissions, self.workers)
         self.fixes = FixSession(state, prepare=self.verification_runs.prepare, keep=self.stored.keep_trials)
-        self.save_comparisons = SaveComparisons(
+        self.background_runs = BackgroundRuns(
             session, self.requests, lambda: [active.task for active in self.fixes.tasks.active.values()]
         )
-        self.requests.on_request = self.save_comparisons.requested
+        self.requests.on_request = self.background_runs.requested
         self.live = LivePredictions(
             state,
             worker=self.workers.live,
@@ -109,13 +109,14 @@ class Analysis:
                 Tier.MEASURED: self.benches,
                 Tier.TUNED: self.tunings,
                 Tier.ACCURACY: self.comparisons,
+                Tier.MEMORY: self.estimates,
             },
             stored=self.stored,
             live=self.live,
             fixes=self.fixes,
             saves=self.saves,
         )
-        self._deliveries.on_capture = self.save_comparisons.captured
+        self._deliveries.on_capture = self.background_runs.captured
         self.intake = self._deliveries.intake
         self.documents = DocumentEvents(
             session,
@@ -125,7 +126,7 @@ class Analysis:
             live=self.live,
             saves=self.saves,
         )
-        self.documents.on_edit = self.save_comparisons.edited
+        self.documents.on_edit = self.background_runs.edited
 
     def cancel(self, path: str | None) -> None:
         """Cancel the runs of a file, but for those with a button of their own (None: all runs)."""
@@ -185,6 +186,6 @@ class Analysis:
         running = self.runs.in_flight
         self.edits.collect_for(running)
         self.saves.keep_for(running)
-        self.save_comparisons.runs_changed()
+        self.background_runs.runs_changed()
         self.benches.watch(running)
         self._ui.runs_changed()

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from fuselight.shared.protocol import RunRequest
     from fuselight_server.editor.results.snapshot import Document
-    from fuselight_server.editor.session.comparisons import ComparisonSession
     from fuselight_server.editor.session.consent import RunPermissions
+    from fuselight_server.editor.session.on_demand_results import ComparisonSession
     from fuselight_server.editor.session.session import Session
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.editor.session.timed_results import BenchmarkSession

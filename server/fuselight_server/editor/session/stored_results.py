@@ -19,11 +19,12 @@ from fuselight_server.commands.compile_tests import read_failed
 from fuselight_server.editor.results.accuracy import accuracy_result_of
 from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
 from fuselight_server.editor.results.captures import PROGRAM, read_capture
+from fuselight_server.editor.results.memory import memory_result_of
 from fuselight_server.editor.results.report_reading import line_reader, modified, thresholds_of
 from fuselight_server.editor.results.target_result import keys_on_disk
 from fuselight_server.editor.results.tunings import TuningResult, tuning_result_of
 from fuselight_server.execution.runs.keys import Key
-from fuselight_server.execution.runs.last_comparison import kept_comparisons
+from fuselight_server.execution.runs.last_results import kept_results
 from fuselight_server.execution.runs.stored_reports import (
     UNREADABLE,
     keep_capture,
@@ -81,13 +82,17 @@ class StoredResults:
             await self.show(Store.of(Path(path)))
 
     async def show(self, store: Store) -> None:
-        """Show the captures, benchmarks, searches and comparisons of a store whose sources are unchanged."""
+        """Show the captures, benchmarks, searches, comparisons and estimates of a store whose sources are unchanged."""
         if not self._state.trusted or store.folder in self._read:
             return
         self._read.add(store.folder)
         thresholds = thresholds_of(self._state.folder_of(str(store.folder)).settings)
         results = itertools.chain(
-            _captures(store, thresholds), _benchmarks(store), _searches(store), _comparisons(store)
+            _captures(store, thresholds),
+            _benchmarks(store),
+            _searches(store),
+            _last_results(store, Tier.ACCURACY),
+            _last_results(store, Tier.MEMORY),
         )
         shown = 0
         while (result := await asyncio.to_thread(next, results, None)) is not None:
@@ -134,12 +139,16 @@ def _searches(store: Store) -> Iterator[TargetResult]:
             yield result
 
 
-def _comparisons(store: Store) -> Iterator[TargetResult]:
-    """Yield the last comparison of each target with eager mode."""
-    for report, when in kept_comparisons(store):
-        key = Key(report.target.path, report.target.name, Tier.ACCURACY)
+def _last_results(store: Store, tier: Tier) -> Iterator[TargetResult]:
+    """Yield the last comparison with eager mode, or estimate of memory, of each target."""
+    for report, when in kept_results(store, tier):
+        key = Key(report.target.path, report.target.name, tier)
         if within(key.path, str(store.folder.parent)) and _is_unchanged(report):
-            result = accuracy_result_of(key, _GENERATION, report, line_reader({}))
+            result: TargetResult
+            if tier is Tier.MEMORY:
+                result = memory_result_of(key, _GENERATION, report)
+            else:
+                result = accuracy_result_of(key, _GENERATION, report, line_reader({}))
             result.restored = when
             yield result
 

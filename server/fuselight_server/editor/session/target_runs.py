@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.protocol import AssembleRequest, GenerateRequest, Limits
+from fuselight.shared.protocol import AssembleRequest, GenerateRequest, Limits, MemoryRequest
 from fuselight.shared.report import Tier
 from fuselight_server.base.files import disk_text, within
 from fuselight_server.base.store import recorded_calls
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.execution.runs.planning import PlannedRun
     from fuselight_server.source.reading import Reading
+
+_STEPS = 4
+"""An estimate of memory makes each call twice in eager mode and twice compiled: it has as many times the seconds."""
 
 
 class TargetRuns:
@@ -60,10 +64,13 @@ class TargetRuns:
 
     def request_for(self, key: Key, request: RunRequest) -> RunRequest | None:
         """Turn the request of a target into that of the run of `key`; None where its kernel is gone."""
-        if key.tier is not Tier.KERNELS:
+        if key.tier not in {Tier.KERNELS, Tier.MEMORY}:
             return request
+        device = choose(self._state.folder_of(key.path).settings).device
+        if key.tier is Tier.MEMORY:
+            limits = replace(request.limits, seconds=_STEPS * request.limits.seconds)
+            return request.of_kind(MemoryRequest, device=device, limits=limits)
         if not key.kernel:
-            device = choose(self._state.folder_of(key.path).settings).device
             return request.of_kind(GenerateRequest, device=device)
         result = self._state.kernels.get(key.of_target)
         report = result.shown.report if result is not None else None

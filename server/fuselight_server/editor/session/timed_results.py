@@ -36,6 +36,7 @@ from fuselight_server.editor.results.target_result import (
     keys_on_disk,
 )
 from fuselight_server.editor.results.tunings import tuning_result_of
+from fuselight_server.execution.runs.last_results import keep_result
 from fuselight_server.explain.benchmarks.history import NotKeptError, run_of
 from fuselight_server.explain.benchmarks.history_diff import with_earlier_readings
 from fuselight_server.explain.benchmarks.planning import configurations, history_of
@@ -58,10 +59,22 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.tunings import TuningResult
     from fuselight_server.editor.session.fix_offers import VerifiedFixes
     from fuselight_server.editor.session.session import Session
+    from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Job
 
 R = TypeVar("R", bound=TargetResult)
+
+
+async def keep_last(state: State, result: TargetResult) -> None:
+    """Keep the result of a file in a workspace folder as the last one of its tier, for the next session."""
+    path = result.key.path
+    if not result.has_data or state.folder_of(path).uri is None:
+        return
+    try:
+        await asyncio.to_thread(keep_result, Store.of(Path(path)), result.report)
+    except OSError as error:
+        state.log(f"{result.key.words} cannot be kept: {error.strerror or error}")
 
 
 class TimedSession(abc.ABC, Generic[R]):

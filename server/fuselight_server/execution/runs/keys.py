@@ -41,16 +41,17 @@ class Key:
     @property
     def has_own_worker(self) -> bool:
         """Whether the run takes minutes: it has a worker of its own, and supersedes no other run."""
-        return self.is_timed or self.tier is Tier.ACCURACY
+        return self.is_timed or self.tier in {Tier.ACCURACY, Tier.MEMORY}
 
     @property
     def words(self) -> str:
-        """How users read it: `Net`, `__main__`, `Net (kernels)`, `Net (a kernel)`, `Net (accuracy)`."""
+        """How users read it: `Net`, `__main__`, `Net (kernels)`, `Net (a kernel)`, `Net (accuracy)`, `Net (memory)`."""
         what = {
             Tier.KERNELS: " (a kernel)" if self.kernel else " (kernels)",
             Tier.MEASURED: " (benchmark)",
             Tier.TUNED: " (tuning)",
             Tier.ACCURACY: " (accuracy)",
+            Tier.MEMORY: " (memory)",
         }.get(self.tier, "")
         return format_target(self.name) + what
 
@@ -64,5 +65,5 @@ class WorkerKey:
     folder: str
     environment: tuple[tuple[str, str], ...] = ()
     for_benchmarks: bool = False
-    """Whether benchmarks, searches and comparisons of results run in it: they take minutes, and what a save finds does
-    not wait for them."""
+    """Whether benchmarks, searches, comparisons of results and estimates of memory run in it: they take minutes, and
+    what a save finds does not wait for them."""

@@ -82,6 +82,7 @@ _RUNS = {
     Tier.MEASURED: "benchmark: ",
     Tier.TUNED: "search: ",
     Tier.ACCURACY: "accuracy: ",
+    Tier.MEMORY: "memory: ",
 }
 """Which run it was, if not the usual one."""
 _CALLED_BY_CODE = frozenset({Rung.MAIN, Rung.SCRIPT, Rung.PROGRAM, Rung.KERNEL, Rung.TRACE, Rung.CALLER})

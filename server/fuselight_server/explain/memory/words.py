@@ -29,11 +29,18 @@ USES = {
     MemoryUse.INSIDE: "inside an operator",
     MemoryUse.LIBRARY: "workspace of cuBLAS",
 }
+NOTES = frozenset({"assumed_values", "unfollowed", "workspaces"})
+"""Kinds of notes that say what an estimate does not know."""
 _PHASES = {
     StepPhase.FORWARD: "in the forward",
     StepPhase.BACKWARD: "in the backward",
     StepPhase.OPTIMIZER: "in the step of the optimizer",
 }
+
+
+def shown_peak(estimate: MemoryEstimate) -> MemoryPeak | None:
+    """The peak that is shown with its lines: of the compiled call, else of the eager one."""
+    return estimate.compiled if estimate.compiled is not None else estimate.eager
 
 
 def step_in_words(estimate: MemoryEstimate) -> str:

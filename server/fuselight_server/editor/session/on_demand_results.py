@@ -1,4 +1,4 @@
-"""Results of comparisons with eager mode: the request, the result, and what is kept of it.
+"""Results of comparisons with eager mode, and of estimates of memory: what is made of a report, and what is kept.
 
 Invariant: a run that ends without a verdict costs no earlier one.
 """
@@ -6,15 +6,13 @@ Invariant: a run that ends without a verdict costs no earlier one.
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.store import Store
 from fuselight_server.editor.results.accuracy import AccuracyResult, accuracy_result_of
+from fuselight_server.editor.results.memory import MemoryResult, memory_result_of
 from fuselight_server.editor.results.report_reading import line_reader
 from fuselight_server.editor.session.comparison_run import accuracy_request
-from fuselight_server.editor.session.timed_results import TimedSession
-from fuselight_server.execution.runs.last_comparison import keep_comparison
+from fuselight_server.editor.session.timed_results import TimedSession, keep_last
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,10 +52,24 @@ class ComparisonSession(TimedSession[AccuracyResult]):
 
     async def _keep(self, result: AccuracyResult) -> None:
         """Keep the comparison of a file in a workspace folder, for the next session."""
-        path = result.key.path
-        if not result.has_data or self._state.folder_of(path).uri is None:
-            return
-        try:
-            await asyncio.to_thread(keep_comparison, Store.of(Path(path)), result.report)
-        except OSError as error:
-            self._state.log(f"{result.key.words} cannot be kept: {error.strerror or error}")
+        await keep_last(self._state, result)
+
+
+class EstimateSession(TimedSession[MemoryResult]):
+    """Accepts what estimates of memory show."""
+
+    def _results(self) -> Mapping[Key, MemoryResult]:
+        return self._state.estimates
+
+    async def _result(self, job: Job, report: Report) -> MemoryResult:
+        return await asyncio.to_thread(memory_result_of, job.key, job.generation, report)
+
+    def _has_begun(self, result: MemoryResult) -> bool:
+        return result.has_data
+
+    def _is_cut_off(self, result: MemoryResult) -> bool:
+        return result.has_data and bool(result.report.failures)
+
+    async def _keep(self, result: MemoryResult) -> None:
+        """Keep the estimate of a file in a workspace folder, for the next session."""
+        await keep_last(self._state, result)

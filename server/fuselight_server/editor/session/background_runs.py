@@ -1,7 +1,7 @@
-"""Comparisons of results with eager mode that follow a save, for the setting `afterSave`.
+"""Comparisons with eager mode and estimates of memory that follow a save, for the setting `afterSave`.
 
-Invariant: an automatic comparison begins when no other run and no verification is in progress. An edit ends it; a run
-that is asked for goes first.
+Invariant: an automatic run begins when no other run and no verification is in progress. An edit ends it; a run that is
+asked for goes first.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from fuselight_server.execution.runs.queue import Job
 
 AFTER_SAVE = "afterSave"
-"""The value of the setting with which a save is followed by comparisons."""
+"""The value of a setting with which a save is followed by such runs."""
 _AFTER = Trigger("after a save", automatic=True)
 
 
-class SaveComparisons:
-    """Compares the targets that a save has run, while nothing else is in progress."""
+class BackgroundRuns:
+    """Compares the targets that a save has run, and estimates their memory, while nothing else is in progress."""
 
     def __init__(
         self,
@@ -39,33 +39,35 @@ class SaveComparisons:
         self._session, self._state, self._requests = session, session.state, requests
         self._verifications = verifications
         self._pending: dict[Key, None] = {}
-        """Targets that are compared as soon as nothing else is in progress."""
+        """Runs that begin as soon as nothing else is in progress."""
         self._automatic: set[Key] = set()
-        """Comparisons in the queue for which nobody has asked."""
+        """Runs in the queue for which nobody has asked."""
         self._waiting: asyncio.Task[None] | None = None
 
     @property
     def automatic(self) -> frozenset[Key]:
-        """Comparisons in the queue for which nobody has asked."""
+        """Runs in the queue for which nobody has asked."""
         return frozenset(self._automatic)
 
     def captured(self, job: Job, result: CaptureResult) -> None:
-        """Take in what a run of a target found: after a save, its results are compared next, unless they are known."""
-        is_wanted = self._state.folder_of(job.key.path).settings.accuracy == AFTER_SAVE
-        if not is_wanted or job.cause == ASKED.cause or not result.has_data or result.report.failures:
+        """Take in what a run of a target found: after a save, further runs are next, unless their results are known."""
+        if job.cause == ASKED.cause or not result.has_data or result.report.failures:
             return
-        key = Key(job.key.path, job.key.name, Tier.ACCURACY)
-        known = self._state.comparisons.get(key)
-        if known is None or known.stale or known.last_complete is not known:
-            self._pending[key] = None
+        settings = self._state.folder_of(job.key.path).settings
+        wanted = {Tier.ACCURACY: settings.accuracy, Tier.MEMORY: settings.memory if job.key.name else ""}
+        for tier in (tier for tier, when in wanted.items() if when == AFTER_SAVE):
+            key = Key(job.key.path, job.key.name, tier)
+            known = self._state.results.get(key)
+            if known is None or known.stale or known.last_complete is not known:
+                self._pending[key] = None
 
     def edited(self) -> None:
-        """Give way to the user who edits: what would be compared is not what the editor has any more."""
+        """Give way to the user who edits: what would run is not what the editor has any more."""
         self._pending.clear()
         self._withdraw()
 
     def requested(self, keys: tuple[Key, ...], trigger: Trigger) -> None:
-        """Give way to runs that are about to be queued; what they interrupt is compared after them."""
+        """Give way to runs that are about to be queued; what they interrupt runs after them."""
         if trigger is _AFTER:
             self._automatic.update(keys)
             return
@@ -84,12 +86,12 @@ class SaveComparisons:
         """Begin once the last run has ended."""
         self._automatic.intersection_update(self._session.active())
         if self._pending and self._is_idle() and (self._waiting is None or self._waiting.done()):
-            self._waiting = self._session.tasks.start(self._compare_when_idle(), "comparing results")
+            self._waiting = self._session.tasks.start(self._request_when_idle(), "runs after a save")
 
     def _is_idle(self) -> bool:
         return not self._session.active()
 
-    async def _compare_when_idle(self) -> None:
+    async def _request_when_idle(self) -> None:
         while self._pending and self._is_idle():
             verifications = list(self._verifications())
             if not verifications:

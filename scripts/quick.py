@@ -6,6 +6,7 @@ as slow. `make test` and `make lint` check the rest.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bootstrap import ensure_environment
 from lint import check_texts, conclude, passes, run_checks
 from node_tools import ROOT, Unavailable
-from rings import CORES, pytest_ring
+from rings import unit_ring
 
 _TYPED = ("compiler/", "server/", "scripts/", "benchmarks/", "tests/")
 _PROGRAMS = (
@@ -39,8 +40,9 @@ def main() -> int:
     with ThreadPoolExecutor(1) as background:
         types = background.submit(check_types, changed_files())
         tests = ROOT / "tests"
-        files = [*sorted(tests.glob("test_*.py")), tests / "unit"]
-        outcome = pytest_ring("quick", environment, files, options=["-m", "not slow"], processes=CORES)
+        os.environ["FUSELIGHT_EXAMPLES"] = "20"  # `make test` tries more of each property
+        files = [*tests.glob("test_*.py"), tests / "unit"]
+        outcome = unit_ring("quick", environment, files, options=["-m", "not slow"])
         results["types of changed files"] = types.result()
     print(outcome)
     code = conclude({**results, "unit tests": not outcome.failed})

@@ -6,18 +6,17 @@ Invariant: a ring passes, fails, or is skipped with one line that names what is 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import re
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ET
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from node_tools import ROOT
+from outcomes import ARTIFACTS, Ended, Outcome, equal_parts, joined, read_junit, slowest_tests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,13 +24,10 @@ if TYPE_CHECKING:
     from bootstrap import Environment
     from node_tools import Node
 
-ARTIFACTS = ROOT / "artifacts"
 NOTHING_RAN = 3
 """Exit code of a script that could run none of its tests on this machine."""
 _PLUGINS = ("pytest_timeout", "pytest_asyncio.plugin", "_hypothesis_pytestplugin", "xdist.plugin")
 """Listed by name: an interpreter whose torch is borrowed may have plugins of its own."""
-SLOWEST = 15
-"""Tests listed at the end of a run."""
 _SECOND_TRIES = 3
 """Up to this many failed tests run again, alone, on an idle machine. Each that then passes is reported as a fault."""
 CORES = min(os.cpu_count() or 1, 3)
@@ -42,11 +38,6 @@ PROCESSES = CORES + 1
 """Processes of pytest where no other ring runs in parallel: tests wait for a quarter of their time. Each imports torch,
 collects the tests and starts a worker, which takes 9 seconds of CPU.
 """
-_COLOR = re.compile(r"\x1b\[[0-9;]*m|#x1B\[[0-9;]*m|\[\d+m")
-_ALLOWED = re.compile(r"mark\.timeout\((\d+)\)")
-_ERROR = re.compile(r"\w*(Error|Exception|Failed)\b|Test timeout")
-_LINE = 200
-"""Characters of what a failed test said that the summary shows."""
 _COUNTED = (sys.executable, "-E", "-S", str(ROOT / "scripts" / "counted.py")) if hasattr(os, "wait4") else ()
 EXAMPLE = "examples/training_step.py"
 _CAPTURE = ("-m", "fuselight_server", "check", "--no-cache", "--tries", "0", EXAMPLE)
@@ -62,43 +53,6 @@ cpu_vec_isa.valid_vec_isa_list.cache_clear()
 config.cpp.vec_isa_ok = True
 print(tried == cpu_vec_isa.valid_vec_isa_list())
 """
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Result of a ring. `skipped_because` says why the ring, or a part of it, did not run."""
-
-    ring: str
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    """Processor time of all its processes; 0 where the system does not count it."""
-    skipped_because: str | None = None
-    suspects: tuple[str, ...] = ()
-    """Failures to run once more, alone: pytest node ids, or what a script calls a part of its tests."""
-    script: Path | None = None
-    """The script that ran the tests, if pytest did not."""
-    failures: tuple[tuple[str, str], ...] = ()
-    """(test, first line of what it said) of each test that failed."""
-    second_try: tuple[str, ...] = ()
-    """Tests that failed first and passed alone: each has a fault, in the test or in the product."""
-    slowest: tuple[tuple[float, str], ...] = ()
-    """(seconds, test) of the slowest tests, slowest first."""
-
-    def __str__(self) -> str:
-        if not (self.passed or self.failed):
-            return f"{self.ring}: skipped: {self.skipped_because}"
-        text = f"{self.ring}: {self.passed} passed, {self.failed} failed"
-        if self.skipped:
-            text += f", {self.skipped} skipped"
-        text += f" in {self.seconds:.0f} s"
-        if self.cpu_seconds:
-            text += f", {self.cpu_seconds:.0f} s of CPU"
-        if self.second_try:
-            text += f"; PASSED ONLY ON A SECOND TRY: {', '.join(self.second_try)}"
-        return f"{text}; skipped: {self.skipped_because}" if self.skipped_because else text
 
 
 def pytest_ring(
@@ -132,6 +86,44 @@ def pytest_ring(
         nicer=_NICENESS if shares_machine else 0,
         quiet=quiet,
     )
+    return _with_suspects(done)
+
+
+def unit_ring(
+    ring: str,
+    environment: Environment,
+    paths: Sequence[Path],
+    *,
+    options: Sequence[str] = (),
+    shares_machine: bool = False,
+) -> Outcome:
+    """Run pytest on `paths`, files and folders, as CORES processes that know nothing of each other.
+
+    xdist would collect every test in every process and send each result to another one: 4 ms of CPU per test, which is
+    half of what a unit test takes. The output of the second process and of later ones is shown at the end.
+    """
+    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("test_*.py"))]
+    parts = equal_parts(ring, files, CORES)
+    started = time.monotonic()
+    with ThreadPoolExecutor(len(parts) or 1) as threads:
+        running = [
+            threads.submit(
+                _pytest,
+                f"{ring}-{number}",
+                environment,
+                [*options, *(str(file.relative_to(ROOT)) for file in part)],
+                f"{ring}-{number}",
+                nicer=_NICENESS if shares_machine else 0,
+                quiet=number > 1,
+            )
+            for number, part in enumerate(parts, 1)
+        ]
+        done = [future.result() for future in running]
+    return _with_suspects(joined(ring, done, time.monotonic() - started))
+
+
+def _with_suspects(done: Outcome) -> Outcome:
+    """The outcome, with its failures as suspects if they are few and each is known by name."""
     few = 0 < done.failed == len(done.failures) <= _SECOND_TRIES
     return replace(done, suspects=tuple(name for name, _ in done.failures)) if few else done
 
@@ -189,14 +181,6 @@ def run_pytest(
     plugins = [word for plugin in _PLUGINS for word in ("-p", plugin)]
     command = [str(environment.python), "-m", "pytest", *plugins, *arguments]
     return _run(command, variables, log=log, nicer=nicer)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended, and the processor time of it and of all processes that it led to."""
-
-    code: int
-    cpu_seconds: float = 0.0
 
 
 def _run(
@@ -283,7 +267,7 @@ def script_ring(
         skipped=sum(part.skipped for part in parts),
         seconds=seconds,
         cpu_seconds=ended.cpu_seconds,
-        slowest=tuple(sorted((time for part in parts for time in part.slowest), reverse=True)[:SLOWEST]),
+        slowest=slowest_tests(parts),
         failures=tuple(failure for part in parts for failure in part.failures),
         suspects=tuple(failed_parts.read_text(encoding="utf-8").split())
         if shares_machine and failed_parts.is_file()
@@ -310,80 +294,6 @@ def _show(log: Path) -> None:
     text = log.read_text(encoding="utf-8", errors="replace")
     if text:
         print(f"\n{text}", flush=True)
-
-
-def read_junit(ring: str, results: Path, *, ended: Ended, seconds: float) -> Outcome:
-    """The outcome in a JUnit file. A run without a file, or one that failed without naming a test, is one failure."""
-    cases = _cases(results)
-    if cases is None:
-        return Outcome(ring, failed=1, seconds=seconds, cpu_seconds=ended.cpu_seconds)
-    failures = tuple((_name(case), failure) for case in cases if (failure := _failure(case)) is not None)
-    skipped = sum(case.find("skipped") is not None for case in cases)
-    passed = len(cases) - len(failures) - skipped
-    failed = len(failures) or int(ended.code != 0)
-    times = sorted(((float(case.get("time") or 0), _name(case)) for case in cases), reverse=True)
-    return Outcome(
-        ring,
-        passed=passed,
-        failed=failed,
-        skipped=skipped,
-        seconds=seconds,
-        cpu_seconds=ended.cpu_seconds,
-        slowest=tuple(times[:SLOWEST]),
-        failures=failures,
-    )
-
-
-def _cases(results: Path) -> list[ET.Element] | None:
-    """The tests of a JUnit file; None if it is missing or its writer was killed while it wrote."""
-    try:
-        return list(ET.parse(results).getroot().iter("testcase"))  # noqa: S314 - our own test runner wrote it
-    except (FileNotFoundError, ET.ParseError):
-        return None
-
-
-def longest_first(ring: str, files: Sequence[Path]) -> list[Path]:
-    """The files in the order in which they start: by the seconds of the ring's last run on this machine.
-
-    A long file that starts last would run with nothing next to it. A file that has not run starts first: those that
-    allow their tests more time than others do, then the largest.
-    """
-    seconds: dict[str, float] = {}
-    for case in _cases(ARTIFACTS / "junit" / f"{ring}.xml") or ():
-        path = _name(case).partition("::")[0]
-        seconds[path] = seconds.get(path, 0.0) + float(case.get("time") or 0)
-
-    def order(file: Path) -> tuple[float, int, int]:
-        known = seconds.get(file.relative_to(ROOT).as_posix())
-        if known is not None:
-            return (-known, 0, 0)
-        allowed = _ALLOWED.findall(file.read_text(encoding="utf-8"))
-        return (-math.inf, -max(map(int, allowed), default=0), -file.stat().st_size)
-
-    return sorted(files, key=order)
-
-
-def _name(case: ET.Element) -> str:
-    """How a test is called: `tests/unit/shared/test_wire.py::test_frames[3]` of pytest, `file > test` of others."""
-    file, name = case.get("classname", ""), case.get("name", "")
-    return (
-        f"{file.replace('.', '/')}.py::{name}"
-        if file.startswith("tests.")
-        else " > ".join(filter(None, (file, name)))
-    )
-
-
-def _failure(case: ET.Element) -> str | None:
-    """What a failed test said, in one line without the colors of a terminal; None if it did not fail."""
-    failure = case.find("failure")
-    failure = case.find("error") if failure is None else failure
-    if failure is None:
-        return None
-    # What Playwright calls the message of a failure is the name of its test.
-    texts = [failure.get("message") or "", failure.text or ""]
-    lines = [line.strip() for text in texts for line in _COLOR.sub("", text).splitlines() if line.strip()]
-    errors = [line for line in lines if _ERROR.match(line)]
-    return ([*errors, *lines, "no message"])[0][:_LINE]
 
 
 def vector_units(environment: Environment) -> dict[str, str]:

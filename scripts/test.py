@@ -18,22 +18,21 @@ from typing import TYPE_CHECKING, Any
 from bootstrap import ensure_environment, environment_of
 from editor_tools import ensure_browser, ensure_code_server, ensure_editor_tests
 from node_tools import ROOT, Unavailable, npm_ci
+from outcomes import SLOWEST, Outcome, longest_first
 from ring_environments import JUPYTERLAB, RAY, ensure_packages
 from rings import (
     CORES,
     EXAMPLE,
     PROCESSES,
-    SLOWEST,
-    Outcome,
     cost_of_example,
     has_gpu,
     keep_bytecode,
-    longest_first,
     node_ring,
     pytest_ring,
     run_pytest,
     script_ring,
     try_alone,
+    unit_ring,
     vector_units,
 )
 
@@ -66,9 +65,10 @@ the tests marked `contract`, which the worker ring leaves out: only another torc
 
 
 def unit(environment: Environment, *, shares_machine: bool = False) -> Outcome:
-    """Pure code: no torch, no process. Its tests wait for nothing, and each process of pytest collects all of them."""
-    files = [*sorted(TESTS.glob("test_*.py")), TESTS / "unit"]
-    return pytest_ring("unit", environment, files, processes=CORES, shares_machine=shares_machine)
+    """Pure code: no torch, no process. Its tests wait for nothing."""
+    return unit_ring(
+        "unit", environment, [*TESTS.glob("test_*.py"), TESTS / "unit"], shares_machine=shares_machine
+    )
 
 
 def worker(environment: Environment, *, shares_machine: bool = False) -> Outcome:

@@ -2,6 +2,7 @@
 
 pytest --update-golden    rewrites the golden texts in the tests
 pytest --update-cases     rewrites the expectations in tests/cases, those of kernels too
+FUSELIGHT_EXAMPLES=20     examples of each property that names no number
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XDG_STATE_HOME"] = state.name  # the key of the person who runs the tests stays as it is
     config.add_cleanup(state.cleanup)
     if importlib.util.find_spec("hypothesis") is not None:  # optional on a machine with a GPU
-        without_deadlines()
+        load_profile(os.environ.get("FUSELIGHT_EXAMPLES", ""))
 
 
-def without_deadlines() -> None:
-    """Disable the deadlines of examples: tests run in parallel, and a busy machine is not a failure."""
+def load_profile(examples: str) -> None:
+    """Disable the deadlines of examples: tests run in parallel, and a busy machine is not a failure.
+
+    `examples`: how many a property without a number of its own tries; not a number: as many as hypothesis does.
+    """
     from hypothesis import settings  # noqa: PLC0415 - optional
 
-    settings.register_profile("untimed", settings(), deadline=None)
+    most = int(examples) if examples.isdecimal() else settings().max_examples
+    settings.register_profile("untimed", settings(), deadline=None, max_examples=most)
     settings.load_profile("untimed")
 
 

@@ -116,9 +116,9 @@ def test_a_visual_test_is_selected_by_the_name_of_its_file(
 def test_files_start_in_the_order_of_the_last_run(
     load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rings = load("scripts/rings.py")
-    monkeypatch.setattr(rings, "ROOT", tmp_path)
-    monkeypatch.setattr(rings, "ARTIFACTS", tmp_path / "artifacts")
+    outcomes = load("scripts/outcomes.py")
+    monkeypatch.setattr(outcomes, "ROOT", tmp_path)
+    monkeypatch.setattr(outcomes, "ARTIFACTS", tmp_path / "artifacts")
     folder = tmp_path / "tests" / "worker"
     texts = {
         "short": "",
@@ -132,7 +132,7 @@ def test_files_start_in_the_order_of_the_last_run(
         file.write_text(text)
 
     def order() -> list[str]:
-        return [file.stem.removeprefix("test_") for file in rings.longest_first("worker", files)]
+        return [file.stem.removeprefix("test_") for file in outcomes.longest_first("worker", files)]
 
     assert order() == ["patient", "large", "medium", "short"]
     results = tmp_path / "artifacts" / "junit" / "worker.xml"
@@ -145,6 +145,47 @@ def test_files_start_in_the_order_of_the_last_run(
     assert order() == ["large", "short", "medium", "patient"]  # `large` has not run
     results.write_text("<testsuite>")
     assert order() == ["patient", "large", "medium", "short"]
+
+
+def test_the_parts_of_a_ring_take_equally_long(
+    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = load("scripts/outcomes.py")
+    monkeypatch.setattr(outcomes, "ROOT", tmp_path)
+    monkeypatch.setattr(outcomes, "ARTIFACTS", tmp_path / "artifacts")
+    folder = tmp_path / "tests" / "unit"
+    folder.mkdir(parents=True)
+    files = []
+    for name, size in {"a": 50, "b": 40, "c": 30, "d": 20}.items():
+        files.append(folder / f"test_{name}.py")
+        files[-1].write_text("#" * size)
+
+    def parts(count: int) -> list[str]:
+        names = [[file.stem[-1] for file in part] for part in outcomes.equal_parts("unit", files, count)]
+        return ["".join(part) for part in names]
+
+    assert parts(2) == ["ad", "bc"], "nothing has run: by size"
+    assert parts(9) == ["a", "b", "c", "d"]
+    results = tmp_path / "artifacts" / "junit"
+    results.mkdir(parents=True)
+    for number, (name, time) in enumerate({"a": 1, "b": 1, "d": 9}.items()):
+        case = f'<testcase classname="tests.unit.test_{name}" time="{time}"/>'
+        (results / f"unit-{number}.xml").write_text(f"<testsuite>{case}</testsuite>")
+    (results / "unit-again.xml").write_text("<testsuite>")
+    assert parts(2) == ["d", "abc"], "`c` has not run"
+
+
+def test_a_ring_of_parts_has_the_results_of_each(load: Any) -> None:
+    outcomes = load("scripts/outcomes.py")
+    parts = [
+        outcomes.Outcome("unit-1", passed=3, cpu_seconds=2.0, slowest=((1.0, "a"),)),
+        outcomes.Outcome("unit-2", passed=1, failed=1, cpu_seconds=1.0, failures=(("b", "E"),)),
+    ]
+    ring = outcomes.joined("unit", parts, 5.0)
+    assert (ring.passed, ring.failed, ring.seconds, ring.cpu_seconds) == (4, 1, 5.0, 3.0)
+    assert ring.slowest == ((1.0, "a"),)
+    assert ring.failures == (("b", "E"),)
+    assert outcomes.joined("unit", [], 0.0).failed == 1
 
 
 @pytest.mark.slow

@@ -101,13 +101,7 @@ def estimated(name: str, *, training: bool, form: str) -> int:
             with record.tracker:
                 step.make(whole, record)
     peak = record.peak(device)
-    existing = {
-        MemoryUse.PARAMETER,
-        MemoryUse.BUFFER,
-        MemoryUse.INPUT,
-        MemoryUse.OPTIMIZER,
-        MemoryUse.LIBRARY,
-    }
+    existing = {MemoryUse.PARAMETER, MemoryUse.BUFFER, MemoryUse.INPUT, MemoryUse.OPTIMIZER, MemoryUse.LIBRARY}
     if any(row.location is None and row.use not in existing for row in peak.held):
         raise ValueError(f"{name}, {form}: a part of the peak has no line")
     if sum(row.bytes for row in peak.held) != peak.bytes:
@@ -130,9 +124,7 @@ def main() -> None:
     tail = TAIL.format(median=median, most=most)
     print(tail)
     if "--page" in sys.argv:
-        PAGE.write_text(
-            HEAD.format(torch=torch.__version__) + "\n".join(lines) + "\n" + tail, encoding="utf-8"
-        )
+        PAGE.write_text(HEAD.format(torch=torch.__version__) + "\n".join(lines) + "\n" + tail, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -326,9 +326,7 @@ class SuiteRun:
                 report = await target_run.run_report(tune_request(target_run.request, plan))
                 entries = tuned_row(report)
             else:
-                report = await target_run.run_report(
-                    target_run.request.of_kind(GenerateRequest, device=device)
-                )
+                report = await target_run.run_report(target_run.request.of_kind(GenerateRequest, device=device))
                 entries = {**kernels_row(report), "device": device.key}
             entries[f"{options.do}_seconds"] = round(time.monotonic() - began, 1)
             self.keep(present[Path(target_run.request.target.path)], entries)

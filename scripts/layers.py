@@ -334,6 +334,11 @@ ROOMS = (
         "fuselight.shared base jobs.trace_log",
     ),
     _room(
+        f"{_S}.jobs.memory",
+        "snapshots of the allocator of each process: peak, growth and pieces by line, ranks compared",
+        "fuselight.shared base explain.findings.common jobs.ranks jobs.reports jobs.trace_log",
+    ),
+    _room(
         f"{_S}.jobs.comparison",
         "a job against an earlier one: findings, graphs, kernels, compile times, caches, versions",
         "fuselight.shared base jobs.caches jobs.reports jobs.trace_log",

@@ -69,7 +69,6 @@ PASSED: dict[str, str] = {
     "server/fuselight_server/execution/programs.py": SYSTEM,
     "server/fuselight_server/explain/pages/document.py": PACKAGED,
     "server/fuselight_server/explain/findings/breaks/torch_causes.py": "a literal within a message of torch",
-    "server/fuselight_server/jobs/ranks/plain_pickle.py": "a reader itself: opcodes of data alone, all bounded",
     "server/fuselight_server/jobs/trace_log/files.py": "a log of any size, which is streamed in bounded memory",
     "server/fuselight_server/fixes/verification/change_context.py": "a literal of a parsed file",
     "server/fuselight_server/sweep/suites.py": "TOML of bounded size, and a literal of a parsed file",

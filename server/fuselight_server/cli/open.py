@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TRACE",
         nargs="+",
         type=Path,
-        help="logs that a job wrote with TORCH_TRACE=FOLDER, or folders with them, one for each process",
+        help="logs that a job wrote with TORCH_TRACE=FOLDER, snapshots of torch's allocator, or folders with them",
     )
     parser.add_argument(
         "--source",

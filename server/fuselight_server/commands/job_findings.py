@@ -20,6 +20,8 @@ from fuselight_server.explain.findings.common.text import sentence
 from fuselight_server.jobs.caches.findings import cache_findings
 from fuselight_server.jobs.caches.starts import start_pictures
 from fuselight_server.jobs.caches.summary import summarize
+from fuselight_server.jobs.memory.findings import CODES as MEMORY_CODES
+from fuselight_server.jobs.memory.findings import memory_findings
 from fuselight_server.jobs.ranks.findings import rank_findings
 from fuselight_server.jobs.ranks.log_end_findings import JobLogs, log_end_findings, log_end_notes
 from fuselight_server.jobs.reports.mapping import LineState, is_of_job
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding, Span
     from fuselight_server.commands.opened_job import OpenedProcess
     from fuselight_server.explain.findings import Thresholds
+    from fuselight_server.jobs.memory.model import JobMemory
     from fuselight_server.jobs.ranks.model import RankTable
     from fuselight_server.jobs.reports.mapping import JobFiles
     from fuselight_server.jobs.trace_log.log_ends import LogEnd
@@ -52,12 +55,13 @@ def compose_job(
     ends: Sequence[LogEnd],
     is_followed: bool,
     has_ended: bool,
+    memory: JobMemory | None = None,
 ) -> OpenedJob:
     """The findings of a job's processes and of its ranks, and its notes.
 
     `earlier`: the start before it in the same logs, with whose cache keys its own are compared. `ends`: where the log
-    of each process ends. `is_followed`: whether the logs were followed; `has_ended`: whether the job is known to have
-    ended.
+    of each process ends. `memory`: its snapshots, with local lines. `is_followed`: whether the logs were followed;
+    `has_ended`: whether the job is known to have ended.
     """
     logs = JobLogs(job.name, _torch_version(processes), is_followed, has_ended, files.shown)
     open_ends = () if is_partial else tuple(ends)
@@ -76,17 +80,24 @@ def compose_job(
             *_notes(job, files, outcome.reports),
             *_note_of_ranks(processes, ranks),
             *map(sentence, log_end_notes(open_ends)),
+            *(memory.notes if memory is not None else ()),
         ),
         is_partial=is_partial,
         ranks=ranks,
         caches=None if is_partial else summarize(job, earlier, read_line=_line_reader(files)),
         starts=() if is_partial else start_pictures(job, read_line=_line_reader(files)),
+        memory=memory,
     )
     per_process = [
         (process.label, findings(process.report, thresholds=thresholds, read_line=files.line))
         for process in processes
     ]
-    of_job = [*log_end_findings(open_ends, logs), *_of_ranks(opened), *_of_caches(opened)]
+    of_job = [
+        *log_end_findings(open_ends, logs),
+        *_of_ranks(opened),
+        *_of_caches(opened),
+        *_of_memory(opened),
+    ]
     ran = [_with_state(finding, files) for finding in [*_merge_processes(per_process), *of_job]]
     outcome.readings = _readings({finding.span.path for finding in ran}, files)
     # A trace need not reach every line, so no ignore comment counts as unused.
@@ -109,6 +120,13 @@ def _of_caches(opened: OpenedJob) -> list[Finding]:
         return []
     version = _torch_version(opened.processes)
     return cache_findings(opened.caches, inputs=opened.name, torch=version, locate=opened.files.shown)
+
+
+def _of_memory(opened: OpenedJob) -> list[Finding]:
+    """What its snapshots show."""
+    if opened.memory is None:
+        return []
+    return memory_findings(opened.memory, inputs=opened.name, torch=_torch_version(opened.processes))
 
 
 def _torch_version(processes: Iterable[OpenedProcess]) -> str:
@@ -167,8 +185,9 @@ def _with_state(finding: Finding, files: JobFiles) -> Finding:
             f"Of the job's source: line {line} was `{files.quote(path, line)}`, and has changed since.",
         )
     if state is LineState.UNKNOWN:
+        record = "snapshot" if finding.code in MEMORY_CODES else "trace"
         return _with_paragraph(
-            finding, "The trace does not quote this line: whether it has changed since is unknown."
+            finding, f"The {record} does not quote this line: whether it has changed since is unknown."
         )
     return _with_paragraph(finding, "The file is not in the source folder: this is its path in the job.")
 

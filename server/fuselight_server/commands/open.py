@@ -20,6 +20,10 @@ from fuselight_server.commands.opened_job import OpenedJob, OpenedProcess
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings import Thresholds
 from fuselight_server.jobs.caches.pairing import earlier_start
+from fuselight_server.jobs.memory.comparison import differences_of
+from fuselight_server.jobs.memory.files import find_snapshots, is_snapshot, read_memory
+from fuselight_server.jobs.memory.locations import located, locations_of
+from fuselight_server.jobs.memory.model import JobMemory
 from fuselight_server.jobs.ranks.comparison import compare_digests, compare_ranks
 from fuselight_server.jobs.ranks.digests import SharedParts
 from fuselight_server.jobs.ranks.many import MANY_RANKS, read_many
@@ -32,10 +36,11 @@ from fuselight_server.jobs.reports.mapping import (
     is_of_job,
     map_files,
 )
+from fuselight_server.jobs.reports.moved_lines import SourceEvidence
 from fuselight_server.jobs.reports.texts import LogTexts
 from fuselight_server.jobs.trace_log.files import LogError, find_logs
 from fuselight_server.jobs.trace_log.log_ends import log_end
-from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind
+from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind, LoggedJob
 from fuselight_server.jobs.trace_log.reader import JobReader, job_name
 
 if TYPE_CHECKING:
@@ -47,7 +52,7 @@ if TYPE_CHECKING:
     from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
     from fuselight_server.jobs.reports.mapping import AmbiguousFile
     from fuselight_server.jobs.trace_log.files import FoundLogs
-    from fuselight_server.jobs.trace_log.model import LoggedCompile, LoggedJob, ProcessLog
+    from fuselight_server.jobs.trace_log.model import LoggedCompile, ProcessLog
     from fuselight_server.jobs.trace_log.reader import ReadStep
 
 _Shown = TypeVar("_Shown")
@@ -67,7 +72,7 @@ class OpenRequest:
     """Which logs to open, and where the job's source is."""
 
     paths: tuple[Path, ...]
-    """Logs, or folders with logs."""
+    """Logs and snapshots of the allocator, or folders with them."""
     source: tuple[Path, ...]
     """Folders with the job's source. The first one has the store of answers."""
     is_followed: bool = False
@@ -139,6 +144,7 @@ class _Opening:
         self._sources: LocalSources | None = None
         self._chosen: dict[str, str] = {}
         self._stops = threading.Event()
+        self._log_paths: list[Path] = []
         self.refusal: Exception | None = None
         """What the face raised as it got progress or a partial result: nobody reads on, as after `| head`."""
 
@@ -147,11 +153,20 @@ class _Opening:
         self._stops = stops
         self._check_source()
         self._chosen = dict(kept_choices(self._request.source[0]))
-        logs = self._find_logs()
+        self._log_paths = [
+            path for path in self._request.paths if path.is_dir() or not is_snapshot(str(path))
+        ]
+        try:
+            logs = self._find_logs()
+        except LogError:
+            memory = self._read_memory()
+            if not memory:
+                raise
+            return (self._compose_memory(memory),)
         if len(logs.files) >= MANY_RANKS and not self._request.is_followed:
             return self._read_many(logs)
         reader = JobReader(
-            self._request.paths,
+            self._log_paths,
             is_cancelled=self._is_canceled,
             is_one_run=self._request.ran_here is not None,
         )
@@ -171,16 +186,39 @@ class _Opening:
             # The records of a compile that goes on are news for who follows a job.
             partial.has_news |= bool(step.finished) or self._request.is_followed
             report()
-        return self._compose(reader.jobs(), is_partial=False)
+        return self._compose(reader.jobs(), is_partial=False, memory=self._read_memory())
+
+    def _read_memory(self) -> list[JobMemory]:
+        """Each snapshot of the paths by itself, those that cannot be read as a note."""
+        out = []
+        files = find_snapshots(self._request.paths)
+        for number, path in enumerate(files, 1):
+            if self._is_canceled() and not self._request.is_followed:
+                raise LogError("The reading was canceled.")
+            self._show_soon(f"reading snapshot {number:,} of {len(files):,}")
+            read = read_memory(path)
+            out.append(
+                JobMemory((read.process,) if read.process else (), notes=(read.note,) if read.note else ())
+            )
+        return out
+
+    def _compose_memory(self, memory: list[JobMemory]) -> OpenedJob:
+        """A job of which only snapshots are here. Raises LogError if none can be read."""
+        if not any(item.processes for item in memory):
+            raise LogError(" ".join(note for item in memory for note in item.notes))
+        job = LoggedJob(job_name(self._request.paths), None, {})
+        return self._compose_job(job, is_partial=False, memory=memory)
 
     def _find_logs(self) -> FoundLogs:
         """The logs; of a job that is followed, which writes none before its first compile, once there are some."""
-        folders = [path for path in self._request.paths if path.is_dir()]
+        if not self._log_paths:
+            raise LogError("There are only snapshots.")
+        has_files = any(not path.is_dir() for path in self._log_paths)
         while True:
             try:
-                return find_logs(self._request.paths)
+                return find_logs(self._log_paths)
             except LogError:
-                if not self._request.is_followed or len(folders) < len(self._request.paths):
+                if not self._request.is_followed or has_files:
                     raise
                 self._show_soon("waiting for the first log: torch writes it at the first compile")
                 if not self._wait():
@@ -194,7 +232,11 @@ class _Opening:
             progress=lambda done, total: self._show_soon(f"reading {done:,} of {total:,} logs"),
             is_canceled=self._is_canceled,
         )
-        return tuple(self._compose_job(item.job, is_partial=False, digests=item.digests) for item in jobs)
+        memory = _by_job([item.job for item in jobs], self._read_memory())
+        return tuple(
+            self._compose_job(item.job, is_partial=False, digests=item.digests, memory=memory[number])
+            for number, item in enumerate(jobs)
+        )
 
     def _is_canceled(self) -> bool:
         return self._stops.is_set() or self._token.is_canceled
@@ -244,9 +286,14 @@ class _Opening:
         if opened:
             self._call_soon(self._on_partial, opened)
 
-    def _compose(self, jobs: tuple[LoggedJob, ...], *, is_partial: bool) -> tuple[OpenedJob, ...]:
+    def _compose(
+        self, jobs: tuple[LoggedJob, ...], *, is_partial: bool, memory: Sequence[JobMemory] = ()
+    ) -> tuple[OpenedJob, ...]:
+        of_job = _by_job(jobs, memory)
         return tuple(
-            self._compose_job(job, is_partial=is_partial, earlier=earlier_start(job, jobs[:number]))
+            self._compose_job(
+                job, is_partial=is_partial, earlier=earlier_start(job, jobs[:number]), memory=of_job[number]
+            )
             for number, job in enumerate(jobs)
         )
 
@@ -257,11 +304,13 @@ class _Opening:
         is_partial: bool,
         digests: Sequence[RankDigest] | None = None,
         earlier: LoggedJob | None = None,
+        memory: Sequence[JobMemory] = (),
     ) -> OpenedJob:
         """The job as it was read; of one with many ranks, `digests` has all of them."""
         for process in job.processes:
             self._texts.read(process)
-        files = self._map(job, is_partial=is_partial)
+        snapshots = _joined(memory)
+        files = self._map(job, snapshots, is_partial=is_partial)
         processes = [
             OpenedProcess(
                 process, read_report(_traced(process) if is_partial else process, files, self._texts)
@@ -286,13 +335,17 @@ class _Opening:
             else [item.end for item in digests],
             is_followed=self._request.is_followed,
             has_ended=self._request.ran_here is not None,
+            memory=located(snapshots, files.location) if snapshots is not None else None,
         )
 
-    def _map(self, job: LoggedJob, *, is_partial: bool) -> JobFiles:
+    def _map(self, job: LoggedJob, memory: JobMemory | None, *, is_partial: bool) -> JobFiles:
         if self._sources is None:
             self._show_soon("listing the source")
             self._sources = LocalSources(self._request.source)
         evidence = read_evidence(job.processes, self._texts)
+        for place in locations_of(memory) if memory is not None else ():
+            if is_of_job(place.path):
+                evidence.setdefault(place.path, SourceEvidence())
         if self._request.ran_here is not None:
             return files_in_place(evidence, self._sources, self._request.ran_here)
         files = map_files(evidence, self._sources, self._chosen)
@@ -331,6 +384,32 @@ class _PartialSchedule:
         now = time.monotonic()
         self.has_news = False
         self._next = now + max(_FIRST_PARTIAL, (now - started) * _PARTIAL_COST)
+
+
+def _by_job(jobs: Sequence[LoggedJob], memory: Sequence[JobMemory]) -> list[list[JobMemory]]:
+    """The snapshots of each job: of the last one that had started when it was taken, else of the last one."""
+    out: list[list[JobMemory]] = [[] for _ in jobs]
+    for item in memory:
+        taken = item.processes[0].taken if item.processes else None
+        started = [
+            number
+            for number, job in enumerate(jobs)
+            if taken is not None and job.started is not None and job.started <= taken
+        ]
+        if out:
+            out[max(started, key=lambda number: jobs[number].started or 0.0) if started else -1].append(item)
+    return out
+
+
+def _joined(memory: Sequence[JobMemory]) -> JobMemory | None:
+    if not memory:
+        return None
+    processes = sorted(
+        (process for item in memory for process in item.processes),
+        key=lambda process: (process.rank is None, process.rank or 0),
+    )
+    notes = tuple(note for item in memory for note in item.notes)
+    return JobMemory(tuple(processes), differences_of(processes), notes)
 
 
 def _traced(process: ProcessLog) -> ProcessLog:

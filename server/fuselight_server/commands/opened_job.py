@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import CompileStep, Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.jobs.caches.model import CacheSummary, StartPicture
+    from fuselight_server.jobs.memory.model import JobMemory
     from fuselight_server.jobs.ranks.model import RankTable
     from fuselight_server.jobs.reports.mapping import JobFiles, LineState
     from fuselight_server.jobs.trace_log.model import LoggedJob, ProcessLog
@@ -68,6 +69,9 @@ class OpenedJob:
     """What its caches did; None while it is still being read."""
     starts: tuple[StartPicture, ...] = ()
     """Where the time of each process's compiles went."""
+
+    memory: JobMemory | None = None
+    """What its snapshots of the allocator show, on local lines; None without one."""
 
     @property
     def findings(self) -> list[Finding]:

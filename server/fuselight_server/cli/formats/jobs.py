@@ -18,6 +18,7 @@ from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.findings import print_blocks, target_line, totals
 from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.jobs_caches import print_caches, print_start, start_data, summary_data
+from fuselight_server.cli.formats.jobs_memory import memory_data, print_memory
 from fuselight_server.cli.formats.json import as_data
 from fuselight_server.cli.formats.ranks import print_ranks
 from fuselight_server.commands.opened_job import outcome_of
@@ -101,7 +102,9 @@ class FindingStream:
 
     def _printed(self, job: OpenedJob) -> _PrintedJob:
         """What was printed of a job: of one that has a process in common. Jobs can turn out to be one."""
-        processes = {(process.log.file, process.log.process) for process in job.processes}
+        processes = {(process.log.file, process.log.process) for process in job.processes} or {
+            (job.name, None)
+        }
         same = [printed for printed in self._jobs if printed.processes & processes]
         kept = same[0] if same else _PrintedJob()
         for other in same[1:]:
@@ -126,7 +129,10 @@ def heading(job: OpenedJob) -> str:
     parts = [
         f"Job {job.name}",
         f"started {_moment(job.started)}" if job.started is not None else "",
-        "" if job.is_partial else format_count(len(job.processes), "process", "processes"),
+        ""
+        if job.is_partial or not job.processes
+        else format_count(len(job.processes), "process", "processes"),
+        format_count(len(job.memory.processes), "snapshot") if job.memory is not None else "",
         f"torch {format_list(versions)}" if versions else "",
     ]
     return ", ".join(part for part in parts if part)
@@ -160,6 +166,7 @@ def print_jobs(jobs: Sequence[OpenedJob], stream: FindingStream, terminal: Termi
             label = labels.get(slowest.file, Path(slowest.file).name)
             terminal.print("start:" if len(job.starts) == 1 else f"slowest start ({label}):")
             print_start(slowest, terminal, locate=job.files.location)
+        print_memory(job.memory, terminal, job.files.line)
         for note in job.notes:
             terminal.print((f"note: {note}", "dim"))
         if not job.findings:
@@ -209,6 +216,7 @@ def _job(job: OpenedJob) -> dict[str, Any]:
         "ranks": None if job.ranks is None else encode(job.ranks),
         "caches": summary_data(job.caches),
         "starts": [start_data(picture) for picture in job.starts],
+        "memory": memory_data(job.memory),
     }
 
 

@@ -23,7 +23,7 @@ from fuselight.shared.report.visible import one_line
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.model import CollectiveWait
 from fuselight_server.jobs.ranks.plain_pickle import NotPlainError, load_plain
-from fuselight_server.jobs.trace_log.libraries import is_library
+from fuselight_server.jobs.trace_log.libraries import is_generated, is_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 MAX_DUMP = 64 << 20
 MAX_DUMPS = 20_000
 _NAME = re.compile(r"(?=.*(?:trace|flight|recorder|fr_)).*?(?P<rank>\d{1,7})(?:\.(?:json|pkl|pickle|bin))?$")
-_GENERATED = re.compile(r"/(?P<folder>[a-z0-9]{2})/c(?P=folder)[a-z2-7]{20,}\.py$")
-"""Inductor's own modules in its cache: the frames around them have the user's line."""
 _COMPILED_BELOW = "/torch/_dynamo/eval_frame.py"
 """Calls a graph from the function that was compiled."""
 _RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(?P<name>\w+?)_at_\d+(?:_at_\d+)*")
@@ -229,11 +227,11 @@ def _place(frames: Sequence[Mapping[str, Any]]) -> tuple[Location | None, bool]:
     inner = ""
     for frame in frames[:_MAX_FRAMES]:
         path = _text(frame["filename"])
-        if not (is_library(path) or path.startswith("<") or _GENERATED.search(path.replace("\\", "/"))):
+        if not (is_library(path) or path.startswith("<") or is_generated(path)):
             name = _text(frame["name"])
             resumed = _RESUME.fullmatch(name)
             place = Location(path, int(frame["line"]), function=resumed["name"] if resumed else name)
-            return place, inner.endswith(_COMPILED_BELOW) or bool(_GENERATED.search(inner))
+            return place, inner.endswith(_COMPILED_BELOW) or is_generated(inner)
         inner = path.replace("\\", "/")
     return None, False
 

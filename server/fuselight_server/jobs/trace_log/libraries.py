@@ -17,6 +17,14 @@ _LIBRARY = re.compile(
 """Fuselight is not in the folder of packages where the editor's copy, or a checkout, makes the calls."""
 
 
+_GENERATED = re.compile(r"/(?P<folder>[a-z0-9]{2})/c(?P=folder)[a-z2-7]{20,}\.py$")
+
+
+def is_generated(path: str) -> bool:
+    """Whether a file is a module of Inductor in its cache: the frames around it have the user's line."""
+    return _GENERATED.search(path.replace("\\", "/")) is not None
+
+
 def is_library(path: str) -> bool:
     """Whether a file is torch's, Fuselight's, Python's own, or of another installed package."""
     return _LIBRARY.search(path.replace("\\", "/")) is not None or is_pythons_own(path)

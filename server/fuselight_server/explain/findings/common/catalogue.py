@@ -118,6 +118,9 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL933", _INFO, _UPGRADE, "another version of torch warns of this line"),
         CodeInfo("FL934", _WARNING, _UPGRADE, "slower with another version of torch"),
         CodeInfo("FL941", _ERROR, _CAPTURE, "a Triton kernel accesses memory outside of a tensor"),
+        CodeInfo("FL951", _WARNING, _JOB, "memory grows in every step"),
+        CodeInfo("FL952", _ERROR, _JOB, "memory ran out"),
+        CodeInfo("FL953", _INFO, _JOB, "memory in pieces between tensors"),
     )
 }
 

@@ -1,0 +1,61 @@
+"""The lines of a job's memory: all of them, and the same on local files."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.report import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight_server.jobs.memory.model import JobMemory
+
+
+def locations_of(memory: JobMemory) -> Iterator[Location]:
+    """Every line, some more than once."""
+    yield from _walk(memory)
+
+
+def located(memory: JobMemory, locate: Callable[[Location], Location]) -> JobMemory:
+    """The same with local lines; `locate` gets each line of the job once."""
+    known: dict[Location, Location] = {}
+
+    def once(place: Location) -> Location:
+        if place not in known:
+            known[place] = locate(place)
+        return known[place]
+
+    mapped: JobMemory = _mapped(memory, once)
+    return mapped
+
+
+def _walk(value: Any) -> Iterator[Location]:
+    if isinstance(value, Location):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _walk(item)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _walk(getattr(value, field.name))
+
+
+def _mapped(value: Any, locate: Callable[[Location], Location]) -> Any:
+    if isinstance(value, Location):
+        return locate(value)
+    if isinstance(value, tuple):
+        return tuple(_mapped(item, locate) for item in value) if value and not _is_plain(value[0]) else value
+    if is_dataclass(value) and not isinstance(value, type):
+        changes = {
+            field.name: _mapped(item, locate)
+            for field in fields(value)
+            if not _is_plain(item := getattr(value, field.name))
+        }
+        return replace(value, **changes) if changes else value
+    return value
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, int | float | str)

@@ -1,0 +1,79 @@
+"""The memory of a process in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.formatting import format_count, format_percent, format_size
+from fuselight_server.jobs.memory.model import Origin, StepMark
+
+if TYPE_CHECKING:
+    from fuselight_server.jobs.memory.model import (
+        DeviceMemory,
+        FreeMemory,
+        GrowingLine,
+        HeldTensors,
+        MemoryGrowth,
+        MemoryMoment,
+        OutOfMemory,
+    )
+
+ORIGINS = {
+    Origin.LINE: "",
+    Origin.LIBRARY: "only a library's lines are known",
+    Origin.NO_STACK: "no Python stack: the backward, or a library in C++",
+    Origin.BEFORE: "made before the recording began",
+}
+_STEPS = {StepMark.OPTIMIZER: "step", StepMark.BACKWARD: "backward", StepMark.PART: "tenth of the recording"}
+_PLURALS = {StepMark.BACKWARD: "backwards", StepMark.PART: "tenths of the recording"}
+
+
+def moment_in_words(moment: MemoryMoment) -> str:
+    """`31.2 GB of tensors, 34.0 GB reserved`."""
+    return f"{format_size(moment.allocated)} of tensors, {format_size(moment.reserved)} reserved"
+
+
+def free_in_words(free: FreeMemory, reserved: int) -> str:
+    """`2.6 GB (8%) in pieces between tensors, the largest 20 MB; 1.2 GB in segments without tensors`."""
+    share = f" ({format_percent(free.between_tensors, reserved)})" if reserved else ""
+    return (
+        f"{format_size(free.between_tensors)}{share} in pieces between tensors, "
+        f"{format_size(free.whole_segments)} in segments without tensors; "
+        f"the largest piece has {format_size(free.largest)}"
+    )
+
+
+def steps_in_words(growth: MemoryGrowth, count: int) -> str:
+    """`7 steps`."""
+    return format_count(count, _STEPS[growth.mark], _PLURALS.get(growth.mark, ""))
+
+
+def growth_in_words(growth: MemoryGrowth, line: GrowingLine) -> str:
+    """`262 kB more in each of 7 steps`."""
+    each = line.held.bytes // line.steps
+    if growth.mark is StepMark.PART:
+        return f"{format_size(line.held.bytes)} more over {line.steps} tenths of the recording"
+    if line.steps < growth.steps - 1:
+        return f"{format_size(each)} more in {line.steps} of {steps_in_words(growth, growth.steps)}"
+    return f"{format_size(each)} more in each of {steps_in_words(growth, line.steps)}"
+
+
+def failure_in_words(failure: OutOfMemory) -> str:
+    """`512 MB were asked for, and the device had 36 MB left`."""
+    left = format_size(failure.device_free)
+    return f"{format_size(failure.requested)} were asked for, and the device had {left} left"
+
+
+def is_fragmented(failure: OutOfMemory) -> bool:
+    """Whether the allocator had as much as was asked for, in pieces between tensors."""
+    return failure.moment.reserved - failure.moment.allocated >= failure.requested
+
+
+def row_in_words(row: HeldTensors) -> str:
+    """What is known of a row beside its line."""
+    return ORIGINS[row.origin] or ("compiled" if row.is_compiled else "")
+
+
+def device_in_words(device: DeviceMemory, number_of_devices: int) -> str:
+    """`GPU 1: `; empty for the only one."""
+    return f"GPU {device.device}: " if number_of_devices > 1 else ""

@@ -33,15 +33,15 @@ def growth_of(replay: Replay) -> MemoryGrowth | None:
     if len(ends) <= _LEAST_STEPS:
         return None
     steps = len(ends) - 1
-    made: dict[StackLine, dict[int, list[int]]] = {}
+    by_line: dict[StackLine, dict[int, list[int]]] = {}
     for number in replay.unfreed():
         step = bisect.bisect_left(ends, number) - 1
         if 0 <= step < steps:
             line = replay.lines.line(replay.events[number].stack)
-            made.setdefault(line, {}).setdefault(step, []).append(number)
+            by_line.setdefault(line, {}).setdefault(step, []).append(number)
     lines = [
         _growing(replay, line, by_step)
-        for line, by_step in made.items()
+        for line, by_step in by_line.items()
         if line.origin is not Origin.BEFORE and _grows(by_step, steps)
     ]
     allocated = [replay.start_allocated + replay.allocated[end] for end in ends]

@@ -82,9 +82,9 @@ class Replay:
     def _alive_at(self, event: int) -> Iterator[tuple[StackLine, int]]:
         line, ends, events = self.lines.line, self.ends, self.events
         for number in range(event + 1):
-            made = events[number]
-            if made.action == "alloc" and not 0 <= ends[number] <= event:
-                yield line(made.stack), self.size(number)
+            allocated = events[number]
+            if allocated.action == "alloc" and not 0 <= ends[number] <= event:
+                yield line(allocated.stack), self.size(number)
         yield from self._left_before
         yield from ((_BEFORE, size) for freed, size in self._freed_before if freed > event)
 
@@ -105,10 +105,10 @@ class Replay:
                 if now > peak:
                     peak, self.peak_at = now, number
             elif action in {"free_requested", "free_completed"}:
-                made = alive.pop(address, None)
-                if made is not None:
-                    ends[made] = number
-                    now -= _rounded(self.events[made].size)
+                allocation = alive.pop(address, None)
+                if allocation is not None:
+                    ends[allocation] = number
+                    now -= _rounded(self.events[allocation].size)
                 elif action == "free_requested":
                     self._freed_before.append((number, _rounded(event.size)))
                     now -= _rounded(event.size)
@@ -127,9 +127,9 @@ class Replay:
                 address += block.size
                 if not block.is_allocated:
                     continue
-                made = alive.get(place)
-                if made is not None:
-                    self._sizes[made] = block.size
+                allocation = alive.get(place)
+                if allocation is not None:
+                    self._sizes[allocation] = block.size
                 else:
                     line = self.lines.line(block.stack)
                     known = line if block.stack.frames else _BEFORE

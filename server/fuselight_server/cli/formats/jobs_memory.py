@@ -11,7 +11,7 @@ from fuselight.shared.codec import encode
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_count, format_size
 from fuselight_server.cli.formats.text_parts import shown_line
-from fuselight_server.jobs.memory.model import Origin
+from fuselight_server.jobs.memory.model import TensorOrigin
 from fuselight_server.jobs.memory.words import (
     ORIGINS,
     device_in_words,
@@ -139,7 +139,7 @@ def _difference_lines(memory: JobMemory, read_line: Callable[[str, int], str | N
             text = (read_line(item.location.path, item.location.line) or "").strip()
             where = f"{shown_line(SourceLine(item.location.path, item.location.line))}  {text}".rstrip()
         else:
-            where = ORIGINS[item.origin] if item.origin is not Origin.LINE else ""
+            where = ORIGINS[item.origin] if item.origin is not TensorOrigin.LINE else ""
         yield f"      {size:>{_WIDTH + 1}}  {where}"
 
 

@@ -12,13 +12,13 @@ from fuselight_server.jobs.memory.replay import Replay
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight_server.jobs.memory.snapshot import Segment, Snapshot
+    from fuselight_server.jobs.memory.snapshot import AllocatorSnapshot, Segment
 
 _MAX_DEVICES = 64
 _MAX_PINNING = 20
 
 
-def analyze(snapshot: Snapshot) -> tuple[DeviceMemory, ...]:
+def analyze(snapshot: AllocatorSnapshot) -> tuple[DeviceMemory, ...]:
     """Each device that the process used, in order."""
     used = {segment.device for segment in snapshot.segments}
     used |= {number for number, trace in enumerate(snapshot.traces) if trace}
@@ -26,13 +26,13 @@ def analyze(snapshot: Snapshot) -> tuple[DeviceMemory, ...]:
     return tuple(_device(snapshot, device, lines) for device in sorted(used)[:_MAX_DEVICES])
 
 
-def last_time(snapshot: Snapshot) -> float | None:
+def last_time(snapshot: AllocatorSnapshot) -> float | None:
     """Seconds since the epoch of the last event; None without one."""
     times = [trace[-1].time_us for trace in snapshot.traces if trace and trace[-1].time_us]
     return max(time for time in times if time is not None) / 1e6 if times else None
 
 
-def _device(snapshot: Snapshot, device: int, lines: StackLines) -> DeviceMemory:
+def _device(snapshot: AllocatorSnapshot, device: int, lines: StackLines) -> DeviceMemory:
     segments = [segment for segment in snapshot.segments if segment.device == device]
     events = snapshot.traces[device] if device < len(snapshot.traces) else ()
     replay = Replay(events, segments, lines)

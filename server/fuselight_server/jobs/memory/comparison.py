@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.memory.model import RankDifference
+from fuselight_server.jobs.memory.model import MemoryDifference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight.shared.report import Location
-    from fuselight_server.jobs.memory.model import MemoryMoment, Origin, ProcessMemory
+    from fuselight_server.jobs.memory.model import MemoryMoment, ProcessMemory, TensorOrigin
 
 _LEAST_PART = 0.05
 """Of the higher peak: a smaller difference between ranks is none."""
@@ -18,7 +18,7 @@ _LEAST_BYTES = 1 << 20
 _MAX_SHOWN = 20
 
 
-def differences_of(processes: Iterable[ProcessMemory]) -> tuple[RankDifference, ...]:
+def differences_of(processes: Iterable[ProcessMemory]) -> tuple[MemoryDifference, ...]:
     """Between the rank with the highest peak and the one with the lowest, the last snapshot of each."""
     peaks: dict[int, MemoryMoment] = {}
     for process in processes:
@@ -35,15 +35,15 @@ def differences_of(processes: Iterable[ProcessMemory]) -> tuple[RankDifference, 
         return ()
     high, low = _by_line(peaks[most]), _by_line(peaks[least])
     lines = [
-        RankDifference(key[1], key[0], high.get(key, 0), most, low.get(key, 0), least)
+        MemoryDifference(key[1], key[0], high.get(key, 0), most, low.get(key, 0), least)
         for key in {**high, **low}
         if high.get(key, 0) - low.get(key, 0) >= _LEAST_BYTES
     ]
     return tuple(sorted(lines, key=lambda line: line.least - line.most)[:_MAX_SHOWN])
 
 
-def _by_line(moment: MemoryMoment) -> dict[tuple[Origin, Location | None], int]:
-    sizes: dict[tuple[Origin, Location | None], int] = {}
+def _by_line(moment: MemoryMoment) -> dict[tuple[TensorOrigin, Location | None], int]:
+    sizes: dict[tuple[TensorOrigin, Location | None], int] = {}
     for row in moment.held:
         key = row.origin, row.location
         sizes[key] = sizes.get(key, 0) + row.bytes

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_size
 from fuselight_server.jobs.memory.analysis import analyze, last_time
-from fuselight_server.jobs.memory.model import Origin, ProcessMemory
-from fuselight_server.jobs.memory.snapshot import Snapshot, SnapshotError, parse_snapshot
+from fuselight_server.jobs.memory.model import ProcessMemory, TensorOrigin
+from fuselight_server.jobs.memory.snapshot import AllocatorSnapshot, SnapshotError, parse_snapshot
 from fuselight_server.jobs.trace_log.files import LogStream
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _all(stream: LogStream) -> bytes:
     return b"".join(parts)
 
 
-def _note(process: ProcessMemory, snapshot: Snapshot) -> str:
+def _note(process: ProcessMemory, snapshot: AllocatorSnapshot) -> str:
     """What a snapshot lacks; empty if it has all."""
     if not process.devices:
         return f"{process.file}: the snapshot is empty: the process had allocated nothing on a GPU."
@@ -103,8 +103,10 @@ def _note(process: ProcessMemory, snapshot: Snapshot) -> str:
             f"{process.file}: the snapshot has no history, so that only its last state is known. Call {_RECORD} before "
             "the training."
         )
-    rows = [row for device in process.devices for row in device.peak.held if row.origin is not Origin.BEFORE]
-    if rows and all(row.origin is Origin.NO_STACK for row in rows):
+    rows = [
+        row for device in process.devices for row in device.peak.held if row.origin is not TensorOrigin.BEFORE
+    ]
+    if rows and all(row.origin is TensorOrigin.NO_STACK for row in rows):
         return f"{process.file}: the snapshot has no Python stacks, so that nothing has a line. Record with {_RECORD}."
     actions = {event.action for trace in snapshot.traces for event in trace}
     if "alloc" in actions and not actions & {"free_requested", "free_completed"}:

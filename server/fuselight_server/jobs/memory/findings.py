@@ -14,7 +14,7 @@ from fuselight_server.base.formatting import format_count, format_list, format_s
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.explain.findings.common.catalogue import link, severity
 from fuselight_server.explain.findings.common.text import compose, place, sentence
-from fuselight_server.jobs.memory.model import Origin
+from fuselight_server.jobs.memory.model import TensorOrigin
 from fuselight_server.jobs.memory.words import (
     failure_in_words,
     free_in_words,
@@ -96,7 +96,7 @@ def _growing(device: DeviceMemory) -> Iterator[tuple[Finding, int]]:
     growth = device.growth
     if growth is None:
         return
-    lines = [line for line in growth.lines if line.held.origin is Origin.LINE]
+    lines = [line for line in growth.lines if line.held.origin is TensorOrigin.LINE]
     for line in lines[:_MAX_GROWING]:
         where = line.held.location
         if where is None:
@@ -181,7 +181,7 @@ def _most_held(held: Sequence[HeldTensors]) -> str:
     lines = [
         f"{format_size(row.bytes)} of {place(row.location)}"
         for row in held
-        if row.location is not None and row.origin is Origin.LINE
+        if row.location is not None and row.origin is TensorOrigin.LINE
     ]
     return f"Most of it: {format_list(lines[:_MAX_HELD])}." if lines else ""
 
@@ -206,7 +206,7 @@ def _pieces(device: DeviceMemory) -> Iterator[tuple[Finding, int]]:
     free, reserved = device.free, device.end.reserved
     if free.between_tensors < max(_LEAST_PIECES, _PIECES_PART * reserved):
         return
-    row = next((row for row in free.pinned_by if row.origin is Origin.LINE), None)
+    row = next((row for row in free.pinned_by if row.origin is TensorOrigin.LINE), None)
     if row is None or row.location is None:
         return
     share = f"{format_size(row.bytes)} of {format_size(free.bytes)} that are reserved and not used"

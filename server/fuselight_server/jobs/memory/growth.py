@@ -10,7 +10,7 @@ import bisect
 from typing import TYPE_CHECKING
 
 from fuselight_server.jobs.memory.lines import StackLine, callers, rows
-from fuselight_server.jobs.memory.model import GrowingLine, MemoryGrowth, Origin, StepMark
+from fuselight_server.jobs.memory.model import GrowingLine, MemoryGrowth, StepMark, TensorOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def growth_of(replay: Replay) -> MemoryGrowth | None:
     lines = [
         _growing(replay, line, by_step)
         for line, by_step in by_line.items()
-        if line.origin is not Origin.BEFORE and _grows(by_step, steps)
+        if line.origin is not TensorOrigin.BEFORE and _grows(by_step, steps)
     ]
     allocated = [replay.start_allocated + replay.allocated[end] for end in ends]
     return MemoryGrowth(

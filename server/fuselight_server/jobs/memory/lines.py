@@ -9,7 +9,7 @@ import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from fuselight.shared.report import Location
-from fuselight_server.jobs.memory.model import HeldTensors, Origin
+from fuselight_server.jobs.memory.model import HeldTensors, TensorOrigin
 from fuselight_server.jobs.reports.mapping import is_of_job, is_torch_file
 from fuselight_server.jobs.trace_log.libraries import is_generated, is_library
 
@@ -28,7 +28,7 @@ _MARKS = (
 class StackLine(NamedTuple):
     """What a stack says of its allocation."""
 
-    origin: Origin
+    origin: TensorOrigin
     location: Location | None
     is_compiled: bool
     inside: Location | None
@@ -58,8 +58,8 @@ def callers(stack: CallStack) -> tuple[Location, ...]:
 
 def rows(items: Iterable[tuple[StackLine, int]]) -> tuple[HeldTensors, ...]:
     """Tensors with their bytes, by line, most bytes first."""
-    sizes: dict[tuple[Origin, Location | None, bool], list[int]] = {}
-    inside: dict[tuple[Origin, Location | None, bool], dict[Location, int]] = {}
+    sizes: dict[tuple[TensorOrigin, Location | None, bool], list[int]] = {}
+    inside: dict[tuple[TensorOrigin, Location | None, bool], dict[Location, int]] = {}
     for line, size in items:
         key = line.origin, line.location, line.is_compiled
         total = sizes.setdefault(key, [0, 0])
@@ -100,12 +100,12 @@ def _line_of(frames: tuple[SnapshotFrame, ...]) -> StackLine:
     for frame in frames:
         if _is_own(frame.path):
             inside = _location(package) if package is not None else None
-            return StackLine(Origin.LINE, _location(frame), is_compiled, inside, mark)
+            return StackLine(TensorOrigin.LINE, _location(frame), is_compiled, inside, mark)
         if package is None and _is_package(frame.path):
             package = frame
     if package is not None:
-        return StackLine(Origin.LIBRARY, _location(package), is_compiled, None, mark)
-    return StackLine(Origin.NO_STACK, None, is_compiled, None, mark)
+        return StackLine(TensorOrigin.LIBRARY, _location(package), is_compiled, None, mark)
+    return StackLine(TensorOrigin.NO_STACK, None, is_compiled, None, mark)
 
 
 def _location(frame: SnapshotFrame) -> Location:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Location
 
 
-class Origin(Enum):
+class TensorOrigin(Enum):
     """What is known of where tensors were made."""
 
     LINE = "line"
@@ -30,7 +30,7 @@ class Origin(Enum):
 class HeldTensors:
     """The tensors that are alive at a moment, of one line."""
 
-    origin: Origin
+    origin: TensorOrigin
     bytes: int
     """As the allocator rounds them."""
     tensors: int
@@ -161,11 +161,11 @@ class ProcessMemory:
 
 
 @dataclass(frozen=True)
-class RankDifference:
+class MemoryDifference:
     """A line that holds more on one rank than on another, at the peak of each."""
 
     location: Location | None
-    origin: Origin
+    origin: TensorOrigin
     most: int
     most_rank: int
     least: int
@@ -177,6 +177,6 @@ class JobMemory:
     """The snapshots of a job."""
 
     processes: tuple[ProcessMemory, ...]
-    differences: tuple[RankDifference, ...] = ()
+    differences: tuple[MemoryDifference, ...] = ()
     """Between the rank with the highest peak and the one with the lowest, largest first; empty if they are alike."""
     notes: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from fuselight_server.jobs.memory.lines import StackLine, rows
-from fuselight_server.jobs.memory.model import MemoryMoment, Origin
+from fuselight_server.jobs.memory.model import MemoryMoment, TensorOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ROUNDING = 512
 """Bytes of which a block of the allocator is a multiple."""
-_BEFORE = StackLine(Origin.BEFORE, None, is_compiled=False, inside=None, mark="")
+_BEFORE = StackLine(TensorOrigin.BEFORE, None, is_compiled=False, inside=None, mark="")
 _ALIVE = -1
 _RESERVES = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 

@@ -106,7 +106,7 @@ class Segment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class AllocatorSnapshot:
     """The state of the allocator of one process, and what led to it."""
 
     segments: tuple[Segment, ...]
@@ -116,7 +116,7 @@ class Snapshot:
     """The allocator's, as texts."""
 
 
-def parse_snapshot(data: bytes) -> Snapshot:
+def parse_snapshot(data: bytes) -> AllocatorSnapshot:
     """The snapshot in a pickle. Raises SnapshotError."""
     records = _Records()
     try:
@@ -131,7 +131,7 @@ def parse_snapshot(data: bytes) -> Snapshot:
     if not isinstance(traces, list) or not all(isinstance(trace, list) for trace in traces):
         raise SnapshotError("`device_traces` is not a list for each device")
     events = tuple(tuple(_all_of(AllocatorEvent, trace)) for trace in traces)
-    return Snapshot(
+    return AllocatorSnapshot(
         tuple(_all_of(Segment, body["segments"])),
         events,
         _settings(body.get("allocator_settings")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count, format_percent, format_size
-from fuselight_server.jobs.memory.model import Origin, StepMark
+from fuselight_server.jobs.memory.model import StepMark, TensorOrigin
 
 if TYPE_CHECKING:
     from fuselight_server.jobs.memory.model import (
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     )
 
 ORIGINS = {
-    Origin.LINE: "",
-    Origin.LIBRARY: "only a library's lines are known",
-    Origin.NO_STACK: "no Python stack: the backward, or a library in C++",
-    Origin.BEFORE: "made before the recording began",
+    TensorOrigin.LINE: "",
+    TensorOrigin.LIBRARY: "only a library's lines are known",
+    TensorOrigin.NO_STACK: "no Python stack: the backward, or a library in C++",
+    TensorOrigin.BEFORE: "made before the recording began",
 }
 _STEPS = {StepMark.OPTIMIZER: "step", StepMark.BACKWARD: "backward", StepMark.PART: "tenth of the recording"}
 _PLURALS = {StepMark.BACKWARD: "backwards", StepMark.PART: "tenths of the recording"}

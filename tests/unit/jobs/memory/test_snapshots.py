@@ -12,7 +12,7 @@ import pytest
 
 from fuselight_server.jobs.memory.analysis import analyze
 from fuselight_server.jobs.memory.files import MAX_UNPACKED, find_snapshots, rank_of, read_memory
-from fuselight_server.jobs.memory.model import DeviceMemory, Origin, StepMark
+from fuselight_server.jobs.memory.model import DeviceMemory, StepMark, TensorOrigin
 from fuselight_server.jobs.memory.snapshot import SnapshotError, parse_snapshot
 from tests.support.snapshots import APP, BACKWARD, GENERATED, OPTIMIZER, SITE, Allocator, frame
 
@@ -72,11 +72,11 @@ def test_the_rows_of_a_peak_add_up_and_have_the_lines() -> None:
     assert peak.allocated == sum(row.bytes for row in peak.held)
     by_line = {(row.origin, row.location and row.location.line): row.bytes for row in peak.held}
     assert by_line == {
-        (Origin.BEFORE, None): 8 * MIB,
-        (Origin.LINE, 12): 4 * MIB,
-        (Origin.LINE, 10): 3 * MIB,
-        (Origin.NO_STACK, None): 2 * MIB,
-        (Origin.LINE, 41): MIB,
+        (TensorOrigin.BEFORE, None): 8 * MIB,
+        (TensorOrigin.LINE, 12): 4 * MIB,
+        (TensorOrigin.LINE, 10): 3 * MIB,
+        (TensorOrigin.NO_STACK, None): 2 * MIB,
+        (TensorOrigin.LINE, 41): MIB,
     }
 
 
@@ -124,7 +124,11 @@ def test_compiled_code_has_the_line_after_its_generated_module() -> None:
     assert [
         (row.origin, row.location and row.location.line, row.is_compiled, row.inside and row.inside.line)
         for row in rows
-    ] == [(Origin.LIBRARY, 99, False, None), (Origin.LINE, 40, False, 99), (Origin.LINE, 12, True, None)]
+    ] == [
+        (TensorOrigin.LIBRARY, 99, False, None),
+        (TensorOrigin.LINE, 40, False, 99),
+        (TensorOrigin.LINE, 12, True, None),
+    ]
 
 
 def test_memory_that_runs_out_has_its_line_and_what_was_alive() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from benchmarks.studies.memory_models import MODELS, Trained
+from benchmarks.studies.memory_more_models import MORE
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture.calls.calls import Prepared
@@ -84,7 +85,7 @@ def rows() -> Iterator[Row]:
 
 def estimated(name: str, *, training: bool, form: str) -> int:
     """Bytes at the peak of a step."""
-    device, (make, make_input) = find("h200"), MODELS[name]
+    device, (make, make_input) = find("h200"), {**MODELS, **MORE}[name]
     with settings.fake_tensors(), torch.set_grad_enabled(training):
         torch.set_default_dtype(torch.bfloat16)
         try:

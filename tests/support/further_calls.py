@@ -75,7 +75,14 @@ class HereAndNow:
         (folder / "records").mkdir()
 
     def compared(
-        self, old: str, new: str, families: Collection[CaseFamily], name: str = "f", *, settings: bool = False
+        self,
+        old: str,
+        new: str,
+        families: Collection[CaseFamily],
+        name: str = "f",
+        *,
+        settings: bool = False,
+        most_compiled: int | None = None,
     ) -> Verification:
         planned = FurtherCalls._planned
         self._patch.setattr(
@@ -83,19 +90,33 @@ class HereAndNow:
             "_planned",
             lambda calls: [call for call in planned(calls) if call.case.family in families],
         )
-        verification = self.round(old, new, name, settings=settings)
+        verification = self.round(old, new, name, settings=settings, most_compiled=most_compiled)
         assert verification.left == ()
         return verification
 
     def round(
-        self, old: str, new: str, name: str = "f", *, settings: bool = False, first: int = 0
+        self,
+        old: str,
+        new: str,
+        name: str = "f",
+        *,
+        settings: bool = False,
+        first: int = 0,
+        most_compiled: int | None = None,
     ) -> Verification:
         """The calls from number `first` on for which there is time."""
         context = context_of({"m.py": HEAD + old}, {"m.py": HEAD + new}, {})
         verification = Verification(refused="no text")
         for side, text, records in (("old", old, True), ("new", new, False)):
             verification = self._verification_of(
-                side, HEAD + text, name, records=records, settings=settings, first=first, context=context
+                side,
+                HEAD + text,
+                name,
+                records=records,
+                settings=settings,
+                first=first,
+                context=context,
+                most_compiled=most_compiled,
             )
             assert not verification.refused
         return verification
@@ -110,6 +131,7 @@ class HereAndNow:
         settings: bool,
         first: int,
         context: ChangeContext,
+        most_compiled: int | None,
     ) -> Verification:
         path = self._folder / f"{side}.py"
         path.write_text(text, encoding="utf-8")
@@ -121,6 +143,7 @@ class HereAndNow:
             seconds=60.0,
             settings=settings,
             first=first,
+            most_compiled=most_compiled,
             names=context.names,
             sizes=context.sizes,
         )

@@ -347,6 +347,8 @@ class VerifyRequest(RunRequest):
     """Numbers in the changed code that may be sizes: further calls have inputs that are larger."""
     settings: bool = False
     """Whether the change is a setting, which eager calls do not show: more of the further calls are compiled."""
+    most_compiled: int | None = None
+    """Most of the further calls that are compiled, which takes far longer than eager mode; None for all of them."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from fuselight_server.commands.notebook_cells import fix_in_cells
 if TYPE_CHECKING:
     import argparse
 
+    from fuselight_server.commands.fix import Attempt
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
@@ -56,6 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Try the fixes and print what became of each; returns the exit code."""
+
+    def on_verdict(attempt: Attempt) -> None:
+        if options.format == "json":
+            return
+        from fuselight_server.cli.formats.fixes import print_verdict  # noqa: PLC0415 - not for --help
+
+        print_verdict(attempt, standard_error(options.color))
+
     outcome = complete(
         options,
         fix,
@@ -64,6 +74,7 @@ def execute(options: argparse.Namespace) -> int:
         writes=options.write,
         inductor=options.inductor,
         warm=options.warm,
+        on_verdict=on_verdict,
     )
     from fuselight_server.cli.formats.fixes import fixes_as_json, print_diff, print_fixes  # noqa: PLC0415 - not for --help
 

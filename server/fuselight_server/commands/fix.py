@@ -27,7 +27,7 @@ from fuselight_server.commands.targets import readings_of, report_each
 from fuselight_server.fixes.rewrites.families import FixClass
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.file_texts import FileText
-from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
+from fuselight_server.fixes.verification.fixer import MOST_COMPILED, Fixer, FixOptions
 from fuselight_server.fixes.verification.notebook_texts import text_of_file
 from fuselight_server.fixes.verification.remedy_list import of_attempt, of_refusal, with_fixes
 
@@ -127,13 +127,16 @@ async def fix(
     writes: bool = False,
     inductor: bool = False,
     warm: bool = False,
+    on_verdict: Callable[[Attempt], None] = lambda _attempt: None,
 ) -> FixOutcome:
     """Run all targets, and then try the remedies of the findings of each.
 
     All run first, so that each fix is also verified for the targets after its own. `codes`: how the codes of the
     findings start that are fixed, none for all; `changes_behavior`: whether fixes count that change random numbers,
     output or exceptions; `inductor`: as in `Fixer`; `warm`: whether to start each target twice, too, and fix what the
-    second start compiles again.
+    second start compiles again; `on_verdict`: as in `Fixer`.
+
+    Where nothing is written, few of the further calls are compiled: the result of a change says how many are left out.
     """
     classes = FixOptions().classes | ({FixClass.CHANGES} if changes_behavior else set())
     asked = FixOptions(codes, classes)
@@ -144,6 +147,8 @@ async def fix(
             writes=writes,
             inductor=inductor,
             warm=warm,
+            most_compiled=None if writes else MOST_COMPILED,
+            on_verdict=on_verdict,
             texts=options.texts,
             notify=options.notify,
             earlier=EarlierCheck.of(options),
@@ -178,13 +183,16 @@ class FixedFiles:
         writes: bool,
         inductor: bool = False,
         warm: bool = False,
+        most_compiled: int | None = None,
+        on_verdict: Callable[[Attempt], None] = lambda _attempt: None,
         texts: Mapping[str, str] | None = None,
         notify: Callable[[str], None] = lambda _text: None,
         earlier: EarlierCheck | None = None,
     ) -> None:
-        """`folder`: an empty one for the results of runs. `inductor`: as in `Fixer`; `warm`: as in `fix`.
+        """`folder`: an empty one for the results of runs. `warm`: as in `fix`.
 
-        `texts`: as in the options. `earlier`: what an earlier check has tried.
+        `inductor`, `most_compiled`, `on_verdict`: as in `Fixer`. `texts`: as in the options. `earlier`: what an earlier
+        check has tried.
         """
         self.earlier = earlier if earlier is not None else EarlierCheck(None)
         self._findings: dict[Finding, None] = {}
@@ -210,6 +218,8 @@ class FixedFiles:
             readings=self._readings,
             folder=folder,
             inductor=inductor,
+            most_compiled=most_compiled,
+            on_verdict=on_verdict,
         )
 
     @property

@@ -25,6 +25,7 @@ from fuselight_server.base.finding import Finding
 from fuselight_server.commands.changed_texts import diff_texts
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
+from fuselight_server.fixes.verification.fixer import MOST_COMPILED
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, differing, patch_remedies, replaced, report_of_text
 
@@ -104,6 +105,28 @@ def test_without_an_option_no_file_changes_and_the_findings_are_still_there(worl
     assert "2 fixes: 2 passed." in result.stdout
     assert "2 -> 1 breaks, same results" in result.stdout, "the number of graphs is the same"
     assert world.path.read_bytes() == MODEL
+
+
+def test_each_result_is_a_line_before_all_are_known_and_only_what_is_written_compiles_all_calls(
+    world: FixCommand,
+) -> None:
+    lines = [line for line in world.run().stderr.splitlines() if "Use where" in line]
+    passes = "Use where: passes the known calls, comparing other inputs: 2 -> 1 breaks, same results"
+    assert len(lines) == 4, "two of each fix"
+    assert lines[0].endswith(passes)
+    assert lines[1].endswith("Use where: passed: 2 -> 1 breaks, same results")
+    assert "Use where" not in world.run("--format", "json").stderr
+    bounds = {request.most_compiled for request in cases_of(world)}
+    assert bounds == {MOST_COMPILED}
+    world.worker.requests.clear()
+    world.run("--write")
+    assert {request.most_compiled for request in cases_of(world)} == {None}
+
+
+def cases_of(world: FixCommand) -> list[VerifyRequest]:
+    return [
+        request for request in world.worker.requests if isinstance(request, VerifyRequest) and request.cases
+    ]
 
 
 def test_the_diff_has_the_lines_that_change(world: FixCommand) -> None:

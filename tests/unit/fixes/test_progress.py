@@ -201,6 +201,28 @@ def test_recompilations_of_a_function_that_was_skipped_come_next() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "now", "code", "is_refused"),
+    [
+        ("ffg", "fg", "FL201", False),
+        ("ffg", "ff", "FL201", False),
+        ("fg", "fg", "FL201", True),
+        ("fg", "gg", "FL201", True),
+        ("ffff", "fg", "FL201", True),
+        ("ffg", "fg", "FL102", True),
+    ],
+)
+def test_a_recompilation_with_another_first_cause_is_not_new_if_there_are_fewer(
+    before: str, now: str, code: str, *, is_refused: bool
+) -> None:
+    """Each letter is a recompilation of the function of that name."""
+    old, new = (
+        replace(run(compiled=(4,)), recompiles=tuple(Recompile(name, DEF, (), "0/1") for name in names))
+        for names in (before, now)
+    )
+    assert bool(changes(old, new, finding_of(code, 6)).why) is is_refused
+
+
+@pytest.mark.parametrize(
     ("new", "is_refused"),
     [
         (finding_of("FL104", 4, Severity.INFORMATION), False),

@@ -24,7 +24,7 @@ from fuselight.shared.report import (
 from fuselight.worker.verify import further_calls
 from fuselight.worker.verify.case_folder import CaseFolder
 from fuselight.worker.verify.further_calls import CaseCall, FurtherCalls
-from fuselight.worker.verify.verification_cases import Case
+from fuselight.worker.verify.verification_cases import Case, first_of_families
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.verification.comparison import compare_calls, compare_further, end
 from tests.support.further_calls import HereAndNow, compared, new_text
@@ -149,6 +149,36 @@ def test_rounds_that_a_clock_ends_compare_what_one_round_without_an_end_compares
         )
     )
     assert all(fix_class is FixClass.EQUAL and "not compared: " in words for fix_class, words in claims[:-1])
+
+
+def test_a_bound_on_compiled_calls_keeps_those_in_eager_mode_and_is_named(here: HereAndNow) -> None:
+    text = "# fuselight: f(f32[4])\ndef f(x):\n    y = x.sum() > 0\n    return {}\n"
+    old, new = text.format("x + 1 if y else x"), text.format("torch.where(y, x + 1, x)")
+    few = here.compared(old, new, {CaseFamily.MODE, CaseFamily.DTYPE}, most_compiled=1)
+    modes = [entry for entry in few.comparisons if entry.compiled]
+    assert [entry.family for entry in modes] == [CaseFamily.MODE]
+    assert {"training", "float16 inputs", "bool inputs"} <= {
+        entry.values for entry in few.comparisons if not entry.compiled
+    }
+    (left_out,) = few.not_reached
+    assert re.fullmatch(r"\d\d more compiled calls", left_out)
+    fix_class, words = list(titles([few]))[-1]
+    assert fix_class is FixClass.EQUAL
+    assert words.endswith(f"not compared: {left_out}")
+
+
+def test_each_family_has_a_compiled_call_before_any_has_two() -> None:
+    families = [
+        CaseFamily.MODE,
+        CaseFamily.MODE,
+        CaseFamily.MODE,
+        CaseFamily.SIZE,
+        CaseFamily.RANK,
+        CaseFamily.SIZE,
+    ]
+    cases = [Case(str(number), family) for number, family in enumerate(families)]
+    kept = {most: [case.name for case in first_of_families(cases, most)] for most in (0, 3, 4, 5, 9)}
+    assert kept == {0: [], 3: ["0", "3", "4"], 4: ["0", "1", "3", "4"], 5: list("01345"), 9: list("012345")}
 
 
 def titles(rounds: Iterable[Verification]) -> Iterator[tuple[FixClass | None, str]]:

@@ -31,7 +31,13 @@ from fuselight.worker.processes.deadline import DeadlineExceededError, deadline
 from fuselight.worker.verify.case_caller import CaseCaller, NothingToCompareError
 from fuselight.worker.verify.case_folder import CaseFolder, RecordedCase
 from fuselight.worker.verify.context_cases import ContextPlan, plan
-from fuselight.worker.verify.verification_cases import Case, cases_of, compiled_cases, in_float64
+from fuselight.worker.verify.verification_cases import (
+    Case,
+    cases_of,
+    compiled_cases,
+    first_of_families,
+    in_float64,
+)
 
 _VERSIONS = 64
 """Versions of one function that are compiled: many calls have other sizes and other numbers of dimensions."""
@@ -85,6 +91,8 @@ class FurtherCalls:
         self._printed_varies = self._folder.printed_varies
         self._near: list[NearRounding] = []
         self._plan = ContextPlan()
+        self._left_out = 0
+        """Compiled calls that are not made, as the request bounds their number."""
 
     def make(self) -> None:
         """Record the calls, or compare them with those that are recorded."""
@@ -110,6 +118,10 @@ class FurtherCalls:
         compiled = compiled_cases(cases, settings=settings)
         ids = set(map(id, compiled))
         others = [case for case in cases if settings and id(case) not in ids and case.grad is None]
+        most = self._request.most_compiled
+        if most is not None and len(compiled) > most:
+            self._left_out = len(compiled) - most
+            compiled, others = first_of_families(compiled, most), []
         calls: list[CaseCall] = []
         for families in (_ORDINARY, _NON_FINITE, _SPECIAL, _LAST):
             if families is _LAST:
@@ -242,7 +254,12 @@ class FurtherCalls:
         self._note(refused, late, calls, index)
         if index == len(calls):
             so_far = self._result.so_far
-            not_reached = (*so_far.not_reached, *self._not_varied(calls, done))
+            left_out = f"{self._left_out} more compiled call{'s' * (self._left_out > 1)}"
+            not_reached = (
+                *so_far.not_reached,
+                *self._not_varied(calls, done),
+                *([left_out] if self._left_out else ()),
+            )
             self._result.verification = replace(so_far, not_reached=not_reached)
         self._decide_in_float64()
 

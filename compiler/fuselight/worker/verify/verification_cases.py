@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -200,6 +201,17 @@ def compiled_cases(cases: list[Case], *, settings: bool = False) -> list[Case]:
     options += _first_of_each(1, cases, CaseFamily.EMPTY)
     extremes = _first_of_each(_MAX_OF_DTYPE, cases, CaseFamily.EXTREME)
     return [*modes, *trained, *special, *sizes, *options, *telling, *ranks, *others, *extremes]
+
+
+def first_of_families(cases: list[Case], most: int) -> list[Case]:
+    """At most `most` cases in their order: the first of each family, then the second ones, and so on."""
+    seen: Counter[CaseFamily] = Counter()
+    ranked: list[tuple[int, int]] = []
+    for index, case in enumerate(cases):
+        ranked.append((seen[case.family], index))
+        seen[case.family] += 1
+    kept = {index for _, index in sorted(ranked)[:most]}
+    return [case for index, case in enumerate(cases) if index in kept]
 
 
 def _first_of_each(most: int, cases: list[Case], family: CaseFamily) -> list[Case]:

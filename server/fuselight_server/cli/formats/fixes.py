@@ -42,6 +42,16 @@ def print_diff(outcome: FixOutcome, terminal: Terminal) -> None:
             terminal.print((line.rstrip("\r"), style))
 
 
+def print_verdict(attempt: Attempt, terminal: Terminal) -> None:
+    """Print one row of the table as a line, as soon as it is known, and before that when the program's calls pass."""
+    if terminal.is_terminal:
+        terminal.overwrite("")  # the progress that stands there
+    place, code, title, status, why = _row(attempt)
+    status = "passes the known calls, comparing other inputs" if attempt.is_checking else status
+    terminal.print(f"{place}: {code}: {title}: {status}" + (f": {why}" if why else ""))
+    terminal.flush()
+
+
 def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) -> None:
     """Print which line to fix first, a table of the attempts, and how many there are of each result."""
     print_first(outcome.checked, terminal, outcome.verified_fix)

@@ -65,12 +65,21 @@ class FixTarget(Protocol):
 class ComparisonRuns:
     """The runs that compare remedies with the texts so far."""
 
-    def __init__(self, texts: FixedTexts, folder: str, *, inductor: bool, case_seconds: float) -> None:
+    def __init__(
+        self,
+        texts: FixedTexts,
+        folder: str,
+        *,
+        inductor: bool,
+        case_seconds: float,
+        most_compiled: int | None = None,
+    ) -> None:
         """`folder`: an empty one for the results of runs; the others as in `Fixer`."""
         self._texts = texts
         self._folder = folder
         self._inductor = inductor
         self._case_seconds = case_seconds
+        self._most_compiled = most_compiled
         self._cases: dict[CaseRound, dict[int, Verification]] = {}
         """What each round of the old text found, by its first call; for the first round of each kind."""
         self._records: dict[object, tuple[str, Report]] = {}
@@ -150,6 +159,7 @@ class ComparisonRuns:
             records=records,
             cases=True,
             settings=asked.settings,
+            most_compiled=self._most_compiled,
             names=asked.context.names,
             sizes=asked.context.sizes,
             first=asked.first,

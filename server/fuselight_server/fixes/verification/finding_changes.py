@@ -1,7 +1,8 @@
 """What a remedy does to the findings: whether its own is gone, which ones it causes, and which ones it uncovers.
 
 Invariant: a new finding refuses a remedy unless it says nothing against the new text: one that is only information, one
-that the old text had in other words, and one in code that the old text left in eager mode, if more is compiled now.
+that the old text had in other words, a recompilation if there are fewer of them, and one in code that the old text left
+in eager mode, if more is compiled now.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _SHOWN = 120
 _FIXED = frozenset({"FL301", "FL302"})
 """A size or a number is a constant of the compiled code: how often that compiles is what counts."""
 _FULLGRAPH_BREAK = "FL404"
+_RECOMPILED = "FL201"
 _COMMENT = "FL503"
 """An ignore comment silences nothing any more: that is what a fix is for."""
 
@@ -83,6 +85,8 @@ def _counts(new: Finding, progress: CompileProgress) -> bool:
     if new.severity < Severity.WARNING or new.code == _COMMENT:
         return False
     is_constant = new.code in _FIXED and new.severity < Severity.ERROR
+    if new.code == _RECOMPILED and progress.recompiles_less:
+        return False
     return not (is_constant and progress.keeps_static(new.subject))
 
 

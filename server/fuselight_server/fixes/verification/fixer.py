@@ -43,6 +43,8 @@ CASE_SECONDS = 20.0
 """Time for the further calls of one text in one round."""
 MAX_ROUNDS = 30
 """Rounds of further calls of one change: one or two are enough, unless calls take seconds."""
+MOST_COMPILED = 8
+"""Further calls of one change that are compiled if nothing is written: there may be 60, of about 1 CPU-second each."""
 _Trial = tuple[object, ...]
 """A finding in the file as it was read, the text of its line now, and the kind and the title of a remedy."""
 
@@ -82,19 +84,26 @@ class Fixer:
         inductor: bool = False,
         case_seconds: float = CASE_SECONDS,
         most_rounds: int = MAX_ROUNDS,
+        most_compiled: int | None = None,
+        on_verdict: Callable[[Attempt], None] = lambda _attempt: None,
     ) -> None:
         """`read` gives the text of a file before any fix, `obstacle` why a remedy cannot be applied to its files.
 
         `readings`: the files whose ignore comments count. `folder`: an empty one for the results of runs.
         `inductor`: whether compiled calls run the code of Inductor, which takes longer. `case_seconds`: time for the
         further calls of one text in each round, of which there are `most_rounds`; what is not compared then lowers the
-        class of a fix.
+        class of a fix. `most_compiled`: how many of the further calls of one change are compiled, None for all; what is
+        left out is named in the same way. `on_verdict` gets each attempt as soon as its result is known, and
+        before that when the calls of the inputs have passed (`is_checking`).
         """
         self.attempts: list[Attempt] = []
         self.texts = FixedTexts(read)
-        self.runs = ComparisonRuns(self.texts, folder, inductor=inductor, case_seconds=case_seconds)
+        self.runs = ComparisonRuns(
+            self.texts, folder, inductor=inductor, case_seconds=case_seconds, most_compiled=most_compiled
+        )
         self._obstacle = obstacle
         self._most_rounds = most_rounds
+        self._on_verdict = on_verdict
         self._base_readings = readings
         self._runs: list[tuple[FixTarget, Report]] = []
         """The targets so far, with their last reports."""
@@ -183,6 +192,8 @@ class Fixer:
                 if attempt.report is not None and attempt.fix_class not in options.classes:
                     attempt.status, attempt.report = FixStatus.REFUSED, None
                     attempt.why = f"it is not exact: {attempt.why}"
+                if not attempt.is_skipped:
+                    self._on_verdict(attempt)
                 if attempt.report is not None:
                     self.texts.changed.update(remedy.texts)
                     self.runs.forget_results()
@@ -203,7 +214,10 @@ class Fixer:
         `report`: that of the texts so far. They stay as they are.
         """
         first = await self.first_attempt(target, finding, remedy, report)
-        return await self.completed(target, first) if first.has_passed else first
+        if not first.has_passed:
+            return first
+        self._on_verdict(first)
+        return await self.completed(target, first)
 
     async def first_attempt(
         self, target: FixTarget, finding: Finding, remedy: Remedy, report: Report

@@ -102,6 +102,15 @@ class CompileProgress:
             for frame in stack
         )
 
+    @cached_property
+    def recompiles_less(self) -> bool:
+        """Whether no function is compiled again more often than before, and one less often.
+
+        A recompilation that is left may then have another cause first: several guards failed in it before.
+        """
+        before, now = _recompilations(self.old), _recompilations(self.new)
+        return now <= before and now != before
+
     def keeps_static(self, source: str) -> bool:
         """Whether a size or a number that the new text fixes was a constant of the old text's code, too."""
         return not any(
@@ -190,6 +199,10 @@ def _compiled(report: Report, old_line: _OldLine) -> collections.Counter[_Way]:
     for ways in by_frame.values():
         total += ways
     return total
+
+
+def _recompilations(report: Report) -> collections.Counter[_Function]:
+    return collections.Counter((again.location.path, _last(again.function)) for again in report.recompiles)
 
 
 def _eager(report: Report) -> frozenset[_Function]:

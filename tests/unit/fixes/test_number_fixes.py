@@ -1,251 +1,24 @@
-"""Remedies for recompilations: the text before, the guard that failed, and the text after."""
+"""Remedies for numbers that vary: the text before, the guard that failed, and the text after."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 
 from fuselight.shared.report import (
-    Branch,
-    Compile,
-    Frame,
     GuardCause,
     GuardFailure,
-    Location,
-    Mismatch,
-    Outcome,
-    Recompile,
-    Report,
-    SizeChange,
-    Symbol,
-    TargetRef,
-    Tier,
-    Versions,
 )
-from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.explain.findings.recompilations.recompilations import subject_of
 from fuselight_server.fixes.rewrites.families import (
     FixClass,
     RefusedRewrite,
-    Remedy,
-    rewrites,
 )
 from fuselight_server.fixes.syntax import attribute_uses
-from tests.support.offered_remedies import traced
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-HEAD = "import torch\nfrom torch import nn\n\n\n"
-
-
-def offered(
-    text: str,
-    failure: GuardFailure,
-    function: str,
-    *,
-    torch: str = "2.13.0",
-    others: dict[str, str] | None = None,
-    caller: str = "",
-    roots: tuple[str, ...] = (),
-    refused: list[RefusedRewrite] | None = None,
-    resumes_at: int | None = None,
-    other: GuardFailure | None = None,
-    part: GuardFailure | None = None,
-    calling: str = "",
-    outcome: Outcome = Outcome.COMPILED,
-    symbols: tuple[Symbol, ...] = (),
-    branches: tuple[Branch, ...] = (),
-) -> dict[str, Remedy]:
-    """The remedies by kind, where the guard failed on the `def` line of a function that the line `caller` calls.
-
-    `calling`: the function of that line, of which Dynamo made `outcome`. `part`: what fails in the part after a break.
-    """
-    name = function.rpartition(".")[2]
-    line = text[: text.index(f"def {name}(")].count("\n") + 1
-    at = Location("m.py", line)
-    above: tuple[Location, ...] = ()
-    further: tuple[Frame, ...] = ()
-    if caller:
-        above = (Location("m.py", text[: text.index(caller)].count("\n") + 1, function=calling or None),)
-    if calling:
-        further = (Frame(calling, Location("m.py", text[: text.index(f"def {calling}(")].count("\n") + 1)),)
-    failures = (failure,) if other is None else (failure, other)
-    again = [Recompile(function, at, (Mismatch("0/0", failures),), compile_id="0/1", caller=above)]
-    if part is not None:
-        further = (Frame(function, at, line + 2),)
-        again.append(Recompile(function, at, (Mismatch("1/0", (part,)),), compile_id="1/1"))
-    report = Report(
-        *(Versions("3.11", torch, None, "0", "linux", "python"), TargetRef("m.py", name, line, "function")),
-        *(Tier.CAPTURE, 1),
-        recompiles=tuple(again),
-        frames=(
-            Frame(function, at, resumes_at, parameters=("self", "x", "n") if "." in function else ("x", "n")),
-            *further,
-        ),
-        compiles=(
-            Compile("0/1", 0, Outcome.COMPILED, symbols=symbols),
-            *(Compile("1/1", 1, outcome) for _ in further),
-        ),
-        files=dict.fromkeys(("m.py", *(others or {})), ""),
-        roots=roots,
-        facts=dataclasses.replace(
-            traced(text),
-            files={"m.py": dataclasses.replace(traced(text).files["m.py"], branches=branches)},
-        ),
-    )
-    finding = Finding(
-        *("FL201", Severity.WARNING, f"recompiled: {failure.difference}", "message", Span("m.py", line)),
-        *(Tier.CAPTURE, name, "", torch),
-        subject=subject_of(failure),
-    )
-    known = rewrites(finding, report, {"m.py": text, **(others or {})}.get)
-    if refused is not None:
-        refused += known.refused
-    return {remedy.kind: remedy for remedy in known.remedies}
-
-
-def size(*changes: tuple[int, int, int], rank: int = 2) -> GuardFailure:
-    written = ", ".join("4" for _ in range(rank))
-    return GuardFailure(
-        *("TENSOR_MATCH", "x", f"check_tensor(L['x'], Tensor, size=[{written}], stride=[4, 1])", "x.size(0)"),
-        *(str(changes[0][1]), str(changes[0][2])),
-        cause=GuardCause.DIMENSION,
-        sizes=tuple(SizeChange("x", *change) for change in changes),
-    )
-
-
-def number(source: str, was: str, now: str, code: str = "") -> GuardFailure:
-    code = code or f"L['{source}'] == {was}"
-    return GuardFailure(
-        *("EQUALS_MATCH", source, code, f"{source} was {was}, now {now}", was, now), cause=GuardCause.NUMBER
-    )
-
-
-COMPILED = f"{HEAD}@torch.compile\ndef f(x, n):\n    return x * n\n"
-
-
-_OTHER = dataclasses.replace(size((1, 4, 7)), source="n", sizes=(SizeChange("n", 1, 4, 7),))
-_FIXED = (Symbol("s0", "x.size(1)", specialized_to="7", stack=(Location("m.py", 8),)),)
-_ELSEWHERE = (dataclasses.replace(_FIXED[0], stack=(Location("/lib/parts.py", 80),)),)
-_ARRAY = dataclasses.replace(size((1, 4, 7)), source="x", expression="___from_numpy(L['x'])")
-
-
-_STAYS_FIXED: dict[str, tuple[GuardFailure, GuardFailure | None, tuple[Symbol, ...]]] = {
-    "`x` is a NumPy array, and torch frees the sizes of tensors only": (_ARRAY, None, ()),
-    "`n.size(1)` varies too, and stays fixed": (size((1, 4, 7)), _OTHER, ()),
-    "line 8 needs the exact value of `x.size(1)`": (size((1, 4, 7)), None, _FIXED),
-    "parts.py:80 needs the exact value of `x.size(1)`": (size((1, 4, 7)), None, _ELSEWHERE),
-}
-
-
-@pytest.mark.parametrize("reason", _STAYS_FIXED)
-@pytest.mark.parametrize(
-    ("torch", "kind", "caller"),
-    [
-        ("2.13.0", "shapes_spec", ""),
-        ("2.12.0", "mark_dynamic", ""),
-        ("2.12.0", "mark_dynamic", "f(x, n)  # call"),
-    ],
-)
-def test_a_size_that_stays_fixed_all_the_same_is_not_freed(
-    reason: str, torch: str, kind: str, caller: str
-) -> None:
-    failure, other, symbols = _STAYS_FIXED[reason]
-    refused: list[RefusedRewrite] = []
-    text = f"{COMPILED}\n\ndef run(x, n):\n    f(x, n)  # call\n"
-    remedies = offered(
-        text, failure, "f", torch=torch, other=other, symbols=symbols, refused=refused, caller=caller
-    )
-    assert kind not in remedies
-    assert reason in {rewrite.reason for rewrite in refused if rewrite.kind == kind}
-    assert kind in offered(text, size((1, 4, 7)), "f", torch=torch, caller=caller)
-
-
-def test_a_size_that_varies_is_a_variable_of_the_call_that_compiles() -> None:
-    remedies = offered(COMPILED, size((1, 4, 7)), "f")
-    assert list(remedies) == ["dynamic", "shapes_spec"]
-    assert remedies["shapes_spec"].texts["m.py"] == COMPILED.replace(
-        "import nn\n",
-        "import nn\nfrom torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec\n",
-    ).replace(
-        "@torch.compile",
-        '@torch.compile(shapes_spec=ParamsSpec({"x": TensorSpec([None, ShapeVar("x_1")])}))',
-    )
-    assert list(offered(COMPILED, size((1, 4, 7)), "f", torch="2.14.1")) == ["dynamic", "dynamic_shapes"]
-    assert list(offered(COMPILED, size((1, 1, 7)), "f")) == ["shapes_spec"]
-
-
-def test_a_variable_for_one_size_is_refused_where_another_varies() -> None:
-    """torch makes no size dynamic by itself where the call names some."""
-    refused: list[RefusedRewrite] = []
-    other = dataclasses.replace(size((0, 3, 5)), source="y", sizes=(SizeChange("y", 0, 3, 5),))
-    assert list(offered(COMPILED, size((1, 4, 7)), "f", refused=refused, other=other)) == ["dynamic"]
-    assert [refusal.reason.partition(" varies")[0] for refusal in refused] == ["`y.size(0)`"]
-
-
-def test_a_size_of_a_part_of_an_argument_varies_too() -> None:
-    """The rows of a mask in a dict vary with those of `x`: a variable for `x` alone saves no compile."""
-    refused: list[RefusedRewrite] = []
-    mask = dataclasses.replace(
-        size((0, 3, 5)), source="n[16].rows", sizes=(SizeChange("n[16].rows", 0, 3, 5),)
-    )
-    assert list(offered(COMPILED, size((1, 4, 7)), "f", refused=refused, other=mask)) == ["dynamic"]
-    assert [refusal.reason.partition(" varies")[0] for refusal in refused] == ["`n[16].rows.size(0)`"]
-
-
-@pytest.mark.parametrize("sides", [(1, 1), (2, 0)])
-def test_no_size_is_freed_where_each_side_of_a_branch_on_it_needs_its_own_compile(
-    sides: tuple[int, int],
-) -> None:
-    text = (
-        f"{HEAD}@torch.compile\ndef f(x, n):\n    if x.size(0) > 16:\n        x = x / 2\n    return x * n\n"
-    )
-    relation = GuardFailure(
-        *("LAMBDA_GUARD", "", "2 <= L['x'].size()[0] <= 16"),
-        *("2 <= x.size(0) <= 16 no longer holds: x.size(0) is 24", None, "24"),
-        cause=GuardCause.RELATION,
-    )
-    branch = Branch(7, 7, 7, 21, true=sides[0], false=sides[1])
-    assert ("dynamic" in offered(text, relation, "f", branches=(branch,))) is (0 in sides)
-
-
-def test_a_size_of_a_part_after_a_break_is_no_variable_of_the_call() -> None:
-    """torch knows it by no name of a parameter, and makes all sizes static that no entry names."""
-    assert list(offered(COMPILED, size((1, 4, 7)), "f", resumes_at=7)) == ["dynamic"]
-
-
-@pytest.mark.parametrize(
-    ("change", "kind", "call"),
-    [
-        ((0, 4, 7), "mark_dynamic", "mark_dynamic(x, 0)"),
-        ((0, 1, 7), "mark_unbacked", "decorators.mark_unbacked(x, 0)"),
-    ],
-)
-def test_before_2_13_a_size_is_marked_outside_of_what_is_traced(
-    change: tuple[int, int, int], kind: str, call: str
-) -> None:
-    after = offered(COMPILED, size(change), "f", torch="2.12.0")[kind].texts["m.py"]
-    assert after == (
-        f"{HEAD}def f(x, n):\n    if not torch.compiler.is_compiling():\n        torch._dynamo.{call}\n"
-        "    return _compiled_f(x, n)\n\n\n@torch.compile\ndef _compiled_f(x, n):\n    return x * n\n"
-    )
-
-
-def test_the_call_that_compiles_is_found_by_name() -> None:
-    text = (
-        f"{HEAD}class A(nn.Module):\n    def forward(self, x):\n        return x\n\n\n"
-        "class B(nn.Module): ...\n\n\na = torch.compile(A())\nb = torch.compile(B())\n"
-    )
-    after = offered(text, size((0, 4, 7)), "A.forward")["dynamic"].texts["m.py"]
-    assert after == text.replace("torch.compile(A())", "torch.compile(A(), dynamic=True)")
-    called = text.replace("a = torch.compile(A())", "a = A()\na.compile()")
-    after = offered(called, size((0, 4, 7)), "A.forward")["dynamic"].texts["m.py"]
-    assert after == called.replace("a.compile()", "a.compile(dynamic=True)")
-    twice = text.replace("B())", "A())")
-    assert offered(twice, size((0, 4, 7)), "A.forward") == {}
+from tests.support.recompilation_fixes import COMPILED, CORE, HEAD, number, offered
 
 
 def test_a_number_is_converted_before_the_compiled_function() -> None:
@@ -475,8 +248,8 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
 
 def test_the_answers_of_a_search_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attribute_uses, "_KEPT", 3)
-    for number in range(6):
-        (tmp_path / f"m{number}.py").write_text("calls = 1\n", encoding="utf-8")
+    for file in range(6):
+        (tmp_path / f"m{file}.py").write_text("calls = 1\n", encoding="utf-8")
     assert "buffer" in offered(HEAD + CLASS, calls(), "Net.forward", roots=(str(tmp_path),))
     assert len(attribute_uses._has_word) == 3
 
@@ -534,96 +307,6 @@ def test_the_refusal_of_a_number_names_the_use_that_needs_it(body: str, why: str
     assert reason.endswith(f"`, {why}")
 
 
-def container(cause: GuardCause, name: str, was: str, now: str) -> GuardFailure:
-    words = f"key 0 of {name} was {was}, now {now}" if cause is GuardCause.KEYS else f"{name} was {was}"
-    return GuardFailure("TYPE_MATCH", name, f"L['{name}']", words, was, now, cause=cause)
-
-
-LISTS = {
-    "return xs[0] + sum(xs)": True,
-    "a, b = xs\n    return a + b": True,
-    "return sum(x * 2 for x in xs)": True,
-    "return torch.cat(xs)": True,
-    "xs.append(x)\n    return x": False,
-    "xs[0] = x\n    return x": False,
-    "xs += [x]\n    return x": False,
-    "return x, xs": False,
-    "return keep(xs)": False,
-    "return xs + [x]": False,
-    "return xs[1:]": False,
-    "return isinstance(xs, tuple)": False,
-}
-
-
-@pytest.mark.parametrize("body", LISTS)
-def test_a_list_is_copied_only_where_it_is_read(body: str) -> None:
-    text = f"{HEAD}@torch.compile\ndef f(xs, x):\n    {body}\n"
-    remedies = offered(text, container(GuardCause.TYPE, "xs", "list", "tuple"), "f")
-    assert list(remedies) == (["list_argument"] if LISTS[body] else [])
-    for remedy in remedies.values():  # a named tuple and a subclass stay as they are
-        assert "(list(xs) if type(xs) is tuple else xs, x)" in remedy.texts["m.py"]
-
-
-def test_a_list_that_a_call_makes_is_converted_once() -> None:
-    text = f"{HEAD}def f(x, n):\n    return sum(x)\n\n\ndef step(make):\n    return f(make(), 1)\n"
-    remedies = offered(text, container(GuardCause.TYPE, "x", "list", "tuple"), "f", caller="    return f(")
-    remedy = remedies["list_argument_at_call"]
-    assert remedy.title == "Pass `make()` as a list in the call on line 10"
-    assert "    return f(list(x) if type(x := make()) is tuple else x, 1)\n" in remedy.texts["m.py"]
-
-
-DICTS = {
-    "return sum(parts.values())": True,
-    'return parts["a"] * parts.get("b", 1)': True,
-    "return x if 'a' in parts else -x": True,
-    "return torch.cat(list(parts.values()))": False,
-    "return [v for v in parts.values()]": False,
-    "parts['a'] = x\n    return x": False,
-    "return parts.pop('a')": False,
-    "return parts[x]": False,
-    "return next(iter(parts))": False,
-}
-
-
-@pytest.mark.parametrize("body", DICTS)
-def test_keys_are_sorted_only_where_their_order_is_free(body: str) -> None:
-    text = f"{HEAD}@torch.compile\ndef f(parts, x):\n    {body}\n"
-    remedies = offered(text, container(GuardCause.KEYS, "parts", "a", "b"), "f")
-    assert list(remedies) == (["sorted_keys"] if DICTS[body] else [])
-
-
-@pytest.mark.parametrize(
-    ("body", "changes"), [("return sum(parts.values())", True), ("return parts['a'] - parts['b']", False)]
-)
-def test_values_that_are_added_in_another_order_change(body: str, *, changes: bool) -> None:
-    text = f"{HEAD}@torch.compile\ndef f(parts, x):\n    {body}\n"
-    remedy = offered(text, container(GuardCause.KEYS, "parts", "a", "b"), "f")["sorted_keys"]
-    assert ("order of additions" in remedy.changes, remedy.fix_class is FixClass.CHANGES) == (
-        changes,
-        changes,
-    )
-    assert "if type(parts) is dict else parts" in remedy.texts["m.py"], "a subclass stays what it is"
-
-
-STRIDES = {
-    "return x + 1": True,
-    "x.add_(1)\n    return x + 1": False,
-    "return x": False,
-    "x += 1\n    return x * 2": False,
-}
-
-
-@pytest.mark.parametrize("body", STRIDES)
-def test_a_tensor_is_copied_only_where_it_is_read(body: str) -> None:
-    failure = GuardFailure(
-        "TENSOR_MATCH", "x", "check_tensor(L['x'], Tensor)", "x.stride", "1", "4", cause=GuardCause.STRIDE
-    )
-    remedies = offered(f"{HEAD}@torch.compile\ndef f(x):\n    {body}\n", failure, "f")
-    assert [remedy.changes for remedy in remedies.values()] == (
-        ["the strides of results"] if STRIDES[body] else []
-    )
-
-
 def length() -> GuardFailure:
     return GuardFailure(
         "LENGTH", "xs", "len(L['xs']) == 1", "len(xs) was 1, now 2", "1", "2", cause=GuardCause.LENGTH
@@ -656,7 +339,6 @@ def test_a_list_becomes_one_tensor_only_if_all_its_uses_are_known(before: str, a
         )
 
 
-CORE = f"{HEAD}class Core(nn.Module):\n    def forward(self, x, n):\n        return x * n\n\n\n"
 AT_CALL = {
     "by position": (
         "    return core(y + 1, z) * 2\n",
@@ -677,35 +359,6 @@ def test_an_argument_is_converted_in_the_call_that_brought_it(before: str, after
     text = f"{CORE}core = make()\n\n\ndef step(self, y, z):\n"
     remedies = offered(text + before, number("n", "0.5", "0.25"), "Core.forward", caller=before)
     assert [remedy.texts["m.py"] for remedy in remedies.values()] == ([text + after] if after else [])
-
-
-def test_a_size_is_marked_before_the_call_that_brought_it() -> None:
-    text = f"{CORE}core = make()\n\n\ndef step(y, z):\n    if z:\n        y = core(y, z)\n    return y\n"
-    remedies = offered(text, size((0, 4, 7), (1, 4, 9)), "Core.forward", caller="        y = core(")
-    assert remedies["mark_dynamic"].texts["m.py"] == text.replace(
-        "        y = core",
-        "        torch._dynamo.mark_dynamic(y, 0)\n        torch._dynamo.mark_dynamic(y, 1)\n        y = core",
-    )
-    entry = offered(text, size((0, 1, 7)), "Core.forward", caller="        y = core(")
-    assert "torch._dynamo.decorators.mark_unbacked(y, 0)\n" in entry["mark_unbacked"].texts["m.py"]
-
-
-@pytest.mark.parametrize(
-    ("outcome", "is_offered"), [(Outcome.COMPILED, False), (Outcome.EMPTY, False), (Outcome.SKIPPED, True)]
-)
-def test_no_size_is_marked_inside_of_compiled_code(outcome: Outcome, *, is_offered: bool) -> None:
-    """torch refuses that: "Attempt to trace forbidden callable". A frame that was skipped runs in eager mode."""
-    text = f"{CORE}core = make()\n\n\ndef step(y, z):\n    print(z)\n    y = core(y, z)\n    return y\n"
-    for torch in ("2.13.0", "2.12.0"):
-        for change in (size((0, 4, 7)), size((0, 1, 7))):
-            kinds = offered(
-                *(text, change, "Core.forward"),
-                torch=torch,
-                caller="    y = core(",
-                calling="step",
-                outcome=outcome,
-            )
-            assert any(kind.startswith("mark_") for kind in kinds) is is_offered, kinds
 
 
 def test_the_result_of_a_cast_call_is_cast_back() -> None:

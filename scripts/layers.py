@@ -230,7 +230,11 @@ ROOMS = (
         "pages as HTML files: document, tables, one script, colors that the extension's pages import",
         "fuselight.shared",
     ),
-    _room(f"{_S}.explain.kernels", "cost of each line", "fuselight.shared base"),
+    _room(
+        f"{_S}.explain.kernels",
+        "cost of each line; the user's own Triton kernels",
+        "fuselight.shared base",
+    ),
     _room(
         f"{_S}.explain.benchmarks",
         "measured time of each line, verdict, page, history",
@@ -281,7 +285,7 @@ ROOMS = (
     _room(
         f"{_S}.explain.findings.kernels",
         "kernels and measured times as findings",
-        "fuselight.shared base explain.benchmarks explain.findings.common",
+        "fuselight.shared base explain.benchmarks explain.findings.common explain.kernels",
     ),
     _room(
         f"{_S}.explain.graphs",
@@ -554,7 +558,8 @@ LONG_HANDLERS = {
     "fix_commands": 180,
     "inputs": 150,
     "jobs": 200,
-    "kernel_documents": 240,
+    "kernel_documents": 220,
+    "own_kernel_documents": 150,
     "lsp_ui": 200,
     "notebook_messages": 360,
     "protocol": 260,

@@ -25,6 +25,7 @@ PARTS = (
     "launches",
     "device",
     "resources",
+    "own_kernels",
     "measured",
     "tuned",
     "verification",

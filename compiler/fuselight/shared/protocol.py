@@ -184,6 +184,22 @@ class TunePlan:
 
 
 @dataclass(frozen=True)
+class OwnKernelsPlan:
+    """What to compile of the program's own Triton kernels once the run has launched them."""
+
+    device: Device | None = None
+    """None: this machine's GPU, else the catalog's `FALLBACK`."""
+    seconds: float = 20.0
+    """Time for all compiles of a run, beyond which kernels are listed without what they compile to."""
+    configurations: bool = False
+    """Whether to compile each configuration of autotuners, not only the one that was launched."""
+    disassemble: bool = False
+    """Whether to disassemble to SASS too, which takes most of a second per kernel."""
+    with_code: bool = False
+    """Whether a run that generates kernels compiles them as well; a capture always does."""
+
+
+@dataclass(frozen=True)
 class RunRequest:
     """Run a job on `target` and answer with a Report. Each kind of job is a subclass."""
 
@@ -216,6 +232,9 @@ class RunRequest:
     world: WorldPlan | None = None
     """The ranks as which the target runs, without a network or a GPU (docs/ranks.md). A capture runs as several of
     them, any other run as the first."""
+
+    own_kernels: OwnKernelsPlan | None = None
+    """What a capture compiles of the program's own Triton kernels; None: nothing."""
 
     def of_kind(self, kind: type[R], **job: Any) -> R:
         """Return a request for another kind of job on the same target; `job` has the fields of that kind."""

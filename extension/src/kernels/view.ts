@@ -62,7 +62,7 @@ export function createKernelView(lifecycle: Lifecycle, documents: KernelDocument
       return;
     }
     const sources = found.filter((one) => one.form === "source");
-    const chosen = sources.length === 1 ? sources[0] : await pick(found);
+    const chosen = found.length === 1 ? found[0] : sources.length === 1 ? sources[0] : await pick(found);
     await openEntry(chosen);
     const first = at.line ?? null;
     if (chosen !== undefined && argument !== undefined && first !== null) {

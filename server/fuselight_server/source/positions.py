@@ -262,6 +262,16 @@ def locations(report: Report) -> Iterator[Location]:  # noqa: C901 - one loop a 
             yield note.location
     for forecast in report.forecasts:
         yield from (at for change in forecast.changes for at in change.born)
+    yield from _of_own_kernels(report)
+
+
+def _of_own_kernels(report: Report) -> Iterator[Location]:
+    """Every line of a kernel: those of its compiled forms come from any of them."""
+    for kernel in report.own_kernels:
+        lines = range(kernel.location.line, kernel.last_line + 1)
+        yield from (Location(kernel.location.path, line) for line in lines)
+        if kernel.decorator is not None:
+            yield kernel.decorator
 
 
 def _of_results(report: Report) -> Iterator[Location]:

@@ -218,7 +218,7 @@ class _SuiteReader:
         if root not in self._recorded:
             self._recorded[root] = Store.at(root).read_report()
         recorded = recorded_calls(self._recorded[root], entry.path)
-        options = RunOptions(roots=(str(root),), recorded=recorded)
+        options = RunOptions(roots=(str(root),), recorded=recorded, own_kernels=None)
         planned = (
             named_runs(reading, [entry.target], options) if entry.target else default_runs(reading, options)
         )

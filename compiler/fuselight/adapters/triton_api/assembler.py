@@ -51,14 +51,17 @@ class _Question:
 
     def key(self) -> str:
         """Name its answer among those that are kept."""
-        variables = sorted(
-            (name, value)
-            for name, value in os.environ.items()
-            if name.startswith(("TRITON_", "TORCHINDUCTOR_", "PTXAS_"))
-            and not name.endswith(("_DIR", "_HOME"))
-        )
-        whole = json.dumps([_SCHEMA, encode(self), variables])
+        whole = json.dumps([_SCHEMA, encode(self), compile_variables()])
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def compile_variables() -> list[tuple[str, str]]:
+    """Return the environment variables that decide on what is compiled."""
+    return sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith(("TRITON_", "TORCHINDUCTOR_", "PTXAS_")) and not name.endswith(("_DIR", "_HOME"))
+    )
 
 
 def assemble(
@@ -76,10 +79,10 @@ def assemble(
     `source` is the text that Inductor passes to `async_compile.triton`; its line numbers are those of the answer.
     `cache` is a folder to keep answers in; without one they are kept in memory.
     """
-    versions = _versions()
-    if isinstance(versions, Exception):
-        return Assembled(failure=_without_triton(versions))
-    triton, torch_version = versions
+    known_versions = versions()
+    if isinstance(known_versions, Exception):
+        return Assembled(failure=_without_triton(known_versions))
+    triton, torch_version = known_versions
     if device.backend not in ("cuda", "hip"):
         return Assembled(
             failure=f"kernels for {device.name} are not Triton's: there is nothing to assemble", triton=triton
@@ -103,8 +106,8 @@ def assemble(
     )
 
 
-def _versions() -> tuple[str, str] | Exception:
-    """Triton's and torch's, or why there is no Triton."""
+def versions() -> tuple[str, str] | Exception:
+    """Return Triton's version and torch's, or why there is no Triton."""
     try:
         version = names.version()
         from torch._inductor.runtime import triton_heuristics  # noqa: F401 - it needs more of Triton than its name
@@ -171,12 +174,28 @@ def _assembled(asked: _Question, read_output: Callable[[], str]) -> tuple[Assemb
 
 
 def _described(kernel: KernelSource, chosen: int, compiled: CompiledKernel, asked: _Question) -> Assembled:
-    device = asked.device
+    result = assembled_of(
+        compiled, asked.device, file=kernel.file, disassemble=asked.disassemble, triton=asked.triton
+    )
+    return dataclasses.replace(
+        result,
+        configs=kernel.configs,
+        default=kernel.default,
+        config=chosen,
+        smaller=kernel.smaller(chosen, result.registers) if result.registers is not None else None,
+        grid=kernel.grid(chosen),
+    )
+
+
+def assembled_of(
+    compiled: CompiledKernel, device: Device, *, file: str, disassemble: bool, triton: str
+) -> Assembled:
+    """Describe what a kernel was compiled to; the lines of its listings are those of `file`."""
     usage, texts = tools.Usage(), dict(compiled.texts)
     problems: tuple[str, ...] = ()
     if compiled.binary is not None and device.backend == "cuda":
         usage, problems = tools.cubin_usage(compiled.binary)
-        if asked.disassemble:
+        if disassemble:
             text, more = tools.sass(compiled.binary)
             problems += more
             if text:
@@ -186,23 +205,18 @@ def _described(kernel: KernelSource, chosen: int, compiled: CompiledKernel, aske
     figures = {"registers": usage.registers, "shared": compiled.shared, "num_warps": compiled.num_warps}
     too_large = _too_large(compiled, device)
     return Assembled(
-        configs=kernel.configs,
-        default=kernel.default,
-        config=chosen,
-        smaller=kernel.smaller(chosen, usage.registers) if usage.registers is not None else None,
-        grid=kernel.grid(chosen),
         registers=usage.registers,
         spills=usage.spills,
         shared=compiled.shared,
         num_warps=compiled.num_warps,
         num_stages=compiled.num_stages,
         occupancy=occupancy(device, **figures) if too_large is None else None,
-        listings={stage: Listing(text, line_map(stage, text, kernel.file)) for stage, text in texts.items()},
+        listings={stage: Listing(text, line_map(stage, text, file)) for stage, text in texts.items()},
         failure=compiled.failure or too_large,
         failure_line=compiled.failure_line,
-        disassembled=asked.disassemble,
+        disassembled=disassemble,
         problems=problems,
-        triton=asked.triton,
+        triton=triton,
     )
 
 

@@ -123,6 +123,11 @@ def libdevices() -> list[Any]:
     return modules
 
 
+def make_backend(target: Any) -> Any:
+    """The backend that compiles for a target."""
+    return importlib.import_module("triton.compiler.compiler").make_backend(target)
+
+
 def first_line(function: Any) -> int:
     """The 1-based line of a kernel's `def`, after its decorators."""
     return int(runtime_jit().get_jit_fn_file_line(function)[1])

@@ -88,6 +88,10 @@ from fuselight.shared.report.memory import MemoryEstimate as MemoryEstimate
 from fuselight.shared.report.memory import MemoryPeak as MemoryPeak
 from fuselight.shared.report.memory import MemoryUse as MemoryUse
 from fuselight.shared.report.memory import StepPhase as StepPhase
+from fuselight.shared.report.own_kernels import CompiledOption as CompiledOption
+from fuselight.shared.report.own_kernels import KernelConfiguration as KernelConfiguration
+from fuselight.shared.report.own_kernels import OwnKernel as OwnKernel
+from fuselight.shared.report.own_kernels import TunedSizes as TunedSizes
 from fuselight.shared.report.place import LineNumber as LineNumber
 from fuselight.shared.report.place import Location as Location
 from fuselight.shared.report.place import Stack as Stack
@@ -379,6 +383,10 @@ class Report:
     """What the run counted as a trial, if it was one."""
     kernel_faults: tuple[KernelFault, ...] = ()
     """Accesses of the program's own Triton kernels outside of their tensors, where launches are computed on the CPU."""
+    own_kernels: tuple[OwnKernel, ...] = ()
+    """The user's own Triton kernels that the run launched, by file and line, each specialization by itself."""
+    own_kernels_device: Device | None = None
+    """The device that they were compiled for."""
     trials: tuple[CureTrial, ...] = ()
     """Cures of its recompilations that were tried on its calls, by further runs."""
     results: ResultComparison | None = None

@@ -29,7 +29,12 @@ from fuselight.shared.codec import encode
 from fuselight.shared.protocol import AssembleRequest, GenerateRequest, LiveRequest, RunRequest
 from fuselight.shared.report import Culprit, Failure, is_user_file
 from fuselight.worker.child import answers, run_failures
-from fuselight.worker.child.kernel_launches import measured_without_gpu, without_gpu
+from fuselight.worker.child.kernel_launches import (
+    compile_own_kernels,
+    measured_without_gpu,
+    with_gpu,
+    without_gpu,
+)
 from fuselight.worker.child.originals import Loaded, exit_now, getpid, names_of
 from fuselight.worker.child.reads import ReadRecorder
 from fuselight.worker.child.state import ChildJob, RunState, finish, put
@@ -57,11 +62,15 @@ def run(job: ChildJob, work: Callable[[RunState], None], *, forks: bool = False,
         answers_for_gpu: AbstractContextManager[None] = contextlib.nullcontext()
         if state.sources.redirect:
             answers_for_gpu = measured_without_gpu() if timed else without_gpu(state)
+        elif not timed and not forks:
+            answers_for_gpu = with_gpu(state)
         with contextlib.suppress(StoppedError), answers_for_gpu:  # the host knows which limit it was
             work(state)
         state.originals.restore()
         state.loaded.limits.restore()
         limits.make_room(job.progress)
+        if not state.stopped:
+            compile_own_kernels(state)
         finish(state)
     except BaseException as error:  # noqa: BLE001 - the process ends here, and the host must hear why
         try:

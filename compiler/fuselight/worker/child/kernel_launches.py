@@ -14,11 +14,17 @@ from typing import TYPE_CHECKING
 
 from fuselight.adapters.torch_api.absent_gpu import device_guards
 from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome
-from fuselight.adapters.triton_api.launches.stand_in import refusing_launches, standing_in
+from fuselight.adapters.triton_api.launches.specializations import LaunchRecord
+from fuselight.adapters.triton_api.launches.stand_in import (
+    recording_on_gpu,
+    refusing_launches,
+    standing_in,
+)
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.devices import FALLBACK, find
 from fuselight.shared.protocol import AssembleRequest, GenerateRequest
 from fuselight.shared.report import Device, KernelFault, Location, Note, Problem, is_user_file
+from fuselight.worker.child.own_kernels import OwnKernels, device_of, plan_of
 
 if TYPE_CHECKING:
     from fuselight.worker.child.state import RunState
@@ -36,6 +42,8 @@ class KernelLaunches:
         self.problems: list[Problem] = []
         self.notes: list[Note] = []
         self.faults: list[KernelFault] = []
+        self.own = OwnKernels()
+        """The program's own kernels that were launched, with what they compile to."""
         self._known: set[object] = set()
 
     @property
@@ -96,12 +104,52 @@ def without_gpu(state: RunState) -> Iterator[None]:
     if isinstance(request, AssembleRequest):  # no user code runs
         yield
         return
-    device = request.device if isinstance(request, GenerateRequest) else None
+    plan = plan_of(state)
+    asked = request if isinstance(request, GenerateRequest) else plan
+    device = asked.device if asked is not None else None
+    state.kernel_launches.log.record = _record(state)
     with (
         device_guards(),
         standing_in(_gpu(device), state.kernel_launches.log, state.sources.is_users),
     ):
         yield
+
+
+@contextlib.contextmanager
+def with_gpu(state: RunState) -> Iterator[None]:
+    """Note the launches of a run whose kernels run on this machine's GPU."""
+    plan, record = plan_of(state), _record(state)
+    if plan is None or record is None:
+        yield
+        return
+    state.kernel_launches.log.record = record
+    with recording_on_gpu(device_of(plan), record):
+        yield
+
+
+def _record(state: RunState) -> LaunchRecord | None:
+    """Gets the launches, where their kernels are compiled after the run."""
+    if plan_of(state) is None:
+        return None
+    return LaunchRecord(is_wanted=state.sources.is_users, stack_of=stacks.running_lines)
+
+
+def compile_own_kernels(state: RunState) -> None:
+    """Compile what the run has launched, once it has ended; a fault of ours costs what is missing, not the report."""
+    plan, record = plan_of(state), state.kernel_launches.log.record
+    if plan is None or record is None or not record.specializations:
+        return
+    own = state.kernel_launches.own
+    try:
+        own.compile(state, record, plan)
+    except Exception as error:  # noqa: BLE001 - private parts of Triton
+        own.problems.append(
+            Problem(
+                "own_kernels",
+                "what the program's Triton kernels compile to",
+                f"{type(error).__name__}: {error}"[:300],
+            )
+        )
 
 
 def measured_without_gpu() -> AbstractContextManager[None]:

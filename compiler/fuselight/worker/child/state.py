@@ -239,6 +239,7 @@ class RunState:
                 *self.result.problems,
                 *self.problems,
                 *self.kernel_launches.problems,
+                *self.kernel_launches.own.problems,
                 *(self.aot.problems if self.aot is not None else ()),
             ),
             phases=dict(self.phases),
@@ -247,6 +248,8 @@ class RunState:
             fullgraph=self.asked.fullgraph,
             static_compiles=self.asked.static,
             kernel_faults=tuple(self.kernel_launches.faults),
+            own_kernels=tuple(self.kernel_launches.own.kernels),
+            own_kernels_device=self.kernel_launches.own.device,
             recorded=self.recorded.calls,
             texts={**parts.texts, **self.result.texts},
         )

@@ -36,7 +36,10 @@ _IDLE = 30.0
 _SOON = 0.05
 _STEP = 0.1
 """Seconds of importing after which the host checks for messages."""
-_WARMED = {"torch._inductor.compile_fx": "fuselight.adapters.virtual_gpu.first_graph"}
+_WARMED = {
+    "torch._inductor.compile_fx": "fuselight.adapters.virtual_gpu.first_graph",
+    "triton.compiler.code_generator": "fuselight.adapters.triton_api.names",
+}
 """Modules, each with the one of ours whose `warm_up` does once what each run that imports it would do again."""
 _MAX = 20_000
 """Maximum names, and files, that the host accepts: far more than torch and its dependencies have. The runs import the

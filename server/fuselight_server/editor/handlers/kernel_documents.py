@@ -5,12 +5,12 @@ Invariant: a kernel that is no longer available is answered with a text that say
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.formatting import format_estimate, format_target
+from fuselight_server.editor.handlers.own_kernel_documents import own_entries, own_text, removed_text
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.lens_facts import shown_benchmarks, shows_estimates
 from fuselight_server.editor.results.line_heat import line_levels
@@ -28,6 +28,7 @@ from fuselight_server.explain.kernels.documents import (
     find,
     key_of,
 )
+from fuselight_server.explain.kernels.own_kernels import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +58,9 @@ def kernels_at(server: Server, params: KernelsAtParams) -> KernelEntries:
     """Answer `fuselight/kernelsAt`: the kernels of some lines of a file (without lines: all), to choose from."""
     path = convert.path(params.uri)
     entries: list[KernelEntry] = []
+    entries += own_entries(server, path or "", params)
+    if entries and params.line is not None:
+        return {"kernels": entries[:LISTED]}  # the lines of a kernel of the user's are not those of a model
     for result in _results(server, path, params.target):
         if params.line is None:
             launches = [(graph, kernel) for graph in result.report.generated for kernel in graph.kernels]
@@ -139,18 +143,13 @@ def counted_launches(
 def kernel_document(server: Server, params: KernelDocumentParams) -> KernelText:
     """Answer `fuselight/kernelDocument`: the text, and which lines of it come from which lines of the user's."""
     path = convert.path(params.uri) or ""
+    if params.kernel.startswith(f"{OWN}:"):
+        return own_text(server, path, params) or removed_text(params)
     kept = server.state.kernels.get(Key(path, params.target, Tier.KERNELS))
     result = kept.shown if kept is not None else server.state.jobs.kernels_of(params.target)
     document = _document(server, result, params) if result is not None else None
     if result is None or document is None:
-        return {
-            "found": False,
-            "text": _removed_kernel_text(params),
-            "links": [],
-            "sourceLinks": [],
-            "forms": [],
-            "stale": False,
-        }
+        return removed_text(params)
     links: list[KernelLink] = []
     for link in document.links:
         now = [place for line in link.places if (place := result.now(line)) is not None]
@@ -192,26 +191,6 @@ def _document(server: Server, result: KernelResult, params: KernelDocumentParams
         server.analysis.requests.compile(key)
         assembled = None
     return compiled(result.report, graph_and_kernel[0], kernel, params.form, assembled)
-
-
-def _removed_kernel_text(params: KernelDocumentParams) -> str:
-    is_cpp = params.form == SOURCE and params.kernel.rpartition(":")[2].startswith("cpp_")
-    mark = "//" if is_cpp else STAGES.get(params.form, "#")
-    target = format_target(params.target)
-    file = os.path.basename(convert.path(params.uri) or params.uri)  # noqa: PTH119 - paths stay text
-    parts = params.kernel.split(":", maxsplit=3)
-    name = parts[-1] if len(parts) > 3 else f"The {parts[-1]} graph {parts[0]}"  # noqa: PLR2004 - see `key_of`
-    if params.target.startswith("job "):
-        return (
-            f"{mark} {name} is not available.\n{mark} Open the trace of {target} to see its kernels again.\n"
-        )
-    lines = (
-        f"{name} is not available.",
-        f"Kernels are kept until the window is closed. Those of {target} have not been generated since,",
-        "or its last run has no such kernel.",
-        f"To generate them again, open {file} and press Kernels above {target}: this text is then replaced.",
-    )
-    return "\n".join([*(f"{mark} {line}" for line in lines), ""])
 
 
 def kernel_lines(server: Server, params: KernelLinesParams) -> KernelLines:

@@ -15,6 +15,7 @@ from fuselight_server.editor.results.lens_facts import (
     shorten,
     with_state,
 )
+from fuselight_server.editor.results.own_kernels import own_kernel_facts
 from fuselight_server.editor.results.target_lens import UNPARSED, unparsed_line
 
 if TYPE_CHECKING:
@@ -90,11 +91,21 @@ def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:
             )
 
 
+def own_kernel_lenses(snapshot: Snapshot) -> Iterator[Lens]:
+    """Make the lenses of the user's own Triton kernels; a click opens what one was compiled to."""
+    for fact in own_kernel_facts(snapshot):
+        text = snapshot.document.line(fact.line) or ""
+        place = _start_of(fact.line, len(text) - len(text.lstrip()))
+        named = {"uri": snapshot.document.uri, "target": fact.target}
+        yield lens(place, fact.text, SHOW_KERNEL, {**named, "line": fact.line - 1, "last": fact.last - 1})
+
+
 def other_lenses(snapshot: Snapshot, view: convert.Client) -> Iterator[Lens]:
     """Make the lenses of lines: of a syntax error that a save waits for, of kernels, and of open jobs."""
     unparsed = unparsed_line(snapshot)
     if unparsed is not None:
         yield lens(_start_of(unparsed), UNPARSED)
+    yield from own_kernel_lenses(snapshot)
     yield from line_lenses(snapshot)
     for job in snapshot.jobs:
         name = shorten(job.opened.name, _LONGEST_NAME)

@@ -55,6 +55,8 @@ class CaptureResult(TargetResult):
     """Where the target has no inputs: programs of the workspace that may give it some, the best first."""
     broken_lines: dict[tuple[str, int], str] = field(default_factory=dict)
     """The lines that break graphs as they ran, by file and number: they name what a break carries over."""
+    compiled_forms: frozenset[str] = frozenset()
+    """Forms of the user's own kernels that a further run was asked for, whatever came of it."""
     eager_us: EagerTimes = field(default_factory=dict)
     """Measured time in eager mode of those lines, from kept benchmarks."""
 

@@ -20,9 +20,11 @@ from fuselight.shared.protocol import Answer, Refused, RunRequest
 from fuselight.shared.report import Assembled, Tier
 from fuselight_server.editor.results.captures import CaptureResult, read_capture
 from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of, what_is_missing
+from fuselight_server.editor.results.own_kernels import merged
 from fuselight_server.editor.results.report_reading import line_reader, thresholds_of
 from fuselight_server.editor.results.run_ends import LOST, RunEnd
 from fuselight_server.explain.findings.failures import lacks_inputs
+from fuselight_server.explain.kernels.own_kernels import OWN
 from fuselight_server.explain.searches.words import progress_best
 from fuselight_server.source.input_programs import find_programs
 
@@ -165,6 +167,9 @@ class ResultIntake:
     def _accept_kernel(self, key: Key, report: Report) -> None:
         """Store what one kernel was compiled to with the report that has its source."""
         self._edits.drop(key)
+        if key.kernel.startswith(f"{OWN}:"):
+            self._accept_own_kernels(key, report)
+            return
         result = self._state.kernels.get(key.of_target)
         assembled_kernel = report.assembled.get(key.kernel)
         if assembled_kernel is None and report.failures:
@@ -174,6 +179,16 @@ class ResultIntake:
             asked = assembled_kernel.disassembled or key.disassemble
             result.shown.keep_assembled(key.kernel, replace(assembled_kernel, disassembled=asked))
             self._state.mark_results([key.path])
+
+    def _accept_own_kernels(self, key: Key, report: Report) -> None:
+        """Store what a further run has compiled of the user's own kernels with the capture that lists them."""
+        result = self._state.captures.get(key.as_capture)
+        if result is None:
+            return
+        shown = result.shown
+        shown.compiled_forms |= {key.kernel.partition(":")[2]}
+        shown.report = merged(shown.report, report)
+        self._state.mark_results({key.path, *(kernel.location.path for kernel in report.own_kernels)})
 
     def rederive(self) -> None:
         """Make the findings of every report again, after a change of the thresholds."""

@@ -10,7 +10,13 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.protocol import AssembleRequest, GenerateRequest, Limits, MemoryRequest
+from fuselight.shared.protocol import (
+    AssembleRequest,
+    GenerateRequest,
+    Limits,
+    MemoryRequest,
+    OwnKernelsPlan,
+)
 from fuselight.shared.report import Tier
 from fuselight_server.base.files import disk_text, within
 from fuselight_server.base.store import recorded_calls
@@ -19,6 +25,9 @@ from fuselight_server.editor.session.target_device import choose
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN, RunOptions, default_runs, named_runs, sizes
 from fuselight_server.execution.runs.programs import Programs
+from fuselight_server.explain.kernels.documents import SASS
+from fuselight_server.explain.kernels.own_documents import CONFIGURATIONS
+from fuselight_server.explain.kernels.own_kernels import OWN
 from fuselight_server.source.document import read_source
 
 if TYPE_CHECKING:
@@ -60,6 +69,7 @@ class TargetRuns:
             overlays=self._state.overlays(roots, path) if with_buffers else {},
             recorded=recorded_calls(_last_program_report(self._state, path), path),
             programs=self._state.programs_of(path),
+            own_kernels=OwnKernelsPlan(device=choose(settings).device),
         )
 
     def request_for(self, key: Key, request: RunRequest) -> RunRequest | None:
@@ -70,6 +80,11 @@ class TargetRuns:
         if key.tier is Tier.MEMORY:
             limits = replace(request.limits, seconds=_STEPS * request.limits.seconds)
             return request.of_kind(MemoryRequest, device=device, limits=limits)
+        if key.kernel.startswith(f"{OWN}:"):
+            plan = request.own_kernels or OwnKernelsPlan()
+            form = key.kernel.partition(":")[2]
+            plan = replace(plan, disassemble=form == SASS, configurations=form == CONFIGURATIONS)
+            return replace(request, own_kernels=plan)
         if not key.kernel:
             return request.of_kind(GenerateRequest, device=device)
         result = self._state.kernels.get(key.of_target)

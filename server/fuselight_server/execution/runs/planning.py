@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.inputs.grammar import world_of_directives
-from fuselight.shared.protocol import CaptureRequest, InputsPlan, Limits, Target
+from fuselight.shared.protocol import CaptureRequest, InputsPlan, Limits, OwnKernelsPlan, Target
 from fuselight.shared.report import Rung
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class RunOptions:
     argv: tuple[str, ...] = ()
     world: WorldPlan | None = None
     """The ranks as which every target runs; None: those of its directive, if it has any."""
+    own_kernels: OwnKernelsPlan | None = field(default_factory=OwnKernelsPlan)
+    """What captures compile of the program's own Triton kernels."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class PlannedRun:
             environment=options.environment,
             argv=options.argv,
             world=options.world or self.world,
+            own_kernels=options.own_kernels,
         )
 
     @property

@@ -33,8 +33,8 @@ SOURCE, WRAPPER, JOINT, ATEN, SCRIPT = "source", "wrapper", "joint", "aten", "sc
 SASS = "sass"
 STAGES = {"ttir": "//", "ttgir": "//", "llir": ";", "ptx": "//", SASS: "//", "amdgcn": ";"}
 """What a Triton kernel is compiled to on the way to the device, each with the mark of its comments."""
-_OF_BACKEND = {"cuda": ("ttir", "ttgir", "llir", "ptx", SASS), "hip": ("ttir", "ttgir", "llir", "amdgcn")}
-_COMMENTS = {".py": "#", ".cpp": "//", **{f".{stage}": mark for stage, mark in STAGES.items()}}
+OF_BACKEND = {"cuda": ("ttir", "ttgir", "llir", "ptx", SASS), "hip": ("ttir", "ttgir", "llir", "amdgcn")}
+_COMMENTS = {".py": "#", ".txt": "#", ".cpp": "//", **{f".{stage}": mark for stage, mark in STAGES.items()}}
 OF_TRITON = frozenset({KernelKind.TRITON, KernelKind.TEMPLATE, KernelKind.USER_TRITON})
 """Kinds of kernels whose source Triton compiles."""
 _OPERATORS = 8
@@ -118,7 +118,7 @@ def compiles(kernel: Kernel, report: Report) -> bool:
     """Whether there are texts of the kernel between its source and the device."""
     device = report.target_device
     has_source = kernel.kind in OF_TRITON and kernel.text_key in report.texts
-    return has_source and device is not None and device.backend in _OF_BACKEND
+    return has_source and device is not None and device.backend in OF_BACKEND
 
 
 def compiled(
@@ -139,7 +139,9 @@ def compiled(
     )
     origins = () if listing is None else listing.lines[: kernel_document.text.count("\n") - above]
     header = _header(report, graph, kernel, places_of(kernel, report.roots))
-    _, shift = _text(file_name(kernel), list(header), "")  # what stands above the source, where that is shown
+    _, shift = under_header(
+        file_name(kernel), list(header), ""
+    )  # what stands above the source, where that is shown
     return replace(kernel_document, source_links=tuple(_source_links(origins, after=above, shift=shift)))
 
 
@@ -179,8 +181,8 @@ def file_name(kernel: Kernel) -> str:
     return f"{kernel.name.replace('/', '_')}{'.cpp' if kernel.kind is KernelKind.CPP else '.py'}"
 
 
-def _text(name: str, head: list[str], body: str | None) -> tuple[str, int]:
-    """A text under a header of comments, and the lines that stand above it."""
+def under_header(name: str, head: list[str], body: str | None) -> tuple[str, int]:
+    """Put a text under a header of comments; return it with the number of lines that stand above it."""
     mark = _COMMENTS[os.path.splitext(name)[1]]  # noqa: PTH122 - a name, not a path
     lines = [f"{mark} {line}" for text in head for line in text.splitlines()]
     if body is None:
@@ -193,7 +195,7 @@ def _of_kernel(
 ) -> tuple[KernelDocument, int]:
     """A text of one kernel, all of it of the kernel's lines, and the lines that stand above its body."""
     places = places_of(kernel, report.roots)
-    text, above = _text(name, [*_header(report, graph, kernel, places), *notes], body)
+    text, above = under_header(name, [*_header(report, graph, kernel, places), *notes], body)
     links = (Link(places, 1, text.count("\n")),) if places else ()
     return KernelDocument(name, text, links, _forms(report, graph, kernel)), above
 
@@ -221,7 +223,7 @@ def _of_graph(
             f"makes random inputs, {does}. Of the {_graph(graph)}."
         )
         body = standalone(body, aten, name)
-    text, above = _text(name, [head, *_origin(report)], body)
+    text, above = under_header(name, [head, *_origin(report)], body)
     links = tuple(
         Link(places, kernel.wrapper_line + above, kernel.wrapper_line + above)
         for kernel in (graph.kernels if form == WRAPPER else ())
@@ -246,7 +248,7 @@ def _keys(report: Report, graph: GeneratedGraph) -> dict[str, str | None]:
 def _forms(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> tuple[tuple[str, str], ...]:
     forms = [] if kernel is None else [(SOURCE, file_name(kernel))]
     if kernel is not None and report.target_device is not None and compiles(kernel, report):
-        forms += [(stage, f"{kernel.name}.{stage}") for stage in _OF_BACKEND[report.target_device.backend]]
+        forms += [(stage, f"{kernel.name}.{stage}") for stage in OF_BACKEND[report.target_device.backend]]
     keys = _keys(report, graph)
     return (*forms, *((form, _graph_file(graph, form)) for form, key in keys.items() if key in report.texts))
 

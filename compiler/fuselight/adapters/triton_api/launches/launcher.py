@@ -44,15 +44,19 @@ class Launcher:
         self, kernel: Any, args: tuple[Any, ...], named: dict[str, Any], grid: Any, *, warmup: bool
     ) -> AbsentKernel:
         """Launch `kernel`, a `JITFunction`, as its own `run` would. Raises what Triton raises for its arguments."""
-        for hook in kernel.pre_run_hooks:
-            hook(*args, **named)
+        record = self._log.record
+        if record is None or not record.is_asking:
+            for hook in kernel.pre_run_hooks:
+                hook(*args, **named)
         target, bound, packed = _packed(kernel, args, named)
         options, signature, constants, attributes = packed
         request = CompileArguments(kernel, signature, constants, attributes, options, target)
         absent_kernel = AbsentKernel(
             request, lambda grid, args, named: self.launch(kernel, args, named, grid, warmup=False)
         )
-        if warmup:
+        if record is not None:
+            record.note(request, bound, None if warmup else grid, sys._getframe(1))
+        if warmup or (record is not None and record.is_asking):
             return absent_kernel
         sizes: Any = grid(bound) if callable(grid) else grid
         x, y, z = (*(int(size) for size in sizes), 1, 1)[:3]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fuselight.adapters.triton_api.launches.specializations import LaunchRecord
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class LaunchLog:
     """Called for each launch whose values are not all known, with the innermost frame that led to it."""
     on_uncompiled: Callable[[], None] = lambda: None
     """Called where a graph with kernels is not compiled, because Inductor would have to compile it for a CPU."""
+    record: LaunchRecord | None = None
+    """Gets the specializations that are launched."""
     launches: int = 0
     seconds: float = 0.0
     """Of interpretation, all launches together."""

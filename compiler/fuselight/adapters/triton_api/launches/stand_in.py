@@ -21,6 +21,11 @@ from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches.absent_driver import AbsentDriver
 from fuselight.adapters.triton_api.launches.launcher import Launcher
 from fuselight.adapters.triton_api.launches.record import LaunchLog
+from fuselight.adapters.triton_api.launches.specializations import (
+    LaunchRecord,
+    recording_launches,
+    recording_tuners,
+)
 from fuselight.shared.import_hooks import AfterImport
 from fuselight.shared.report import Device
 
@@ -43,14 +48,27 @@ def refusing_launches(refusal: Callable[[str], Exception]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _with_triton(installed: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-    """Enter `installed()` once Triton is imported, unless a driver of its may be active."""
+def recording_on_gpu(device: Device, record: LaunchRecord) -> Iterator[None]:
+    """Note launches on a machine with a GPU, as they would be compiled for `device`; they run on the GPU."""
+
+    def installed() -> AbstractContextManager[None]:
+        return recording_launches(record, names.gpu_target(device.backend, device.triton_arch, device.warp))
+
+    with _with_triton(installed, with_gpu=True):
+        yield
+
+
+@contextlib.contextmanager
+def _with_triton(
+    installed: Callable[[], AbstractContextManager[None]], *, with_gpu: bool = False
+) -> Iterator[None]:
+    """Enter `installed()` once Triton is imported, unless a driver of its may be active: it must be one `with_gpu`."""
     with contextlib.ExitStack() as stack:
 
         def install() -> None:
             try:
                 is_active = names.driver()._active is not None  # noqa: SLF001 - reading `active` would look for a GPU
-                may_stand_in = not is_active and "cpu" not in names.backends() and _is_known()
+                may_stand_in = _is_known() and (with_gpu or (not is_active and "cpu" not in names.backends()))
             except (
                 ImportError,
                 AttributeError,
@@ -113,6 +131,8 @@ def _installed(device: Device, log: LaunchLog, is_users: Callable[[str], bool]) 
         enter(patched(autotuner, "_bench", lambda *_, **__: [0.0, 0.0, 0.0]))
         if hasattr(autotuner, "check_disk_cache"):
             enter(patched(autotuner, "check_disk_cache", check_disk_cache))
+        if log.record is not None:
+            enter(recording_tuners(log.record))
         enter(answers_for_kernels(device, KernelCode(jit, is_users)))
         enter(graphs_with_kernels_as_captured(_is_absent, log.note_uncompiled))
         yield

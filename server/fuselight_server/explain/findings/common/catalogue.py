@@ -121,6 +121,12 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL951", _WARNING, _JOB, "memory grows in every step"),
         CodeInfo("FL952", _ERROR, _JOB, "memory ran out"),
         CodeInfo("FL953", _INFO, _JOB, "memory in pieces between tensors"),
+        CodeInfo("FL961", _ERROR, _CAPTURE, "a Triton kernel does not compile for the device"),
+        CodeInfo("FL962", _INFO, _CAPTURE, "a Triton kernel spills registers"),
+        CodeInfo("FL963", _HINT, _CAPTURE, "few warps of a Triton kernel fit on a multiprocessor"),
+        CodeInfo("FL964", _HINT, _CAPTURE, "a Triton kernel accesses memory with narrow instructions"),
+        CodeInfo("FL965", _INFO, _CAPTURE, "`tl.dot` without the fast matrix instructions"),
+        CodeInfo("FL966", _HINT, _CAPTURE, "an unused argument makes Triton compile again"),
     )
 }
 

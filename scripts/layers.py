@@ -161,7 +161,7 @@ ROOMS = (
     _room(
         f"{_C}.worker.results",
         "calls of what a program compiles, compared with eager mode and float64",
-        "shared adapters capture measure worker.child worker.live worker.verify",
+        "shared adapters capture measure replay worker.child worker.live worker.verify",
         "torch",
     ),
     _room(

@@ -15,6 +15,7 @@ from fuselight.shared.report import (
     Aspect,
     ComparedCall,
     Difference,
+    KernelReplay,
     Location,
     Problem,
     Report,
@@ -71,6 +72,8 @@ class ScriptedProgram:
     """Backends with which nothing can be compared."""
     slower: float = 1.0
     """Compiled calls take so much longer if a setting is changed."""
+    against: str = ""
+    """The configuration that calls are compared with."""
     requests: list[AccuracyRequest] = field(default_factory=list)
 
     def answer(self, request: Any) -> Report:
@@ -84,7 +87,11 @@ class ScriptedProgram:
         calls = tuple(self._call(index, request) for index in due)
         lacking = [name for name in request.settings if name.rpartition(".")[2] in self.unknown]
         results = ResultComparison(
-            calls, self.calls, backend=request.backend, settings=dict(request.settings)
+            calls,
+            self.calls,
+            backend=request.backend,
+            settings=dict(request.settings),
+            against=self.against,
         )
         problems = tuple(Problem("settings", name, "there is no such setting") for name in lacking)
         return replace(plain, results=results, problems=problems)
@@ -96,7 +103,8 @@ class ScriptedProgram:
         if index in self.random and RANDOM not in request.settings:
             return replace(call, accuracy=UNDECIDED)
         if not self._is_wrong(index, request):
-            return call
+            replay = KernelReplay(judged=3) if request.kernels else None
+            return replace(call, accuracy=replace(call.accuracy, replay=replay))
         accuracy = WRONG
         if request.locate_seconds and index == min(set(request.calls) & self.faults.keys()):
             fault = self.faults[index]

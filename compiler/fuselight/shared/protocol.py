@@ -385,6 +385,13 @@ class AccuracyRequest(RunRequest):
     """Seconds in which the first line that differs is searched, of the first wrong call; 0 for no search."""
     training: bool | None = None
     """Whether targets with inputs of their own are trained; None: as the directive says."""
+    device: str = ""
+    """Where targets with inputs of their own run: `cpu`, `cuda`, `cuda:1`; empty: where their source puts them."""
+    against: str = ""
+    """The configuration of torch.compile, in the notation of benchmarks, that calls are compared with; empty: eager
+    mode."""
+    kernels: bool = False
+    """Whether kernels of calls that are right are replayed on their own inputs, too; no cache may have their code."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from fuselight.shared.configurations import ConfigurationError, parse_configuration
 from fuselight.shared.report import Problem
 from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.check import report_as_is
@@ -45,6 +46,30 @@ class AccuracyPlan:
     tries: float | None = TRIES["some"]
     training: bool | None = None
     """Whether targets with inputs of their own are trained; None: as the directive says."""
+    device: str = ""
+    """Where targets with inputs of their own run; empty: where their source puts them."""
+    against: str = ""
+    """The configuration that calls are compared with; empty: eager mode."""
+    kernels: bool = False
+    """Whether the kernels of calls that are right are judged, too."""
+
+
+def compared_with(text: str) -> str:
+    """The name of a configuration that compiled calls can be compared with; empty for eager mode.
+
+    Raises ConfigurationError for a configuration that does more than compile otherwise.
+    """
+    asked = parse_configuration(text)
+    if asked.eager:
+        return ""
+    if asked.written:
+        raise ConfigurationError(f"{text!r} is what is compared: name another configuration, or eager")
+    if asked.blocks or asked.optimizer or asked.fixes or asked.fixed_modules:
+        raise ConfigurationError(
+            f"{text!r} changes what is compiled, and results are compared call by call: leave out blocks, optimizer, "
+            "fixes and fixed_modules"
+        )
+    return asked.name
 
 
 class ResultsState(Enum):
@@ -87,7 +112,7 @@ async def compare(
     budget = TrialBudget(plan.tries)
 
     async def compared(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
-        return await _compared(target_run, plan, budget)
+        return await compare_target(target_run, plan, budget)
 
     outcome = await report_each(options, show, token, compared)
     rows = [
@@ -108,7 +133,7 @@ def with_results(plan: AccuracyPlan, report_of: ReportOf = report_as_is) -> Repo
         report = await report_of(target_run, outcome)
         if report.failures:
             return report
-        compared = await _compared(target_run, plan, budget)
+        compared = await compare_target(target_run, plan, budget)
         outcome.problems += [
             Problem(RESULTS, f"results of {format_target(report.target.name)}", failure.message)
             for failure in compared.failures
@@ -119,9 +144,18 @@ def with_results(plan: AccuracyPlan, report_of: ReportOf = report_as_is) -> Repo
     return report_with_results
 
 
-async def _compared(target_run: TargetRun, plan: AccuracyPlan, budget: TrialBudget) -> Report:
+async def compare_target(target_run: TargetRun, plan: AccuracyPlan, budget: TrialBudget) -> Report:
+    """The report of one target with its calls compared, within a budget for runs with settings."""
+
     async def run(request: AccuracyRequest, words: str) -> Report:
         shown = target_run.with_show(lambda text: target_run.show(f"{words}: {text}"))
-        return await shown.run_report(dataclasses.replace(request, training=plan.training))
+        asked = dataclasses.replace(request, training=plan.training, device=plan.device, against=plan.against)
+        return await shown.run_report(asked)
 
-    return await compare_results(target_run.request, run, locate_seconds=plan.locate_seconds, budget=budget)
+    return await compare_results(
+        target_run.request,
+        run,
+        locate_seconds=plan.locate_seconds,
+        budget=budget,
+        kernels=plan.kernels,
+    )

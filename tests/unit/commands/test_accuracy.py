@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fuselight.shared.configurations import ConfigurationError
 from fuselight.shared.report import Culprit, Failure, Problem, ResultComparison
-from fuselight_server.commands.accuracy import AccuracyOutcome, ResultsState, state_of
+from fuselight_server.commands.accuracy import AccuracyOutcome, ResultsState, compared_with, state_of
 from fuselight_server.commands.outcome import CheckOutcome
 from tests.support.compared_results import STATE, UNDECIDED, WRONG, compared_call
 from tests.support.reports import report
@@ -36,3 +37,22 @@ def test_the_verdict_and_the_exit_code(
     problems = [Problem("source", "m.py", "syntax error")]
     assert AccuracyOutcome(CheckOutcome(reports=[answer], problems=problems)).exit_code == 2
     assert AccuracyOutcome(CheckOutcome()).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("eager", ""),
+        ("default", "default"),
+        ("max-autotune+tf32", "max-autotune+tf32"),
+        ("backend:aot_eager+dynamic", "backend:aot_eager+dynamic"),
+    ],
+)
+def test_calls_are_compared_with_a_configuration(text: str, name: str) -> None:
+    assert compared_with(text) == name
+
+
+@pytest.mark.parametrize("text", ["written", "default+blocks", "default+optimizer", "quick", "eager+tf32"])
+def test_a_configuration_that_is_more_than_a_compile_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError):
+        compared_with(text)

@@ -38,14 +38,18 @@ def explained(program: ScriptedProgram, *, locate: float = 60.0, tries: float | 
     return compared(program, TrialBudget(tries), locate=locate)
 
 
-def compared(program: ScriptedProgram, budget: TrialBudget, *, locate: float = 60.0) -> Report:
+def compared(
+    program: ScriptedProgram, budget: TrialBudget, *, locate: float = 60.0, kernels: bool = False
+) -> Report:
     shown: list[str] = []
 
     async def run(request: AccuracyRequest, words: str) -> Report:
         shown.append(words)
         return program.answer(request)
 
-    report_of_program = asyncio.run(compare_results(REQUEST, run, locate_seconds=locate, budget=budget))
+    report_of_program = asyncio.run(
+        compare_results(REQUEST, run, locate_seconds=locate, budget=budget, kernels=kernels)
+    )
     assert len(set(shown)) == len(program.requests), "each run says what it is for"
     return report_of_program
 
@@ -262,3 +266,21 @@ def test_a_cure_of_the_stage_alone_is_no_cure() -> None:
     (cause,) = results_of(explained(program)).causes
     assert cause.tried[-1].name.endswith(setting)
     assert not any(tried.cures for tried in cause.tried)
+
+
+def test_a_difference_from_another_configuration_has_no_stage() -> None:
+    program = ScriptedProgram({0: Fault()}, against="default")
+    results = results_of(explained(program))
+    assert (results.against, results.causes, len(program.requests)) == ("default", (), 1)
+
+
+def test_kernels_of_right_calls_are_replayed_in_a_run_of_their_own() -> None:
+    program = ScriptedProgram({1: Fault(Stage.CAPTURE)})
+    results = results_of(compared(program, TrialBudget(0.0), locate=0.0, kernels=True))
+    (replayed,) = [request for request in program.requests if request.kernels]
+    assert (replayed.calls, replayed.backend) == ((0,), ""), "the first right call of each function"
+    assert all(any(name.endswith(cache) for name in replayed.settings) for cache in CACHES)
+    judged = {call.index: call.accuracy.replay for call in results.calls}
+    assert judged[0] is not None
+    assert judged[0].judged == 3
+    assert judged[2] is None

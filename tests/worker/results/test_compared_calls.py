@@ -851,3 +851,33 @@ def test_a_target_is_trained_if_the_request_asks_for_it(live: LiveWorker, *, tra
     assert call.accuracy.passed, call.accuracy
     assert report.inputs is not None
     assert (report.inputs.grad, report.inputs.training) == (bool(training), bool(training))
+
+
+OFF_BY_A_BACKEND = """\
+def off(graph, inputs):
+    def run(*args):
+        return tuple(part * 1.25 for part in graph(*args))
+    return run
+def f(x):
+    return torch.softmax(x, -1)
+if __name__ == "__main__":
+    torch.compile(f, backend=%s)(torch.linspace(-1, 1, 8))
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "against", "sides"),
+    [("off", "backend:eager", (True, False)), ('"eager"', "backend:aot_eager", None)],
+)
+def test_a_call_is_compared_with_another_configuration(
+    live: LiveWorker, backend: str, against: str, sides: tuple[bool, bool] | None
+) -> None:
+    results = compared(live, OFF_BY_A_BACKEND % backend, against=against)
+    (call,) = results.calls
+    assert results.against == against
+    assert call.is_wrong is (sides is not None)
+    known = call.next_to_eager
+    assert (known and (known.own, known.other)) == sides
+    if sides is not None:
+        assert against in call.accuracy.why or "float64" in call.accuracy.why
+        assert "eager's" not in call.accuracy.why

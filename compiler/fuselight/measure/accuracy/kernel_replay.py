@@ -1,13 +1,15 @@
 """Replays kernels of generated code on their own inputs: each buffer next to the operators that it stands for.
 
 The operators run from buffers that earlier kernels wrote, in their own dtype and in float64, so that an error is the
-kernel's own. Invariant: a buffer is called wrong only if it holds the value of no other operator of its graph, either.
+kernel's own. Invariant: a buffer is called wrong only if it holds the value of no other operator of its graph that was
+tried, and if no later kernel writes it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,12 +18,16 @@ from torch.fx.node import map_arg
 from fuselight.adapters.torch_api.inductor.kernel_recording import LoweredGraph, RecordedBuffer
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import KernelReplay, Stack
+from fuselight.shared.report.failure import first_line
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _TIMES_EAGER, _STEPS = 4.0, 8.0
 _MEAN_STEPS = 1.0
 """Rounding steps that a kernel may be off, besides a multiple of those of its operators: the largest, and the mean."""
 _REDUCTIONS = ("aten.sum", "aten.mean", "aten.mm", "aten.bmm", "aten.addmm")
+_WORDS = 200
+_MAX_TRIED = 24
+"""Other operators whose value a buffer may have."""
 Values = Mapping[torch.fx.Node, torch.Tensor]
 
 
@@ -37,31 +43,112 @@ class ReplayedLine:
 def replay_kernels(graphs: Sequence[LoweredGraph]) -> ReplayedLine:
     """Judge the buffers of one call."""
     counts: dict[str, Any] = {"judged": 0, "unmapped": 0, "not_evaluated": 0}
-    first: tuple[RecordedBuffer, torch.fx.Node, tuple[float, float]] | None = None
+    unjudged: Counter[str] = Counter()
+    first: tuple[RecordedBuffer, _Judged] | None = None
     for graph in graphs:
         cut: dict[torch.fx.Node, torch.Tensor] = _inputs_of(graph)
         for buffer in graph.buffers.values():
-            node = graph.nodes.get(buffer.name)
-            if node is None or not _is_like(node, buffer.value):
-                counts["unmapped"] += 1
-                continue
-            try:
-                errors = None if buffer.is_written_again else _errors(buffer.value, node, cut)
-                is_wrong = errors is not None and _is_wrong(errors)
-                if is_wrong and _holds_another(buffer.value, node, cut):
-                    counts["unmapped"] += 1
-                    continue
-            except Exception:  # noqa: BLE001 - an operator may lack a form in float64
-                errors, is_wrong = None, False
-            counts["judged" if errors is not None else "not_evaluated"] += 1
-            if is_wrong and first is None and errors is not None:
-                first = buffer, node, errors[0]
-            cut[node] = buffer.value
-    if first is None:
+            judged = _judged(graph, buffer, cut)
+            counts[judged.kind] += 1
+            if judged.why:
+                unjudged[judged.why[:_WORDS]] += 1
+            if judged.wrong is not None and first is None:
+                first = buffer, judged
+            if judged.node is not None:
+                cut[judged.node] = judged.value
+    counts["unjudged"] = dict(unjudged)
+    if first is None or first[1].wrong is None or first[1].node is None:
         return ReplayedLine(KernelReplay(**counts))
-    buffer, node, (ours, eager) = first
-    stack = tuple(place for place in stacks.of_node(node) if stacks.is_shown(place.path))
+    buffer, judged = first
+    ours, eager = first[1].wrong
+    stack = tuple(place for place in stacks.of_node(first[1].node) if stacks.is_shown(place.path))
     return ReplayedLine(KernelReplay(buffer.kernel, buffer.name, ours, eager, **counts), stack)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What is known of one buffer."""
+
+    kind: str
+    """`judged`, `unmapped` or `not_evaluated`."""
+    value: torch.Tensor
+    """What its readers get."""
+    node: torch.fx.Node | None = None
+    """The operator whose value it is."""
+    why: str = ""
+    """Why it was not judged."""
+    wrong: tuple[float, float] | None = None
+    """The largest errors of the kernel and of its operators, if it is wrong."""
+
+
+def _judged(graph: LoweredGraph, buffer: RecordedBuffer, cut: Values) -> _Judged:
+    node = graph.nodes.get(buffer.name)
+    values = [buffer.value] if buffer.last is None else [buffer.last, buffer.value]
+    if node is None or not _is_like(node, buffer.value):
+        why = _why_unmapped(node, buffer.value)
+        return _of_other_node(graph, buffer, cut) or _Judged("unmapped", values[0], why=why)
+    wrong: tuple[float, float] | None = None
+    try:
+        for value in values:  # of a buffer that is written twice: one of the two is the operator's
+            errors = _errors(value, node, cut)
+            if not _is_wrong(errors):
+                return _Judged("judged", value, node)
+            wrong = wrong or errors[0]
+    except Exception as error:  # noqa: BLE001 - an operator may lack a form in float64
+        words = f"{node.target}: {type(error).__name__}: {first_line(error)}"
+        return _of_other_node(graph, buffer, cut) or _Judged("not_evaluated", values[0], node, words)
+    other = _of_other_node(graph, buffer, cut)
+    if other is not None:  # Inductor's origin of a buffer may be of its neighbor
+        return replace(other, kind="unmapped", why="of another operator than Inductor says")
+    why = _why_not_accused(buffer)
+    return _Judged("not_evaluated" if why else "judged", values[0], node, why, None if why else wrong)
+
+
+def _why_not_accused(buffer: RecordedBuffer) -> str:
+    """Why a buffer that differs from its operator's value is not called wrong; empty if it is."""
+    if buffer.last is not None:
+        return "written again by a later kernel"
+    return "" if buffer.value.is_floating_point() else "integers that differ, as indices of equal values may"
+
+
+def _of_other_node(graph: LoweredGraph, buffer: RecordedBuffer, cut: Values) -> _Judged | None:
+    """The verdict on a buffer that has the value of another operator than Inductor says; None if there is none."""
+    of_buffer = graph.origins.get(buffer.name, ())
+    nodes = dict.fromkeys((*of_buffer, *reversed(list(graph.graph.nodes))))
+    values = [buffer.value] if buffer.last is None else [buffer.last, buffer.value]
+    tried = 0
+    for node in nodes:
+        shape = _shape_of(node, buffer.value)
+        if (
+            node.op == "output"
+            or shape is None
+            or tried >= _MAX_TRIED
+            or node is graph.nodes.get(buffer.name)
+        ):
+            continue
+        tried += 1
+        for value in values:
+            try:
+                is_right = not _is_wrong(_errors(value.reshape(shape), node, cut))
+            except Exception:  # noqa: BLE001, S112 - an operator may lack a form in float64
+                continue
+            if is_right and not _is_trivial(value):
+                return _Judged("judged", value.reshape(shape), node)
+    return None
+
+
+def _is_trivial(value: torch.Tensor) -> bool:
+    """Whether all elements are equal: such a value fits many operators."""
+    return bool((value == value.reshape(-1)[0]).all())
+
+
+def _why_unmapped(node: torch.fx.Node | None, value: torch.Tensor) -> str:
+    if node is None:
+        return "of no operator"
+    expected = node.meta.get("val")
+    if not isinstance(expected, torch.Tensor):
+        return f"{node.target}: of an operator with several results"
+    return f"{node.target}: of another shape or dtype" if value.numel() else "empty"
 
 
 def _inputs_of(graph: LoweredGraph) -> dict[torch.fx.Node, torch.Tensor]:
@@ -73,14 +160,22 @@ def _inputs_of(graph: LoweredGraph) -> dict[torch.fx.Node, torch.Tensor]:
 
 
 def _is_like(node: torch.fx.Node, value: torch.Tensor) -> bool:
+    return _shape_of(node, value) == tuple(value.shape)
+
+
+def _shape_of(node: torch.fx.Node, value: torch.Tensor) -> tuple[int, ...] | None:
+    """The shape of a node's value, if a buffer may have it but for dimensions of size 1."""
     expected = node.meta.get("val")
-    return (
-        isinstance(expected, torch.Tensor)
-        and tuple(expected.shape) == tuple(value.shape)
-        and expected.dtype is value.dtype
-        and value.is_floating_point()
-        and bool(value.numel())
-    )
+    if not isinstance(expected, torch.Tensor) or expected.dtype is not value.dtype or not value.numel():
+        return None
+    shape = tuple(expected.shape)
+    if not all(isinstance(size, int) for size in shape):
+        return tuple(value.shape) if len(shape) == value.dim() else None
+    return shape if _without_ones(shape) == _without_ones(tuple(value.shape)) else None
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
 
 
 _Errors = tuple[tuple[float, float], tuple[float, float], bool]
@@ -89,6 +184,11 @@ _Errors = tuple[tuple[float, float], tuple[float, float], bool]
 
 def _errors(value: torch.Tensor, node: torch.fx.Node, cut: Values) -> _Errors:
     own = _evaluated(node, cut, is_wide=False)
+    if own.shape != value.shape or own.dtype is not value.dtype:
+        raise ValueError("its operators give another shape or dtype")
+    if not value.is_floating_point():
+        is_equal = torch.equal(value, own)
+        return (0.0, 0.0), (0.0, 0.0), not is_equal
     known: dict[torch.fx.Node, Any] = {}
     wide = _evaluated(node, cut, is_wide=True, known=known)
     finite = value.isfinite() & own.isfinite() & wide.isfinite()
@@ -121,19 +221,6 @@ def _kinds(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.isnan() * 1 + tensor.isposinf() * 2 + tensor.isneginf() * 3
 
 
-def _holds_another(value: torch.Tensor, node: torch.fx.Node, cut: Values) -> bool:
-    """Whether a buffer has the value of another operator: Inductor's origin of a buffer may be of its neighbor."""
-    for other in node.graph.nodes:
-        if other is node or other.op != "call_function" or not _is_like(other, value):
-            continue
-        try:
-            if not _is_wrong(_errors(value, other, cut)):
-                return True
-        except Exception:  # noqa: BLE001, S112 - as above
-            continue
-    return False
-
-
 def _evaluated(
     node: torch.fx.Node, cut: Values, *, is_wide: bool, known: dict[torch.fx.Node, Any] | None = None
 ) -> Any:
@@ -160,7 +247,7 @@ def _evaluated(
         return _widened(target(*args, **kwargs), is_wide=is_wide)
 
     with torch.no_grad():
-        return run(node)
+        return value_of(node) if node.op == "placeholder" else run(node)
 
 
 def _widened(value: Any, *, is_wide: bool) -> Any:

@@ -28,10 +28,20 @@ _NAMED = 3
 _EDGE = "a value on a rounding edge: eager mode itself gives the other result when its operators round the other way"
 
 
-def with_rounding(verdict: Accuracy, compiled: CallResults, eager: CallResults, noise: Noise) -> Accuracy:
-    """The verdict, passed if other rounding moves eager mode as far wherever compiled code differs."""
+def with_rounding(
+    verdict: Accuracy,
+    compiled: CallResults,
+    eager: CallResults,
+    noise: Noise,
+    compared: CallResults | None = None,
+) -> Accuracy:
+    """The verdict, passed if other rounding moves eager mode as far wherever compiled code differs.
+
+    `compared`: what compiled code differs from, if that is not eager mode.
+    """
     failed = {tensor.what for tensor in verdict.tensors if not tensor.passed}
-    expected = {value.name: value for value in eager.values}
+    expected = {value.name: value for value in (compared or eager).values}
+    plain = {value.name: value for value in eager.values}
     ours = {value.name: value for value in compiled.values}
     if not failed or not (failed <= expected.keys() & ours.keys()):
         return verdict
@@ -42,8 +52,8 @@ def with_rounding(verdict: Accuracy, compiled: CallResults, eager: CallResults, 
     for seed in range(_NOISES):
         results = noise(seed)
         for value in results.values if results is not None else ():
-            if value.name in failed:
-                moved[value.name] = max(moved[value.name], _distance(value, expected[value.name]))
+            if value.name in failed & plain.keys():
+                moved[value.name] = max(moved[value.name], _distance(value, plain[value.name]))
     if all(moved[name] >= _AS_FAR * distances[name] for name in failed):
         return replace(verdict, passed=True, why="; ".join((_EDGE, *_remarks_of(verdict))))
     return verdict

@@ -117,6 +117,7 @@ from fuselight.shared.report.resources import Listing as Listing
 from fuselight.shared.report.resources import Occupancy as Occupancy
 from fuselight.shared.report.results import STAGE_BACKENDS as STAGE_BACKENDS
 from fuselight.shared.report.results import ComparedCall as ComparedCall
+from fuselight.shared.report.results import NextToEager as NextToEager
 from fuselight.shared.report.results import NonFinite as NonFinite
 from fuselight.shared.report.results import NonFiniteKind as NonFiniteKind
 from fuselight.shared.report.results import NonFiniteOrigin as NonFiniteOrigin

@@ -81,7 +81,7 @@ class TensorError:
 
 @dataclass(frozen=True)
 class KernelReplay:
-    """Kernels of a wrong call, replayed on their own inputs: each buffer next to the operators that it stands for."""
+    """Kernels of a call, replayed on their own inputs: each buffer next to the operators that it stands for."""
 
     kernel: str = ""
     """The first that writes a wrong buffer; empty if none does."""
@@ -95,6 +95,8 @@ class KernelReplay:
     """Buffers of which it is not known for what they stand."""
     not_evaluated: int = 0
     """Buffers that a later kernel writes again, or whose operators do not run in float64."""
+    unjudged: dict[str, int] = field(default_factory=dict)
+    """The buffers that were not judged by the reason, in words."""
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,15 @@ class NonFinite:
 
 
 @dataclass(frozen=True)
+class NextToEager:
+    """Which of two configurations differ from eager mode, of a call in which they differ from each other."""
+
+    own: bool | None
+    """Whether the program's own configuration does; None: not decided."""
+    other: bool | None
+
+
+@dataclass(frozen=True)
 class ComparedCall:
     """One call of what a program compiles, made compiled and in eager mode from the same state."""
 
@@ -109,6 +118,8 @@ class ComparedCall:
     """Of a wrong call: custom operators that it makes and that are declared wrong."""
     non_finite: tuple[NonFinite, ...] = ()
     """At most one of each kind."""
+    next_to_eager: NextToEager | None = None
+    """Of a wrong call, if it was compared with another configuration."""
 
     @property
     def is_wrong(self) -> bool:
@@ -161,3 +172,5 @@ class ResultComparison:
     """Settings of torch that the run changed, each value as Python text."""
     causes: tuple[ResultCause, ...] = ()
     """Of a program's own run: what further runs have shown."""
+    against: str = ""
+    """The configuration that calls were compared with; empty: eager mode."""

@@ -15,12 +15,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.capture import dynamo
-from fuselight.capture.calls.calls import Prepared, with_training
+from fuselight.capture.calls.calls import PlannedCall, Prepared, with_training
 from fuselight.capture.calls.rungs import Answered
 from fuselight.measure.accuracy import rules
+from fuselight.measure.machine import conditions
+from fuselight.measure.measured_call import on_device
 from fuselight.shared.protocol import AccuracyRequest
 from fuselight.shared.report import (
     Accuracy,
@@ -37,6 +41,7 @@ from fuselight.worker.results.compiled_call import CompiledCall, name_of
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.first_line import LineSearch, SwitchedBackends
 from fuselight.worker.results.later_backward import LaterBackward
+from fuselight.worker.results.other_configuration import OtherConfiguration
 from fuselight.worker.results.saved_state import UnsavedError
 from fuselight.worker.results.verdicts import References
 
@@ -76,7 +81,15 @@ class CompareResults:
         request = state.job.request
         training = request.training if isinstance(request, AccuracyRequest) else None
         calls = tuple(with_training(call, training=training) for call in answered.calls)
+        if isinstance(request, AccuracyRequest) and request.device:
+            device = conditions.choose(request.device)
+            calls = tuple(_on_device(call, names, device) for call in calls)
         make_calls(state, replace(answered, calls=calls), names)
+
+
+def _on_device(call: PlannedCall, names: Mapping[str, Any], device: torch.device) -> PlannedCall:
+    """The call with its modules and inputs on a device."""
+    return replace(call, build=lambda: on_device(call.build(), names, device))
 
 
 def _set(state: RunState, texts: Mapping[str, str]) -> dict[str, object]:
@@ -99,7 +112,9 @@ class ResultsRun(RequestResult):
     def __init__(self, state: RunState, request: AccuracyRequest, changed: Mapping[str, object]) -> None:
         """`changed`: settings of torch that the request changes, by name."""
         self._state, self._request, self._changed = state, request, changed
-        self._backends = SwitchedBackends(request.backend, switches=request.locate_seconds > 0)
+        searches = request.locate_seconds > 0 or request.kernels
+        self._backends = SwitchedBackends(request.backend, switches=searches)
+        self._other = OtherConfiguration(request.against, self._backends) if request.against else None
         self._calls: list[ComparedCall] = []
         self._count = 0
         self._by_name: collections.Counter[str] = collections.Counter()
@@ -119,6 +134,7 @@ class ResultsRun(RequestResult):
             self._why_not,
             self._request.backend,
             dict(self._request.settings),
+            against=self._request.against,
         )
         notes = (*report.notes, _NO_GRAPHS) if self._backends.without_cuda_graphs else report.notes
         return replace(report, results=comparison, notes=notes)
@@ -190,6 +206,9 @@ class ResultsRun(RequestResult):
             located = search.located(result.accuracy, self._request.locate_seconds)
             self._has_searched = bool(located.first) or not self._backends.is_capture
             result = replace(result, accuracy=located)
+        elif self._request.kernels:
+            search = LineSearch(recorded, references, call.compiled, self._backends)
+            result = replace(result, accuracy=search.with_kernels(result.accuracy))
         self._calls.append(result)
         returned = call.repeated()
         if not result.is_wrong and call.has_own_backward:
@@ -229,6 +248,8 @@ class ResultsRun(RequestResult):
 
     def _decided(self, call: CompiledCall, recorded: RepeatedCall) -> tuple[ComparedCall, References]:
         """Compare a call. If a cache of functools changes in one mode only, a second call in a row decides."""
+        if self._other is not None:
+            return call.compare(recorded, self._other)
         result, references = call.compare(recorded)
         if result.is_wrong or not references.changed_caches:
             return result, references

@@ -28,6 +28,7 @@ from fuselight.worker.live.call_records import CallRecord, RecordingStream, rand
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.later_backward import RunsUserCode
 from fuselight.worker.results.non_finite_origin import non_finite_counts
+from fuselight.worker.results.other_configuration import OtherConfiguration
 from fuselight.worker.results.saved_state import SavedState
 from fuselight.worker.results.verdicts import References, judged
 from fuselight.worker.verify.context_cases import user_namespaces
@@ -79,8 +80,13 @@ class CompiledCall:
             self.saved_state(),
         )
 
-    def compare(self, recorded: RepeatedCall) -> tuple[ComparedCall, References]:
-        """Make the call in eager mode twice, in float64 and compiled, each from the same state, and compare."""
+    def compare(
+        self, recorded: RepeatedCall, other: OtherConfiguration | None = None
+    ) -> tuple[ComparedCall, References]:
+        """Make the call in eager mode twice, in float64 and compiled, each from the same state, and compare.
+
+        With `other`, the call is compared with the same call in that configuration.
+        """
         with _silent(recorded.streams):
             before = random_digests()
             start = time.perf_counter()
@@ -104,7 +110,13 @@ class CompiledCall:
             references = replace(
                 references, changed_caches=tuple(sorted(of_eager.difference(recorded.changed_caches)))
             )
-            verdict, others = judged(compiled, references, training=self._trains())
+            next_to_eager = None
+            if other is None:
+                verdict, others = judged(compiled, references, training=self._trains())
+            else:
+                verdict, others, next_to_eager = other.judged(
+                    self.function, recorded, compiled, references, training=self._trains()
+                )
             is_wrong = verdict.passed is False or bool(others)
             faults = tuple(recorded.operator_faults()) if is_wrong and not eager.raised else ()
             non_finite = tuple(_non_finite(recorded, eager, compiled, float64))
@@ -116,6 +128,7 @@ class CompiledCall:
             compiled_seconds=compiled_seconds,
             operators=faults,
             non_finite=non_finite,
+            next_to_eager=next_to_eager,
         ), references
 
     def _trains(self) -> bool:

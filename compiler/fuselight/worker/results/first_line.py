@@ -68,6 +68,8 @@ class SwitchedBackends:
         self._known: list[tuple[Any, _Switched]] = []
         """Dynamo shares the code of equal backends: one for each that the program asks for."""
         self.instead: Backend | None = None
+        self.leaves_alone = False
+        """Whether a backend that torch.compile is given is neither replaced nor switched."""
         self.without_cuda_graphs = False
         """Whether the program asks for CUDA graphs, which are left out: a call that is made twice writes its results
         over those that the program still has."""
@@ -94,6 +96,8 @@ class SwitchedBackends:
         if isinstance(wanted, _Switched) or asked.get("disable"):
             return real(wanted, *args, **asked)
         self.without_cuda_graphs |= without_cuda_graphs(wanted)
+        if self.leaves_alone:
+            return real(wanted, *args, **asked)
         if self._backend:
             wanted = targets.backend_named(self._backend)
         return real(self._switched(wanted) if self._switches else wanted, *args, **asked)
@@ -140,6 +144,11 @@ class LineSearch:
         if replayed is None:  # a cache had the graphs
             replayed = self._replayed_without_caches()
         return located if replayed is None else _with_replay(located, replayed)
+
+    def with_kernels(self, verdict: Accuracy) -> Accuracy:
+        """The verdict on a call with what its kernels do on their own inputs, if they are known."""
+        replayed = self._replayed()
+        return verdict if replayed is None else replace(verdict, replay=replayed.replay)
 
     def _replayed(self) -> ReplayedLine | None:
         """What the kernels of the call do on their own inputs; None if they are not known."""

@@ -42,6 +42,8 @@ class References:
     """Whether compiled code is asked to draw the random numbers of eager mode."""
     noise: Callable[[int], CallRecord]
     """The call with other rounding, by a seed."""
+    compared: CallRecord | None = None
+    """What the call is compared with in place of eager mode: what it does in another configuration."""
     changed_caches: tuple[str, ...] = ()
     """Functions whose caches of functools eager mode changes, and compiled code does not."""
 
@@ -56,9 +58,10 @@ def judged(
 ) -> tuple[Accuracy, tuple[Difference, ...]]:
     """The verdict on a compiled call: on its numbers, and on what else it does."""
     eager = references.eager
-    others = other_differences(compiled, eager)
-    if compiled.raised or eager.raised:
-        why = _why_undecided(compiled, eager)
+    expected = references.compared or eager
+    others = other_differences(compiled, expected)
+    if compiled.raised or expected.raised:
+        why = _why_undecided(compiled, expected)
         if why:
             return rules.not_compared(why), ()
         same = "it raises in eager mode, too" if not others else ""
@@ -71,7 +74,7 @@ def judged(
         return rules.not_compared(_EAGER_VARIES), others
     verdict = rules.compare_results(
         without_names(compiled.results, varying),
-        without_names(eager.results, varying),
+        without_names(expected.results, varying),
         references.float64,
         training=training,
         no_float64=references.why_no_float64,
@@ -79,12 +82,14 @@ def judged(
     if not eager.results.values:
         verdict = replace(verdict, passed=True if not others else None)
     elif verdict.passed:
-        verdict = with_small_values(verdict, compiled.results, eager.results, references.float64)
+        verdict = with_small_values(verdict, compiled.results, expected.results, references.float64)
     is_same_draw = references.draws_as_eager and compiled.random == eager.random
     if verdict.passed is False and references.is_random and not is_same_draw:
         verdict = replace(rules.not_compared(_RANDOM), compared=verdict.compared)
     if verdict.passed is False:
-        verdict = with_rounding(verdict, compiled.results, eager.results, references.other_rounding)
+        verdict = with_rounding(
+            verdict, compiled.results, eager.results, references.other_rounding, expected.results
+        )
     if varying:
         verdict = rules.with_note(
             verdict, f"not compared: {', '.join(sorted(varying)[:3])} ({_EAGER_VARIES})"

@@ -27,6 +27,8 @@ from fuselight_server.explain.findings.common.result_words import (
     change_of_non_finite,
     differences,
     largest_difference,
+    next_to_eager_words,
+    reference_words,
     replay_words,
     setting_text,
     wrong_calls,
@@ -77,11 +79,12 @@ def _finding(context: Context, results: ResultComparison, calls: Sequence[Compar
     operator = f" in `{located.accuracy.first_operator}`" if located.accuracy.first_operator else ""
     finding = context.finding(
         "FL801",
-        f"results of `{format_target(located.name)}` differ from eager mode{operator}: {largest_difference(located)}",
+        f"results of `{format_target(located.name)}` differ from {reference_words(results)}{operator}: "
+        f"{largest_difference(located)}",
         *_paragraphs(results, located, cause, is_line_known=first is not None),
         at=first or _definition(context, located),
         stack=stack,
-        hints=_remedies(context, located, cause, first),
+        hints=_remedies(context, results, located, first),
         count=len(calls),
     )
     return replace(finding, related=(*finding.related, *_callers(context, calls, finding)))
@@ -106,6 +109,9 @@ def _paragraphs(
             f"The custom operator `{fault.name}` does not do what it is declared to do, and compiled code relies on "
             f"that: {fault.why.rstrip('.')}{_check_in_words(fault.check)}."
         )
+    if results.against:
+        yield next_to_eager_words(results, call)
+        return
     if cause is None:
         yield _NO_CAUSE
         return
@@ -149,8 +155,15 @@ def _tried(tried: Sequence[TriedSetting]) -> str:
 
 
 def _remedies(
-    context: Context, call: ComparedCall, cause: ResultCause | None, first: Location | None
+    context: Context, results: ResultComparison, call: ComparedCall, first: Location | None
 ) -> Iterator[FindingRemedy]:
+    if results.against:
+        yield FindingRemedy(
+            "Run `fuselight accuracy` without `--against`, in each of the two configurations: it names the line, the "
+            "stage and a setting that cures"
+        )
+        return
+    cause = cause_of(results, call)
     for setting in cause.tried if cause is not None else ():
         yield _setting_remedy(setting)
     for fault in call.operators:

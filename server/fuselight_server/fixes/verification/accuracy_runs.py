@@ -44,6 +44,7 @@ class AccuracyRuns:
         backend: str = "",
         settings: Mapping[str, str] | None = None,
         locate_seconds: float = 0.0,
+        kernels: bool = False,
     ) -> Report:
         """One run, with progress that begins with `words`."""
         asked = self._request.of_kind(
@@ -52,6 +53,7 @@ class AccuracyRuns:
             settings={**self.settings, **(settings or {})},
             calls=tuple(sorted(calls)),
             locate_seconds=locate_seconds,
+            kernels=kernels,
             preload=True,  # further runs may follow
         )
         start = self._clock()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import STAGE_BACKENDS, Problem, ResultCause, Stage
 from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.findings.common.result_words import wrong_calls
-from fuselight_server.fixes.verification.accuracy_runs import RESULTS, AccuracyRuns
+from fuselight_server.fixes.verification.accuracy_runs import RESULTS, AccuracyRuns, repeated_calls
 from fuselight_server.fixes.verification.setting_trials import FALLBACK_RANDOM, try_settings
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 _MAX_WRONG = 8
 """Wrong calls that further runs explain."""
+_WITHOUT_CACHES = {
+    "torch._inductor.config.fx_graph_cache": "False",
+    "torch._functorch.config.enable_autograd_cache": "False",
+}
+"""With them each graph is lowered, so that it is known which operators a buffer stands for."""
 _MAX_LOCATED = 3
 """Functions of which the first line that differs is searched."""
 
@@ -34,8 +39,12 @@ async def compare_results(
     *,
     locate_seconds: float,
     budget: TrialBudget,
+    kernels: bool = False,
 ) -> Report:
     """Run the program as it is with its calls compared; further runs explain the calls that are wrong.
+
+    `kernels`: another run judges the kernels of calls that are right. A call that differs from another configuration is
+    not explained further: stages are those of one compile next to eager mode.
 
     `run` gives the report of a request, with progress that begins with the given words. `locate_seconds`: for the
     search of the first line in each function that is wrong; 0 for no search. `budget`: for the runs with settings.
@@ -46,7 +55,9 @@ async def compare_results(
         return report
     results = await _with_random_decided(runs, report.results)
     wrong = wrong_calls(results)[:_MAX_WRONG]
-    if wrong:
+    if kernels:
+        results = await _with_kernels(runs, results)
+    if wrong and not results.against:
         stages = await _stages(runs, wrong)
         results, repeated = await _located(runs, results, wrong, stages, locate_seconds)
         explained = {index: stage for index, stage in stages.items() if index in repeated}
@@ -54,6 +65,28 @@ async def compare_results(
         results = dataclasses.replace(results, causes=tuple(_causes(explained, tried)))
     return dataclasses.replace(
         report, results=results, problems=tuple(dict.fromkeys((*report.problems, *runs.problems)))
+    )
+
+
+async def _with_kernels(runs: AccuracyRuns, results: ResultComparison) -> ResultComparison:
+    """The results, with what the kernels of each function's first right call do on their own inputs."""
+    first = {(call.name, call.location): call for call in reversed(results.calls) if call.is_as_eager}
+    calls = {call.index: call for call in first.values()}
+    if not calls:
+        return results
+    report = await runs.report("replaying kernels", calls=calls, settings=_WITHOUT_CACHES, kernels=True)
+    replays = {index: call.accuracy.replay for index, call in repeated_calls(report.results, calls).items()}
+    for index in calls.keys() - {index for index, replay in replays.items() if replay is not None}:
+        why = next((failure.message for failure in report.failures), "no generated code was seen")
+        runs.problems.append(Problem(RESULTS, f"kernels of call {index + 1}", why))
+    return _with_calls(
+        results,
+        {
+            index: dataclasses.replace(
+                call, accuracy=dataclasses.replace(call.accuracy, replay=replays.get(index))
+            )
+            for index, call in calls.items()
+        },
     )
 
 

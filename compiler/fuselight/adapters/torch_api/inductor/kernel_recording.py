@@ -42,12 +42,13 @@ def without_graph_caches() -> Iterator[None]:
 
 @dataclass
 class RecordedBuffer:
-    """One buffer as the first kernel that writes it left it."""
+    """One buffer as the first kernel that writes it left it, and as the last one did."""
 
     name: str
     kernel: str
     value: torch.Tensor
-    is_written_again: bool = False
+    last: torch.Tensor | None = None
+    """What later kernels have made of it, as those of a scatter into zeros; None if no other kernel writes it."""
 
 
 @dataclass
@@ -58,6 +59,8 @@ class LoweredGraph:
     """As Inductor lowered it."""
     nodes: Mapping[str, torch.fx.Node]
     """The node that each buffer stands for, as Inductor says."""
+    origins: Mapping[str, tuple[torch.fx.Node, ...]] = field(default_factory=dict)
+    """All nodes from which a buffer is computed, as Inductor says, the last one first."""
     inputs: dict[str, torch.Tensor] = field(default_factory=dict)
     buffers: dict[str, RecordedBuffer] = field(default_factory=dict)
     """In the order in which kernels wrote them."""
@@ -96,11 +99,15 @@ class KernelRecorder:
     def _kept(self, real: Any, lowering: Any) -> Any:
         module = real(lowering)
         nodes: dict[str, torch.fx.Node] = {}
+        origins: dict[str, tuple[torch.fx.Node, ...]] = {}
+        order = {node: at for at, node in enumerate(lowering.module.graph.nodes)}
         for name, buffer in getattr(lowering, "name_to_buffer", {}).items():
             node = buffer.get_origin_node() if hasattr(buffer, "get_origin_node") else None
             if isinstance(node, torch.fx.Node):
                 nodes[str(name)] = node
-        self._known.append((module, LoweredGraph(lowering.module.graph, nodes)))
+            known = [node for node in getattr(buffer, "origins", None) or () if node in order]
+            origins[str(name)] = tuple(sorted(known, key=order.__getitem__, reverse=True))
+        self._known.append((module, LoweredGraph(lowering.module.graph, nodes, origins)))
         return module
 
     @contextlib.contextmanager
@@ -151,8 +158,10 @@ class KernelRecorder:
             known = graph.buffers.get(name)
             if known is None and self._room >= 0:
                 graph.buffers[name] = RecordedBuffer(name, kernel, self._copy(value))
-            elif known is not None and not known.is_written_again:
-                known.is_written_again = not _is_same(known.value, value)
+            elif known is not None and self._room >= 0:
+                before = known.value if known.last is None else known.last
+                if not _is_same(before, value):
+                    known.last = self._copy(value)
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
         self._room -= tensor.numel() * tensor.element_size()

@@ -78,10 +78,31 @@ def results_in_words(results: ResultComparison) -> str:
     coverage = _coverage(results)
     if not compared:
         return f"not compared ({coverage})"
+    reference = f"`{results.against}`" if results.against else "eager"
     if not wrong:
-        return f"as eager ({coverage})"
+        return f"as {reference} ({coverage})"
     verb = "differs" if len(wrong) == 1 else "differ"
-    return f"{format_count(len(wrong), 'call')} {verb} from eager ({coverage})"
+    return f"{format_count(len(wrong), 'call')} {verb} from {reference} ({coverage})"
+
+
+def reference_words(results: ResultComparison) -> str:
+    """What calls were compared with: `eager mode`, or a configuration."""
+    return f"`{results.against}`" if results.against else "eager mode"
+
+
+def next_to_eager_words(results: ResultComparison, call: ComparedCall) -> str:
+    """Which of two configurations is as in eager mode, of a call in which they differ; empty if that is not known."""
+    sides = call.next_to_eager
+    if sides is None or sides.own is None or sides.other is None:
+        return "It is not known which of the two is right: the call was not compared with eager mode."
+    other = f"`{results.against}`"
+    if sides.own and sides.other:
+        return f"Both the configuration of the source and {other} differ from eager mode."
+    if sides.own:
+        return f"The configuration of the source differs from eager mode, and {other} does not."
+    if sides.other:
+        return f"{other} differs from eager mode, and the configuration of the source does not."
+    return "Each of the two is near enough to eager mode: they differ by rounding that adds up."
 
 
 def _coverage(results: ResultComparison) -> str:
@@ -171,22 +192,45 @@ def origin_words(origin: NonFiniteOrigin) -> str:
 
 def replay_words(replay: KernelReplay) -> str:
     """Which kernel is wrong on its own inputs, and how many buffers were judged."""
-    total = replay.judged + replay.unmapped + replay.not_evaluated
-    coverage = (
-        f"Of {format_count(total, 'buffer')}, {replay.judged:,} judged, {replay.unmapped:,} not mapped to operators, "
-        f"{replay.not_evaluated:,} not evaluated."
-    )
+    coverage = _judged_words(replay)
     if replay.kernel:
-        off = f"{replay.steps:,.0f} rounding steps off, and its operators in eager mode {replay.eager_steps:,.0f}"
-        wrong = (
-            f"`{replay.buffer}` is {off}"
-            if replay.steps
-            else f"`{replay.buffer}` has NaN or infinity elsewhere"
-        )
+        wrong = _wrong_buffer_words(replay)
         return f"The kernel `{replay.kernel}` is wrong: replayed on its own inputs, {wrong}. {coverage}"
     if not replay.judged:
         return f"No kernel was judged by a replay on its own inputs. {coverage}"
     return f"No kernel that was judged is wrong on its own inputs: the fault is before them. {coverage}"
+
+
+def _judged_words(replay: KernelReplay) -> str:
+    total = replay.judged + replay.unmapped + replay.not_evaluated
+    return (
+        f"Of {format_count(total, 'buffer')}, {replay.judged:,} judged, {replay.unmapped:,} not mapped to operators, "
+        f"{replay.not_evaluated:,} not evaluated."
+    )
+
+
+def _wrong_buffer_words(replay: KernelReplay) -> str:
+    if not replay.steps:
+        return f"`{replay.buffer}` has NaN or infinity elsewhere"
+    off = f"{replay.steps:,.0f} rounding steps off, and its operators in eager mode {replay.eager_steps:,.0f}"
+    return f"`{replay.buffer}` is {off}"
+
+
+def kernels_of_right_calls(results: ResultComparison) -> tuple[str, ...]:
+    """What a replay shows of the kernels of calls that are as in eager mode: one suspected, or how many were judged."""
+    texts = []
+    for call in results.calls:
+        replay = call.accuracy.replay
+        if replay is None or not call.is_as_eager:
+            continue
+        suspected = (
+            f"The kernel `{replay.kernel}` is suspected, although the results are right: replayed on its own inputs, "
+            f"{_wrong_buffer_words(replay)}. "
+            if replay.kernel
+            else ""
+        )
+        texts.append(f"kernels of call {call.index + 1}: {suspected}{_judged_words(replay)}")
+    return tuple(texts)
 
 
 def setting_text(setting: TriedSetting) -> str:

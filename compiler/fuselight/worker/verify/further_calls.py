@@ -43,6 +43,8 @@ _VERSIONS = 64
 """Versions of one function that are compiled: many calls have other sizes and other numbers of dimensions."""
 _ENDLESS, _SLOWER = 10.0, 20.0
 """Seconds that each call may take, and how many times those of the old text: a compile may take long."""
+_COMPILES = 6.0
+"""How many times longer a compiled call may take: on a machine with other work, a compile took 12 seconds."""
 _MAX_RAISED = 4
 """Most calls of a family that are compiled for one type of exception."""
 _WRAPPED = "RuntimeError"
@@ -237,10 +239,11 @@ class FurtherCalls:
             if compiled and not known.is_made:  # the old text refuses it in eager mode, and did not make it
                 continue
             try:
-                with deadline(max(self._least, _SLOWER * known.seconds)):
+                with deadline(self._longest(known, compiled=compiled)):
                     record = self._caller.call(case, compiled=compiled, is_first=bool(exception))
             except DeadlineExceededError:  # the calls after it would not be made in the same state
-                self._add_differences(case, (self._slower(known),), compiled=compiled)
+                slower = self._slower(known, compiled=compiled)
+                self._add_differences(case, (slower,), compiled=compiled)
                 return
             if not known.is_made:  # its inputs cannot be made
                 continue
@@ -387,8 +390,12 @@ class FurtherCalls:
             new, old = without_printed(new), without_printed(old)
         return compare_records(new, old, compiled=compiled, measured=measured, vanish=vanish)
 
-    def _slower(self, known: RecordedCase) -> Difference:
-        seconds, before = max(self._least, _SLOWER * known.seconds), max(known.seconds, 0.1)
+    def _longest(self, known: RecordedCase, *, compiled: bool) -> float:
+        """Seconds that a call of the new text may take. It may compile where the old text had compiled before."""
+        return max(self._least * (_COMPILES if compiled else 1.0), _SLOWER * known.seconds)
+
+    def _slower(self, known: RecordedCase, *, compiled: bool) -> Difference:
+        seconds, before = self._longest(known, compiled=compiled), max(known.seconds, 0.1)
         return Difference(Aspect.TIME, f"takes more than {seconds:.0f} s, and took {before:.1f} s before")
 
     @property

@@ -195,3 +195,60 @@ def test_a_skipped_function_comes_after_the_line_that_breaks_under_it() -> None:
     (skipped,) = [finding for finding in shown_findings(given, CROP) if finding.code == "FL101"]
     assert skipped.follows is not None
     assert skipped.follows.span.line == 14
+
+
+METER = """\
+def track(x, meter):
+    loss = x.mean()
+    meter.update(loss.item())
+    best = meter.best
+    mean = meter.total / meter.count
+    return loss * best + mean
+"""
+
+
+def tracked(*steps: tuple[str, int]) -> Report:
+    """Recompilations of the part of `track` after line 3, each for a value that is read on a line."""
+    of_part = {"parameters": ("x", "meter")}
+    guards = [
+        failed(f"{source} was {n}.0, now {n + 1}.0", source=source, born=(at(line),))
+        for n, (source, line) in enumerate(steps)
+    ]
+    return report(
+        frames=(Frame("track", at(1), **of_part), Frame("track", at(1), resumes_at=3, **of_part)),
+        compiles=(
+            Compile("0/0", 0, Outcome.COMPILED),
+            *(Compile(f"1/{n}", 1, Outcome.COMPILED) for n in range(len(steps) + 1)),
+        ),
+        breaks=(broken(at(3), gb="GB0124"),),
+        recompiles=tuple(
+            _of_part(again(guard, function="track", location=at(1), compile_id=f"1/{n}"))
+            for n, guard in enumerate(guards, 1)
+        ),
+    )
+
+
+def recompiled_findings(given: Report) -> list[Finding]:
+    return [finding for finding in shown_findings(given, METER) if finding.code == "FL201"]
+
+
+def test_values_that_the_function_makes_before_one_break_are_one_finding() -> None:
+    shown = [
+        item
+        for item in shown_findings(tracked(("loss", 3), ("best", 4), ("mean", 5)), METER)
+        if item.code == "FL201"
+    ]
+    (finding,) = shown
+    assert (finding.span.line, finding.count) == (3, 3)
+    assert (
+        "- best was 1.0, now 2.0 (read on line 4)\n- mean was 2.0, now 3.0 (read on line 5)"
+        in finding.message
+    )
+    assert finding.hints[0].startswith("Remove the graph break on line 3 first")
+
+
+def test_a_value_that_the_caller_gives_is_a_finding_of_its_own_after_a_break() -> None:
+    shown = [
+        item for item in shown_findings(tracked(("loss", 3), ("x.width", 4)), METER) if item.code == "FL201"
+    ]
+    assert [item.span.line for item in shown] == [3, 4]

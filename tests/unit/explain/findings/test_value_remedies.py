@@ -18,6 +18,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.common.text import label
 from tests.support.recompilations import DEF, again, failed
 from tests.support.reports import VERSIONS, at, report
 
@@ -169,3 +170,46 @@ def test_a_function_whose_cache_torch_ignores_is_called_outside(
     assert (CACHED in finding.message) is is_named
     assert (OUTSIDE in finding.hints) is is_outside
     assert any("as a tensor" in hint for hint in finding.hints) is not is_outside
+
+
+def of_strings(*pairs: tuple[str, str]) -> Report:
+    changed = (text(f"'{was}'", f"'{now}'", source="mode") for was, now in pairs)
+    return report(recompiles=tuple(again(item, compile_id=f"0/{n}") for n, item in enumerate(changed, 1)))
+
+
+def test_a_string_that_selects_nothing_lists_what_it_was() -> None:
+    (few,) = shown(of_strings(("train", "eval"), ("eval", "test"))).hints
+    assert few == "Expect one compile for each string: `'train'`, `'eval'` and `'test'` so far"
+    names = [
+        (f"image {n} of the validation set, in the order of the loader", f"image {n + 1} of the")
+        for n in range(4)
+    ]
+    expected, outside = shown(of_strings(*names)).hints
+    assert "`'image 0 of the validation set,\N{HORIZONTAL ELLIPSIS}'`" in expected
+    assert "outside the compiled code" in outside
+
+
+def test_a_long_title_is_cut_and_stands_in_full_in_the_message() -> None:
+    prompts = ("a photo of a cat on a chair, " * 6, "a painting of a very long dog, " * 6)
+    finding = shown(of_strings(prompts))
+    assert len(finding.title) <= 160
+    assert finding.title.startswith("recompiled: mode was 'a photo of a cat on a chair, a")
+    assert finding.title.endswith("\N{HORIZONTAL ELLIPSIS}'")
+    assert f"In full: recompiled: mode was '{prompts[0]}', now '{prompts[1]}'" in " ".join(
+        finding.message.split("\n")
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "shown_label"),
+    [
+        (
+            "torch's text isn't a string " * 6,
+            "torch's text isn't a string " * 5 + "torch's text isn't\N{HORIZONTAL ELLIPSIS}",
+        ),
+        ("the list `" + "x, " * 80 + "`", "the list `" + "x, " * 49 + "x\N{HORIZONTAL ELLIPSIS}`"),
+        ("short '" + "a" * 100 + "'", "short '" + "a" * 100 + "'"),
+    ],
+)
+def test_a_label_cuts_nothing_that_is_no_string_but_the_end(title: str, shown_label: str) -> None:
+    assert label(title) == shown_label

@@ -25,6 +25,7 @@ from fuselight_server.explain.findings.common.refused_calls import (
 from fuselight_server.explain.findings.common.text import (
     compose,
     inputs_line,
+    label,
     without_resume_names,
 )
 
@@ -220,10 +221,14 @@ class Context:
             for hint in hints
         )
         related = more.pop("related", ())
+        title = without_resume_names(title)
+        short = label(title)
+        if short != title:
+            text = (*text[:1], f"In full: {title}", *text[1:])
         return Finding(
             code=code,
             severity=catalogue.severity(code) if severity is None else severity,
-            title=without_resume_names(title),
+            title=short,
             message=without_resume_names(compose(*text, cost=cost, hints=advised(remedies))),
             related=tuple(replace(value, message=without_resume_names(value.message)) for value in related),
             span=span or span_of(at or self.target_location()),

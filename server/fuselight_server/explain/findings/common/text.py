@@ -37,6 +37,11 @@ _MAX_PARAGRAPHS = 3
 _THREE_LINES = 300
 """Characters of three lines."""
 _LONGEST_INPUTS = 160
+_LONGEST_LABEL = 160
+"""Most characters of a title: lists of findings, the status of a line and the report show it whole."""
+_LONG_STRING = re.compile(
+    r"(?<![\w'\"])(?P<mark>['\"])(?P<start>(?:(?!(?P=mark)).){30})(?:(?!(?P=mark)).){11,}(?P=mark)(?!\w)"
+)
 
 
 def without_resume_names(text: str) -> str:
@@ -68,6 +73,22 @@ def shortened(text: str) -> str:
         return text
     end = max((match.start() for match in _SENTENCE_END.finditer(text, 0, _THREE_LINES)), default=0)
     return text[: end + 1] if end > 0 else f"{text[: _THREE_LINES - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
+
+
+def label(title: str) -> str:
+    """A title that fits into one line of a list: strings are cut first, as a prompt that changed, then its end."""
+    if len(title) <= _LONGEST_LABEL:
+        return title
+    cut = with_short_strings(title)
+    if len(cut) <= _LONGEST_LABEL:
+        return cut
+    cut = f"{cut[: _LONGEST_LABEL - 2].rstrip()}\N{HORIZONTAL ELLIPSIS}"
+    return f"{cut}`" if cut.count("`") % 2 else cut
+
+
+def with_short_strings(text: str) -> str:
+    """`text` with each string in quotes that is longer than 40 characters cut to its first 30."""
+    return _LONG_STRING.sub("\\g<mark>\\g<start>\N{HORIZONTAL ELLIPSIS}\\g<mark>", text)
 
 
 def rounded(failure: GuardFailure) -> str:

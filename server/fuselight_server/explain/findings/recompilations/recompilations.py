@@ -2,8 +2,8 @@
 
 Each new call is compared with the nearest cache entry (the one with the fewest failing guards) in which a guard failed
 that failed in the most recent one, too: torch compares with that first. Invariant: one finding for each line and
-guarded value, however often it changed; the differences of the later times are listed in order. A recompilation that
-the limit stopped belongs to FL102.
+guarded value, however often it changed, and one for all values that the function makes before one graph break; the
+differences of the later times are listed in order. A recompilation that the limit stopped belongs to FL102.
 """
 
 from __future__ import annotations
@@ -86,11 +86,28 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
     )
     for root in roots(context, worded):
         home, failure = birthplace(context, root.recompile)
-        what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
-        groups.setdefault((home.path, home.line, home.column, *what), []).append(root)
+        key = _of_one_break(context, root.recompile, failure)
+        if not key:
+            what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
+            key = (home.path, home.line, home.column, *what)
+        groups.setdefault(key, []).append(root)
     shared = {id(group): cause for cause in shared_sizes(context, groups.values()) for group in cause.groups}
     for group in groups.values():
         yield _finding(context, group, shared.get(id(group)))
+
+
+def _of_one_break(
+    context: Context, recompilation: Recompile, failure: GuardFailure | None
+) -> tuple[object, ...]:
+    """What recompilations share that follow from one break in the same code: its removal is what to do for each.
+
+    A running mean, its count and its maximum that are made of one `.item()` were a finding for each of them.
+    """
+    before = root_break(context, recompilation, failure)
+    if before is None or before.is_removed:
+        return ()
+    code = recompilation.location
+    return (before.at.path, before.at.line, code.path, code.line, resumed_at(context, recompilation))
 
 
 def _variable(failure: GuardFailure) -> str:
@@ -187,7 +204,7 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         _about_unsteady(failure),
         _about_dynamic(context, group),
         *_others(context, recompilation, failure),
-        _later(context, group, difference_of(recompilation, failure)),
+        _later(context, group, home, difference_of(recompilation, failure)),
         _listed("Guards that failed with them", _merged([item for _, item in _only_later(group)])),
         at=home,
         severity=Severity.INFORMATION if expected else None,
@@ -213,10 +230,9 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
 
 
 def _with_the_break(before: RootBreak, home: Location) -> str:
-    where = f"line {before.at.line}" if before.at.path == home.path else place(before.at)
     return (
-        f"Remove the graph break on {where} first: this recompilation goes with it, because both calls are then parts "
-        "of the caller's graph"
+        f"Remove the graph break on {_line_words(before.at, home)} first: this recompilation goes with it, because "
+        "both calls are then parts of the caller's graph"
     )
 
 
@@ -296,15 +312,22 @@ def _about_dynamic(context: Context, group: list[Root]) -> str:
     return f"torch then made {format_list(shown)} dynamic: other values usually need no further compile."
 
 
-def _later(context: Context, group: list[Root], first: str) -> str:
+def _later(context: Context, group: list[Root], home: Location, first: str) -> str:
     """The later differences, equal ones once; that of the title in words of its own."""
     again = "the same change, for another compiled version"
-    later = (root.recompile for root in group[1:])
-    texts = [difference_of(recompile, birthplace(context, recompile)[1]) for recompile in later]
+    texts = []
+    for root in group[1:]:
+        at, failure = birthplace(context, root.recompile)
+        where = "" if (at.path, at.line) == (home.path, home.line) else f" (read on {_line_words(at, home)})"
+        texts.append(difference_of(root.recompile, failure) + where)
     if any(map(is_unsteady, root_failures(group[0].recompile)[:1])):
         texts = [text for text in texts if text != first]  # which the title says
     counted = Counter(again if text == first else text for text in texts)
     return _listed("Later changes", [f"{text} ({n} times)" if n > 1 else text for text, n in counted.items()])
+
+
+def _line_words(at: Location, home: Location) -> str:
+    return f"line {at.line}" if at.path == home.path else place(at)
 
 
 def _only_later(group: list[Root]) -> list[tuple[Recompile, GuardFailure]]:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
+from fuselight_server.base.formatting import cut_list, format_list
 from fuselight_server.explain.findings.advice.expectations import is_of_object
 from fuselight_server.explain.findings.common.library_remedies import is_new_state
 from fuselight_server.explain.findings.common.source_tree import (
@@ -17,12 +18,17 @@ from fuselight_server.explain.findings.common.source_tree import (
     function_tree,
     tree_around,
 )
+from fuselight_server.explain.findings.common.text import with_short_strings
 
 if TYPE_CHECKING:
     from fuselight.shared.report import GuardFailure, Location, Recompile
     from fuselight_server.explain.findings.common.context import Context
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
+_MAX_NAMED = 4
+"""Strings that are listed."""
+_MANY = 4
+"""Strings from which on there may be many more."""
 _ISOLATES = (2, 13)
 """The release from which on torch.compile has isolate_recompiles."""
 _GRAD_MODE = "Expect one compile for each grad mode: training and evaluation need different code"
@@ -86,13 +92,16 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
         is_of_object(failure) and bool(recompilation.entries) and recompilation.entries[0].other_object
     )
     selected = _selected(context, failure)
+    strings = _strings(context, recompilation, failure)
+    expected = f"Expect one compile for each string: {format_list(cut_list(strings, _MAX_NAMED))} so far"
+    outside = "Where there are many strings, as names or ids, use them outside the compiled code: each new one compiles"
     first = (
         f"Pass `{selected}` in as an argument: compiled code then does not read the string"
         if selected
-        else "Expect one compile for each string, or choose between functions outside the compiled region"
+        else expected
     )
     if not is_of_each:
-        return (first,)
+        return (first, *([outside] if not selected and len(strings) >= _MANY else []))
     isolated = (
         "Or compile each object with torch.compile(..., isolate_recompiles=True): its versions then do not count "
         "against the recompile limit of the others"
@@ -102,6 +111,23 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
         *([isolated] if _isolates(context) else []),
         "Or raise torch._dynamo.config.recompile_limit to the number of strings, each of which needs its own compile",
     )
+
+
+def _strings(context: Context, recompilation: Recompile, failure: GuardFailure) -> list[str]:
+    """The strings that a value of a function had so far, in their order."""
+    code = recompilation.location
+    seen: dict[str, None] = {}
+    for other in context.report.recompiles:
+        if (other.location.path, other.location.line) != (code.path, code.line):
+            continue
+        same = (item for entry in other.entries for item in entry.failures if item.source == failure.source)
+        for item in sorted(same, key=lambda item: item.now is not None):
+            seen.update({_shown(value): None for value in (item.was, item.now) if value})
+    return list(seen) or [_shown(value) for value in (failure.was, failure.now) if value]
+
+
+def _shown(string: str) -> str:
+    return f"`{with_short_strings(string)}`"
 
 
 def _isolates(context: Context) -> bool:

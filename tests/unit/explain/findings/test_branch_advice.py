@@ -136,6 +136,23 @@ BRANCHES = {
         "if x.isinf().any():\n    self.skipped += 1\n    x = x * 0\nreturn x", "x.isinf().any()", "Return the condition"
     ),
     "nothing": ("if x.isnan().any():\n    return None\nreturn x", "x.isnan().any()", "Return the condition"),
+    "a dict with a flag": (
+        """
+        if x.amax() < 0:
+            return {"x": x, "cache": None, "done": True}
+        return {"x": x, "cache": y, "done": False}
+        """,
+        "x.amax() < 0",
+        "Return the condition",
+    ),
+    "a pair with a flag": ("if x.sum() < 0:\n    return x, True\nreturn x + 1, False", "x.sum() < 0", "Return the"),
+    "an object": (
+        "if x.sum() < 0:\n    return Output(x, state=(x, None))\nreturn Output(x)",
+        "x.sum() < 0",
+        "Return the condition",
+    ),
+    "an entry": ("if x.isnan().any():\n    state['bad'] = True\nreturn x", "x.isnan().any()", "Return the condition"),
+    "a text": ("kind = 'a'\nif x.sum() < 0:\n    kind = 'b'\nreturn f(x, kind)", "x.sum() < 0", "Return the condition"),
     "call": ("if x.isnan().any():\n    print('nan')\nreturn x", "x.isnan().any()", "Return the condition"),
     "operand": ("return bool(x.any() and x.sum() > 3)", "x.any() and x.sum() > 3", "Combine the conditions with `&`"),
 }  # fmt: skip
@@ -168,6 +185,16 @@ def test_a_branch_that_selects_has_the_hints_of_torch_that_fit(
     assert finding.hints[0].startswith("Compute both sides and select with torch.where")
     assert finding.hints[1:] == torchs
     assert [remedy.is_torchs for remedy in finding.remedies] == [False, *(True for _ in torchs)]
+
+
+@pytest.mark.parametrize("first", ["self.hits.append(x)", "logger.warning('large', x)"])
+def test_a_call_next_to_values_is_made_outside(first: str) -> None:
+    """torch.cond and torch.where make no call of Python on one side."""
+    finding = finding_of(f"if x.sum() > 0:\n    {first}\n    x = x * 2\nreturn x", "x.sum() > 0")
+    name = first.partition("(")[0]
+    assert finding.hints == (
+        f"Select the values with torch.where, return the condition, and call `{name}` by it outside the compiled code",
+    )
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ class Effect(enum.Enum):
     """A comprehension leaves elements out."""
     CALL = "call"
     """It only calls functions, as to print, or sets attributes to constants."""
+    MIXED = "mixed"
+    """It computes values, and calls a function for its effect, too."""
     CHANGE = "change"
     """It changes a tensor in place."""
     OPERAND = "operand"
@@ -173,11 +175,26 @@ def _effect(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Effect:  # noqa: 
         return Effect.CONTINUE
     if ast.Break in ends or (ast.Return in ends and _is_in_loop(node, parents)):
         return Effect.BREAK
+    return _effect_of(arms)
+
+
+def _effect_of(arms: list[list[ast.stmt]]) -> Effect:
+    """What the sides of a branch do that neither raise nor leave a loop."""
     # No operator selects a constant that an attribute gets, or None, whatever else the branch computes.
     sets_state = any(_is_constant_state(line) or _returns_constant(line) for arm in arms for line in arm)
     if sets_state or all(map(_has_only_effects, arms)):
         return Effect.CALL
+    if any(_called_for_effect(line) for arm in arms for line in arm):
+        return Effect.MIXED
     return Effect.CHANGE if any(map(_changes, arms)) else Effect.SELECT
+
+
+def _called_for_effect(statement: ast.stmt) -> str:
+    """What a statement calls whose result is not used, as `self.log`; empty for a change of a tensor in place."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or _in_place_call(statement) is not None:
+        return ""
+    return ast.unparse(call.func)
 
 
 def _changes(arm: list[ast.stmt]) -> bool:
@@ -232,20 +249,61 @@ def _has_only_effects(arm: list[ast.stmt]) -> bool:
 
 
 def _is_constant_state(statement: ast.stmt) -> bool:
-    """Whether an attribute gets a constant, or is changed by one, as a counter is."""
+    """Whether an attribute or an entry of a dict gets a constant, or is changed by one, as a counter is.
+
+    So does a name that gets None or text.
+    """
     if not isinstance(statement, (ast.Assign, ast.AugAssign)):
         return False
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    is_state = all(isinstance(target, ast.Attribute) for target in targets)
-    return is_state and isinstance(statement.value, ast.Constant)
+    value = statement.value
+    if all(isinstance(target, ast.Name) for target in _targets(statement)):
+        return _is_no_tensor(value)
+    return isinstance(value, ast.Constant) and all(map(_is_state, _targets(statement)))
+
+
+def _is_state(target: ast.expr) -> bool:
+    """Whether a constant is kept there: in an attribute, or under a text as the key of a dict."""
+    is_entry = isinstance(target, ast.Subscript) and _is_no_tensor(target.slice)
+    return isinstance(target, ast.Attribute) or is_entry
 
 
 def _returns_constant(statement: ast.stmt) -> bool:
-    """Whether the function ends with None or text in place of a tensor; a number may be one side of a select."""
+    """Whether the function ends with None or text in place of a tensor; a number may be one side of a select.
+
+    So it does if they are, or a bool is, among what it returns: in a tuple, a list, a dict or an object.
+    """
     if not isinstance(statement, ast.Return):
         return False
     value = statement.value
-    return value is None or (isinstance(value, ast.Constant) and not isinstance(value.value, (int, float)))
+    return value is None or _is_no_tensor(value) or any(map(_is_flag, _parts(value)))
+
+
+def _is_no_tensor(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not isinstance(value.value, (int, float))
+
+
+def _is_flag(value: ast.expr) -> bool:
+    return _is_no_tensor(value) or (isinstance(value, ast.Constant) and isinstance(value.value, bool))
+
+
+def _parts(value: ast.expr) -> Iterator[ast.expr]:
+    """What a value holds that is written out: elements, values of a dict, arguments of a class."""
+    parts: list[ast.expr] = []
+    if isinstance(value, (ast.Tuple, ast.List)):
+        parts = value.elts
+    elif isinstance(value, ast.Dict):
+        parts = value.values
+    elif isinstance(value, ast.Call) and _is_class(value.func):
+        parts = [*value.args, *(keyword.value for keyword in value.keywords)]
+    for part in parts:
+        yield part
+        yield from _parts(part)
+
+
+def _is_class(func: ast.expr) -> bool:
+    """Whether a call makes an object, by the case of its name; `dict(...)`, too."""
+    name = ast.unparse(func).rpartition(".")[2]
+    return name == "dict" or name[:1].isupper()
 
 
 _RANDOM_CALL = re.compile(r"(?:random|rng|np\.random|numpy\.random)(?:\.Random\([^()]*\))?\.\w+\(")
@@ -327,6 +385,11 @@ def _hints(node: ast.AST | None, effect: Effect) -> Iterator[str]:
             f"Check it in the graph with {_assertion(node)}, which raises RuntimeError, on a GPU later than this line; "
             "or check the result after the call"
         )
+    elif isinstance(node, ast.If) and effect is Effect.MIXED:
+        names = (_called_for_effect(line) for line in (*node.body, *node.orelse))
+        name = next(filter(None, names), "")
+        called = f"call `{name}`" if len(name) <= _LONGEST_CONDITION else "make its other calls"
+        yield f"Select the values with torch.where, return the condition, and {called} by it {_OUTSIDE}"
     elif isinstance(node, ast.If) and effect is Effect.CHANGE:
         yield f"Make the change in each call, by what torch.where selects, as {_selected_change(node)}"
         yield (

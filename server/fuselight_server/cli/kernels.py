@@ -10,7 +10,7 @@ import argparse
 from fuselight.shared.devices import FALLBACK
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.base.terminal import standard_output
+from fuselight_server.base.terminal import standard_error, standard_output
 from fuselight_server.cli.options import add_command_options, device_option
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
@@ -43,6 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resources", action="store_true", help="compile each Triton kernel: registers, spills, occupancy"
     )
     parser.add_argument(
+        "--configurations",
+        action="store_true",
+        help="compile every configuration of @triton.autotune in your own kernels, and list them side by side",
+    )
+    parser.add_argument(
+        "--keep-fastest",
+        action="store_true",
+        help="leave @triton.autotune in your files with the configurations that it measured to be fastest, on a GPU",
+    )
+    parser.add_argument(
         "--why",
         metavar="LINE:LINE|CELL:LINE:CELL:LINE",
         action="append",
@@ -58,9 +68,15 @@ def execute(options: argparse.Namespace) -> int:
     other = next((path for path in options.paths if not str(path).endswith(SUFFIX)), None)
     if other is not None and any(line.cell is not None for pair in pairs for line in pair):
         raise CommandError(f"--why names cells, and `{other}` is no notebook. Write LINE:LINE")
-    resources = options.resources or options.asm is not None
-    is_sass = options.asm == "sass"
-    outcome = complete(options, generate, device=options.device, resources=resources, disassemble=is_sass)
+    resources = options.resources or options.asm is not None or options.configurations or options.keep_fastest
+    outcome = complete(
+        options,
+        generate,
+        device=options.device,
+        resources=resources,
+        disassemble=options.asm == "sass",
+        configurations=options.configurations,
+    )
     from fuselight_server.cli.formats.kernels import Details, as_json, print_kernels  # noqa: PLC0415 - not for --help
 
     details = Details(source=options.source, graphs=options.graphs, asm=options.asm, pairs=pairs)
@@ -71,6 +87,11 @@ def execute(options: argparse.Namespace) -> int:
     else:
         print_kernels(outcome, terminal, details)
         report_problems(outcome, "analyze", is_empty=not outcome.reports)
+    if options.keep_fastest:
+        from fuselight_server.cli.formats.kept_configurations import print_kept  # noqa: PLC0415 - not for --help
+        from fuselight_server.commands.fastest_configurations import write_fastest  # noqa: PLC0415 - the same
+
+        print_kept(write_fastest(outcome.reports), standard_error(options.color))
     has_failed = any(report.failures for report in outcome.reports)
     is_incomplete = any(problem.stage != "cache" for problem in outcome.problems)
     return 2 if is_incomplete or has_failed or not outcome.reports else 0

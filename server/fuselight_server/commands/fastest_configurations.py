@@ -6,9 +6,14 @@ run tuned for, the fastest configuration stays.
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_files import write_whole
+from fuselight.shared.report import data_key
 from fuselight_server.base.formatting import format_list, format_time
 from fuselight_server.explain.kernels.own_kernels import by_function, config_words
 from fuselight_server.source.autotune_decorators import (
@@ -21,7 +26,7 @@ from fuselight_server.source.autotune_decorators import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from fuselight.shared.report import OwnKernel, TunedSizes
+    from fuselight.shared.report import OwnKernel, Report, TunedSizes
 
 
 @dataclass(frozen=True)
@@ -91,3 +96,59 @@ def with_fastest(text: str, kernels: Iterable[OwnKernel]) -> str | CannotKeepErr
     for edit in sorted(edits, key=lambda edit: -edit.line):  # from the end: lines above stay where they are
         text = applied(text, edit)
     return text
+
+
+@dataclass(frozen=True)
+class KeptConfigurations:
+    """What became of one autotuner."""
+
+    winner: Winners
+    refusal: str = ""
+    """Why its file stays as it is; empty for a file that was written."""
+
+
+def write_fastest(reports: Sequence[Report]) -> list[KeptConfigurations]:
+    """Leave the autotuners of the reports' files with their fastest configurations, each file as a whole or not at all.
+
+    A file that is not the text that ran stays as it is.
+    """
+    files: dict[str, list[Winners]] = {}
+    hashes: dict[str, str] = {}
+    kernels = [kernel for report in reports for kernel in report.own_kernels]
+    for report in reports:
+        hashes |= report.files
+    for winner in winners(kernels):
+        files.setdefault(winner.kernel.location.path, []).append(winner)
+    return [
+        KeptConfigurations(winner, refusal)
+        for path, own in files.items()
+        for winner, refusal in zip(own, _written(path, own, hashes.get(path)), strict=True)
+    ]
+
+
+def _written(path: str, own: Sequence[Winners], ran: str | None) -> list[str]:
+    """Write the autotuners of one file; return why each is not written."""
+    try:
+        data = Path(path).read_bytes()
+        text = data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return [f"the file cannot be read: {error}"] * len(own)
+    if data_key(data) != ran:
+        return ["the file has changed since the run"] * len(own)
+    edits, refusals = [], []
+    for winner in own:
+        try:
+            edits.append(edit_of(text, winner))
+            refusals.append("")
+        except CannotKeepError as error:
+            refusals.append(str(error))
+    for edit in sorted(edits, key=lambda edit: -edit.line):
+        text = applied(text, edit)
+    try:
+        if edits:
+            write_whole(
+                os.path.realpath(path), text.encode("utf-8"), mode=stat.S_IMODE(Path(path).stat().st_mode)
+            )
+    except OSError as error:
+        return [f"the file cannot be written: {error}"] * len(own)
+    return refusals

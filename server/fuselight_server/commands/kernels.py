@@ -9,7 +9,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.shared.protocol import AssembleRequest, GenerateRequest
+from fuselight.shared.protocol import AssembleRequest, GenerateRequest, OwnKernelsPlan
 from fuselight.shared.report import Problem
 from fuselight_server.base.formatting import format_target
 from fuselight_server.base.store import Store
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from fuselight_server.commands.targets import TargetRun
 
 
+_OWN_KERNELS_SECONDS = 120.0
+"""For the compiles of the program's own Triton kernels."""
+
+
 async def generate(
     options: CommandOptions,
     show: Callable[[str], None],
@@ -35,15 +39,25 @@ async def generate(
     device: Device | None,
     resources: bool = False,
     disassemble: bool = False,
+    configurations: bool = False,
 ) -> CheckOutcome:
     """Generate the kernels of every target, one after the other in one worker.
 
     `device`: None for this machine's GPU, else the catalogue's FALLBACK. `resources`: whether to compile the Triton
-    kernels; `disassemble`: whether to make their SASS.
+    kernels; `disassemble`: whether to make their SASS; `configurations`: whether to compile all those of autotuners.
     """
 
     async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
-        request = target_run.request.of_kind(GenerateRequest, device=device)
+        plan = OwnKernelsPlan(
+            device=device,
+            seconds=_OWN_KERNELS_SECONDS,
+            configurations=configurations,
+            disassemble=disassemble,
+            with_code=True,
+        )
+        request = target_run.request.of_kind(
+            GenerateRequest, device=device, own_kernels=plan if resources else None
+        )
         generating = dataclasses.replace(target_run, request=request)
         report = await _cached_or_run(generating, outcome)
         if not resources:

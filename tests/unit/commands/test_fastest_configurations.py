@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from fuselight.shared.report import OwnKernel, TunedSizes
-from fuselight_server.commands.fastest_configurations import winners, with_fastest
+from fuselight.shared.report import OwnKernel, TunedSizes, data_key
+from fuselight_server.commands.fastest_configurations import winners, with_fastest, write_fastest
 from fuselight_server.source.autotune_decorators import CannotKeepError
-from tests.support.own_kernels import tuned_kernel
+from tests.support.own_kernels import own_report, tuned_kernel
 
 HEAD = "import triton\n"
 LISTED = '[triton.Config({"BLOCK": 128}), triton.Config({"BLOCK": 256},  # wide\n num_warps=4)]'
@@ -82,3 +83,20 @@ def test_the_words_have_times_and_sizes() -> None:
     assert (
         winner.title == "Keep the fastest of 2 configurations: BLOCK=256, 4 warps, 3 stages, 10 µs for n=1000"
     )
+
+
+def test_a_file_is_written_unless_it_has_changed_since_the_run(tmp_path: Path) -> None:
+    text = program(LISTED)
+    file = tmp_path / "kernels.py"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o640)
+    kernel = measured(text, (14.0, 10.0))
+    kernel = replace(kernel, location=replace(kernel.location, path=str(file)))
+    report = replace(own_report(kernel), files={str(file): data_key(text.encode())})
+    (kept,) = write_fastest([report])
+    assert (kept.refusal, file.read_text(encoding="utf-8")) == ("", with_fastest(text, [kernel]))
+    assert file.stat().st_mode & 0o777 == 0o640
+    (again,) = write_fastest([report])
+    assert again.refusal == "the file has changed since the run"
+    file.unlink()
+    assert "cannot be read" in write_fastest([report])[0].refusal

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fuselight.shared.protocol import Answer, CaptureRequest, Progress, RunRequest
-from fuselight.shared.report import Assembled, Listing, OwnKernel, Tier
+from fuselight.shared.report import Assembled, Listing, OwnKernel, Tier, TunedSizes
 from fuselight_server.base.settings import Interpreter, parse_settings
 from fuselight_server.editor.handlers.kernel_documents import kernel_document, kernels_at
 from fuselight_server.editor.messages.params import KernelDocumentParams, KernelsAtParams
@@ -18,6 +18,7 @@ from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import own_kernel_lenses
 from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
 from fuselight_server.editor.results.own_kernels import merged
+from fuselight_server.editor.results.quick_edits import fastest_configurations
 from fuselight_server.editor.results.snapshot import Document, Snapshot
 from fuselight_server.editor.session.analysis import Analysis
 from fuselight_server.editor.session.state import Folder, State
@@ -150,6 +151,32 @@ def test_a_further_run_adds_forms_and_takes_none_away() -> None:
     assert kernel.assembled == with_sass
     assert kernel.configurations == configurations
     assert merged(whole, own_report()).own_kernels == (kernel,), "a run without it"
+
+
+def test_the_fastest_configurations_are_offered_while_the_file_is_the_one_that_ran() -> None:
+    text = TEXT.replace("@triton.jit", '@triton.autotune([c(1), c(2)], key=["n"])\n@triton.jit')
+    kernel = tuned_kernel(None, None)
+    kernel = replace(
+        kernel,
+        location=replace(kernel.location, line=5),
+        decorator=replace(kernel.location, line=3),
+        tuned=(TunedSizes(("1000",), (14.0, 10.0)),),
+    )
+    state = State()
+    state.open(Document(URI, KERNELS_FILE, 1, SourceDocument(KERNELS_FILE, text), runnable=True))
+    state.accept_result(captured(kernel))
+    document = state.at(KERNELS_FILE)
+    assert document is not None
+
+    def offered(line: int) -> list[tuple[str, str]]:
+        edits = fastest_configurations(state.view(), document, line, line)
+        return [(edit.title, edit.edits[0].new_text) for edit in edits]
+
+    title = "Keep the fastest of 2 configurations: BLOCK=256, 4 warps, 3 stages, 10 µs for n=1000"
+    assert offered(3) == offered(5) == [(title, "[c(2)]")]
+    assert offered(1) == []
+    state.edit(KERNELS_FILE, document.source.edit((0, 0), (0, 0), "import os\n"))
+    assert offered(4) == []
 
 
 class Worker:

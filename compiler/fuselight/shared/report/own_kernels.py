@@ -44,8 +44,6 @@ class KernelConfiguration:
     shared: int | None = None
     """Bytes of a block."""
     occupancy: Occupancy | None = None
-    estimate_us: float | None = None
-    """Estimated time of a launch, microseconds; None where only a measurement tells configurations apart."""
     measured_us: float | None = None
     """Median of Triton's autotuner on this machine's GPU."""
     failure: str | None = None

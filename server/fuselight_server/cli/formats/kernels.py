@@ -23,6 +23,7 @@ from fuselight_server.base.formatting import (
     format_size,
 )
 from fuselight_server.cli.formats.json import finding_as_json
+from fuselight_server.cli.formats.own_kernels import own_kernels_json, print_own_kernels
 from fuselight_server.cli.formats.text_parts import finding_line, print_heading, print_problems, shown_line
 from fuselight_server.commands.notebook_lines import cell_of, in_words
 from fuselight_server.commands.sources import shown_path
@@ -94,6 +95,7 @@ def _target_json(report: Report, outcome: CheckOutcome, details: Details) -> dic
             }
             for cost in costs_by_line(call)
         ],
+        "own_kernels": own_kernels_json(report, details.asm),
         "findings": [finding_as_json(folded, outcome.sources) for folded in outcome.of_kernels(report)],
         "failures": encode(report.failures),
         "problems": encode(report.problems),
@@ -208,6 +210,7 @@ def _print_target(report: Report, outcome: CheckOutcome, terminal: Terminal, det
         terminal.print(("\nrecompiled graphs, which a call runs in place of those above:", "bold"))
     for graph in others:
         _print_graph(graph, report, terminal, details)
+    print_own_kernels(report, terminal, details.asm)
     print_problems(report, terminal)
     terminal.print()
 

@@ -17,7 +17,7 @@ from fuselight_server.editor.handlers.inputs import input_actions
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, command_for
 from fuselight_server.editor.results.input_lines import target_named
-from fuselight_server.editor.results.quick_edits import captured_calls, quick_edits
+from fuselight_server.editor.results.quick_edits import captured_calls, fastest_configurations, quick_edits
 from fuselight_server.editor.results.shown_findings import address, shown_findings
 from fuselight_server.editor.session.fix_offers import is_on
 
@@ -109,7 +109,8 @@ async def _code_actions(server: Server, params: types.CodeActionParams) -> list[
     verified = await fix_actions(server, document, params, here)
     view = server.state.view()
     captured = [_edit_action(server, edit) for edit in captured_calls(view, document, first, last)]
-    return [*all_fixes, *verified, *actions, *captured, *runs]
+    fastest = [_edit_action(server, edit) for edit in fastest_configurations(view, document, first, last)]
+    return [*all_fixes, *verified, *actions, *captured, *fastest, *runs]
 
 
 def _wants(kind: str, only: Sequence[str]) -> bool:

@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.base.store import recorded_calls
+from fuselight_server.commands.fastest_configurations import edit_of, winners
+from fuselight_server.editor.results.own_kernels import placed_kernels
+from fuselight_server.source.autotune_decorators import CannotKeepError
 from fuselight_server.source.document import read_source
 
 if TYPE_CHECKING:
@@ -73,6 +77,30 @@ def captured_calls(view: ResultsView, document: Document, first: int, last: int)
         shown = "the captured call" if len(calls) == 1 else f"{min(len(calls), _CALLS)} captured calls"
         if text_edits:
             yield QuickEdit(f"Write {shown} of {format_target(target.name)} as a directive", text_edits)
+
+
+def fastest_configurations(
+    view: ResultsView, document: Document, first: int, last: int
+) -> Iterator[QuickEdit]:
+    """Leave an autotuner on some lines with the configurations that were measured to be the fastest.
+
+    Only while the file is the text that ran: another kernel was not measured.
+    """
+    current = [result for result in view.captures.values() if document.path not in result.shown.changed_files]
+    kernels = [placed.kernel for placed in placed_kernels(current, document.path)]
+    for winner in winners(kernels):
+        kernel = winner.kernel
+        start = kernel.decorator.line if kernel.decorator is not None else kernel.location.line
+        if last < start or first > kernel.last_line:
+            continue
+        try:
+            edit = edit_of(document.source.text, winner)
+        except CannotKeepError:
+            continue
+        from fuselight_server.source.edits import TextEdit  # noqa: PLC0415 - as above
+
+        place = Span(document.path, edit.line, edit.column, edit.end_line, edit.end_column)
+        yield QuickEdit(winner.title, [TextEdit(place, edit.text)])
 
 
 def _mark_dynamic(view: ResultsView, finding: Finding, sizes: list[tuple[str, str]]) -> list[TextEdit]:

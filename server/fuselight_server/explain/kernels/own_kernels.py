@@ -190,7 +190,7 @@ def _configuration_row(configuration: KernelConfiguration, *, is_chosen: bool) -
     known: tuple[str, ...] = (
         "" if configuration.registers is None else str(configuration.registers),
         "" if configuration.spills is None else str(configuration.spills),
-        "" if configuration.shared is None else format_size(configuration.shared),
+        format_size(configuration.shared) if configuration.shared else "",
         "" if occupancy is None or not occupancy.most else format_percent(occupancy.warps, occupancy.most),
         "" if occupancy is None else occupancy.limited_by,
         f"{count:,}" if programs else "",

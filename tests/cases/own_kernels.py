@@ -83,3 +83,33 @@ def check(out):
     if out.sum() != 3:
         raise ValueError("wrong kernel")  # error: [FL401] "It may come from values that are not those of a GPU"
     return out
+
+
+@triton.jit
+def copy_row(x, out, length, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    value = tl.load(x + tl.program_id(0).to(tl.int64) * length + at, mask=at < length)
+    tl.store(out + tl.program_id(0) * length + at, value, mask=at < length)  # error: [FL944] "`out[2457595904]`"
+
+
+# fuselight: large_rows(bf16[600000, 4096])
+@torch.compile
+def large_rows(x):  # info: [FL602] "the tensors of the directive take 4.9 GB"
+    out = torch.empty_like(x)
+    copy_row[(x.shape[0],)](x, out, x.shape[1], BLOCK=4096)  # hint: [FL607] "not every access of `copy_row` was checked"
+    return out.relu()
+
+
+@triton.jit
+def own_block(x, out, length, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * (BLOCK // 2) + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < length) + tl.program_id(0)
+    tl.store(out + at, value, mask=at < length)  # error: [FL942] "different values to `out[32]`"  # warning: [FL943] "28 elements"
+
+
+# fuselight: races(f32[220])
+@torch.compile
+def races(x):
+    out = torch.empty_like(x)
+    own_block[(5,)](x, out, x.numel(), BLOCK=64)
+    return out.relu()

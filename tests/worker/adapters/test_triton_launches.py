@@ -48,7 +48,8 @@ class Launches:
         self.log = LaunchLog(lambda outcome, _frame: self.outcomes.append(outcome))
 
     def only(self) -> LaunchOutcome:
-        (outcome,) = self.outcomes
+        """The only one; a launch that is too long is checked by address in addition."""
+        (outcome,) = (outcome for outcome in self.outcomes if outcome.addresses is None)
         return outcome
 
 
@@ -176,7 +177,7 @@ def test_a_launch_ends_with_its_budget(
     before = launches.log.seconds
     getattr(kernels, name)[(1,)](*arguments)
     assert launches.log.seconds - before < 0.2, "an equal launch is not tried again"
-    assert len(launches.outcomes) == 2
+    assert sum(outcome.addresses is None for outcome in launches.outcomes) == 2
 
 
 def test_all_launches_have_a_budget(

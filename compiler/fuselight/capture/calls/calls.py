@@ -52,6 +52,8 @@ class PlannedCall:
     """Whether the call asks for fake tensors; they must be in force before anything is built."""
     notes: tuple[Note, ...] = ()
     """What the call does otherwise than its text says."""
+    tensor_bytes: int = 0
+    """What the tensors that its text spells out take at least."""
 
 
 def with_training(call: PlannedCall, *, training: bool | None) -> PlannedCall:

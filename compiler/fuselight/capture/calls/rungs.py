@@ -7,9 +7,11 @@ Float[Tensor, "batch 128"]`, or the settings. Annotations are read by their attr
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import inspect
+import math
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -32,6 +34,7 @@ from fuselight.shared.inputs import (
     parse_directive,
     split_options,
 )
+from fuselight.shared.inputs.grammar import dtype_of
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.protocol import DirectiveLine, InputsPlan, Target
 from fuselight.shared.report import Location, Note, Rung
@@ -110,7 +113,7 @@ class Ladder:
         for line, directive in parsed:
             location = self._span(line, 0, len(line.text.encode("utf-8", "surrogatepass")))
             call = self._planned(line, directive, objects, location)
-            calls.append(replace(call, fake=_asks_for_fake(directive)))
+            calls.append(replace(call, fake=_asks_for_fake(directive), tensor_bytes=_tensor_bytes(directive)))
         return Answered(Rung.DIRECTIVE, lines[0].line, tuple(calls))
 
     def _planned(
@@ -249,6 +252,20 @@ def _asks_for_fake(directive: Directive) -> bool:
         return split_options(directive)[0].fake
     except DirectiveError:
         return False  # building the call reports it, with its parameters known
+
+
+def _tensor_bytes(directive: Directive) -> int:
+    """The bytes of the tensors in a directive whose sizes are numbers."""
+    total = 0
+    for node in ast.walk(directive.call):
+        dtype = getattr(torch, dtype_of(node) or "", None)
+        if not isinstance(node, ast.Subscript) or dtype is None:
+            continue
+        sizes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        numbers = [size.value for size in sizes if isinstance(size, ast.Constant)]
+        if len(numbers) == len(sizes) and all(isinstance(number, int) for number in numbers):
+            total += dtype.itemsize * math.prod(int(str(number)) for number in numbers)
+    return total
 
 
 def _arguments(answer: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -67,7 +67,9 @@ from fuselight.shared.report.kernels import Refusal as Refusal
 from fuselight.shared.report.kernels import Repeated as Repeated
 from fuselight.shared.report.kernels import SavedTensor as SavedTensor
 from fuselight.shared.report.kernels import is_library_call as is_library_call
+from fuselight.shared.report.launches import AddressCheckResult as AddressCheckResult
 from fuselight.shared.report.launches import KernelFault as KernelFault
+from fuselight.shared.report.launches import OpenAccess as OpenAccess
 from fuselight.shared.report.measured import Accuracy as Accuracy
 from fuselight.shared.report.measured import Clock as Clock
 from fuselight.shared.report.measured import CompileStep as CompileStep
@@ -383,11 +385,13 @@ class Report:
     trial: TrialCounts | None = None
     """What the run counted as a trial, if it was one."""
     kernel_faults: tuple[KernelFault, ...] = ()
-    """Accesses of the program's own Triton kernels outside of their tensors, where launches are computed on the CPU."""
+    """What is wrong with accesses of the program's own Triton kernels, where launches are computed on the CPU."""
     own_kernels: tuple[OwnKernel, ...] = ()
     """The user's own Triton kernels that the run launched, by file and line, each specialization by itself."""
     own_kernels_device: Device | None = None
     """The device that they were compiled for."""
+    address_checks: tuple[AddressCheckResult, ...] = ()
+    """Launches of which only addresses were checked: on fake tensors, or because their values take too long."""
     trials: tuple[CureTrial, ...] = ()
     """Cures of its recompilations that were tried on its calls, by further runs."""
     results: ResultComparison | None = None

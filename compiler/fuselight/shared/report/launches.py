@@ -9,7 +9,7 @@ from fuselight.shared.report.place import Location, Stack
 
 @dataclass(frozen=True)
 class KernelFault:
-    """Accesses of one line of a Triton kernel outside of a tensor. None of them happened."""
+    """What is wrong with the accesses of one line of a Triton kernel."""
 
     kernel: str
     location: Location
@@ -28,3 +28,47 @@ class KernelFault:
     """The program that made the first one, as `tl.program_id` gives it for the three axes."""
     launch: Stack = ()
     """Where the kernel was launched."""
+    kind: str = "bounds"
+    """`bounds`: outside of the tensor; none of these accesses happened. `overflow`: at another address than meant,
+    because a 32-bit offset overflowed. `race`: another program, or another lane of the block, writes a different value
+    to the element, or reads it. `unwritten`: of elements that are used afterwards and were written by nobody.
+    `sectors`: most of the bytes that the access fetches are not used. Readers ignore other kinds."""
+    exact: int = 0
+    """Of `overflow`: the offset without the overflow."""
+    other_program: tuple[int, int, int] = (0, 0, 0)
+    """Of `race`: the other program; equal to `program` for two lanes of a block."""
+    other_access: str = ""
+    """Of `race`: what the other program does with the element, `load` or `store`."""
+    count: int = 1
+    """Of `race` and `unwritten`: how many elements."""
+    useful: float = 1.0
+    """Of `sectors`: the part of the bytes of 32-byte sectors that the access uses, from 0 to 1."""
+    inputs: str = ""
+    """The call that shows it, as a directive; empty for the calls of the target."""
+
+
+@dataclass(frozen=True)
+class OpenAccess:
+    """A line of a kernel of which an address check cannot say whether it is right."""
+
+    location: Location | None
+    """None: it concerns the whole kernel."""
+    reason: str
+    """As a clause: `indices come from memory`."""
+
+
+@dataclass(frozen=True)
+class AddressCheckResult:
+    """How far the addresses of a launch were checked, whose values were not computed."""
+
+    kernel: str
+    location: Location
+    """Where the kernel is defined."""
+    launch: Stack
+    programs: int
+    """How many programs of the grid were checked."""
+    total: int
+    """How many the grid has."""
+    is_complete: bool
+    """Whether each program was checked to its end, with all iterations of its loops."""
+    open: tuple[OpenAccess, ...] = ()

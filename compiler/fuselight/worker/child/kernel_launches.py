@@ -13,7 +13,13 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from fuselight.adapters.torch_api.absent_gpu import device_guards
-from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome
+from fuselight.adapters.torch_api.uninitialized import Unwritten
+from fuselight.adapters.triton_api.launches.record import (
+    AccessFault,
+    AddressReport,
+    LaunchLog,
+    LaunchOutcome,
+)
 from fuselight.adapters.triton_api.launches.specializations import LaunchRecord
 from fuselight.adapters.triton_api.launches.stand_in import (
     recording_on_gpu,
@@ -23,7 +29,17 @@ from fuselight.adapters.triton_api.launches.stand_in import (
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.devices import FALLBACK, find
 from fuselight.shared.protocol import AssembleRequest, GenerateRequest
-from fuselight.shared.report import Device, KernelFault, Location, Note, Problem, is_user_file
+from fuselight.shared.report import (
+    AddressCheckResult,
+    Device,
+    KernelFault,
+    Location,
+    Note,
+    OpenAccess,
+    Problem,
+    Stack,
+    is_user_file,
+)
 from fuselight.worker.child.own_kernels import OwnKernels, device_of, plan_of
 
 if TYPE_CHECKING:
@@ -31,6 +47,8 @@ if TYPE_CHECKING:
 
 MAX_FAULTS = 100
 """Maximum number of faults of a report."""
+MAX_CHECKS = 100
+"""Maximum number of address checks of a report."""
 
 
 class KernelLaunches:
@@ -38,12 +56,15 @@ class KernelLaunches:
 
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = roots
-        self.log = LaunchLog(self._heard, self._note_uncompiled)
+        self.log = LaunchLog(self._heard, stacks.running_lines, self._note_uncompiled)
         self.problems: list[Problem] = []
         self.notes: list[Note] = []
         self.faults: list[KernelFault] = []
         self.own = OwnKernels()
         """The program's own kernels that were launched, with what they compile to."""
+        self.checks: list[AddressCheckResult] = []
+        self.inputs = ""
+        """The call that is made, as a directive, where it is none of the target's."""
         self._known: set[object] = set()
 
     @property
@@ -51,8 +72,11 @@ class KernelLaunches:
         """Why results of this run may not be those of a GPU, as a clause; empty where they are."""
         if self.notes:
             return self.notes[0].text
-        if self.faults:
-            return f"the Triton kernel `{self.faults[0].kernel}` accesses memory outside of a tensor"
+        for fault in self.faults:
+            if fault.kind == "bounds":
+                return f"the Triton kernel `{fault.kernel}` accesses memory outside of a tensor"
+            if fault.kind == "race":
+                return f"the Triton kernel `{fault.kernel}` has a race"
         return ""
 
     def _heard(self, outcome: LaunchOutcome, frame: FrameType | None) -> None:
@@ -60,24 +84,74 @@ class KernelLaunches:
         place = next((at for at in reversed(stack) if is_user_file(at.path, self._roots)), None)
         if outcome.unknown:
             self._note_unknown(outcome, place)
+        if outcome.addresses is not None:
+            self._add_check(outcome, outcome.addresses, stack)
         for fault in outcome.faults:
-            key = (fault.path, fault.line, fault.access, fault.argument)
-            if key in self._known or len(self.faults) >= MAX_FAULTS:
-                continue
-            self._known.add(key)
-            self.faults.append(
-                KernelFault(
-                    outcome.kernel,
-                    Location(fault.path, fault.line) if fault.line else Location(outcome.path, outcome.line),
-                    fault.access,
-                    fault.argument,
-                    fault.offset,
-                    fault.elements,
-                    fault.masked,
-                    fault.program,
-                    stack,
-                )
+            self._add_fault(outcome, fault, stack)
+
+    def note_unwritten(self, unwritten: Unwritten) -> None:
+        """Take elements that are used after a launch, and that nobody has written."""
+        outcome, stack = unwritten.launch
+        path, line = unwritten.place
+        fault = AccessFault(
+            "store",
+            path,
+            line,
+            unwritten.name,
+            unwritten.first,
+            unwritten.elements,
+            masked=True,
+            program=(0, 0, 0),
+            kind="unwritten",
+            count=unwritten.count,
+        )
+        self._add_fault(outcome, fault, stack)
+
+    def _add_fault(self, outcome: LaunchOutcome, fault: AccessFault, stack: Stack) -> None:
+        key = (fault.path, fault.line, fault.kind, fault.access, fault.argument)
+        if key in self._known or len(self.faults) >= MAX_FAULTS:
+            return
+        self._known.add(key)
+        self.faults.append(
+            KernelFault(
+                outcome.kernel,
+                Location(fault.path, fault.line) if fault.line else Location(outcome.path, outcome.line),
+                fault.access,
+                fault.argument,
+                fault.offset,
+                fault.elements,
+                fault.masked,
+                fault.program,
+                stack,
+                kind=fault.kind,
+                exact=fault.exact,
+                other_program=fault.other_program,
+                other_access=fault.other_access,
+                count=fault.count,
+                useful=fault.useful,
+                inputs=self.inputs,
             )
+        )
+
+    def _add_check(self, outcome: LaunchOutcome, report: AddressReport, stack: Stack) -> None:
+        key = (outcome.kernel, outcome.path, stack, report)
+        if key in self._known or len(self.checks) >= MAX_CHECKS:
+            return
+        self._known.add(key)
+        self.checks.append(
+            AddressCheckResult(
+                outcome.kernel,
+                Location(outcome.path, outcome.line),
+                stack,
+                report.programs,
+                report.total,
+                report.is_complete,
+                tuple(
+                    OpenAccess(Location(path, line) if line else None, reason)
+                    for path, line, reason in report.open
+                ),
+            )
+        )
 
     def _note_uncompiled(self) -> None:
         if not self.problems:

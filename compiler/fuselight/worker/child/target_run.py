@@ -36,6 +36,7 @@ from fuselight.shared.protocol import MeasureRequest, RunRequest, TuneRequest, V
 from fuselight.shared.report import Call, Failure, Location, Note, Problem, Rung
 from fuselight.worker.child import child, run_failures
 from fuselight.worker.child.further_values import prepare_to_try, with_tried_values
+from fuselight.worker.child.kernel_checks import check_launches, reason_for_fake
 from fuselight.worker.child.originals import exit_now, getpid
 from fuselight.worker.child.program_calls import MAX_KEPT, MAX_LOOKED, ProgramCalls
 from fuselight.worker.child.state import RunState
@@ -396,8 +397,8 @@ def _one_call(
 ) -> bool:
     """Build and make one call, and ask for forecasts after the last. Returns whether the next one is worth making."""
     request = state.job.request
-    asked = "the directive asks for it (fake=True)" if planned.fake and not state.fake else None
-    with _fake_tensors(state, asked):
+    asked = "the directive asks for it (fake=True)" if planned.fake else reason_for_fake(planned)
+    with _fake_tensors(state, None if state.job.fake else asked):
         with state.step("build", planned.text, planned.location):
             try:
                 with quick_random() as filled:
@@ -433,6 +434,7 @@ def _one_call(
             finally:
                 seconds = _perf_counter() - start
                 state.calls[index] = replace(state.calls[index], seconds=seconds)
+        check_launches(state, planned, is_fake=bool(asked or state.job.fake))
     check_descriptors(state)
     return True
 

@@ -1,52 +1,81 @@
-"""FL941: accesses of the user's own Triton kernels outside of their tensors.
+"""FL941 to FL945 and FL607: what is wrong with accesses of the user's own Triton kernels, and what was not checked.
 
 Invariant: each finding is an access that the run computed with the kernel's own arguments; none is a guess from source.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fuselight_server.base.finding import Related
 from fuselight_server.explain.findings.common.context import span_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from fuselight.shared.report import KernelFault
+    from fuselight.shared.report import AddressCheckResult, KernelFault, Location, Stack
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
 _VERBS = {"load": "reads", "store": "writes", "atomic": "changes"}
+_CHANGES = "On a GPU this overwrites other memory, or ends the program with an illegal memory access."
 _HAPPENED = {
     "load": "On a GPU this reads other memory, or ends the program with an illegal memory access.",
-    "store": "On a GPU this overwrites other memory, or ends the program with an illegal memory access.",
-    "atomic": "On a GPU this overwrites other memory, or ends the program with an illegal memory access.",
+    "store": _CHANGES,
+    "atomic": _CHANGES,
 }
 _INT32 = 1 << 31
+_IN_64_BITS = "Compute the offset in 64 bits: `tl.program_id(0).to(tl.int64)`; in 32 bits it overflows."
+_MAX_LISTED = 4
+"""Maximum lines that a hint lists."""
+
+
+class _Words(NamedTuple):
+    code: str
+    title: str
+    details: tuple[str, ...]
+    hints: tuple[str, ...]
 
 
 def launch_findings(context: Context) -> Iterator[Finding]:
-    """The accesses outside of tensors, each on the line of the kernel; of a library's kernel, where it is launched."""
+    """The faults, each on the line of the kernel; of a library's kernel, where it is launched."""
     for fault in context.report.kernel_faults:
-        launch = context.innermost_user_frame(fault.launch)
-        inside = context.is_user_file(fault.location.path)
-        place = fault.location if inside or launch is None else launch
-        related = []
-        if inside and launch is not None:
-            related.append(Related(span_of(launch), f"`{fault.kernel}` is launched here"))
-        elif not inside:
-            related.append(Related(span_of(fault.location), f"`{fault.kernel}`, of a library"))
+        describe = _KINDS.get(fault.kind)
+        if describe is None:  # of a newer worker
+            continue
+        words = describe(fault)
+        place, related = _place(context, fault.kernel, fault.location, fault.launch)
+        if fault.kind == "sectors" and not context.is_user_file(fault.location.path):
+            continue  # nobody changes a library's layout
+        shown_by = (f"The call `{fault.inputs}` shows it.",) if fault.inputs else ()
         yield context.finding(
-            "FL941",
-            f"`{fault.kernel}` {_VERBS.get(fault.access, 'accesses')} {_element(fault)}",
-            f"Program {fault.program} does, {_mask(fault)}.",
-            _HAPPENED.get(fault.access, _HAPPENED["store"]),
-            "Here it did not happen: such a read gave 0, such a write was left out.",
-            at=place,
-            hints=_hints(fault),
-            related=tuple(related),
+            words.code, words.title, *words.details, *shown_by, at=place, hints=words.hints, related=related
         )
+    yield from _open_findings(context)
+
+
+def _place(
+    context: Context, kernel: str, location: Location, stack: Stack
+) -> tuple[Location, tuple[Related, ...]]:
+    launch = context.innermost_user_frame(stack)
+    if context.is_user_file(location.path):
+        if launch is None:
+            return location, ()
+        return location, (Related(span_of(launch), f"`{kernel}` is launched here"),)
+    return launch or location, (Related(span_of(location), f"`{kernel}`, of a library"),)
+
+
+def _bounds(fault: KernelFault) -> _Words:
+    return _Words(
+        "FL941",
+        f"`{fault.kernel}` {_VERBS.get(fault.access, 'accesses')} {_element(fault)}",
+        (
+            f"Program {fault.program} does, {_mask(fault)}.",
+            _HAPPENED.get(fault.access, _CHANGES),
+            "Here it did not happen: such a read gave 0, such a write was left out.",
+        ),
+        _bounds_hints(fault),
+    )
 
 
 def _element(fault: KernelFault) -> str:
@@ -60,11 +89,133 @@ def _mask(fault: KernelFault) -> str:
     return "in spite of its mask" if fault.masked else "and the access has no mask"
 
 
-def _hints(fault: KernelFault) -> tuple[str, ...]:
+def _bounds_hints(fault: KernelFault) -> tuple[str, ...]:
     if fault.offset <= -_INT32 // 2:
-        return ("Compute the offset in 64 bits: `tl.program_id(0).to(tl.int64)`; in 32 bits it overflows.",)
+        return (_IN_64_BITS,)
     if not fault.masked:
         return (
             f"Give tl.{'atomic_add' if fault.access == 'atomic' else fault.access} a mask: `mask=offsets < n`.",
         )
     return ("Compare the offsets that the mask lets through with the size that is passed to the kernel.",)
+
+
+def _overflow(fault: KernelFault) -> _Words:
+    verb, name = _VERBS.get(fault.access, "accesses"), fault.argument
+    return _Words(
+        "FL944",
+        f"`{fault.kernel}` {verb} `{name}[{fault.offset}]` in place of `{name}[{fault.exact}]`: its offset overflows",
+        (
+            f"Program {fault.program} does: it computes the offset in 32 bits, which end at {_INT32 - 1}.",
+            _HAPPENED.get(fault.access, _CHANGES),
+        ),
+        (_IN_64_BITS,),
+    )
+
+
+def _race(fault: KernelFault) -> _Words:
+    element = f"`{fault.argument}[{fault.offset}]`"
+    more = f", {fault.count:,} elements in this way" if fault.count > 1 else ""
+    if fault.program == fault.other_program:
+        title = f"`{fault.kernel}` writes several values to {element} at once"
+        details = f"Lanes of one block in program {fault.program} write it{more}. Which value remains is not defined."
+    elif fault.other_access == "load":
+        title = f"a program of `{fault.kernel}` reads {element}, which another one changes"
+        details = (
+            f"Program {fault.other_program} reads it and program {fault.program} writes it{more}. Programs run in any "
+            "order: which value is read is not defined."
+        )
+    else:
+        title = f"programs of `{fault.kernel}` write different values to {element}"
+        details = (
+            f"Programs {fault.other_program} and {fault.program} write it{more}. Programs run in any order: "
+            "which value remains is not defined."
+        )
+    hint = "Let each program have elements of its own: compare the steps of the offsets with the block and the grid."
+    return _Words("FL942", title, (details,), (hint, "For sums use `tl.atomic_add`."))
+
+
+def _unwritten(fault: KernelFault) -> _Words:
+    name, count = fault.argument, fault.count
+    some = f"{count:,} element{'' if count == 1 else 's'} of `{name}`"
+    return _Words(
+        "FL943",
+        f"`{fault.kernel}` leaves {some} unwritten, from `{name}[{fault.offset}]` on",
+        (
+            f"`{name}` was allocated without values, and the program uses these elements after the launch.",
+            "On a GPU they have whatever was in that memory.",
+        ),
+        (
+            "Compare the grid and the mask of the store with the size of the tensor, or allocate it with zeros.",
+        ),
+    )
+
+
+def _sectors(fault: KernelFault) -> _Words:
+    verb = {"load": "reads", "store": "writes"}.get(fault.access, "changes")
+    part = f"{fault.useful:.0%}"
+    return _Words(
+        "FL945",
+        f"`{fault.kernel}` uses {part} of the bytes that it fetches of `{fault.argument}`",
+        (
+            f"Program {fault.program} {verb} single elements of 32-byte sectors.",
+            f"A GPU moves whole sectors, so that {100 - round(fault.useful * 100)}% of this traffic is wasted.",
+            "The loss is smaller where other programs find the sectors in a cache.",
+        ),
+        (
+            "Let neighboring lanes access neighboring elements: swap the dimensions of the block, or the layout.",
+        ),
+    )
+
+
+_KINDS: dict[str, Callable[[KernelFault], _Words]] = {
+    "bounds": _bounds,
+    "overflow": _overflow,
+    "race": _race,
+    "unwritten": _unwritten,
+    "sectors": _sectors,
+}
+
+
+def _open_findings(context: Context) -> Iterator[Finding]:
+    """What address checks have not checked, once for each line that launches."""
+    by_line: dict[Location, list[AddressCheckResult]] = {}
+    for check in context.report.address_checks:
+        if not check.is_complete or check.open:
+            launch = context.innermost_user_frame(check.launch)
+            by_line.setdefault(launch or check.location, []).append(check)
+    for place, checks in by_line.items():
+        kernels = sorted({check.kernel for check in checks})
+        title = f"not every access of {_listed([f'`{kernel}`' for kernel in kernels])} was checked"
+        lines = dict.fromkeys(line for check in checks for line in _open_lines(check))
+        yield context.finding(
+            "FL607",
+            title,
+            f"Addresses were checked without values: {_listed(list(dict.fromkeys(map(_programs, checks))))}.",
+            *((f"Not checked: {_listed(list(lines), '; ')}.",) if lines else ()),
+            at=place,
+        )
+
+
+def _programs(check: AddressCheckResult) -> str:
+    if check.programs < check.total:
+        return f"{check.programs:,} of {check.total:,} programs of `{check.kernel}`"
+    every = "every program" if check.total > 1 else "the program"
+    return f"{every} of `{check.kernel}`" + (
+        "" if check.is_complete else ", without some iterations of its loops"
+    )
+
+
+def _open_lines(check: AddressCheckResult) -> Iterator[str]:
+    for access in check.open:
+        if access.location is None:
+            yield f"the rest of `{check.kernel}` ({access.reason})"
+        else:
+            name = access.location.path.replace("\\", "/").rpartition("/")[2]
+            yield f"{name}:{access.location.line} ({access.reason})"
+
+
+def _listed(items: list[str], separator: str = ", ") -> str:
+    shown = items[:_MAX_LISTED]
+    if len(items) > _MAX_LISTED:
+        shown.append(f"{len(items) - _MAX_LISTED} more")
+    return separator.join(shown)

@@ -1,4 +1,4 @@
-"""FL941: accesses of Triton kernels outside of their tensors."""
+"""FL941 to FL945 and FL607: faults of Triton kernels, and what was not checked."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from fuselight.shared.report import KernelFault
-from fuselight_server.base.finding import Severity
+from fuselight.shared.report import AddressCheckResult, KernelFault, OpenAccess
+from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.explain.findings import findings
 from tests.support.reports import LIBRARY, at, report
 
@@ -47,3 +47,85 @@ def test_each_kind_of_access_has_its_words(change: dict[str, object], title: str
     (finding,) = findings(report(kernel_faults=(dataclasses.replace(READ, **change),)))  # type: ignore[arg-type]
     assert finding.title.startswith(title)
     assert hint in finding.hints[0]
+
+
+def only(**change: object) -> Finding:
+    """The finding of a fault like READ."""
+    (finding,) = findings(report(kernel_faults=(dataclasses.replace(READ, **change),)))  # type: ignore[arg-type]
+    return finding
+
+
+def test_an_overflow_names_the_index_that_was_meant() -> None:
+    finding = only(kind="overflow", offset=-(2**31), exact=2**31, program=(9, 0, 0))
+    assert (finding.code, finding.severity) == ("FL944", Severity.ERROR)
+    assert "reads `x[-2147483648]` in place of `x[2147483648]`" in finding.title
+    assert "Program (9, 0, 0) does: it computes the offset in 32 bits" in finding.message
+    assert "64 bits" in finding.hints[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "title", "text"),
+    [
+        (
+            {"access": "store", "other_access": "store", "count": 7},
+            "programs of `scale` write different values to `x[1000]`",
+            "Programs (1, 0, 0) and (3, 0, 0) write it, 7 elements in this way.",
+        ),
+        (
+            {"access": "store", "other_access": "load"},
+            "a program of `scale` reads `x[1000]`, which another one changes",
+            "Program (1, 0, 0) reads it and program (3, 0, 0) writes it.",
+        ),
+        (
+            {"access": "store", "other_access": "store", "other_program": (3, 0, 0)},
+            "`scale` writes several values to `x[1000]` at once",
+            "Lanes of one block in program (3, 0, 0) write it.",
+        ),
+    ],
+)
+def test_a_race_names_both_programs(change: dict[str, object], title: str, text: str) -> None:
+    finding = only(**{"kind": "race", "other_program": (1, 0, 0), **change})
+    assert (finding.code, finding.severity, finding.title) == ("FL942", Severity.ERROR, title)
+    assert text in finding.message
+
+
+def test_elements_that_nobody_writes_are_counted() -> None:
+    finding = only(kind="unwritten", access="store", offset=990, count=10)
+    assert (finding.code, finding.severity) == ("FL943", Severity.WARNING)
+    assert finding.title == "`scale` leaves 10 elements of `x` unwritten, from `x[990]` on"
+
+
+def test_wasted_sectors_are_those_of_the_users_own_kernels() -> None:
+    finding = only(kind="sectors", useful=0.125)
+    assert (finding.code, finding.severity) == ("FL945", Severity.INFORMATION)
+    assert "uses 12% of the bytes" in finding.title
+    elsewhere = dataclasses.replace(READ, kind="sectors", location=dataclasses.replace(at(7), path=LIBRARY))
+    assert not findings(report(kernel_faults=(elsewhere,)))
+
+
+def test_the_call_that_shows_a_fault_is_named_and_unknown_kinds_are_ignored() -> None:
+    assert "The call `f(f32[7])` shows it." in only(inputs="f(f32[7])").message
+    assert not findings(report(kernel_faults=(dataclasses.replace(READ, kind="later"),)))
+
+
+def check(
+    kernel: str, programs: int, total: int, *open_: OpenAccess, is_complete: bool = False
+) -> AddressCheckResult:
+    return AddressCheckResult(kernel, at(3), (at(12),), programs, total, is_complete, open_)
+
+
+def test_what_was_not_checked_is_listed_once_for_each_line_that_launches() -> None:
+    checks = (
+        check("scale", 5, 600_000, OpenAccess(at(40), "indices come from memory")),
+        check("shift", 8, 8, is_complete=False),
+        check("whole", 8, 8, is_complete=True),
+        check("late", 1, 9, OpenAccess(None, "the check took too long")),
+    )
+    (finding,) = findings(report(address_checks=checks))
+    assert (finding.code, finding.severity, finding.span.line) == ("FL607", Severity.HINT, 12)
+    assert finding.title == "not every access of `late`, `scale`, `shift` was checked"
+    assert (
+        "5 of 600,000 programs of `scale`, every program of `shift`, without some iterations"
+        in finding.message
+    )
+    assert "40 (indices come from memory); the rest of `late` (the check took too long)" in finding.message

@@ -38,13 +38,19 @@ class Interpretation:
         self._kernel, self._grid, self._seconds = kernel, grid, seconds
         self._interpreter, self._language = names.interpreter(), names.language()
         self._deadline = _perf_counter() + seconds
-        native = self._interpreter._interpreter
-        self.memory = CheckedMemory(native, self._interpreter.np, self._is_users, self._expire)
+        self.memory = self._new_memory()
         builder = corrected_builder(self._interpreter, self._language, self.memory)
         builder.options = self._interpreter.InterpreterOptions(sanitize_overflow=False)
         self._builder = builder
         self._semantic = self._interpreter.TritonSemantic(builder)
-        self._forms = PythonForms(self._language, self._semantic)
+        self._forms = self._new_forms()
+
+    def _new_memory(self) -> CheckedMemory:
+        native = self._interpreter._interpreter
+        return CheckedMemory(native, self._interpreter.np, self._is_users, self._expire)
+
+    def _new_forms(self) -> PythonForms:
+        return PythonForms(self._language, self._semantic)
 
     def run(self, arguments: Mapping[str, Any], types: Mapping[str, Any]) -> None:
         """Run the programs with `arguments`, of the Triton types of the same names.
@@ -65,7 +71,7 @@ class Interpretation:
                     each = (now - after_first) / (done - 1)
                     if each * (self._total() - done) > self._seconds * _HOPELESS - (now - start):
                         raise LaunchStopped(TOO_LONG)
-                self.memory.program = place
+                self.memory.begin_program(place)
                 self._builder.set_grid_idx(*place)
                 program(**values)
 
@@ -117,9 +123,12 @@ class Interpretation:
         for module in names.libdevices():
             for name, original in list(vars(module).items()):
                 if callable(original) and not name.startswith("_") and not isinstance(original, type):
-                    computed = functions.named(name)
+                    computed = self._device_function(functions.named(name))
                     self._forms.replaced[id(original)] = computed
                     scope.set_attr(module, name, computed)
+
+    def _device_function(self, computed: Callable[..., Any]) -> Callable[..., Any]:
+        return computed
 
     def _checked_handle(self) -> Callable[[Any], None]:
         """Each operation makes a handle of its result: the place to look at the deadline."""

@@ -12,21 +12,34 @@ import contextlib
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from fuselight.adapters.torch_api.triton_kernels import mutated_arguments
+from fuselight.adapters.torch_api.uninitialized import UninitializedMemory, WrittenElements
 from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches.absent_kernel import AbsentKernel, CompileArguments
+from fuselight.adapters.triton_api.launches.address_check import AddressCheck
 from fuselight.adapters.triton_api.launches.interpretation import TOO_LONG, Interpretation
-from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome, LaunchStopped
+from fuselight.adapters.triton_api.launches.record import (
+    AccessFault,
+    AddressReport,
+    LaunchLog,
+    LaunchOutcome,
+    LaunchStopped,
+)
 
 MAX_SECONDS = 2.0
 """Of one launch."""
 MAX_ALL_SECONDS = 20.0
 """Of all launches of a process."""
+MAX_CHECK_SECONDS = 1.0
+"""Of the address check of one launch."""
+MAX_ALL_CHECK_SECONDS = 10.0
+"""Of all address checks of a process."""
 _UNKNOWN = 0.5
 """What stands for a floating-point number that was not computed: no logarithm, root or division of it is infinite."""
 _perf_counter = time.perf_counter  # bound before any user code runs
@@ -61,9 +74,11 @@ class Launcher:
         sizes: Any = grid(bound) if callable(grid) else grid
         x, y, z = (*(int(size) for size in sizes), 1, 1)[:3]
         self._log.launches += 1
-        if _all_real(bound.values()):  # of fake tensors nothing is known anyway
-            with self._lock:
+        with self._lock:
+            if _all_real(bound.values()):
                 self._compute(kernel, bound, signature, (x, y, z))
+            else:  # fake tensors have addresses, but no values
+                self._check_addresses(kernel, bound, signature, (x, y, z))
         return absent_kernel
 
     def _compute(
@@ -90,10 +105,61 @@ class Launcher:
             log.slow.add(key)
         if unknown:
             _fill(_outputs(kernel, bound, interpretation))
+        if log.uninitialized is not None:
+            launch = _outcome(kernel, "", ()), log.stack_of(sys._getframe(1))
+            _note_written(log.uninitialized, launch, bound, None if unknown else interpretation)
         faults = tuple(interpretation.memory.faults.values()) if interpretation is not None else ()
         if unknown or faults:
-            path, line = str(kernel.fn.__code__.co_filename), names.first_line(kernel)
-            log.on_outcome(LaunchOutcome(kernel.__name__, path, line, unknown, faults), sys._getframe(1))
+            log.on_outcome(_outcome(kernel, unknown, faults), sys._getframe(1))
+        if unknown == TOO_LONG and not faults:
+            self._check_addresses(kernel, bound, signature, grid)
+
+    def _check_addresses(
+        self, kernel: Any, bound: dict[str, Any], signature: dict[str, Any], grid: tuple[int, int, int]
+    ) -> None:
+        """Check where the launch reads and writes, whose values are not computed. Equal launches are checked once."""
+        log = self._log
+        key = (id(kernel), grid, tuple(map(str, signature.values())), _sizes(bound))
+        seconds = min(MAX_CHECK_SECONDS, MAX_ALL_CHECK_SECONDS - log.address_seconds)
+        if key in log.checked or seconds <= 0 or min(grid) < 1:
+            return
+        log.checked.add(key)
+        start = _perf_counter()
+        problem = ""
+        try:
+            check = AddressCheck(kernel, grid, seconds)
+            check.run(bound, signature)
+        except LaunchStopped as why:
+            problem = str(why)
+        except ImportError:
+            return
+        except Exception as error:  # noqa: BLE001 - the interpreter has faults of its own
+            problem = f"Triton's interpreter cannot run it: {_words(error)}"
+        finally:
+            log.address_seconds += _perf_counter() - start
+        if problem:
+            check.memory.open.setdefault(("", 0, problem))
+        log.on_outcome(_outcome(kernel, "", check.faults(), check.report()), sys._getframe(1))
+
+
+def _note_written(
+    memory: UninitializedMemory, launch: Any, bound: dict[str, Any], interpretation: Interpretation | None
+) -> None:
+    """Say what a launch has written; without its interpretation, that it may have written everything."""
+    if interpretation is None:
+        for name, value in bound.items():
+            if isinstance(value, torch.Tensor):
+                memory.note_launch(launch, WrittenElements(name, value, None, 1, ("", 0)))
+        return
+    for written in interpretation.memory.written_elements():
+        memory.note_launch(launch, written)
+
+
+def _outcome(
+    kernel: Any, unknown: str, faults: tuple[AccessFault, ...], addresses: AddressReport | None = None
+) -> LaunchOutcome:
+    path, line = str(kernel.fn.__code__.co_filename), names.first_line(kernel)
+    return LaunchOutcome(kernel.__name__, path, line, unknown, faults, addresses)
 
 
 _Packed = tuple[Any, dict[str, Any], dict[Any, Any], dict[Any, Any]]
@@ -103,7 +169,9 @@ _Packed = tuple[Any, dict[str, Any], dict[Any, Any], dict[Any, Any]]
 def _packed(kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any], _Packed]:
     """The target, the arguments by name, and what else Triton computes of them. Raises what Triton raises."""
     *_, target, backend, binder = kernel.device_caches[0]
-    bound, specialization, options = binder(*args, **named)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of fake tensors, whose addresses Triton asks for
+        bound, specialization, options = binder(*args, **named)
     if hasattr(kernel, "_pack_args"):
         return target, bound, kernel._pack_args(backend, named, bound, specialization, options)
     types = {parameter.name: kind[0] for parameter, kind in zip(kernel.params, specialization, strict=True)}

@@ -10,10 +10,12 @@ store nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fuselight.adapters.torch_api.uninitialized import WrittenElements
+from fuselight.adapters.triton_api.launches.access_history import AccessedElements, AccessHistory, ProgramRace
 from fuselight.adapters.triton_api.launches.record import AccessFault, LaunchStopped
 
 WINDOW = 48
@@ -58,6 +60,13 @@ class CheckedMemory:
         self._regions: list[TensorMemory] = []
         self.faults: dict[tuple[str, str, int, str], AccessFault] = {}
         self.program = (0, 0, 0)
+        self.history = AccessHistory(numpy, self._note_race)
+        self._programs: list[tuple[int, int, int]] = []
+        self._kind = "load"
+        self._last: TensorMemory | None = None
+        """The argument that all lanes of the last access are inside of."""
+        self._noted: TensorMemory | None = None
+        """The argument whose history gets the last access."""
         self.masked = True
         """Whether the access that comes next has a mask."""
 
@@ -71,12 +80,14 @@ class CheckedMemory:
         """Let the launch access the storage of `tensor`. Returns the address of its first element for the kernel."""
         storage = tensor.untyped_storage()
         real, address = int(storage.data_ptr()), int(tensor.data_ptr())
+        offset = address - real if tensor.numel() else 0
+        return self._add_region(name, tensor, size=int(storage.nbytes()), offset=offset, real=real)
+
+    def _add_region(self, name: str, tensor: Any, *, size: int, offset: int, real: int = 0) -> int:
+        """Add a storage of `size` bytes, whose tensor begins at the byte `offset` of it."""
         # Alignment is what the kernel may ask of an address.
         start = ((len(self._regions) + 1) << WINDOW) + _MIDDLE + real % _PAGE
-        offset = address - real if tensor.numel() else 0
-        region = TensorMemory(
-            name, start + offset, start, real, int(storage.nbytes()), int(tensor.element_size()), tensor
-        )
+        region = TensorMemory(name, start + offset, start, real, size, int(tensor.element_size()), tensor)
         self._regions.append(region)
         return region.address
 
@@ -86,17 +97,23 @@ class CheckedMemory:
 
     def load(self, addresses: Any, mask: Any, other: Any, dtype: Any) -> Any:
         """Read the elements of which `mask` is true, else take those of `other`."""
-        real, lanes = self._checked("load", addresses, mask, self._numpy.dtype(dtype).itemsize)
+        item = self._numpy.dtype(dtype).itemsize
+        real, lanes = self._checked("load", addresses, mask, item)
+        for region, at in self._touched(real, lanes):
+            self.history.load(self._accessed(real[at], region, item))
         return self._native.load(real, lanes, other, dtype)
 
     def store(self, addresses: Any, values: Any, mask: Any) -> Any:
         """Write the elements of which `mask` is true."""
-        real, lanes = self._checked("store", addresses, mask, values.dtype.itemsize)
+        item = values.dtype.itemsize
+        real, lanes = self._checked("store", addresses, mask, item)
+        self._note_store(real, lanes, values, item)
         return self._native.store(real, values, lanes)
 
     def atomic_rmw(self, operation: Any, addresses: Any, values: Any, mask: Any, order: Any) -> Any:
         """Change the elements of which `mask` is true, and return what they were."""
         real, lanes = self._checked("atomic", addresses, mask, values.dtype.itemsize)
+        self._note_atomic(real, lanes, values.dtype.itemsize)
         return self._native.atomic_rmw(operation, real, values, lanes, order)
 
     def atomic_cas(self, addresses: Any, expected: Any, values: Any, order: Any) -> Any:
@@ -104,13 +121,95 @@ class CheckedMemory:
         # A lane cannot be left out of this operation.
         every = self._numpy.ones_like(addresses, dtype=bool)
         real, lanes = self._checked("atomic", addresses, every, values.dtype.itemsize)
+        self._note_atomic(real, lanes, values.dtype.itemsize)
         if not lanes.all():
             return self._numpy.zeros_like(values)
         return self._native.atomic_cas(real, expected, values, order)
 
+    def begin_program(self, place: tuple[int, int, int]) -> None:
+        """Note that another program runs."""
+        self.program = place
+        self._programs.append(place)
+        self.history.program, self.history.is_ordered = len(self._programs), False
+
+    def written_elements(self) -> Iterator[WrittenElements]:
+        """The elements that were written, of each argument of which some were."""
+        for region in self._regions:
+            if region.written:
+                known = self.history.written(region.real_start)
+                elements, item, place = known if known is not None else (None, region.item, ("", 0))
+                yield WrittenElements(region.name, region.tensor, elements, item, place)
+
+    def _note_store(self, real: Any, lanes: Any, values: Any, item: int) -> None:
+        numpy = self._numpy
+        for region, at in self._touched(real, lanes):
+            addresses = real[at]
+            every = numpy.ones(addresses.shape, dtype=bool)
+            before = self._native.load(
+                addresses, every, numpy.zeros(addresses.shape, values.dtype), values.dtype
+            )
+            self._kind, new = "store", numpy.broadcast_to(values, real.shape)[at]
+            self.history.store(self._accessed(addresses, region, item), new, before)
+            self.history.place_of_store(region.real_start, self._place())
+
+    def _note_atomic(self, real: Any, lanes: Any, item: int) -> None:
+        for region, at in self._touched(real, lanes):
+            self.history.atomic(self._accessed(real[at], region, item))
+            self.history.place_of_store(region.real_start, self._place())
+
+    def _accessed(self, addresses: Any, region: TensorMemory, item: int) -> AccessedElements:
+        numpy = self._numpy
+        elements = ((addresses - numpy.uint64(region.real_start)) // numpy.uint64(item)).astype("int64")
+        return AccessedElements(region.real_start, region.size, elements, item)
+
+    def _touched(self, real: Any, lanes: Any) -> Iterator[tuple[TensorMemory, Any]]:
+        """Each argument that lanes access, and these lanes."""
+        if self._last is not None:
+            self._noted = self._last
+            if lanes.any():
+                yield self._last, lanes
+            return
+        for region in self._regions:
+            inside = lanes & (real >= self._numpy.uint64(region.real_start))
+            inside &= real < self._numpy.uint64(region.real_start + region.size)
+            if inside.any():
+                lanes = lanes & ~inside
+                self._noted = region
+                yield region, inside
+
+    def _note_race(self, race: ProgramRace) -> None:
+        region = self._noted
+        if region is None:
+            return
+        # A race has one line, that of the store, whichever access comes last here.
+        program, other = self.program, self._programs[race.other - 1]
+        path, line = self._place()
+        if self._kind == "load":
+            program, other = other, program
+            known = self.history.written(region.real_start)
+            path, line = known[2] if known is not None else (path, line)
+        key = ("race", path, line, region.name)
+        if not self._may_note(key):
+            return
+        self.faults[key] = AccessFault(
+            "store",
+            path,
+            line,
+            region.name,
+            race.element - (region.address - region.start) // region.item,
+            (region.start + region.size - region.address) // region.item,
+            self.masked,
+            program,
+            kind="race",
+            other_program=other,
+            other_access="load" if self._kind == "load" else race.other_access,
+            count=race.count,
+        )
+
     def _checked(self, access: str, addresses: Any, mask: Any, item: int) -> tuple[Any, Any]:
         """Return the real addresses, and the lanes whose access is inside of the arguments."""
         self._expire()
+        self._kind, self._last = access, None
         numpy = self._numpy
         addresses = numpy.ascontiguousarray(addresses, dtype=numpy.uint64)
         lanes = numpy.array(numpy.broadcast_to(numpy.asarray(mask, dtype=bool), addresses.shape))
@@ -122,6 +221,7 @@ class CheckedMemory:
         inside = self._region(first)
         if inside is not None and inside.start <= first and last + item <= inside.start + inside.size:
             self._note_use(access, inside)
+            self._last = inside
             return numpy.where(lanes, self._moved(addresses, inside), real), lanes
         for window in numpy.unique(live >> numpy.uint64(WINDOW)).tolist():
             here = lanes & (addresses >> numpy.uint64(WINDOW) == numpy.uint64(window))
@@ -164,13 +264,16 @@ class CheckedMemory:
         path, line = self._place()
         name = "" if region is None else region.name
         key = (access, path, line, name)
-        if key in self.faults or len(self.faults) >= _MAX_FAULTS:
+        if not self._may_note(key):
             return
         offset = elements = 0
         if region is not None:
             offset = (address - region.address) // region.item
             elements = (region.start + region.size - region.address) // region.item
         self.faults[key] = AccessFault(access, path, line, name, offset, elements, self.masked, self.program)
+
+    def _may_note(self, key: tuple[str, str, int, str]) -> bool:
+        return key not in self.faults and len(self.faults) < _MAX_FAULTS
 
     def _place(self) -> tuple[str, int]:
         """The innermost line of the kernel, or of a function that it calls, outside of Triton."""

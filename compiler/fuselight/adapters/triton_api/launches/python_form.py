@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 import functools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fuselight.adapters.triton_api import names
+from fuselight.adapters.triton_api.launches.loop_sampling import SAMPLED, LoopSampler, sample_loop
 
 _METHOD, _AND, _OR, _NOT, _RANGE = (
     f"__fuselight_{name}__" for name in ("method", "and", "or", "not", "range")
@@ -23,9 +24,11 @@ _METHOD, _AND, _OR, _NOT, _RANGE = (
 class _Rewriting(ast.NodeTransformer):
     """Replaces what means something else in Python."""
 
-    def __init__(self, modules: frozenset[str]) -> None:
-        self._modules = modules
+    def __init__(self, modules: frozenset[str], *, samples: bool) -> None:
+        """`samples`: loops run in samples, as an address check has them."""
+        self._modules, self._samples = modules, samples
         """Names that are modules, whose functions are no methods."""
+        self._loops = 0
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.decorator_list, node.returns = [], None
@@ -48,6 +51,13 @@ class _Rewriting(ast.NodeTransformer):
             name = ast.Constant(function.attr)
             node.func = _call(_METHOD, [function.value, name], function)
         return node
+
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        if not self._samples:
+            return node
+        self._loops += 1
+        return sample_loop(node, self._loops)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
@@ -77,8 +87,9 @@ def _later(value: ast.expr) -> ast.expr:
 class PythonForms:
     """The Python of each function that a launch calls, made once."""
 
-    def __init__(self, language: Any, semantic: Any) -> None:
-        self._language, self._semantic = language, semantic
+    def __init__(self, language: Any, semantic: Any, sampler: LoopSampler | None = None) -> None:
+        """With a `sampler`, loops run in samples."""
+        self._language, self._semantic, self._sampler = language, semantic, sampler
         self._jit = names.runtime_jit()
         self._functions: dict[int, tuple[Any, Callable[..., Any]]] = {}
         self.replaced: dict[int, Any] = {}
@@ -97,7 +108,7 @@ class PythonForms:
         scope = _scope(function)
         path = function.fn.__code__.co_filename
         self.files.add(path)
-        code = _compiled(function, frozenset(_modules(scope)))
+        code = _compiled(function, frozenset(_modules(scope)), samples=self._sampler is not None)
         for name, value in scope.items():
             if id(value) in self.replaced:
                 scope[name] = self.replaced[id(value)]
@@ -115,16 +126,25 @@ class PythonForms:
             _OR: functools.partial(self._combined, "logical_or", stops=True),
             _NOT: self._negated,
         }
-        builtins = {"range": self.range, "min": self._extreme("minimum"), "max": self._extreme("maximum")}
+        if self._sampler is not None:
+            helpers[SAMPLED] = self._sampler.loop
+        builtins: dict[str, Any] = {
+            "range": self.range,
+            "min": self._extreme("minimum"),
+            "max": self._extreme("maximum"),
+        }
         builtins["print"] = lambda *_, **__: None
         return helpers | {name: value for name, value in builtins.items() if name not in scope}
 
-    def range(self, *args: Any, **_: Any) -> Iterator[Any]:
+    def range(self, *args: Any, **_: Any) -> Sequence[Any]:
         """The numbers of a loop, as a GPU has them: 32-bit integers that overflow."""
         wide = any(getattr(argument, "dtype", None) == self._language.int64 for argument in args)
-        for number in range(*(int(argument) for argument in args)):
+
+        def tensor(number: int) -> Any:
             value = self._semantic.to_tensor(number)
-            yield self._semantic.cast(value, self._language.int64) if wide else value
+            return self._semantic.cast(value, self._language.int64) if wide else value
+
+        return _LoopNumbers(range(*(int(argument) for argument in args)), tensor)
 
     def static_range(self, first: Any, last: Any = None, step: Any = 1) -> Iterator[int]:
         """The numbers of a loop that Triton unrolls: constants."""
@@ -173,6 +193,19 @@ class PythonForms:
         return extreme
 
 
+class _LoopNumbers(Sequence[Any]):
+    """The values of a loop variable, each made when it is asked for."""
+
+    def __init__(self, numbers: range, tensor: Callable[[int], Any]) -> None:
+        self._numbers, self._tensor = numbers, tensor
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._tensor(self._numbers[at])
+
+
 def _scope(function: Any) -> dict[str, Any]:
     """The names that a function sees. A copy."""
     capture = getattr(function, "get_capture_scope", None)
@@ -187,14 +220,21 @@ def _modules(scope: dict[str, Any]) -> Iterator[str]:
     return (name for name, value in scope.items() if isinstance(value, types.ModuleType))
 
 
-def _compiled(function: Any, modules: frozenset[str]) -> types.CodeType:
+def _compiled(function: Any, modules: frozenset[str], *, samples: bool) -> types.CodeType:
     """The code of a function, at the lines of its file."""
-    return _code_of(function.src, function.fn.__code__.co_filename, names.first_line(function), modules)
+    path, line = function.fn.__code__.co_filename, names.first_line(function)
+    return _code_of(function.src, path, line, modules, samples)
 
 
 @functools.lru_cache(maxsize=256)
-def _code_of(source: str, path: str, line: int, modules: frozenset[str]) -> types.CodeType:
-    tree = _Rewriting(modules).visit(ast.parse(source))
+def _code_of(
+    source: str,
+    path: str,
+    line: int,
+    modules: frozenset[str],
+    samples: bool,  # noqa: FBT001 - a key of the cache
+) -> types.CodeType:
+    tree = _Rewriting(modules, samples=samples).visit(ast.parse(source))
     ast.increment_lineno(tree, line - 1)
     ast.fix_missing_locations(tree)
     module = compile(tree, path, "exec", dont_inherit=True)

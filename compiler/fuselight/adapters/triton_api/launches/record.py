@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from fuselight.adapters.torch_api.uninitialized import UninitializedMemory
     from fuselight.adapters.triton_api.launches.specializations import LaunchRecord
 
 
 @dataclass(frozen=True)
 class AccessFault:
-    """Accesses of one line of a kernel outside of an argument's memory. None of them happened."""
+    """What is wrong with accesses of one line of a kernel."""
 
     access: str
     """`load`, `store` or `atomic`."""
@@ -30,11 +31,43 @@ class AccessFault:
     """Whether the access has a mask, or a boundary check."""
     program: tuple[int, int, int]
     """The program that made the first one."""
+    kind: FaultKind = "bounds"
+    exact: int = 0
+    """Of `overflow`: the offset that the program means, of which `offset` is what 32 bits leave."""
+    other_program: tuple[int, int, int] = (0, 0, 0)
+    """Of `race`: the program that also writes the element, or reads it; equal to `program` for one block that does."""
+    other_access: str = ""
+    """Of `race`: what the other program does, `load` or `store`."""
+    count: int = 1
+    """Of `race` and `unwritten`: how many elements."""
+    useful: float = 1.0
+    """Of `sectors`: the part of the bytes of all 32-byte sectors that is used, 0 to 1."""
+
+
+FaultKind = Literal["bounds", "overflow", "race", "unwritten", "sectors"]
+"""`bounds`: outside of the argument's memory; the access did not happen. `overflow`: at another address than meant,
+because 32-bit arithmetic overflowed. `race`: two programs, or two lanes of a block, write different values to an
+element, or one reads what another one changes. `unwritten`: read, but written by nobody. `sectors`: most of the bytes
+that the access fetches are not used."""
+
+
+@dataclass(frozen=True)
+class AddressReport:
+    """How far the addresses of a launch were checked without values."""
+
+    programs: int
+    """How many programs were checked."""
+    total: int
+    """How many the launch has."""
+    is_complete: bool
+    """Whether each of them was checked to its end, with all iterations of its loops."""
+    open: tuple[tuple[str, int, str], ...] = ()
+    """What is not known: file, line, and the reason as a clause."""
 
 
 @dataclass(frozen=True)
 class LaunchOutcome:
-    """A launch whose values are not all known."""
+    """A launch whose values are not all known, or of which something is wrong."""
 
     kernel: str
     path: str
@@ -44,6 +77,8 @@ class LaunchOutcome:
     unknown: str = ""
     """Why values of it are unknown, as a clause; empty where only `faults` speak against them."""
     faults: tuple[AccessFault, ...] = ()
+    addresses: AddressReport | None = None
+    """Of a launch whose addresses were checked without values."""
 
 
 class LaunchStopped(BaseException):
@@ -59,6 +94,8 @@ class LaunchLog:
 
     on_outcome: Callable[[LaunchOutcome, FrameType | None], None]
     """Called for each launch whose values are not all known, with the innermost frame that led to it."""
+    stack_of: Callable[[FrameType], Any] = lambda _: None
+    """Describes where a launch is made, for `UninitializedMemory`."""
     on_uncompiled: Callable[[], None] = lambda: None
     """Called where a graph with kernels is not compiled, because Inductor would have to compile it for a CPU."""
     record: LaunchRecord | None = None
@@ -66,8 +103,15 @@ class LaunchLog:
     launches: int = 0
     seconds: float = 0.0
     """Of interpretation, all launches together."""
+    address_seconds: float = 0.0
+    """Of address checks, all launches together."""
+    checked: set[Any] = field(default_factory=set)
+    """Launches whose addresses were checked: equal ones are not checked again."""
     slow: set[Any] = field(default_factory=set)
     """Launches that exceeded their budget: equal ones are not tried again."""
+
+    uninitialized: UninitializedMemory | None = None
+    """Follows memory that is allocated without values, where a run asks for that."""
 
     def note_uncompiled(self) -> None:
         """Note that a graph with kernels is not compiled."""

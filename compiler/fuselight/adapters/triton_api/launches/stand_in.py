@@ -40,6 +40,16 @@ def standing_in(device: Device, log: LaunchLog, is_users: Callable[[str], bool])
         yield
 
 
+def has_kernels() -> bool:
+    """Whether the program has imported Triton kernels of its own or of a library; those of torch do not count."""
+    module = sys.modules.get("triton.runtime.jit")
+    kernels = getattr(module, "_triton_jit_function_registry", {})
+    return any(
+        str(getattr(kernel, "module", "")).partition(".")[0] not in _OTHERS
+        for kernel in list(kernels.values())
+    )
+
+
 @contextlib.contextmanager
 def refusing_launches(refusal: Callable[[str], Exception]) -> Iterator[None]:
     """Have launches raise `refusal(name)`, with the name of the kernel, and answer nothing else: for measurements."""

@@ -1,0 +1,87 @@
+"""Checks files of Triton kernels as a run does, in this process. A line with a fault ends with `# expect: FLnnn`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.absent_gpu import device_guards
+from fuselight.adapters.triton_api.launches.stand_in import standing_in
+from fuselight.capture.calls.calls import PlannedCall
+from fuselight.capture.calls.rungs import Ladder
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import DirectiveLine, InputsPlan, Target
+from fuselight.shared.report import KernelFault
+from fuselight.worker.child import kernel_checks
+from fuselight.worker.child.kernel_launches import KernelLaunches
+
+CODES = {"bounds": "FL941", "race": "FL942", "unwritten": "FL943", "overflow": "FL944", "sectors": "FL945"}
+_DIRECTIVE = re.compile(r"^# fuselight: ((\w+)\(.*\))$", re.MULTILINE)
+_EXPECTED = re.compile(r"# expect: (FL\d+)$")
+
+
+def expected(path: Path) -> set[tuple[int, str]]:
+    """The lines with faults, and their codes."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {
+        (number, match[1])
+        for number, line in enumerate(lines, 1)
+        if (match := _EXPECTED.search(line)) is not None
+    }
+
+
+def directives(path: Path) -> list[tuple[str, str, int]]:
+    """Of each directive: the function, the text and the line."""
+    text = path.read_text(encoding="utf-8")
+    return [
+        (match[2], match[1], text.count("\n", 0, match.start()) + 1) for match in _DIRECTIVE.finditer(text)
+    ]
+
+
+class CheckedFile:
+    """A file whose functions are called in eager mode."""
+
+    def __init__(self, path: Path, module: ModuleType, launches: KernelLaunches) -> None:
+        self.launches = launches
+        self._path, self._module = path, module
+
+    def check(self, name: str, text: str, line: int) -> list[KernelFault]:
+        """Make the call of a directive. Returns what is wrong with its launches."""
+        before = len(self.launches.faults)
+        planned = self._planned(name, text, line)
+        why = kernel_checks.reason_for_fake(planned)
+        if planned.fake or why is not None:
+            with settings.fake_tensors():
+                kernel_checks.eager_call(planned, None)
+        else:
+            memory = kernel_checks.UninitializedMemory(self.launches.note_unwritten)
+            self.launches.log.uninitialized = memory
+            kernel_checks.eager_call(planned, memory)
+        self.launches.log.uninitialized = None
+        self.launches.log.seconds = self.launches.log.address_seconds = 0.0
+        return self.launches.faults[before:]
+
+    def _planned(self, name: str, text: str, line: int) -> PlannedCall:
+        target = Target(str(self._path), name, "function", line + 1, compiled=False)
+        plan = InputsPlan((DirectiveLine(line, 0, text),))
+        answered, _ = Ladder(target, plan, vars(self._module), "cpu").climb()
+        assert answered is not None
+        return answered.calls[0]
+
+
+@contextlib.contextmanager
+def checked_file(path: Path) -> Iterator[CheckedFile]:
+    """Import a file on a machine without a GPU, until the block ends."""
+    launches = KernelLaunches((str(path.parent),))
+    with device_guards(), standing_in(find("h100-sxm"), launches.log, lambda other: other == str(path)):
+        spec = importlib.util.spec_from_file_location(f"checked_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield CheckedFile(path, module, launches)

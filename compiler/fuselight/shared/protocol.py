@@ -430,6 +430,8 @@ class MemoryRequest(RunRequest):
     """`adam`, `adamw`, `sgd` (with momentum) or `none`."""
     batches: tuple[int, ...] = ()
     """First sizes of the inputs of the first call, in place of its own; empty: every call as it is."""
+    savings: bool = False
+    """Whether changes are tried that would need less, of training steps."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="search the largest batch that fits, in eager mode and compiled",
     )
     parser.add_argument(
+        "--savings",
+        action="store_true",
+        help="try what would need less in training: points of activation_memory_budget, checkpointed modules; takes "
+        "minutes",
+    )
+    parser.add_argument(
         "--optimizer",
         choices=OPTIMIZERS,
         default=OPTIMIZERS[0],
@@ -64,6 +70,7 @@ def execute(options: argparse.Namespace) -> int:
         options.optimizer,
         options.batch,
         finds_largest=options.largest_batch,
+        tries_savings=options.savings,
     )
     outcome = complete(options, estimate_memory, plan=plan)
     outcome = MemoryOutcome(check_in_cells(outcome.check), outcome.largest)

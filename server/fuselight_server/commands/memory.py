@@ -38,6 +38,8 @@ class MemoryPlan:
     """First sizes of the inputs, in place of the directive's; empty for that one."""
     finds_largest: bool = False
     """Whether the largest batch that fits is searched."""
+    tries_savings: bool = False
+    """Whether changes are tried that would need less."""
 
 
 @dataclass
@@ -59,17 +61,18 @@ async def estimate_memory(
     largest: dict[tuple[str, str], LargestBatch] = {}
 
     async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
-        async def estimated(batches: tuple[int, ...]) -> Report:
+        async def estimated(batches: tuple[int, ...], *, is_search: bool = True) -> Report:
             request = target_run.request.of_kind(
                 MemoryRequest,
                 device=plan.device,
                 training=plan.training,
                 optimizer=plan.optimizer,
                 batches=batches,
+                savings=plan.tries_savings and not is_search,
             )
             return await target_run.run_report(request)
 
-        report = await estimated(plan.batches)
+        report = await estimated(plan.batches, is_search=False)
         if plan.finds_largest and not report.failures:
             target = report.target
             largest[target.path, target.name] = await find_largest(estimated)

@@ -88,7 +88,9 @@ from fuselight.shared.report.measured import Work as Work
 from fuselight.shared.report.memory import HeldMemory as HeldMemory
 from fuselight.shared.report.memory import MemoryEstimate as MemoryEstimate
 from fuselight.shared.report.memory import MemoryPeak as MemoryPeak
+from fuselight.shared.report.memory import MemorySaving as MemorySaving
 from fuselight.shared.report.memory import MemoryUse as MemoryUse
+from fuselight.shared.report.memory import SavingKind as SavingKind
 from fuselight.shared.report.memory import StepPhase as StepPhase
 from fuselight.shared.report.own_kernels import CompiledOption as CompiledOption
 from fuselight.shared.report.own_kernels import KernelConfiguration as KernelConfiguration

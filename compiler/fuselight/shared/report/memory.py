@@ -68,6 +68,41 @@ class MemoryPeak:
     """What lines of the forward keep for the backward, most bytes first; empty for inference."""
 
 
+class SavingKind(str, enum.Enum):
+    """What is changed."""
+
+    BUDGET = "budget"
+    """The setting `torch._functorch.config.activation_memory_budget`, of compiled code."""
+    CHECKPOINT = "checkpoint"
+    """`torch.utils.checkpoint` around the calls of modules of a class."""
+
+
+@dataclass(frozen=True)
+class MemorySaving:
+    """A change that would need less memory in training, tried on fake tensors."""
+
+    kind: SavingKind
+    name: str
+    """The budget, as `0.6`; the class of the modules and their names, as `Block (blocks.0, blocks.1)`."""
+    eager: int | None = None
+    """Bytes at the peak in eager mode; None where that was not tried, as for a setting of the compiler."""
+    compiled: int | None = None
+    """Bytes at the peak of compiled code; None where that was not tried or cannot be."""
+    saved: int = 0
+    """Bytes that the forward keeps for the backward: compiled code for a budget, eager mode for modules."""
+    recomputed: int = 0
+    """Operators that are computed a second time in a step."""
+    multiplications: int = 0
+    """Of these, multiplications of matrices and attention."""
+    us: float = 0.0
+    """The estimated microseconds of what is computed again: for a budget of the multiplications alone, as others are
+    mostly fused."""
+    location: Location | None = None
+    """The line that calls the first of the modules."""
+    why_not: str = ""
+    """Why a peak is missing."""
+
+
 @dataclass(frozen=True)
 class MemoryEstimate:
     """What one call of the target needs."""
@@ -86,3 +121,6 @@ class MemoryEstimate:
     why_not_eager: str = ""
     """Why there is no estimate of eager mode."""
     why_not_compiled: str = ""
+    savings: tuple[MemorySaving, ...] = ()
+    """What was tried to need less, if requested: the points of the budget that differ, from the highest on, then
+    modules, the lowest peak first."""

@@ -28,6 +28,7 @@ from fuselight.worker.child import run_failures
 from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb
+from fuselight.worker.memory import savings
 from fuselight.worker.memory.peaks import StepRecord, user_line
 from fuselight.worker.memory.steps import Step, Unobserved, parameters_of
 from fuselight.worker.verify.eager_mode import eager_mode
@@ -82,6 +83,8 @@ class EstimateMemory:
             with state.step("call", planned.text, planned.location):
                 estimate = self._estimate(state, request, planned, prepared)
                 self._result.estimates.append(replace(estimate, batch=batch))
+                if request.savings:
+                    self._try_savings(state, request, prepared)
 
     def _estimate(
         self, state: RunState, request: MemoryRequest, planned: PlannedCall, prepared: Prepared
@@ -104,6 +107,26 @@ class EstimateMemory:
             why_not_eager=why_not_eager,
             why_not_compiled=why_not,
         )
+
+    def _try_savings(self, state: RunState, request: MemoryRequest, prepared: Prepared) -> None:
+        """Add what would need less to the last estimate, one by one: a run that is ended keeps what it has."""
+        if not prepared.options.train:
+            return
+        results = self._result.estimates
+        with call_mode(prepared), assumed_numbers(functools.partial(self._note_read, state)):
+            _require_gradients(prepared, training=True)
+            step = Step.of(prepared, request.optimizer, training=True)
+
+            def eager() -> tuple[MemoryPeak | None, str]:
+                with eager_mode():
+                    return self._peak(state, step, prepared.function)
+
+            def compiled() -> tuple[MemoryPeak | None, str]:
+                return self._peak(state, step, state.compiled_form(prepared))
+
+            peaks = savings.StepPeaks(eager, compiled)
+            for saving in savings.tried(step, self.device, request.roots, peaks):
+                results[-1] = replace(results[-1], savings=(*results[-1].savings, saving))
 
     def _peak(
         self, state: RunState, step: Step, function: Callable[..., Any]

@@ -21,7 +21,10 @@ from fuselight_server.explain.memory.words import (
     changed_lines,
     difference_in_words,
     peak_in_words,
+    saving_in_words,
+    saving_name,
     step_in_words,
+    useful_savings,
 )
 
 if TYPE_CHECKING:
@@ -91,6 +94,13 @@ def _print_estimate(
             size = f"{'+' if more > 0 else '-'}{format_size(abs(more))}"
             terminal.print(f"      {size:>{_WIDTH}}  {_described(row, outcome)}")
         terminal.print_more(len(changes) - _MAX_CHANGES, "line", indent=6)
+    savings = useful_savings(estimate)
+    if savings:
+        terminal.print("    what would need less, each tried on fake tensors:")
+    elif estimate.savings:
+        terminal.print("    nothing that was tried needs less")
+    for saving in savings:
+        terminal.print(f"      {saving_name(saving)}: {saving_in_words(estimate, saving)}")
 
 
 def _print_held(peak: MemoryPeak, outcome: CheckOutcome, terminal: Terminal) -> None:
@@ -148,6 +158,7 @@ def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]
         "compiled": _peak(estimate.compiled, device),
         "why_not_eager": estimate.why_not_eager,
         "why_not_compiled": estimate.why_not_compiled,
+        "savings": encode(estimate.savings),
     }
 
 

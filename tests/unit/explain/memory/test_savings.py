@@ -1,0 +1,40 @@
+"""Changes that would need less memory, in words."""
+
+from __future__ import annotations
+
+from fuselight.shared.report import MemoryEstimate, MemoryPeak, MemorySaving, SavingKind, StepPhase
+from fuselight_server.explain.memory.words import saving_in_words, saving_name, useful_savings
+
+GB = 10**9
+
+
+def peak(size: float) -> MemoryPeak:
+    return MemoryPeak(int(size * GB), 0, StepPhase.BACKWARD, "", None)
+
+
+def budget(name: str, size: float, us: float = 0.0) -> MemorySaving:
+    return MemorySaving(
+        SavingKind.BUDGET, name, compiled=int(size * GB), recomputed=47, multiplications=int(us > 0), us=us
+    )
+
+
+def estimate(*savings: MemorySaving) -> MemoryEstimate:
+    return MemoryEstimate("Net()", training=True, eager=peak(4), compiled=peak(4.6), savings=savings)
+
+
+def test_a_budget_is_of_use_only_if_no_higher_one_needs_as_little() -> None:
+    points = [budget("1", 4.6), budget("0.6", 3.2), budget("0.3", 3.4, 2600), budget("0", 3.1, 7100)]
+    tried = estimate(*points)
+    words = [saving_in_words(tried, point) for point in points]
+    assert words[1] == "compiled 4.6 GB -> 3.2 GB (-30%); 47 operators again, no multiplication"
+    assert words[2].endswith("47 operators again, with 1 multiplication: ~2.6 ms. No use: 0.6 needs no more")
+    assert "No use" not in words[3]
+    assert saving_name(points[1]) == "activation_memory_budget = 0.6"
+
+
+def test_modules_that_need_as_much_are_left_out() -> None:
+    less = MemorySaving(SavingKind.CHECKPOINT, "Block (blocks.0)", eager=3 * GB)
+    more = MemorySaving(SavingKind.CHECKPOINT, "Head (head)", eager=4 * GB, compiled=5 * GB)
+    tried = estimate(less, more)
+    assert useful_savings(tried) == [less]
+    assert saving_in_words(tried, less) == "eager 4 GB -> 3 GB (-25%); 0 operators again"

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"\bv_\d+_")
 _SEED = 0
-_MAX_RANGE = 1e30
 _HALF = ("float16", "bfloat16")
 _WHAT = {
     Observed.OUTPUTS: "compiled code returns other results than eager mode",

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _UNKNOWN = "unknown"
 _MAX_PROBLEMS = 3
-_UNTRIED = frozenset({TuneOutcome.SKIPPED, TuneOutcome.UNFINISHED})
 
 
 def row_of_answer(task: SweepTask, answer: RemoteAnswer, attempts: int) -> SweepRow:

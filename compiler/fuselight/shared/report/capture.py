@@ -134,7 +134,6 @@ class Frame:
     """Its `def` line."""
     resumes_at: LineNumber | None = None
     """The line where a resume function continues, None for the function itself."""
-    executions_eager: int | None = None
     parameters: tuple[str, ...] = ()
     """Names of the user's function's parameters, `*args` and `**kwargs` among them without their stars."""
     wrapper: Location | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import pytest
@@ -393,6 +394,7 @@ def test_values_that_change_together_are_changed_together(live: LiveWorker, name
     cures = [advice.cure for advice in candidates_for(context, recompilation, failure)]
     several = [cure for cure in cures if cure.also]
 
+    @functools.cache
     def trial(cure: CallCure) -> CureTrial:
         assert without.trial is not None
         cured = live.report(replace(request, trial=CureRun(cure, without.trial.calls)))
@@ -530,6 +532,8 @@ def trials_of(live: LiveWorker, source: str) -> dict[CureKind, CureTrial]:
 
     without = run(None)
     assert without.trial is not None
+    calls = without.trial.calls
+    trial = functools.cache(lambda cure: trial_of(cure, without, run(cure, calls)))
     context = Context.of(report)
     tried: dict[CureKind, CureTrial] = {}
     for recompilation in report.recompiles:
@@ -537,7 +541,7 @@ def trials_of(live: LiveWorker, source: str) -> dict[CureKind, CureTrial]:
             for advice in cures_for(context, recompilation, failure):
                 key = advice.cure.kind
                 if key not in tried or not tried[key].cures:
-                    tried[key] = trial_of(advice.cure, without, run(advice.cure, without.trial.calls))
+                    tried[key] = trial(advice.cure)
     return tried
 
 
@@ -586,10 +590,9 @@ def test_a_counter_that_becomes_a_tensor_changes_nothing_else(
 ) -> None:
     source = COUNTER.replace("INSIDE", inside).replace("OUTSIDE", outside)
     request = live.request(source, "")
-    report = live.report(request)
     assert isinstance(request, CaptureRequest)
-    line = report.frames[0].location.line
-    cure = CallCure(CureKind.TENSOR, report.target.path, line, ("L['self'].count",))
+    line = source[: source.index("def forward")].count("\n") + 1
+    cure = CallCure(CureKind.TENSOR, request.target.path, line, ("L['self'].count",))
     without = live.report(replace(request, trial=CureRun(None)))
     assert without.trial is not None
     cured = live.report(replace(request, trial=CureRun(cure, without.trial.calls)))

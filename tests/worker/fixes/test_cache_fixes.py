@@ -82,7 +82,8 @@ def text_of(outcome: FixOutcome, name: str) -> str:
 def test_a_key_passes_if_the_second_start_hits(outcome: FixOutcome) -> None:
     (attempt,) = [row for row in outcome.attempts if Path(row.finding.span.path).name == "folded.py"]
     assert (attempt.status, attempt.remedy.kind) == (FixStatus.PASSED, "marked_cacheable")
-    assert attempt.why == "the second start reads it from the cache, same results"
+    # A busy machine may leave calls uncompared, which is then said after it.
+    assert attempt.why.startswith("the second start reads it from the cache, same results")
     assert attempt.comparison.tried
     assert "get_hash_for_files((__file__,))" in text_of(outcome, "folded.py")
     assert "folded.py" in outcome.diff

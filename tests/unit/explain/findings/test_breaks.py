@@ -236,3 +236,13 @@ def test_a_break_without_an_id_has_a_fuselight_code() -> None:
 def test_a_deliberate_break_is_not_a_warning() -> None:
     (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0025"),)))
     assert finding.severity is Severity.INFORMATION
+
+
+@pytest.mark.parametrize(
+    ("function", "is_drawn"), [("RandomState.beta", True), ("Generator.normal", True), ("interp", False)]
+)
+def test_a_number_that_numpy_draws_is_drawn_outside(function: str, *, is_drawn: bool) -> None:
+    """torch has no function for most distributions of NumPy."""
+    text = f"Can't find numpy numpy function {function} in torch._numpy."
+    (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0294", explanation=text),)))
+    assert finding.hints[0].startswith("Draw the number outside the compiled code") is is_drawn

@@ -582,3 +582,14 @@ def test_a_change_for_another_value_is_shown_before_one_that_saves_less() -> Non
         ),
         "Or pass `sigma` as a tensor (tried: 4 → 3 compiles)",
     )
+
+
+@pytest.mark.parametrize("failure", ["number", "switch"])
+def test_a_tensor_that_no_trial_could_put_in_place_is_not_named(failure: str) -> None:
+    """As an index, or as the condition of a branch, it breaks the graph."""
+    switch = failed("self.on was False, now True", source="self.on", cause=GuardCause.VALUE)
+    changed = number() if failure == "number" else switch
+    tensor, *_ = finding_of(changed).cures
+    assert any("as a tensor" in hint for hint in finding_of(changed).hints)
+    of_none = CureTrial(tensor, 0, 0, NOT_APPLIED, is_made=False)
+    assert not any("as a tensor" in hint for hint in finding_of(changed, trials=(of_none,)).hints)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 
@@ -274,6 +275,38 @@ def test_a_list_is_changed_outside_only_where_the_code_does_not_read_it(
     )
     moved = "Change `self.rows` outside the compiled code: return the value, and append it after the call"
     assert (moved in finding.hints) is is_moved
+
+
+@pytest.mark.parametrize(
+    ("body", "lengths", "is_grown"),
+    [
+        ("self.rows.append(x)\nreturn max(self.rows[-2:])", (0, 1, 2, 3), True),
+        ("self.rows.extend([x, x])\nreturn torch.stack(self.rows)", (1, 3, 5), True),
+        ("self.rows.append(x)\nreturn max(self.rows[-2:])", (1, 2), False),
+        ("self.rows.append(x)\nreturn max(self.rows[-2:])", (1, 2, 1, 2), False),
+        ("self.rows.append(x)\nself.rows.pop(0)\nreturn max(self.rows)", (1, 2, 3), False),
+        ("self.rows.append(x)\nself.rows = self.rows[-2:]\nreturn max(self.rows)", (1, 2, 3), False),
+        ("self.rows.append(x)\ndel self.rows[:-2]\nreturn max(self.rows)", (1, 2, 3), False),
+        ("return torch.stack(self.rows)", (1, 2, 3), False),
+        ("self.rows.append(x)\n# maxlen\nreturn max(self.rows[-2:])", (1, 2, 3), False),
+    ],
+)
+def test_a_list_that_each_call_makes_longer_is_not_only_expected(
+    body: str, lengths: tuple[int, ...], *, is_grown: bool
+) -> None:
+    text = [
+        "    def forward(self, x):",
+        "        x = x * 2",
+        *(f"        {line}" for line in body.split("\n")),
+    ]
+    lines = dict.fromkeys(range(1, 20), "\n") | dict(enumerate(text, 20))
+    changed = (
+        failed(f"len(self.rows) was {was}, now {now}", source="self.rows", cause=GuardCause.LENGTH)
+        for was, now in itertools.pairwise(lengths)
+    )
+    facts = report(recompiles=tuple(again(item, compile_id=f"0/{n}") for n, item in enumerate(changed, 1)))
+    (finding,) = findings(facts, read_line=lambda _path, number: lines.get(number))
+    assert finding.hints[0].startswith("Keep a fixed number of elements in `self.rows`") is is_grown
 
 
 @pytest.mark.parametrize(

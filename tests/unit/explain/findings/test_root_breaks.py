@@ -252,3 +252,78 @@ def test_a_value_that_the_caller_gives_is_a_finding_of_its_own_after_a_break() -
         item for item in shown_findings(tracked(("loss", 3), ("x.width", 4)), METER) if item.code == "FL201"
     ]
     assert [item.span.line for item in shown] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_changed"),
+    [
+        ("counts[kind] = counts.get(kind, 0) + 1", True),
+        ("counts['all'] += 1", True),
+        ("return x * counts['all']", False),
+    ],
+)
+def test_what_the_function_changes_in_a_dict_is_one_finding_and_changed_outside(
+    body: str, *, is_changed: bool
+) -> None:
+    lines = {1: "def count(x, kind):", 2: f"    {body}"}
+    read = (at(2),)
+    guards = (
+        failed("len(counts) was 1, now 2", kind="DICT_KEYS", source="", cause=GuardCause.KEYS, born=read),
+        failed("counts['a'] was 1, now 2", source="counts['a']", born=read),
+        failed("counts['all'] was 2, now 3", source="counts['all']", born=read),
+    )
+    given = report(
+        frames=(Frame("count", at(1), parameters=("x", "kind")),),
+        compiles=tuple(Compile(f"0/{n}", 0, Outcome.COMPILED) for n in range(4)),
+        recompiles=tuple(
+            again(guard, function="count", location=at(1), compile_id=f"0/{n}")
+            for n, guard in enumerate(guards, 1)
+        ),
+    )
+    shown = findings(given, read_line=lambda _path, number: lines.get(number))
+    assert len(shown) == (1 if is_changed else 3)
+    assert shown[0].hints[0].startswith("Change `counts` outside the compiled code") is is_changed
+
+
+GIVEN = """\
+def loss(self, x):
+    noise = draw()
+    if self.epoch > 1:
+        x = x * 2
+    return x + noise
+def main(trainer):
+    for trainer.epoch in range(4):
+        trainer.loss(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_given"),
+    [
+        (GIVEN, True),
+        (GIVEN.replace("noise = draw()", "self.epoch = draw()"), False),
+        (GIVEN.replace("main", "other"), True),
+    ],
+)
+def test_a_relation_of_what_the_caller_assigns_stays_without_the_break(text: str, *, is_given: bool) -> None:
+    relation = failed(
+        "self.epoch <= 1 no longer holds: self.epoch is 2",
+        source="",
+        cause=GuardCause.RELATION,
+        born=(at(3),),
+    )
+    recompilation = _of_part(
+        again(relation, function="loss", location=at(1), compile_id="1/1", caller=(at(8, function="main"),))
+    )
+    given = report(
+        frames=(Frame("loss", at(1)), Frame("loss", at(1), resumes_at=2)),
+        compiles=(
+            Compile("0/0", 0, Outcome.COMPILED),
+            *(Compile(f"1/{n}", 1, Outcome.COMPILED) for n in range(2)),
+        ),
+        breaks=(broken(at(2), gb="GB0294"),),
+        recompiles=(recompilation,),
+    )
+    (finding,) = [item for item in shown_findings(given, text) if item.code == "FL201"]
+    assert finding.hints[0].startswith("Expect one compile for each outcome") is is_given
+    assert finding.hints[0].startswith("Remove the graph break on line 2") is not is_given

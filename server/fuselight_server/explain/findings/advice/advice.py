@@ -31,6 +31,8 @@ class TriedAdvice:
     """What the change costs besides the edit; a sentence without a full stop."""
     whose: str = ""
     """The function whose compiles are counted, where several are compiled."""
+    needs_trial: bool = False
+    """Whether it is not named where no call could be changed so: it mostly makes a program worse."""
 
 
 def rounding(values: Iterable[str]) -> str:
@@ -71,8 +73,10 @@ def tried_remedies(
     cures = fewest_first(cures, trials)
     untried = [
         remedy
-        for remedy in remedies
-        if remedy.state is RemedyState.NOT_TRIED and remedy.cure is not None and not remedy.cure.also
+        for item, remedy in zip(candidates, remedies, strict=True)
+        if remedy.state is RemedyState.NOT_TRIED
+        and not item.cure.also
+        and not (item.needs_trial and remedy.why == NO_CALL)
     ]
     refused = [remedy for remedy in remedies if remedy.state is RemedyState.REFUSED]
     return (*(cures or untried), *refused)

@@ -189,7 +189,9 @@ def _of_value(case: _Case) -> Iterator[TriedAdvice]:
 
 
 def _as_tensor(case: _Case) -> TriedAdvice:
-    return TriedAdvice(_tensors([case]), case.cure(CureKind.TENSOR, case.subject), _rounding(case))
+    # Where the code branches on the value, or indexes with it, a tensor breaks the graph: only a trial can tell.
+    cure = case.cure(CureKind.TENSOR, case.subject)
+    return TriedAdvice(_tensors([case]), cure, _rounding(case), needs_trial=True)
 
 
 def _rounding(case: _Case) -> str:

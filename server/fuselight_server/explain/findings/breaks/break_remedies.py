@@ -113,6 +113,7 @@ _HOOK_STEP = (
     "What records values belongs in a hook of a parameter or an argument, registered outside the compiled code"
 )
 _DRAWS = re.compile(r"\bRandom\.\w+|\brandom\.\w+")
+_DRAWS_OF_NUMPY = re.compile(r"\b(?:RandomState|Generator)\.\w+")
 _DRAW_STEP = (
     "Draw the number outside the compiled code, and pass it in: as a tensor if the code only computes with it, else as "
     "a Python number"
@@ -247,7 +248,10 @@ def _special(context: Context, gb_id: str | None, graph_break: Break, title: str
         is_generator = _GENERATOR.search(f"{argument} {graph_break.explanation} {graph_break.context}")
         steps = _GENERATOR_STEPS if is_generator else (_ARGUMENT_STEP,)
         return BreakWords(named, _ARGUMENT_TEXT, steps)
-    return BreakWords(title, hints=(_DRAW_STEP,)) if gb_id == "GB0007" and _DRAWS.search(title) else None
+    is_draw = (gb_id == "GB0007" and _DRAWS.search(title)) or (
+        gb_id == "GB0294" and _DRAWS_OF_NUMPY.search(graph_break.explanation)
+    )
+    return BreakWords(title, hints=(_DRAW_STEP,)) if is_draw else None
 
 
 def _recurrent_hints(context: Context, graph_break: Break) -> Iterator[str]:

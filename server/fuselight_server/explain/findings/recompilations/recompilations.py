@@ -2,7 +2,7 @@
 
 Each new call is compared with the nearest cache entry (the one with the fewest failing guards) in which a guard failed
 that failed in the most recent one, too: torch compares with that first. Invariant: one finding for each line and
-guarded value, however often it changed, and one for all values that the function makes before one graph break; the
+guarded value, however often it changed, and one for all that follows from one graph break or one container; the
 differences of the later times are listed in order. A recompilation that the limit stopped belongs to FL102.
 """
 
@@ -38,6 +38,7 @@ from fuselight_server.explain.findings.common.resume_functions import (
 from fuselight_server.explain.findings.common.text import place, plain, quoted, rounded
 from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
+from fuselight_server.explain.findings.recompilations.changed_containers import changed_container
 from fuselight_server.explain.findings.recompilations.remedies import (
     cures_of,
     held_by,
@@ -86,7 +87,7 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
     )
     for root in roots(context, worded):
         home, failure = birthplace(context, root.recompile)
-        key = _of_one_break(context, root.recompile, failure)
+        key = _of_one_root(context, root.recompile, failure)
         if not key:
             what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
             key = (home.path, home.line, home.column, *what)
@@ -96,18 +97,22 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
         yield _finding(context, group, shared.get(id(group)))
 
 
-def _of_one_break(
+def _of_one_root(
     context: Context, recompilation: Recompile, failure: GuardFailure | None
 ) -> tuple[object, ...]:
-    """What recompilations share that follow from one break in the same code: its removal is what to do for each.
+    """What recompilations of the same code share that follow from one break, or from one container that it changes.
 
     A running mean, its count and its maximum that are made of one `.item()` were a finding for each of them.
     """
+    code = recompilation.location
+    part = (code.path, code.line, resumed_at(context, recompilation))
+    owner = changed_container(context, recompilation, failure) if failure is not None else ""
+    if owner:
+        return (owner, *part)
     before = root_break(context, recompilation, failure)
     if before is None or before.is_removed:
         return ()
-    code = recompilation.location
-    return (before.at.path, before.at.line, code.path, code.line, resumed_at(context, recompilation))
+    return (before.at.path, before.at.line, *part)
 
 
 def _variable(failure: GuardFailure) -> str:

@@ -37,6 +37,12 @@ from fuselight_server.explain.findings.common.source_tree import (
     tree_around,
 )
 from fuselight_server.explain.findings.common.text import place, quoted
+from fuselight_server.explain.findings.common.value_writes import is_written_by_callers
+from fuselight_server.explain.findings.recompilations.changed_containers import (
+    changed_container,
+    container_step,
+    growing_container,
+)
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     is_small_alone,
     size_remedy,
@@ -52,7 +58,7 @@ from fuselight_server.explain.findings.recompilations.specializations import (
 from fuselight_server.explain.findings.recompilations.value_remedies import value_remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from fuselight.shared.report import CallCure, GuardFailure, Recompile
     from fuselight_server.base.remedies import FindingRemedy
@@ -168,7 +174,12 @@ def later_remedies(
     context: Context, recompilation: Recompile, failure: GuardFailure
 ) -> tuple[FindingRemedy, ...]:
     """What to do about a guard that failed only in a later recompilation of a finding, with the name of its value."""
-    remedies = advice(_of_container(context, failure) or expected(context, recompilation, failure))
+    remedies = advice(
+        _of_container(context, failure)
+        or growing_container(context, recompilation, failure)
+        or _of_changed(context, recompilation, failure)
+        or expected(context, recompilation, failure)
+    )
     return tuple(_named(failure, remedy) for remedy in remedies[:1])
 
 
@@ -198,6 +209,8 @@ def remedies_for(
         or size_remedy(context, recompilation, failure)
         or value_remedy(context, recompilation, failure)
         or _of_container(context, failure)
+        or growing_container(context, recompilation, failure)
+        or _of_changed(context, recompilation, failure)
     )
     if certain:
         return advice(certain)
@@ -296,6 +309,11 @@ def _of_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:
     return ()
 
 
+def _of_changed(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+    owner = changed_container(context, recompilation, failure)
+    return (container_step(owner),) if owner else ()
+
+
 def expected(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to expect of a failed guard that nothing is known to cure."""
     if small := small_size(recompilation, failure):
@@ -389,12 +407,40 @@ def is_made_by_the_function(context: Context, recompilation: Recompile, failure:
 
 def _is_given(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
     """Whether the caller gives the value, and not the code before a graph break: its guard fails without it, too."""
-    name = _ROOT.match(failure.source)
-    if name is None or CARRIED in failure.code or name[0] not in _arguments(context, recompilation):
+    if CARRIED in failure.code:
+        return False
+    sources = [failure.source] if failure.source else list(_sources_of_relation(failure))
+    return bool(sources) and all(_gives(context, recompilation, source) for source in sources)
+
+
+def _gives(context: Context, recompilation: Recompile, source: str) -> bool:
+    """Whether a value comes from the caller: an argument, or an attribute that only code outside assigns."""
+    if is_written_by_callers(context, recompilation, source):
+        return True
+    name = _ROOT.match(source)
+    if name is None or name[0] not in _arguments(context, recompilation):
         return False
     tree = function_tree(context.read_line, recompilation.location)
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)] if tree is not None else []
     return tree is not None and all(node.id != name[0] or isinstance(node.ctx, ast.Load) for node in names)
+
+
+def _sources_of_relation(failure: GuardFailure) -> Iterator[str]:
+    """The values that a relation compares, as `self.epoch` of `self.epoch <= 1`; none where it cannot be read."""
+    relation, holds, _ = failure.difference.partition(" no longer holds")
+    try:
+        nodes: list[ast.AST] = [ast.parse(relation, mode="eval").body] if holds else []
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Call):  # `x.size(0)` depends on `x`
+            owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+            nodes += [*owner, *node.args]
+        elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            yield ast.unparse(node)
+        else:
+            nodes += ast.iter_child_nodes(node)
 
 
 def unmarked_sizes(

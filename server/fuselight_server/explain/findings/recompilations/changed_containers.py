@@ -1,0 +1,142 @@
+"""Containers that compiled code itself changes from call to call, so that each call compiles until the recompile limit.
+
+Invariant: said only where the source shows the statement that changes the container, and the run shows that it was in
+another state in at least two calls. A list is said to grow only if nothing removes an element.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause
+from fuselight_server.explain.findings.common.resume_functions import nearest
+from fuselight_server.explain.findings.common.source_tree import is_of_context_manager, tree_around
+from fuselight_server.explain.findings.common.text import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import GuardFailure, Recompile
+    from fuselight_server.explain.findings.common.context import Context
+
+_LENGTHS = re.compile(r"\blen\(.+\) was (\d+), now (\d+)")
+_ADDING = frozenset({"append", "appendleft", "extend", "insert"})
+_REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove"})
+_MAX_LINES = 20_000
+
+
+def growing_container(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+    """What to do about a list that grows in each call; empty if that is not certain."""
+    if failure.cause is not GuardCause.LENGTH or not _is_longer_each_time(context, recompilation, failure):
+        return ()
+    if not _only_adds(context, failure):
+        return ()
+    grown = quoted(failure.source)
+    return (
+        (
+            f"Keep a fixed number of elements in {grown}, or one tensor of a fixed size in its place: the code adds "
+            "to it in each call, and each length compiles, up to the recompile limit"
+        ),
+        f"Or return the value, and add it to {grown} outside the compiled code",
+    )
+
+
+def changed_container(context: Context, recompilation: Recompile, failure: GuardFailure) -> str:
+    """The dict or list whose entries the function that reads it assigns, as `counts`; empty where that is not certain.
+
+    What changed is a number or a text in it, or how many entries it has: a tensor is the same to torch in each call.
+    """
+    owner = _owner(failure)
+    read = context.innermost_user_frame(failure.born)
+    tree = tree_around(context, read) if owner and read is not None else None
+    if tree is None or read is None or is_of_context_manager(context, read):
+        return ""
+    stores = (
+        ast.unparse(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    )
+    changes = sum(
+        any(_owner(other) == owner for other in nearest(item))
+        for item in context.report.recompiles
+        if (item.function, item.location) == (recompilation.function, recompilation.location)
+    )
+    return owner if owner in stores and changes > 1 else ""
+
+
+def container_step(owner: str) -> str:
+    """What to do about a container that the function changes."""
+    return (
+        f"Change {quoted(owner)} outside the compiled code: return the values, and assign them after the call. "
+        "Compiled code that changes it finds it in another state in the next call"
+    )
+
+
+def _owner(failure: GuardFailure) -> str:
+    if failure.cause is GuardCause.KEYS:
+        match = _OF_KEYS.search(failure.source) or _OF_KEYS.search(failure.difference)
+        return match["owner"] if match is not None else failure.source
+    if failure.cause is GuardCause.LENGTH:
+        return failure.source
+    is_plain = failure.cause in {GuardCause.NUMBER, GuardCause.VALUE} and failure.was is not None
+    entry = _ENTRY.match(failure.source) if is_plain else None
+    return entry["owner"] if entry is not None else ""
+
+
+_OF_KEYS = re.compile(r"^(?:list|len)\((?P<owner>[\w.]+)\)")
+_ENTRY = re.compile(r"(?P<owner>[^\W\d][\w.]*)\[(?:-?\d+|'[^'\[\]]*')\]$")
+
+
+def _is_longer_each_time(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    lengths = list(_lengths(context, recompilation, failure.source))
+    in_a_row = all(before[1] == after[0] for before, after in itertools.pairwise(lengths))
+    return len(lengths) > 1 and in_a_row and all(was < now for was, now in lengths)
+
+
+def _lengths(context: Context, recompilation: Recompile, source: str) -> Iterator[tuple[int, int]]:
+    """The lengths of a container at the recompilations of one function, in their order."""
+    for other in context.report.recompiles:
+        if (other.function, other.location) != (recompilation.function, recompilation.location):
+            continue
+        for failure in nearest(other):
+            match = _LENGTHS.search(failure.difference) if failure.source == source else None
+            if match is not None:
+                yield int(match[1]), int(match[2])
+
+
+def _only_adds(context: Context, failure: GuardFailure) -> bool:
+    """Whether the function that reads the container adds elements, and neither removes one nor assigns another."""
+    read = context.innermost_user_frame(failure.born)
+    tree = tree_around(context, read) if read is not None else None
+    if read is None or tree is None or is_of_context_manager(context, read):
+        return False
+    name = failure.source.rpartition(".")[2]
+    called = {
+        node.func.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func.value).rpartition(".")[2] == name
+    }
+    is_changed = any(
+        isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+        and isinstance(node.ctx, (ast.Store, ast.Del))
+        and ast.unparse(node.value if isinstance(node, ast.Subscript) else node).rpartition(".")[2] == name
+        for node in ast.walk(tree)
+    )
+    adds = not called.isdisjoint(_ADDING) and called.isdisjoint(_REMOVING)
+    return adds and not is_changed and not _has_bounded_deque(context, read.path)
+
+
+def _has_bounded_deque(context: Context, path: str) -> bool:
+    """Whether a file makes a container that drops its oldest element."""
+    for number in range(1, _MAX_LINES):
+        line = context.read_line(path, number)
+        if line is None:
+            return False
+        if "maxlen" in line:
+            return True
+    return True

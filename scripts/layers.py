@@ -290,7 +290,8 @@ ROOMS = (
     _room(
         f"{_S}.explain.graphs",
         "boxes and arrows",
-        "fuselight.shared base source explain.findings.breaks explain.findings.common explain.findings.recompilations",
+        "fuselight.shared base source explain.findings.breaks explain.findings.common explain.findings.recompilations "
+        "explain.kernels",
     ),
     _room(f"{_S}.fixes", "finding → verified fixes"),
     _room(

@@ -24,6 +24,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import Span
 from fuselight_server.explain.graphs import MAX, ArrowKind, BoxKind, Picture, fold, picture
+from tests.support.own_kernels import own_kernel
 from tests.support.reports import FILE, at, broken, report
 
 if TYPE_CHECKING:
@@ -221,6 +222,21 @@ def test_kernels_are_shown_in_their_graph_for_both_phases() -> None:
 
 
 # ---- large pictures
+
+
+def test_the_users_own_kernels_are_named_in_the_graphs_that_launch_them() -> None:
+    launch = "torch.ops.higher_order.triton_kernel_wrapper_mutation"
+    graph = Graph(2, targets=(launch, "torch.sin"), lines=((at(22),), (at(23),)))
+    kernels = (
+        own_kernel("scale", 4, launched_at=(at(22),)),
+        own_kernel("other", 9, launched_at=(at(23),)),
+    )
+    whole = report(frames=(frame(),), compiles=(compiled("0/0", 0, graph=graph),), own_kernels=kernels)
+    (box,) = [box for box in picture(whole).boxes if box.kind is BoxKind.GRAPH]
+    named = [fact for fact in box.facts if fact.startswith("Triton kernel")]
+    assert named == [
+        "Triton kernel scale (line 4): 64 registers, no spills, 48 KB shared, occupancy 50%, ~12.2 µs"
+    ]
 
 
 def chain(length: int, *, titles: int = 1) -> Report:

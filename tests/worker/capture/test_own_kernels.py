@@ -71,3 +71,17 @@ def test_a_device_of_amd_and_no_time(live: LiveWorker) -> None:
     assert [problem.why for problem in report.problems if problem.stage == "own_kernels"] == [
         "the compiles of a run have 0 seconds"
     ]
+
+
+def test_a_directive_above_a_kernel_compiles_it_without_a_launch(live: LiveWorker) -> None:
+    whole = source(3000).split("# fuselight:")[0]
+    text = whole.replace("@triton.autotune(", "# fuselight: scale(f32[64], f32[64], 64)\n@triton.autotune(")
+    request = live.request(text, "scale").of_kind(CaptureRequest, own_kernels=OwnKernelsPlan(seconds=200.0))
+    report = live.report(request)
+    assert report.failures == ()
+    assert report.not_compiled == ()
+    kernel = own(report, SCALE + 1)
+    assert (kernel.launches, kernel.grid, kernel.values["n"]) == (0, None, "64")
+    assert kernel.assembled is not None
+    assert kernel.assembled.registers
+    assert len(kernel.configurations) == 2

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.triton_api.kernel_compiles import compile_call
 from fuselight.capture.calls.calls import PlannedCall, Prepared, parameters_of
 from fuselight.capture.calls.devices import redirect_devices
 from fuselight.capture.calls.tensors import make_tensor
@@ -142,6 +143,7 @@ class Ladder:
             if directive.callee_key not in objects:
                 objects[directive.callee_key] = evaluator.value(directive.callee)
             function = objects[directive.callee_key]
+            function = compile_call(function) or function
             if not callable(function):
                 raise directive.error(uncallable_words(directive, function), directive.callee)
             if inspect.isclass(function):

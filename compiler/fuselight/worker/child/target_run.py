@@ -21,6 +21,7 @@ import torch
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import targets
+from fuselight.adapters.triton_api.kernel_compiles import is_compile_call
 from fuselight.capture import dynamo
 from fuselight.capture.calls import importing, main_calls, rungs
 from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode, call_outputs, module_of
@@ -416,7 +417,7 @@ def _one_call(
                 module = module_of(prepared.function)
                 state.grad = torch.is_grad_enabled()
                 state.training = module.training if module is not None else None
-            if index == 0:
+            if index == 0 and not is_compile_call(prepared.function):
                 state.recorder.inspect_target(prepared.function)
             start = _perf_counter()
             try:

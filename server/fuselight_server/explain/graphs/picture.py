@@ -23,6 +23,7 @@ from fuselight_server.explain.findings.recompilations.recompilations import (
     birthplace,
     difference_of,
 )
+from fuselight_server.explain.kernels.own_kernels import figures
 from fuselight_server.source.positions import resumption, span
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
         Compile,
         Frame,
         GeneratedGraph,
+        Graph,
         Location,
         NotCompiled,
+        OwnKernel,
         Recompile,
         Report,
     )
@@ -123,6 +126,8 @@ class Picture:
     arrows: tuple[Arrow, ...]
 
 
+_LAUNCH = "triton_kernel_wrapper_"
+"""In the name of the operator that launches a Triton kernel."""
 _NAMED_OPERATORS = 3
 """Operators that are named in a box, those that are called most."""
 _CALLS = 4
@@ -139,8 +144,13 @@ def target_facts(report: Report) -> tuple[str, ...]:
     return tuple(facts)
 
 
-def compile_facts(compilation: Compile, generated: Sequence[GeneratedGraph], suffix: str) -> list[str]:
-    """Say what is in a compile: operators, guards, kernels."""
+def compile_facts(
+    compilation: Compile,
+    generated: Sequence[GeneratedGraph],
+    suffix: str,
+    own: Sequence[OwnKernel] = (),
+) -> list[str]:
+    """Say what is in a compile: operators, the user's own Triton kernels among `own`, guards, kernels."""
     facts = []
     if compilation.outcome is Outcome.FAILED:
         facts.append("the compiler failed")
@@ -150,11 +160,28 @@ def compile_facts(compilation: Compile, generated: Sequence[GeneratedGraph], suf
         facts.append("no operators to compile")
     if compilation.graph is not None:
         facts.append(_operators(compilation.graph.operators, compilation.graph.targets))
+        facts += _own_kernels(compilation.graph, own)
     count = compilation.guard_count if compilation.guard_count is not None else len(compilation.guards)
     if count:
         checked = "" if compilation.guard_us is None else f", checked in {compilation.guard_us:.1f} µs"
         facts.append(format_count(count, "guard") + checked)
     return facts + [_kernels(graph) + suffix for graph in generated]
+
+
+def _own_kernels(graph: Graph, own: Sequence[OwnKernel]) -> list[str]:
+    """Name the user's own Triton kernels that a graph launches, by the lines of their launches."""
+    lines = {
+        (at.path, at.line)
+        for name, stack in zip(graph.targets, graph.lines, strict=False)
+        if _LAUNCH in name
+        for at in stack
+    }
+    launched = [kernel for kernel in own if any((at.path, at.line) in lines for at in kernel.launched_at)]
+    names = dict.fromkeys(
+        f"Triton kernel {kernel.name} (line {kernel.location.line}): {', '.join(figures(kernel))}"
+        for kernel in launched
+    )
+    return [_short(text) for text in names]
 
 
 def _operators(count: int, targets: Sequence[str]) -> str:
@@ -316,8 +343,9 @@ class _PictureMaker:
             facts.append(f"since {self.text_now(frame.location.path, difference)}")
         reason = self.reason_of(compilation, frame, reasons) if kind is BoxKind.EAGER else []
         generated = self.kernels.get(compilation.id, ())
-        facts += [*reason, *compile_facts(compilation, generated, self.suffix)]
-        equal = (*reason, *compile_facts(replace(compilation, guard_us=None), generated, self.suffix))
+        own = self.context.report.own_kernels
+        facts += [*reason, *compile_facts(compilation, generated, self.suffix, own)]
+        equal = (*reason, *compile_facts(replace(compilation, guard_us=None), generated, self.suffix, own))
         start, how = self.way_to(compilation, frame, again)
         self.add_box(
             Box(

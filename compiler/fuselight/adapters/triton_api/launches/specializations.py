@@ -12,6 +12,7 @@ import contextlib
 import inspect
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -313,14 +314,22 @@ def autotune_line(function: Any) -> Location | None:
 
 
 @contextlib.contextmanager
-def recording_tuners(record: LaunchRecord) -> Iterator[None]:
-    """Have autotuners say which configurations they have."""
+def recording_tuners(
+    record: LaunchRecord, unchanged: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+) -> Iterator[None]:
+    """Have autotuners say which configurations they have.
+
+    They time launches in the context of `unchanged`: what notes a launch takes longer than many a kernel.
+    """
     autotuner = names.autotuner().Autotuner
     real = autotuner.run
 
     def run(self: Any, *args: Any, **named: Any) -> Any:
         with record.tuning(self, args, named):
-            return real(self, *args, **named)
+            if record.is_asking:
+                return real(self, *args, **named)
+            with unchanged():
+                return real(self, *args, **named)
 
     with patched(autotuner, "run", torch.compiler.disable(run)):  # type: ignore[no-untyped-call]
         yield
@@ -342,7 +351,7 @@ def recording_launches(record: LaunchRecord, target: Any) -> Iterator[None]:
 
     with (
         patched(jit.JITFunction, "run", torch.compiler.disable(run)),  # type: ignore[no-untyped-call]
-        recording_tuners(record),
+        recording_tuners(record, lambda: patched(jit.JITFunction, "run", real)),
     ):
         yield
 

@@ -24,6 +24,7 @@ WHEEL = (
     "docs/accuracy.md",
     "docs/caches.md",
     "docs/jobs.md",
+    "docs/memory.md",
     "docs/notebooks.md",
     "docs/ranks.md",
     "docs/safety.md",

@@ -159,7 +159,7 @@ def _remedies(
 ) -> Iterator[FindingRemedy]:
     if results.against:
         yield FindingRemedy(
-            "Run `fuselight accuracy` without `--against`, in each of the two configurations: it names the line, the "
+            "Run `fuselight accuracy` in each of the two configurations, alone: it names the line, the "
             "stage and a setting that cures"
         )
         return

@@ -593,3 +593,26 @@ def test_a_tensor_that_no_trial_could_put_in_place_is_not_named(failure: str) ->
     assert any("as a tensor" in hint for hint in finding_of(changed).hints)
     of_none = CureTrial(tensor, 0, 0, NOT_APPLIED, is_made=False)
     assert not any("as a tensor" in hint for hint in finding_of(changed, trials=(of_none,)).hints)
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [
+        (
+            "mask.size(2) was 1, now 2; mask.size(3) was 1, now 2",
+            (
+                "there are as many compiles: 3, as mask.size(2) was 1, now 2 (by default, torch compiles a size of 0 "
+                "or 1 separately, even a dynamic one)"
+            ),
+        ),
+        ("x.size(0) was 4, now 7", "there are as many compiles: 3, as x.size(0) was 4, now 7"),
+    ],
+)
+def test_a_change_that_does_not_cure_says_what_the_function_is_compiled_again_for(
+    difference: str, words: str
+) -> None:
+    dynamic = CallCure(CureKind.DYNAMIC, DEF.path, DEF.line, value="True")
+    cured = replace(run(3), recompiles=(again(failed(difference)),))
+    assert trial_of(dynamic, run(3), cured).refused == words
+    elsewhere = replace(dynamic, line=DEF.line + 1)
+    assert "as x.size" not in trial_of(elsewhere, run(3), cured).refused

@@ -206,6 +206,34 @@ def test_a_fixed_number_has_no_advice_that_was_not_tried(
     assert (finding.code, finding.hints) == ("FL302", (hint,))
 
 
+@pytest.mark.parametrize("count", [1, 5, 24])
+def test_sizes_of_one_that_torch_fixes_in_one_function_are_one_note(count: int) -> None:
+    symbols = tuple(Symbol(f"s{n}", f"mask.size({n})", specialized_to="1", marked=True) for n in range(count))
+    (finding,) = findings(report(compiles=(Compile("0/0", 0, Outcome.COMPILED, symbols=symbols),)))
+    assert (finding.code, finding.severity) == ("FL301", Severity.INFORMATION)
+    assert ("torch fixes `mask.size(1)` to 1" in finding.message) is (count > 1)
+    other = Symbol("s99", "other.size(0)", specialized_to="1", marked=True)
+    of_two = tuple(
+        Compile(f"{n}/0", n, Outcome.COMPILED, symbols=of_one) for n, of_one in enumerate((symbols, (other,)))
+    )
+    frames = tuple(Frame(name, at(line)) for name, line in (("f", 3), ("g", 9)))
+    assert len(findings(report(frames=frames, compiles=of_two))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "is_static"), [("torch._dynamo.mark_static(x, -3)", True), ("if n == 2:", False)]
+)
+def test_a_size_that_a_library_marks_static_needs_no_change(text: str, *, is_static: bool) -> None:
+    inside = at(90, path=LIBRARY, function="attend")
+    (finding,) = findings(
+        report(compiles=(symbol("x.size(1)", marked=True, stack=(at(23), inside)),)),
+        read_line=lambda path, _line: text if path == LIBRARY else "y = attend(x)",
+    )
+    assert (finding.severity is Severity.INFORMATION) is is_static
+    words = "Expect one compile for each value of `x.size(1)`: `attend` marks it static"
+    assert (finding.hints[0] == words) is is_static
+
+
 def test_what_has_to_hold_between_numbers_is_a_relation_of_values() -> None:
     relation = failed(
         "n > limit no longer holds: n is 4, limit is 9",

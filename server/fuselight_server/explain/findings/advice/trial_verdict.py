@@ -14,8 +14,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CureGoal, CureKind, CureTrial, GuardCause, NotCompiledKind
+from fuselight_server.explain.findings.advice.expectations import ZERO_OR_ONE, fixed_by_torch
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import nearest, worded_recompilations
+from fuselight_server.explain.findings.common.text import label, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,7 +44,7 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     before, after = count(without, cure), count(cured, cure)
     refused = next(_objections(cure, without, cured), "")
     if not refused and after >= before:
-        refused = f"there are as many {cure.goal.value}: {after}"
+        refused = f"there are as many {cure.goal.value}: {after}{_still_recompiled(cure, cured)}"
     is_of_compiles = cure.goal is not CureGoal.BREAKS
     if not refused and not is_of_compiles and _breaks(cured) - _breaks(without) > after - before:
         refused = _MORE_BREAKS
@@ -64,6 +66,23 @@ def trials_of(
         cure: replace(trial, refused=_STAYS) if trial.cures and guard in trial.stays else trial
         for cure, trial in trials.items()
     }
+
+
+def _still_recompiled(cure: CallCure, cured: Report) -> str:
+    """Why the function is compiled again with the cure too, as torch says: `, as mask.size(2) was 1, now 2`."""
+    if cure.goal is CureGoal.BREAKS:
+        return ""
+    failures = [
+        failure
+        for item in worded_recompilations(Context.of(cured))
+        if (item.location.path, item.location.line) == (cure.path, cure.line)
+        for failure in nearest(item)[:1]
+    ]
+    first = next(filter(fixed_by_torch, failures), next(iter(failures), None))
+    if first is None or not first.difference:
+        return ""
+    rule = f" ({ZERO_OR_ONE})" if fixed_by_torch(first) else ""
+    return f", as {label(plain(first.difference.partition('; ')[0]))}{rule}"
 
 
 _STAYS = "it saves another recompilation, and this one stays"

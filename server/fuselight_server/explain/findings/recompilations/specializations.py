@@ -60,10 +60,23 @@ def specialization_findings(context: Context) -> Iterator[Finding]:
     lines: dict[tuple[object, ...], list[list[tuple[Compile, Symbol]]]] = {}
     for key, group in groups.items():
         if not _is_expected(context, group):
-            of_line = (*key[:2], _is_size(group[0][1]), key[-1]) if key[1] is not None else key
-            lines.setdefault(of_line, []).append(group)
+            lines.setdefault(_place_key(context, key, *group[0]), []).append(group)
     for of_line_groups in lines.values():
         yield _finding(context, *of_line_groups)
+
+
+def _place_key(
+    context: Context, key: tuple[object, ...], compiled: Compile, symbol: Symbol
+) -> tuple[object, ...]:
+    """What sizes or numbers share that are one finding: the line that fixes them, or torch's rule for one function.
+
+    A mask of attention has 24 sizes of 1, each of which was a finding under `dynamic=True`.
+    """
+    if key[1] is not None:
+        return (*key[:2], _is_size(symbol), key[-1])
+    if _is_torchs_rule(symbol) and not _is_error(context, compiled, symbol):
+        return (compiled.frame, symbol.marked)
+    return key
 
 
 def _is_expected(context: Context, group: list[tuple[Compile, Symbol]]) -> bool:
@@ -171,7 +184,7 @@ def _finding(
         f"{name} {wish}, but {fixed}.{' The call raises ConstraintViolationError.' if is_error else ''}",
         # Torch's reason may be a single word, as range_refined_to_singleton, which explains nothing to a user.
         sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
-        _also_fixed(context, others),
+        _also_fixed(context, others, by="torch" if rule else "The same line"),
         at=home,
         severity=_severity(context, group, is_error=is_error),
         cost=() if is_error or steady else (_cost(symbol, kind),),
@@ -193,7 +206,9 @@ def _severity(context: Context, group: list[tuple[Compile, Symbol]], *, is_error
         return Severity.ERROR
     has_one_value = len({item.specialized_to for _, item in group}) == 1
     is_constant = has_one_value and (
-        not _is_argument(context, compiled, symbol) or bool(_changed_instead(context, compiled, symbol))
+        bool(_static_in_library(context, symbol))
+        or not _is_argument(context, compiled, symbol)
+        or bool(_changed_instead(context, compiled, symbol))
     )
     return Severity.INFORMATION if is_constant or _is_torchs_rule(symbol) else None
 
@@ -212,12 +227,22 @@ def _changed_instead(context: Context, compiled: Compile, symbol: Symbol) -> Gua
     return GuardCause.TYPE if of_type else GuardCause.RANK if of_rank else None
 
 
-def _also_fixed(context: Context, groups: tuple[list[tuple[Compile, Symbol]], ...]) -> str:
+def _also_fixed(context: Context, groups: tuple[list[tuple[Compile, Symbol]], ...], *, by: str) -> str:
     names = [
         f"{quoted(in_words(context, *group[0]) or group[0][1].name)} to {group[0][1].specialized_to}"
         for group in groups
     ]
-    return f"The same line fixes {format_list(cut_list(names, _MAX_NAMED))}." if names else ""
+    too = ", too" if by == "torch" else ""
+    return f"{by} fixes {format_list(cut_list(names, _MAX_NAMED))}{too}." if names else ""
+
+
+def _static_in_library(context: Context, symbol: Symbol) -> str:
+    """The function of a library that marks a size static, as `flex_attention` does; empty for all other lines."""
+    at = symbol.stack[-1] if symbol.stack else None
+    if at is None or context.is_user_file(at.path):
+        return ""
+    is_mark = "mark_static(" in (context.read_line(at.path, at.line) or "")
+    return plain(at.function or "a library") if is_mark else ""
 
 
 def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -> tuple[str, ...]:
@@ -226,6 +251,8 @@ def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -
             f"Expect it: {ZERO_OR_ONE}",
             "Or use an input of size 2 or more here, to see the general case",
         )
+    if owner := _static_in_library(context, symbol):
+        return (f"Expect one compile for each value of {name}: {quoted(owner)} marks it static",)
     if not _is_size(symbol):
         why = ": this line needs its exact value" if symbol.stack and home is not None else ""
         return (f"Expect one compile for each value of {name}{why}",)

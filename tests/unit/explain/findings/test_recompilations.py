@@ -324,6 +324,18 @@ def test_keys_are_those_of_the_dict(source: str, difference: str) -> None:
     assert hint == "Expect one compile for each difference in the keys of `options` that the code reads"
 
 
+def test_a_counter_that_alone_failed_in_the_nearest_version_is_not_hidden_by_a_dtype_in_turn() -> None:
+    """Calls in float32 and bfloat16 in turn, of a layer that counts the hits of its cache."""
+    hits = _number("self.hits", "0", "1")
+    wide, narrow = "x.dtype was float32, now bfloat16", "x.dtype was bfloat16, now float32"
+    to_narrow, to_wide = (failed(text, source="x", cause=GuardCause.DTYPE) for text in (wide, narrow))
+    first = again(entries=(Mismatch("0/0", (to_narrow, hits)),), compile_id="0/1")
+    second = again(entries=(Mismatch("0/0", (hits,)), Mismatch("0/1", (to_wide,))), compile_id="0/2")
+    second = dataclasses.replace(second, reasons=("0/1: tensor 'x' dtype mismatch",))
+    shown = findings(report(recompiles=(first, second)))
+    assert "recompiled: self.hits was 0, now 1" in {finding.title for finding in shown}
+
+
 def test_a_new_cause_is_not_lost_where_an_old_one_failed_in_more_versions() -> None:
     first = again(_number("mode", "'a'", "'b'"))
     second = again(

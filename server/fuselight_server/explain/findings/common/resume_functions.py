@@ -165,7 +165,8 @@ def _by_cause(recompilation: Recompile, reported: frozenset[_Guarded]) -> tuple[
     The nearest of all entries may be one of a size that varied once, while a counter failed in each of the others.
     What failed in most entries may differ only from old versions, while the most recent one differs in a new value.
     Where that is in turn a value that is `reported`, and no other version differs in it, the nearest one with a value
-    that is not has the cause: a dtype goes back to the first one, and the number of dimensions is new.
+    that is not has the cause: a dtype goes back to the first one, and the number of dimensions is new. If all are
+    reported, a counter that alone keeps the nearest version from serving the call has it.
     """
     entries = recompilation.entries
     recent = most_recent(recompilation)
@@ -178,13 +179,22 @@ def _by_cause(recompilation: Recompile, reported: frozenset[_Guarded]) -> tuple[
     causes = {key for key in map(_guarded, recent.failures) if counts[key] == most}
     if most == 1 and causes <= reported:
         new = (set(map(_guarded, entry.failures)) for entry in entries if entry is not recent)
-        causes = next((keys for keys in new if keys.isdisjoint(reported | causes)), causes)
+        causes = next(
+            (keys for keys in new if keys.isdisjoint(reported | causes)), _of_nearest(entries, causes)
+        )
     shown = next((entry for entry in entries if causes.intersection(map(_guarded, entry.failures))), None)
     if shown is None:
         return entries
     failures = sorted(shown.failures, key=lambda failure: _guarded(failure) not in causes)
     first = dataclasses.replace(shown, failures=tuple(failures)) if len(entries) > 1 else shown
     return (first, *(entry for entry in entries if entry is not shown))
+
+
+def _of_nearest(entries: tuple[Mismatch, ...], causes: set[_Guarded]) -> set[_Guarded]:
+    """The number that alone failed in the nearest version; `causes` if something else failed there."""
+    failures = entries[0].failures
+    is_number = len(failures) == 1 and failures[0].cause is GuardCause.NUMBER
+    return set(map(_guarded, failures)) if is_number else causes
 
 
 def _guarded(failure: GuardFailure) -> _Guarded:

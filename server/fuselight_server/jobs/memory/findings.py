@@ -47,6 +47,8 @@ _LOOK_FOR = (
 )
 _WORTH = 1 << 20
 """Bytes of growth that are a warning."""
+_LEAST_GROWTH = 1 << 16
+"""Bytes below which growth is listed and no finding: a list of losses has 512 for each step."""
 _GIGABYTE = 1e9
 _LEAST_PIECES = 64 << 20
 _PIECES_PART = 0.2
@@ -96,7 +98,11 @@ def _growing(device: DeviceMemory) -> Iterator[tuple[Finding, int]]:
     growth = device.growth
     if growth is None:
         return
-    lines = [line for line in growth.lines if line.held.origin is TensorOrigin.LINE]
+    lines = [
+        line
+        for line in growth.lines
+        if line.held.origin is TensorOrigin.LINE and line.held.bytes >= _LEAST_GROWTH
+    ]
     for line in lines[:_MAX_GROWING]:
         where = line.held.location
         if where is None:
@@ -167,6 +173,7 @@ def _failures(device: DeviceMemory) -> Iterator[tuple[Finding, int]]:
                         f"The process had {moment_in_words(failure.moment)}.",
                         _most_held(failure.moment.held),
                         _in_pieces(failure),
+                        _own_limit(failure),
                         cost=["the allocation failed"],
                         hints=_failure_hints(device, failure),
                     ),
@@ -193,6 +200,15 @@ def _in_pieces(failure: OutOfMemory) -> str:
     return (
         f"{format_size(unused)} were reserved and not used, more than was asked for: in pieces between tensors, of "
         "which none was large enough."
+    )
+
+
+def _own_limit(failure: OutOfMemory) -> str:
+    if failure.device_free < failure.requested:
+        return ""
+    return (
+        "The device had more left than was asked for: the process may have a limit of its own, as of "
+        "`set_per_process_memory_fraction`."
     )
 
 

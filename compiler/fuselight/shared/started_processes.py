@@ -23,7 +23,10 @@ TRACE = "TORCH_TRACE"
 """The folder for torch's logs. torch reads it when it is imported."""
 RUN = "FUSELIGHT_RUN"
 """Names the run that a process belongs to."""
+MEMORY = "FUSELIGHT_MEMORY"
+"""The folder for snapshots of the allocator; without it none is recorded."""
 ENDS = "ends.json"
+_SNAPSHOTS = "memory_*.pickle"
 _PATH = "PYTHONPATH"
 _LOGS = "dedicated_log_torch_trace_*"
 _WRITER = re.compile(rb"[A-Z]\d{4} [\d:.]+ (\d+) ")
@@ -80,6 +83,12 @@ def named_dumps(variables: Mapping[str, str]) -> str:
 def logs_in(folder: str) -> frozenset[str]:
     """The paths of torch's logs in a folder; empty if there is no folder."""
     return frozenset(glob.glob(os.path.join(glob.escape(folder), _LOGS)))
+
+
+def snapshots_in(folder: str, since: float) -> tuple[str, ...]:
+    """The snapshots of the allocator that processes have written to a folder since a time, in seconds of the epoch."""
+    paths = sorted(glob.glob(os.path.join(glob.escape(folder), _SNAPSHOTS)))
+    return tuple(path for path in paths if os.path.getmtime(path) >= since)
 
 
 def added_logs(folder: str, before: Collection[str], process: int | None = None) -> tuple[str, ...]:

@@ -72,6 +72,30 @@ def start_comparison():
         sys.stderr.write("fuselight: compiled calls cannot be compared: {}\n".format(error))
 
 
+def record_memory():
+    # type: () -> None
+    """Have this process record the allocator of its GPUs once torch is imported, if its variables ask for it."""
+    if "FUSELIGHT_MEMORY" not in os.environ:
+        return
+    if "torch" in sys.modules:
+        start_memory()
+    else:
+        from fuselight.shared.import_hooks import AfterImport
+
+        sys.meta_path.insert(0, AfterImport("torch", start_memory))
+
+
+def start_memory():
+    # type: () -> None
+    """Record the allocator from now on. The program goes on if that fails."""
+    try:
+        from fuselight.adapters.torch_api.memory_recording import record_from_environment
+
+        record_from_environment(os.environ["FUSELIGHT_MEMORY"])
+    except Exception as error:  # noqa: BLE001 - the program goes on as if we were not there
+        sys.stderr.write("fuselight: memory cannot be recorded: {}\n".format(error))
+
+
 def main():
     # type: () -> int
     """Enter, and do what the arguments say. Returns the exit code."""
@@ -86,6 +110,7 @@ def main():
         from fuselight.worker.child.program import main as run_program
 
         compare_calls()
+        record_memory()
         return run_program(sys.argv[2:])
     if sys.argv[1:2] == ["imports"]:
         from fuselight.worker.child.import_timing import main as time_imports

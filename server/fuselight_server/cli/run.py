@@ -22,6 +22,7 @@ from fuselight.shared.foreign_files import project_root
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.shadow_files import DEFAULT_SHARE, ShadowPlan, read_shadows
 from fuselight.shared.started_processes import (
+    MEMORY,
     RUN,
     TRACE,
     added_logs,
@@ -29,6 +30,7 @@ from fuselight.shared.started_processes import (
     named_dumps,
     process_variables,
     read_ends,
+    snapshots_in,
 )
 from fuselight.shared.worker_launch import program_command
 from fuselight_server.base.command_error import CommandError
@@ -53,9 +55,15 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.usage = (
-        "fuselight run [-h] [--python PATH] [--accuracy] [--accuracy-budget PERCENT] [-m] SCRIPT [ARGS ...]"
+        "fuselight run [-h] [--python PATH] [--memory] [--accuracy] [--accuracy-budget PERCENT] [-m] SCRIPT "
+        "[ARGS ...]"
     )
     add_python_option(parser, "the interpreter to run it in")
+    parser.add_argument(
+        "--memory",
+        action="store_true",
+        help="record what the allocator of a GPU does: the peak by line, what grows, where memory runs out",
+    )
     parser.add_argument(
         "--accuracy",
         action="store_true",
@@ -88,7 +96,8 @@ def execute(options: argparse.Namespace) -> int:
     root = project_root(Path.cwd() if options.is_module else Path(options.program[0]))
     executable = choose(options.python, root, os.environ).executable
     words = ["-m", *options.program] if options.is_module else options.program
-    program = _Program(words, root, executable, options.accuracy_budget if options.accuracy else None)
+    share = options.accuracy_budget if options.accuracy else None
+    program = _Program(words, root, executable, share, records_memory=options.memory)
     launched = launched_rank(os.environ)
     if RUN in os.environ:  # another `fuselight run` has started this one, and prints for both
         return _end_as(run_program(program.command).code)
@@ -143,6 +152,7 @@ class _Program:
     share: float | None = None
     """The part of the time in which calls are compared with eager mode; None: none is compared."""
     started: float = field(default_factory=time.time)
+    records_memory: bool = False
 
     @property
     def command(self) -> list[str]:
@@ -157,10 +167,24 @@ class _Program:
         return tuple(dict.fromkeys((self.root, *roots)))
 
     def variables(self, run: Path) -> dict[str, str]:
-        """The variables that ask its processes to compare their calls, with results in a folder; perhaps none."""
+        """The variables that ask its processes to compare their calls or to record memory; perhaps none."""
+        asked = {MEMORY: self.memory_folder(run)} if self.records_memory else {}
         if self.share is None:
-            return {}
-        return ShadowPlan(str(run), self.share, tuple(map(str, self.source))).variables
+            return asked
+        return asked | ShadowPlan(str(run), self.share, tuple(map(str, self.source))).variables
+
+    def memory_folder(self, run: Path) -> str:
+        """Where snapshots are written: to the folder for logs, which the user may have named."""
+        return str(Path(os.environ.get(TRACE) or run).absolute())
+
+    def snapshots(self, run: Path) -> tuple[Path, ...]:
+        """The snapshots that its processes have written. Prints why there are none if they were asked for."""
+        if not self.records_memory:
+            return ()
+        names = snapshots_in(self.memory_folder(run), self.started)
+        if not names:
+            print_error("no memory was recorded: no process of the program used an NVIDIA GPU.")
+        return tuple(map(Path, names))
 
     def show_accuracy(self, run: Path) -> None:
         """Print what its processes compared, if they were asked to."""
@@ -188,7 +212,8 @@ def _run_alone(program: _Program, launched: LaunchedRank | None) -> int:
         ended = run_program(command, {**os.environ, **program.variables(run)}, unblocks=True)
         if ended.is_stopped:
             end_started(str(run))
-        recorded = _Recorded(read_report(report_path), logs.added(ended.pid), read_ends(str(run)))
+        report = read_report(report_path)
+        recorded = _Recorded(report, logs.added(ended.pid), read_ends(str(run)), program.snapshots(run))
         if launched is not None:
             standard_error().print((f"[{launched.label}]", "bold"))
         _show_all(program, ended, recorded)
@@ -210,9 +235,9 @@ def _run_rank(shared: SharedRun, launched: LaunchedRank, program: _Program) -> i
     shared.wait()
     if not shared.prints:  # the first rank has started late
         return ended.code
-    added, ends = logs.added(), shared.ends()
-    if added or ends:
-        _show_processes(program, ended, added, ends)
+    added, ends, snapshots = logs.added(), shared.ends(), program.snapshots(run)
+    if added or ends or snapshots:
+        _show_processes(program, ended, _Recorded(None, added, ends, snapshots))
     else:
         print_error(_NOTHING_RECORDED)
     program.show_accuracy(run)
@@ -256,16 +281,18 @@ class _Recorded:
     logs: tuple[Path, ...]
     """Of the processes that it started."""
     ends: Collection[ProcessEnd]
+    snapshots: tuple[Path, ...] = ()
+    """Of the allocator, of all processes."""
 
     @property
     def has_processes(self) -> bool:
         """Whether processes that it started have left something."""
-        return bool(self.logs or self.ends)
+        return bool(self.logs or self.ends or self.snapshots)
 
     @property
     def is_launcher(self) -> bool:
         """Whether only the processes that it started have compiled anything: its own report has nothing."""
-        if self.report is None or not self.has_processes:
+        if self.report is None or not (self.logs or self.ends):
             return False
         has_failed = (
             bool(self.report.failures) and not self.ends
@@ -280,14 +307,12 @@ def _show_all(program: _Program, ended: EndedProgram, recorded: _Recorded) -> No
         _keep(report, program.root)
         _show(report)
     if recorded.has_processes:
-        _show_processes(program, ended, recorded.logs, recorded.ends)
+        _show_processes(program, ended, recorded)
     elif report is None:
         _explain_nothing(ended)
 
 
-def _show_processes(
-    program: _Program, ended: EndedProgram, logs: tuple[Path, ...], ends: Collection[ProcessEnd]
-) -> None:
+def _show_processes(program: _Program, ended: EndedProgram, recorded: _Recorded) -> None:
     # Imported after the program ends, which should not wait for it.
     from fuselight_server.cli.formats.run import print_run  # noqa: PLC0415
     from fuselight_server.cli.progress import complete_work  # noqa: PLC0415
@@ -295,15 +320,21 @@ def _show_processes(
 
     jobs: tuple[OpenedJob, ...] = ()
     try:
-        if logs:
+        if recorded.logs or recorded.snapshots:
             jobs = complete_work(
                 lambda show, token: open_run(
-                    logs, program.source, program.started, show, token, dumps=named_dumps(os.environ)
+                    recorded.logs,
+                    program.source,
+                    program.started,
+                    show,
+                    token,
+                    dumps=named_dumps(os.environ),
+                    snapshots=recorded.snapshots,
                 )
             )
     except CommandError as error:
         print_error(str(error))
-    print_run(jobs, ends, standard_error(), ended.interrupted_at)
+    print_run(jobs, recorded.ends, standard_error(), ended.interrupted_at)
 
 
 def _explain_nothing(ended: EndedProgram) -> None:

@@ -44,18 +44,19 @@ async def open_run(
     token: CancelToken,
     *,
     dumps: str = "",
+    snapshots: tuple[Path, ...] = (),
 ) -> tuple[OpenedJob, ...]:
     """Read what the processes of a program have recorded. Raises CommandError, and CancelledError once canceled.
 
     `source`: folders with the user's files; `started`: seconds since the epoch when the program was started. `dumps`:
-    the start of the paths to which the user has torch write dumps of its flight recorder.
+    the start of the paths to which the user has torch write dumps of its flight recorder. `snapshots`: of the
+    allocator, in the folder of the logs; there are logs or snapshots.
     """
-    folder = logs[0].parent
+    folder = (*logs, *snapshots)[0].parent
     # A folder that has nothing else gives the job its name.
     has_others = set(map(str, logs)) != logs_in(str(folder))
-    request = OpenRequest(
-        logs if has_others else (folder,), source, ran_here=started, dumps=DumpPlace(dumps, started)
-    )
+    paths = (*logs, *snapshots) if has_others else (folder,)
+    request = OpenRequest(paths, source, ran_here=started, dumps=DumpPlace(dumps, started))
     return await open_jobs(request, show, token)
 
 

@@ -31,6 +31,7 @@ def record_after_torch():
     import_times.install()
     sys.meta_path.insert(0, AfterImport("torch", record))
     module.compare_calls()
+    module.record_memory()
 
 
 def record():

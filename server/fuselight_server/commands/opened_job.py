@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.jobs.reports.compile_steps import read_compile_steps
@@ -82,6 +83,13 @@ class OpenedJob:
     def exit_code(self) -> int:
         """As after a check: 0 nothing at warning or above, 1 findings, 2 something could not be analyzed."""
         return self.outcome.exit_code
+
+    @property
+    def size(self) -> str:
+        """`8 processes`, `2 snapshots` of a job without logs."""
+        if not self.processes and self.memory is not None:
+            return format_count(len(self.memory.processes), "snapshot")
+        return format_count(len(self.processes), "process", "processes")
 
     def __repr__(self) -> str:
         """Short: asyncio forms the text of a result when it removes its handler of Ctrl-C, 300 MB for a log of 1 GB."""

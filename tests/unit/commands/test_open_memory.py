@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.commands.open import OpenRequest, open_jobs
+from fuselight_server.editor.presenters.job_page import page_of
+from fuselight_server.editor.results.jobs import job_result_of
+from fuselight_server.editor.session.jobs import summary_of
 from tests.support.command import run_cli
 from tests.support.snapshots import BACKWARD, Allocator, frame
 from tests.support.trace_logs import JOBS
@@ -113,3 +119,14 @@ def test_memory_in_pieces_is_on_the_line_that_keeps_them(folder: Path) -> None:
     assert "[FL953]: memory in pieces: tensors of this line keep segments with 147 MB of 147 MB" in run.stdout
     assert "expandable_segments:True" in run.stdout
     assert run.exit_code == 0
+
+
+def test_the_page_of_a_job_has_its_memory_without_a_log(folder: Path) -> None:
+    request = OpenRequest((folder / "snapshots",), (folder / "app",))
+    (opened,) = asyncio.run(open_jobs(request, lambda _: None, CancelToken()))
+    result = job_result_of(0, "", opened)
+    assert {item.tracked.finding.code for item in result.findings} == {"FL951", "FL952"}
+    page = page_of(result, None, (), lambda path: Path(path).name)
+    assert page.statements[0] == "2 findings in 2 snapshots (1 error and 1 warning)"
+    assert page.statements[1].startswith("Memory of rank 1: peak 14.7 MB of tensors")
+    assert summary_of(opened) == "2 findings in 2 snapshots"

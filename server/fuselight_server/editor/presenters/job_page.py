@@ -31,6 +31,7 @@ from fuselight_server.editor.presenters.job_sections import (
 )
 from fuselight_server.explain.benchmarks.page_types import MachineFact, StepRow
 from fuselight_server.jobs.caches.summary import summarize
+from fuselight_server.jobs.memory.words import memory_statements
 from fuselight_server.jobs.reports.mapping import LineState
 from fuselight_server.jobs.trace_log.files import LogError
 
@@ -172,7 +173,6 @@ def closed_page(job: str) -> JobPage:
 
 def _statements(opened: OpenedJob) -> Iterator[str]:
     """Yield the summary, the most important first."""
-    processes = format_count(len(opened.processes), "process", "processes")
     severities = Counter(finding.severity for finding in opened.findings)
     worst = [
         format_count(severities[severity], severity.name.lower())
@@ -180,7 +180,10 @@ def _statements(opened: OpenedJob) -> Iterator[str]:
         if severities[severity]
     ]
     findings = format_count(len(opened.findings), "finding")
-    yield f"{findings} in {processes}{f' ({format_list(worst)})' if worst else ''}"
+    yield f"{findings} in {opened.size}{f' ({format_list(worst)})' if worst else ''}"
+    yield from memory_statements(opened.memory)
+    if not opened.processes:
+        return
     compiles = [compiled for process in opened.processes for compiled in process.log.compiles]
     again = sum(compiled.recompile_reasons is not None for compiled in compiles)
     breaks = sum(len({item.location for item in compiled.breaks}) for compiled in compiles)

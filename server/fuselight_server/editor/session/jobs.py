@@ -179,9 +179,9 @@ def sources_of(opened: OpenedJob) -> SourceCoverage:
 
 
 def summary_of(opened: OpenedJob) -> str:
-    """`12 findings in 8 processes`."""
+    """`12 findings in 8 processes`, `1 finding in 2 snapshots`."""
     findings = format_count(len(opened.findings), "finding")
-    return f"{findings} in {format_count(len(opened.processes), 'process', 'processes')}"
+    return f"{findings} in {opened.size}"
 
 
 def read_so_far(opened: tuple[OpenedJob, ...]) -> str:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.base.formatting import format_count, format_percent, format_size
+from fuselight_server.base.formatting import (
+    format_count,
+    format_list,
+    format_percent,
+    format_place,
+    format_size,
+)
 from fuselight_server.jobs.memory.model import StepMark, TensorOrigin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fuselight_server.jobs.memory.model import (
         DeviceMemory,
         FreeMemory,
         GrowingLine,
         HeldTensors,
+        JobMemory,
         MemoryGrowth,
         MemoryMoment,
         OutOfMemory,
@@ -25,6 +34,8 @@ ORIGINS = {
     TensorOrigin.BEFORE: "made before the recording began",
 }
 _STEPS = {StepMark.OPTIMIZER: "step", StepMark.BACKWARD: "backward", StepMark.PART: "tenth of the recording"}
+_MAX_STATEMENTS = 8
+_MAX_LINES = 3
 _PLURALS = {StepMark.BACKWARD: "backwards", StepMark.PART: "tenths of the recording"}
 
 
@@ -67,6 +78,24 @@ def failure_in_words(failure: OutOfMemory) -> str:
 def is_fragmented(failure: OutOfMemory) -> bool:
     """Whether the allocator had as much as was asked for, in pieces between tensors."""
     return failure.moment.reserved - failure.moment.allocated >= failure.requested
+
+
+def memory_statements(memory: JobMemory | None) -> Iterator[str]:
+    """A sentence for each snapshot, the highest peaks first; none without snapshots."""
+    processes = memory.processes if memory is not None else ()
+    devices = [(process, device) for process in processes for device in process.devices]
+    devices.sort(key=lambda item: -item[1].peak.allocated)
+    for process, device in devices[:_MAX_STATEMENTS]:
+        lines = [
+            f"{format_size(row.bytes)} of {format_place(row.location.path, row.location.line)}"
+            for row in device.peak.held
+            if row.location is not None
+        ]
+        most = f"; most of it {format_list(lines[:_MAX_LINES])}" if lines else ""
+        name = device_in_words(device, len(process.devices))
+        yield f"Memory of {process.label}: {name}peak {moment_in_words(device.peak)}{most}"
+    if len(devices) > _MAX_STATEMENTS:
+        yield f"And {format_count(len(devices) - _MAX_STATEMENTS, 'more snapshot')}"
 
 
 def row_in_words(row: HeldTensors) -> str:

@@ -39,6 +39,7 @@ _LITERALS = frozenset(
 )
 _EMPTY = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple}
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_OPCODES = {opcode.code: opcode for opcode in pickletools.opcodes}
 _BINGET, _LONG_BINGET, _LONG1, _MEMOIZE, _BININT, _MARK, _SETITEMS = b"hj\x8a\x94J(u"
 _APPENDS, _EMPTY_DICT, _EMPTY_LIST, _BININT1, _BININT2, _STOP = b"e}]KM."
 _LONG = rb"\x8a(?:\x06.{6}|\x07.{7}|\x05.{5}|\x08.{8}|\x09.{9}|\x04.{4})"
@@ -273,7 +274,7 @@ class _Machine:
 
     def _do_rare(self, code: int, at: int) -> int:
         """Do an opcode that is rare in large pickles; returns where the next one is."""
-        opcode = pickletools.code2op.get(chr(code))
+        opcode = _OPCODES.get(chr(code))
         if opcode is None:
             raise NotPlainError(f"the pickle has the byte {code:#x} in place of an opcode")
         argument = None

@@ -89,9 +89,9 @@ def start_memory():
     # type: () -> None
     """Record the allocator from now on. The program goes on if that fails."""
     try:
-        from fuselight.adapters.torch_api.memory_recording import record_from_environment
+        from fuselight.worker.child.memory_recording import record_from_environment
 
-        record_from_environment(os.environ["FUSELIGHT_MEMORY"])
+        record_from_environment()
     except Exception as error:  # noqa: BLE001 - the program goes on as if we were not there
         sys.stderr.write("fuselight: memory cannot be recorded: {}\n".format(error))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.adapters.torch_api.memory_recording import record_from_environment
+from fuselight.worker.child.memory_recording import record_from_environment
 from tests.support.prepared import program_interpreter
 from tests.support.snapshots import BACKWARD, Allocator, frame
 
@@ -94,7 +94,8 @@ def test_what_is_alive_when_memory_runs_out_is_not_replaced_at_the_end(
     monkeypatch.setattr(torch._C, "_cuda_attach_out_of_memory_observer", ran_out.append, raising=False)
     monkeypatch.setattr("atexit.register", at_end.append)
     monkeypatch.setenv("RANK", "3")
-    record_from_environment(str(tmp_path))
+    monkeypatch.setenv("FUSELIGHT_MEMORY", str(tmp_path))
+    record_from_environment()
     for _ in range(5):
         ran_out[0](0, 1, 2, 3)
     at_end[0]()

@@ -61,8 +61,3 @@ class AllocatorRecording:
         with contextlib.suppress(Exception):  # a disk that is full
             memory: Any = torch.cuda.memory
             memory._dump_snapshot(os.path.join(self._folder, f"{_NAME}{name}.pickle"))
-
-
-def record_from_environment(folder: str) -> None:
-    """Record the allocator of this process for `fuselight run --memory`."""
-    AllocatorRecording(folder).begin_with_cuda()

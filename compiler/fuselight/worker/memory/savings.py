@@ -169,7 +169,7 @@ def _restore(module: torch.nn.Module, own: Callable[..., Any] | None) -> None:
     if own is None:
         del module.forward
     else:
-        module.forward = own  # type: ignore[method-assign]
+        module.forward = own
 
 
 def _measure_work(step: Step, regions: Sequence[_Region], device: Device, roots: Sequence[str]) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.protocol import Answer, CaptureRequest, Progress, RunRequest
-from fuselight.shared.report import Assembled, Listing, OwnKernel, Tier, TunedSizes
+from fuselight.shared.protocol import Answer, CaptureRequest, Progress, Refused, RunRequest
+from fuselight.shared.report import Assembled, Listing, OwnKernel, Report, Tier, TunedSizes
 from fuselight_server.base.settings import Interpreter, parse_settings
 from fuselight_server.editor.handlers.kernel_documents import kernel_document, kernels_at
 from fuselight_server.editor.messages.params import KernelDocumentParams, KernelsAtParams
@@ -188,8 +188,12 @@ class Worker:
         self.asked: list[RunRequest] = []
 
     async def run(
-        self, request: RunRequest, _progress: Callable[[Progress], None], _partial: Callable[..., None]
-    ) -> Answer:
+        self,
+        request: RunRequest,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None],
+    ) -> Answer | Refused:
+        del on_progress, on_partial
         self.asked.append(request)
         plan = request.own_kernels
         assert plan is not None

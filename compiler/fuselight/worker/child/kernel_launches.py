@@ -215,7 +215,8 @@ def compile_own_kernels(state: RunState) -> None:
         return
     own = state.kernel_launches.own
     try:
-        own.compile(state, record, plan)
+        with state.step("assemble", "Triton kernels"):
+            own.compile(state, record, plan)
     except Exception as error:  # noqa: BLE001 - private parts of Triton
         own.problems.append(
             Problem(

@@ -255,7 +255,7 @@ def _address(tensor: torch.Tensor) -> int:
 def _sizes(grid: Any, bound: dict[str, Any]) -> tuple[int, ...] | None:
     if grid is None:
         return None
-    sizes = grid(bound) if callable(grid) else grid
+    sizes: Any = grid(bound) if callable(grid) else grid
     sizes = sizes if isinstance(sizes, (tuple, list)) else (sizes,)
     return (*(int(size) for size in sizes), 1, 1)[:3]
 
@@ -270,9 +270,10 @@ def _key_values(autotuner: Any, args: tuple[Any, ...], named: dict[str, Any]) ->
 
 def _median_us(timing: Any) -> float | None:
     """Triton gives the median and two quantiles, in milliseconds; infinity where a configuration does not run."""
-    value = timing[0] if isinstance(timing, (list, tuple)) and timing else timing
-    is_known = isinstance(value, (int, float)) and 0 < value < float("inf")
-    return float(value) * 1000 if is_known else None
+    value: object = timing[0] if isinstance(timing, (list, tuple)) and timing else timing
+    if isinstance(value, (int, float)) and 0 < value < float("inf"):
+        return float(value) * 1000
+    return None
 
 
 def described(config: Any) -> LaunchConfig:

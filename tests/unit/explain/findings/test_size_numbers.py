@@ -86,3 +86,27 @@ def test_a_hint_of_torch_says_what_it_costs(hint: str, cost: str) -> None:
     finding = broken_at(lines, "log(x)", "GB9999", "", hint)
     assert cost in finding.hints[0]
     assert bool(cost) is (len(finding.hints[0]) > len(hint))
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "step"),
+    [
+        ("    near = boxes[first] - boxes", "boxes[first]", "`boxes[first.view(1)].squeeze(0)`"),
+        (
+            "    y = self.table[self.at] * 2",
+            "self.table[self.at]",
+            "`self.table[self.at.view(1)].squeeze(0)`",
+        ),
+        ("    y = boxes[:first]", "boxes[:first]", ""),
+        ("    y = first.item()", "first.item()", ""),
+    ],
+)
+def test_an_index_without_dimensions_gets_one(line: str, place: str, step: str) -> None:
+    lines = {20: "def near(self, boxes, first):", 21: line, 22: "    return boxes"}
+    column = line.index(place)
+    text = "Operator `aten._local_scalar_dense.default` has a non-Tensor output whose value is dependent on the data."
+    at = Location(FILE, 21, column, 21, column + len(place), function="near")
+    graph_break = broken(at, gb="GB0033", explanation=text)
+    (finding,) = findings(report(breaks=(graph_break,)), read_line=lambda _path, number: lines.get(number))
+    assert step in finding.hints[0]
+    assert ("one dimension" in finding.hints[0]) is bool(step)

@@ -30,7 +30,7 @@ from fuselight_server.explain.findings.breaks.library_breaks import (
     library_break,
     outside_hints,
 )
-from fuselight_server.explain.findings.breaks.size_numbers import used_as_size
+from fuselight_server.explain.findings.breaks.size_numbers import indexed, used_as_size
 from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import excerpt, plain, sentence, shortened
@@ -106,6 +106,12 @@ _BACKWARD_STEP = (
 _SIZE_STEP = (
     "Compute the number outside the compiled code and pass it in: it is used as a size, and torch accepts no tensor "
     "there"
+)
+_READ = "_local_scalar_dense"
+"""The operator that reads the value of a tensor, as tensors without dimensions do as an index."""
+_INDEX_STEP = (
+    "Index with a tensor of one dimension, which stays in the graph: `{of}[{index}.view(1)].squeeze(0)` has the same "
+    "values"
 )
 _REGISTERED = re.compile(r"\.register_(?:post_accumulate_grad_|multi_grad_)?hook\(")
 _HOOK_STEP = (
@@ -224,6 +230,9 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
     if (special := _special(context, gb_id, graph_break, title)) is not None:
         return special
     words = _general(_with_conversion(context, broke, title), gb_id, graph_break)
+    if _READ in graph_break.explanation and (place := indexed(context, broke)) is not None:
+        of, index = place
+        return replace(words, hints=(_INDEX_STEP.format(of=of, index=index),), torch_hints=0)
     if gb_id in _NUMBER_IDS and used_as_size(context, broke):
         _, torchs = _split(words)
         return replace(words, hints=(_SIZE_STEP, *torchs), torch_hints=len(torchs))

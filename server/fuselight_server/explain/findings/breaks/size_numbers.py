@@ -1,4 +1,4 @@
-"""Whether a number that breaks the graph is only a size, so that no tensor can take its place.
+"""Whether a number that breaks the graph is only a size, so that no tensor can take its place, or an index.
 
 Invariant: only uses that stand in the function itself count.
 """
@@ -26,6 +26,20 @@ def used_as_size(context: Context, at: Location) -> bool:
     names = tuple(dict.fromkeys(_bound(tree, at)))
     uses = uses_of(context.read_line, function, names) if names else frozenset()
     return bool(uses) and uses <= {Use.SIZE, Use.SLICE}
+
+
+def indexed(context: Context, at: Location) -> tuple[str, str] | None:
+    """What is indexed at `at` and the name of the index, as `boxes` and `first` of `boxes[first]`; else None."""
+    tree = tree_around(context, at)
+    places = (
+        node
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.slice, (ast.Name, ast.Attribute))
+        and (node.lineno, node.col_offset) == (at.line, at.column)
+    )
+    node = next(places, None)
+    return None if node is None else (ast.unparse(node.value), ast.unparse(node.slice))
 
 
 def _bound(tree: ast.AST, at: Location) -> Iterator[str]:

@@ -179,9 +179,9 @@ def _by_cause(recompilation: Recompile, reported: frozenset[_Guarded]) -> tuple[
     causes = {key for key in map(_guarded, recent.failures) if counts[key] == most}
     if most == 1 and causes <= reported:
         new = (set(map(_guarded, entry.failures)) for entry in entries if entry is not recent)
-        causes = next(
-            (keys for keys in new if keys.isdisjoint(reported | causes)), _of_nearest(entries, causes)
-        )
+        causes = next((keys for keys in new if keys.isdisjoint(reported | causes)), causes)
+    if causes <= reported:
+        causes = _of_nearest(entries, causes)
     shown = next((entry for entry in entries if causes.intersection(map(_guarded, entry.failures))), None)
     if shown is None:
         return entries

@@ -21,6 +21,7 @@ FOLDER = "FUSELIGHT_ACCURACY"
 """Names the folder for the results of processes; a process without it compares nothing."""
 _SHARE = "FUSELIGHT_ACCURACY_SHARE"
 _ROOTS = "FUSELIGHT_ACCURACY_ROOTS"
+_RECORDS = "FUSELIGHT_ACCURACY_RECORD"
 _NAME = "accuracy-"
 _MAX_BYTES = 64 << 20
 DEFAULT_SHARE = 0.2
@@ -35,11 +36,19 @@ class ShadowPlan:
     """The part of the time that comparisons may take."""
     roots: tuple[str, ...] = ()
     """Folders whose files are the user's."""
+    records: bool = False
+    """Whether what calls compute is recorded, for a comparison with another run."""
 
     @property
     def variables(self) -> dict[str, str]:
         """The variables that ask a process, and those that it starts."""
-        return {FOLDER: self.folder, _SHARE: repr(self.share), _ROOTS: os.pathsep.join(self.roots)}
+        records = {_RECORDS: "1"} if self.records else {}
+        return {
+            FOLDER: self.folder,
+            _SHARE: repr(self.share),
+            _ROOTS: os.pathsep.join(self.roots),
+            **records,
+        }
 
 
 def asked_plan(variables: Mapping[str, str]) -> ShadowPlan | None:
@@ -51,7 +60,43 @@ def asked_plan(variables: Mapping[str, str]) -> ShadowPlan | None:
         share = float(variables.get(_SHARE, ""))
     except ValueError:
         share = DEFAULT_SHARE
-    return ShadowPlan(folder, share, tuple(filter(None, variables.get(_ROOTS, "").split(os.pathsep))))
+    roots = tuple(filter(None, variables.get(_ROOTS, "").split(os.pathsep)))
+    return ShadowPlan(folder, share, roots, records=bool(variables.get(_RECORDS)))
+
+
+def relative_to(path: str, roots: Sequence[str]) -> str:
+    """A path as it is in the innermost of the folders, with `/`; its name alone outside of them."""
+    inside = [root for root in roots if path.startswith(os.path.join(root, ""))]
+    if not inside:
+        return os.path.basename(path)
+    return os.path.relpath(path, max(inside, key=len)).replace(os.sep, "/")
+
+
+_KEY = "fuselight_values"
+"""Tells a recording from other JSON; its value is the version."""
+
+
+def write_recording(path: str, shadows: Sequence[Shadow]) -> None:
+    """Write what the processes of a run have recorded. Raises OSError."""
+    data = {_KEY: 1, "processes": [encode(shadow) for shadow in shadows]}
+    write_whole(path, json.dumps(data, allow_nan=True).encode())
+
+
+def is_recording(path: str) -> bool:
+    """Whether a file is one of `write_recording`, by how it begins."""
+    with contextlib.suppress(OSError), open_regular(path) as file:
+        return file.read(len(_KEY) + 4).startswith(f'{{"{_KEY}"'.encode())
+    return False
+
+
+def read_recording(path: str) -> tuple[Shadow, ...]:
+    """What `write_recording` has written. Raises OSError, and ValueError for a file that is damaged."""
+    with open_regular(path) as file:
+        data = parse_json(file.read(_MAX_BYTES))
+    try:
+        return _by_rank([decode(Shadow, each) for each in data["processes"]])
+    except (TypeError, KeyError, DecodeError, RecursionError) as error:
+        raise ValueError(f"it is not a complete recording: {error}") from None
 
 
 def write_shadow(folder: str, shadow: Shadow) -> None:

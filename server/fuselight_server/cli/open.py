@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
+from fuselight.shared.shadow_files import is_recording
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.options import add_color_option, at_least
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TRACE",
         action="append",
         type=Path,
-        help="logs of an earlier job to compare with; repeatable",
+        help="logs of an earlier job to compare with, or a recording of `fuselight run --record`; repeatable",
     )
     parser.add_argument("--follow", action="store_true", help="go on while the job writes, until Ctrl-C")
     parser.add_argument(
@@ -77,6 +78,8 @@ def execute(options: argparse.Namespace) -> int:
         thresholds=Thresholds(guard_count=options.guard_count),
     )
     terminal = standard_output(options.color)
+    if any(is_recording(str(path)) for path in options.traces):
+        return _compare_recordings(options, terminal)
     if options.format == "html":
         _require_page()
     if options.against:
@@ -101,6 +104,29 @@ def _print_text(request: OpenRequest, terminal: Terminal) -> int:
     jobs = _open(request, stream if request.is_followed else None)
     print_jobs(jobs, stream, terminal)
     return outcome_of(jobs).exit_code
+
+
+def _compare_recordings(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Print where the values of two runs part; the exit code is 1 if they do."""
+    from fuselight_server.cli.formats.value_records import (  # noqa: PLC0415 - not for --help
+        comparison_as_json,
+        print_comparison,
+    )
+    from fuselight_server.commands.value_records import compare_recordings  # noqa: PLC0415 - the same
+
+    if len(options.traces) != 1 or len(options.against or ()) != 1:
+        raise CommandError(
+            "a recording of `fuselight run --accuracy --record` is compared with another one: `fuselight open A "
+            "--against B`."
+        )
+    if options.format not in {"text", "json"}:
+        raise CommandError(f"recordings have no format `{options.format}`. Use `--format text` or `json`.")
+    compared = compare_recordings(options.traces[0], options.against[0])
+    if options.format == "json":
+        terminal.write_data(f"{comparison_as_json(compared)}\n")
+    else:
+        print_comparison(compared, terminal)
+    return compared.exit_code
 
 
 def _compare(request: OpenRequest, base: tuple[Path, ...], name: str, terminal: Terminal) -> int:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.owned_folders import owned_folder
-from fuselight.shared.shadow_files import DEFAULT_SHARE, ShadowPlan, read_shadows
+from fuselight.shared.shadow_files import DEFAULT_SHARE, ShadowPlan, read_shadows, write_recording
 from fuselight.shared.started_processes import (
     MEMORY,
     RUN,
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.usage = (
-        "fuselight run [-h] [--python PATH] [--memory] [--accuracy] [--accuracy-budget PERCENT] [-m] SCRIPT "
-        "[ARGS ...]"
+        "fuselight run [-h] [--python PATH] [--memory] [--accuracy] [--accuracy-budget PERCENT] [--record FILE] [-m] "
+        "SCRIPT [ARGS ...]"
     )
     add_python_option(parser, "the interpreter to run it in")
     parser.add_argument(
@@ -77,6 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the part of the time that comparing may take (default: 20%%)",
     )
     parser.add_argument(
+        "--record",
+        metavar="FILE",
+        type=Path,
+        help="with --accuracy, write checksums and statistics of the compared calls by line, for `fuselight open FILE "
+        "--against OTHER`",
+    )
+    parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module, as in python -m"
     )
     parser.add_argument(
@@ -93,11 +100,14 @@ def execute(options: argparse.Namespace) -> int:
         raise CommandError("no script was given. Name it, as in `fuselight run train.py`.")
     if not options.is_module:
         _check_script(options.program[0])
+    if options.record is not None:
+        _check_record(options.record, is_compared=options.accuracy)
     root = project_root(Path.cwd() if options.is_module else Path(options.program[0]))
     executable = choose(options.python, root, os.environ).executable
     words = ["-m", *options.program] if options.is_module else options.program
     share = options.accuracy_budget if options.accuracy else None
-    program = _Program(words, root, executable, share, records_memory=options.memory)
+    record = options.record.absolute() if options.record is not None else None
+    program = _Program(words, root, executable, share, record, records_memory=options.memory)
     launched = launched_rank(os.environ)
     if RUN in os.environ:  # another `fuselight run` has started this one, and prints for both
         return _end_as(run_program(program.command).code)
@@ -115,6 +125,14 @@ def _percentage(text: str) -> float:
         if 0 < number <= 100:  # noqa: PLR2004 - percent
             return number / 100
     raise argparse.ArgumentTypeError(f"`{text}` is not a percentage above 0 and up to 100")
+
+
+def _check_record(path: Path, *, is_compared: bool) -> None:
+    """Raise CommandError for a recording that could not be written, before a process starts."""
+    if not is_compared:
+        raise CommandError("`--record` keeps what `--accuracy` compares. Add `--accuracy`.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise CommandError(f"`{path}` cannot be written. Name a file in a folder that exists.")
 
 
 def _check_script(name: str) -> None:
@@ -151,6 +169,8 @@ class _Program:
     executable: str
     share: float | None = None
     """The part of the time in which calls are compared with eager mode; None: none is compared."""
+    record: Path | None = None
+    """The file for what compared calls compute."""
     started: float = field(default_factory=time.time)
     records_memory: bool = False
 
@@ -171,7 +191,8 @@ class _Program:
         asked = {MEMORY: self.memory_folder(run)} if self.records_memory else {}
         if self.share is None:
             return asked
-        return asked | ShadowPlan(str(run), self.share, tuple(map(str, self.source))).variables
+        roots = tuple(map(str, self.source))
+        return asked | ShadowPlan(str(run), self.share, roots, records=self.record is not None).variables
 
     def memory_folder(self, run: Path) -> str:
         """Where snapshots are written: to the folder for logs, which the user may have named."""
@@ -191,7 +212,13 @@ class _Program:
         if self.share is not None:
             from fuselight_server.cli.formats.shadow import print_shadows  # noqa: PLC0415 - after the program
 
-            print_shadows(read_shadows(str(run)), self.share, standard_error())
+            shadows = read_shadows(str(run))
+            print_shadows(shadows, self.share, standard_error())
+            if self.record is not None:
+                try:
+                    write_recording(str(self.record), shadows)
+                except OSError as error:
+                    print_error(f"the recording could not be written: {error}")
 
     def run_folder(self, parent: str) -> Path:
         """Make the folder for what processes record, named after the program as a job is."""

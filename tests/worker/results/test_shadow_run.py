@@ -232,3 +232,21 @@ def test_run_prints_what_was_compared_and_keeps_the_exit_code(tmp_path: Path) ->
     assert "calls compared with eager mode: 1 differ by more than rounding" in done.stderr, done.stderr
     assert "first line that differs: train.py:6 (`mul_`)" in done.stderr
     assert not list(tmp_path.glob("accuracy-*")), "it leaves no file"
+
+
+def test_a_recording_identifies_values_and_lines_and_has_no_elements(tmp_path: Path) -> None:
+    torch.compiler.reset()
+    run = ShadowRun(ShadowPlan(str(tmp_path), 1.0, HERE, records=True), Ticks())
+    run.start()
+    try:
+        net = torch.compile(Counter(), backend="eager")
+        net(torch.linspace(-1, 1, 4))
+    finally:
+        run.stop()
+        torch.compiler.reset()
+    (call,) = shadow_of(tmp_path).recorded
+    assert (call.name, call.step) == ("Counter", 1)
+    output = next(value for value in call.values if value.what == "output")
+    assert (output.shape, output.dtype, output.non_finite) == ((4,), "torch.float32", 0)
+    assert {line.path for line in call.lines} == {Path(__file__).name}
+    assert all(len(line.sums) < 8 for line in call.lines)

@@ -36,6 +36,51 @@ class FirstNonFinite:
 
 
 @dataclass(frozen=True)
+class RecordedValue:
+    """What identifies a result of a compiled call: another run has the same bits, or similar statistics, or neither."""
+
+    what: str
+    dtype: str
+    shape: tuple[int, ...]
+    checksum: str
+    """Of the bits of all elements; of a large tensor, of those that are compared."""
+    mean: float
+    """Of the finite elements, as the next three; NaN if there are none."""
+    size: float
+    """The root mean square."""
+    smallest: float
+    largest: float
+    non_finite: int = 0
+    """Elements that are NaN or infinite."""
+
+
+@dataclass(frozen=True)
+class LineSums:
+    """What an operator of a line gave in eager mode."""
+
+    path: str
+    """Relative to the project."""
+    line: int
+    time: int
+    """1 for the first operator of the line in the call."""
+    sums: tuple[float, ...]
+    """Of each tensor its sizes, the sum of the absolute values, and a sum of values weighted by their place."""
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One call, recorded so that another run can be compared with it."""
+
+    name: str
+    step: int
+    """1 for the first call of its function."""
+    values: tuple[RecordedValue, ...]
+    """What compiled code returns, changes in place, and its gradients."""
+    lines: tuple[LineSums, ...]
+    """In the order in which eager mode runs them."""
+
+
+@dataclass(frozen=True)
 class Shadow:
     """What one process compared."""
 
@@ -54,3 +99,9 @@ class Shadow:
     problem: str = ""
     """Why nothing was compared; empty if something was."""
     without_cuda_graphs: bool = False
+    recorded: tuple[RecordedCall, ...] = ()
+    """If asked for."""
+    torch: str = ""
+    """Its version."""
+    device: str = ""
+    """The name of the GPU; `cpu` without one."""

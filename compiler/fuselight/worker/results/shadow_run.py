@@ -17,16 +17,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+
 from fuselight.adapters.torch_api.distributed.sequence_numbers import UNCOUNTED, sequence_numbers
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.capture.calls.calls import Prepared, module_of
 from fuselight.capture.dynamo import stacks
-from fuselight.shared.report import ComparedCall, FirstNonFinite, Shadow, ShadowedCall
+from fuselight.shared.report import ComparedCall, FirstNonFinite, RecordedCall, Shadow, ShadowedCall
 from fuselight.shared.shadow_files import ShadowPlan, write_shadow
 from fuselight.worker.results.compiled_call import CompiledCall, name_of
 from fuselight.worker.results.first_line import LineSearch, SwitchedBackends
 from fuselight.worker.results.non_finite import FirstTestedLine, non_finite_test, tested_inputs
 from fuselight.worker.results.saved_state import UnsavedError
+from fuselight.worker.results.value_records import MAX_CALLS, recorded_call
 
 _MAX_CALLS = 300
 """Compared calls that are kept."""
@@ -64,6 +67,7 @@ class ShadowRun:
     _count: int = 0
     _seconds: float = 0.0
     _started: float | None = None
+    _recorded: list[RecordedCall] = field(default_factory=list)
     _first: FirstNonFinite | None = None
     _problem: str = ""
     _is_inside: bool = False
@@ -168,6 +172,10 @@ class ShadowRun:
         finally:
             known.seconds = self.clock() - start
         self._calls.append(ShadowedCall(result, known.calls, _error_of(result)))
+        if self.plan.records and len(self._recorded) < MAX_CALLS:
+            self._recorded.append(
+                recorded_call(result.name, known.calls, recorded, call.compiled, self.plan.roots)
+            )
         self.write()
 
     def _look(self, call: CompiledCall, known: _Function, returned: Any) -> None:
@@ -210,9 +218,16 @@ class ShadowRun:
             self._first,
             self._problem,
             self._backends.without_cuda_graphs,
+            tuple(self._recorded),
+            torch.__version__,
+            torch.cuda.get_device_name() if _uses_gpu() else "cpu",
         )
         with contextlib.suppress(OSError):  # a full disk loses the results, and nothing else
             write_shadow(self.plan.folder, shadow)
+
+
+def _uses_gpu() -> bool:
+    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 def _code_of(function: Any) -> object:

@@ -37,7 +37,6 @@ from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.targets import TargetRun, report_each
 from fuselight_server.explain.findings.common.result_words import not_compared
-from fuselight_server.fixes.verification.cure_trials import TrialBudget
 
 DTYPES = {"fp32": ("float32", "f32"), "bf16": ("bfloat16", "bf16"), "fp16": ("float16", "f16")}
 """By name: torch's name, and that of directives."""
@@ -146,13 +145,13 @@ async def _run(options: argparse.Namespace) -> None:
             path = Path(folder, f"{re.sub(r'[^a-zA-Z0-9]', '_', case.model)}_{number}.py")
             path.write_text(case.text, encoding="utf-8")
             present[path] = case
-        plan = AccuracyPlan(locate_seconds=20.0, tries=0.0, device=options.device, kernels=True)
+        plan = AccuracyPlan(locate_seconds=20.0, tries=0, device=options.device, kernels=True)
 
         async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
             case, start = present[Path(target_run.request.target.path)], time.monotonic()
             if start > until:
                 raise asyncio.CancelledError
-            report = await compare_target(target_run, plan, TrialBudget(plan.tries))
+            report = await compare_target(target_run, plan)
             row = {**_row(case, report), "seconds": round(time.monotonic() - start, 1)}
             with (options.out / f"rows.{part}.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")

@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tries",
         choices=tuple(TRIES),
         default="some",
-        help="which settings of torch that may cure a wrong result are tried: none, those that fit into the time of "
-        "all other runs, or all until one cures (default: %(default)s)",
+        help="which settings of torch that may cure a wrong result are tried: none, the first 6 of its stage, or "
+        "all, until one cures (default: %(default)s)",
     )
     parser.add_argument(
         "--locate",

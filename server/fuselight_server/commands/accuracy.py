@@ -19,7 +19,6 @@ from fuselight_server.commands.targets import report_each
 from fuselight_server.explain.findings import findings_of_results
 from fuselight_server.explain.findings.common.result_words import compared_calls, wrong_calls
 from fuselight_server.fixes.verification.accuracy_runs import RESULTS
-from fuselight_server.fixes.verification.cure_trials import TrialBudget
 from fuselight_server.fixes.verification.wrong_results import compare_results
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
 
-TRIES: dict[str, float | None] = {"0": 0.0, "some": 1.0, "all": None}
-"""By name, the part of a command's other time that runs with settings may take; None: as much as they need."""
+TRIES: dict[str, int | None] = {"0": 0, "some": 6, "all": None}
+"""By name, how many settings of a stage are tried, the most likely first; None: all."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class AccuracyPlan:
 
     locate_seconds: float = 60.0
     """For the search of the first line that differs, in each function that is wrong; 0 for no search."""
-    tries: float | None = TRIES["some"]
+    tries: int | None = TRIES["some"]
     training: bool | None = None
     """Whether targets with inputs of their own are trained; None: as the directive says."""
     device: str = ""
@@ -109,10 +108,9 @@ async def compare(
     options: CommandOptions, show: Callable[[str], None], token: CancelToken, *, plan: AccuracyPlan
 ) -> AccuracyOutcome:
     """Compare the calls of each target. Raises asyncio.CancelledError once the token is canceled."""
-    budget = TrialBudget(plan.tries)
 
     async def compared(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
-        return await compare_target(target_run, plan, budget)
+        return await compare_target(target_run, plan)
 
     outcome = await report_each(options, show, token, compared)
     rows = [
@@ -127,13 +125,12 @@ async def compare(
 
 def with_results(plan: AccuracyPlan, report_of: ReportOf = report_as_is) -> ReportOf:
     """Report a target as `report_of` does, and add the comparison of its results. A failed comparison is a problem."""
-    budget = TrialBudget(plan.tries)
 
     async def report_with_results(target_run: TargetRun, outcome: CheckOutcome) -> Report:
         report = await report_of(target_run, outcome)
         if report.failures:
             return report
-        compared = await compare_target(target_run, plan, budget)
+        compared = await compare_target(target_run, plan)
         outcome.problems += [
             Problem(RESULTS, f"results of {format_target(report.target.name)}", failure.message)
             for failure in compared.failures
@@ -144,8 +141,8 @@ def with_results(plan: AccuracyPlan, report_of: ReportOf = report_as_is) -> Repo
     return report_with_results
 
 
-async def compare_target(target_run: TargetRun, plan: AccuracyPlan, budget: TrialBudget) -> Report:
-    """The report of one target with its calls compared, within a budget for runs with settings."""
+async def compare_target(target_run: TargetRun, plan: AccuracyPlan) -> Report:
+    """The report of one target with its calls compared."""
 
     async def run(request: AccuracyRequest, words: str) -> Report:
         shown = target_run.with_show(lambda text: target_run.show(f"{words}: {text}"))
@@ -156,6 +153,6 @@ async def compare_target(target_run: TargetRun, plan: AccuracyPlan, budget: Tria
         target_run.request,
         run,
         locate_seconds=plan.locate_seconds,
-        budget=budget,
+        tries=plan.tries,
         kernels=plan.kernels,
     )

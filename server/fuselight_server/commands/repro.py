@@ -22,7 +22,6 @@ from fuselight_server.commands.started_worker import StartedWorker
 from fuselight_server.commands.targets import report_each
 from fuselight_server.execution.torch_releases import check_installed, find_side, interpreters_of
 from fuselight_server.explain.findings.common.result_words import STAGE_NAMES, cause_of, wrong_calls
-from fuselight_server.fixes.verification.cure_trials import TrialBudget
 from fuselight_server.fixes.verification.wrong_results import compare_results
 from fuselight_server.repro.bisection import find_change
 from fuselight_server.repro.issue import ConfirmedProgram
@@ -123,9 +122,7 @@ async def reproduce(
             shown = target_run.with_show(lambda text: target_run.show(f"{words}: {text}"))
             return await shown.run_report(request)
 
-        report = await compare_results(
-            target_run.request, run, locate_seconds=0.0, budget=TrialBudget(share=0.0)
-        )
+        report = await compare_results(target_run.request, run, locate_seconds=0.0, tries=0)
         for name, what, call, stage in _faults(report):
             search = _Search(target_run, plan, report)
             outcome.faults.append(await search.fault(name, what, call, stage))

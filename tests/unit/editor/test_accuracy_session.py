@@ -32,12 +32,10 @@ from fuselight_server.editor.results.run_progress import describe
 from fuselight_server.editor.results.shown_findings import findings_of
 from fuselight_server.editor.results.target_hover import targets
 from fuselight_server.editor.results.target_lens import TargetLens
-from fuselight_server.editor.session import comparison_run
 from fuselight_server.editor.session.consent import ASKED
 from fuselight_server.editor.session.stored_results import StoredResults
 from fuselight_server.execution.runs.keys import Key, WorkerKey
 from fuselight_server.execution.runs.last_results import forget_results, kept_results
-from fuselight_server.fixes.verification.cure_trials import TrialBudget
 from tests.support.benchmark_session import TEXT, BenchmarkSession, Worker
 from tests.support.compared_results import Fault, ScriptedProgram
 
@@ -173,9 +171,8 @@ async def test_what_was_not_compared_is_in_the_lens(tmp_path: Path) -> None:
 
 @pytest.mark.asyncio
 async def test_a_wrong_target_has_the_line_in_lens_problems_hover_and_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(comparison_run, "TrialBudget", lambda _tries: TrialBudget(None))
     session = Session(tmp_path, ScriptedProgram(WRONG))
     session.analysis.requests.command(session.path, "f")  # its capture
     await session.compare()

@@ -13,7 +13,6 @@ from fuselight_server.commands.accuracy import (
     ResultsState,
     state_of,
 )
-from fuselight_server.fixes.verification.cure_trials import TrialBudget
 from fuselight_server.fixes.verification.setting_trials import SETTINGS
 from fuselight_server.fixes.verification.wrong_results import compare_results
 from tests.support.compared_results import (
@@ -34,12 +33,12 @@ REQUEST = CaptureRequest(
 CACHES = ("enable_autograd_cache", "fx_graph_cache")
 
 
-def explained(program: ScriptedProgram, *, locate: float = 60.0, tries: float | None = None) -> Report:
-    return compared(program, TrialBudget(tries), locate=locate)
+def explained(program: ScriptedProgram, *, locate: float = 60.0, tries: int | None = None) -> Report:
+    return compared(program, tries, locate=locate)
 
 
 def compared(
-    program: ScriptedProgram, budget: TrialBudget, *, locate: float = 60.0, kernels: bool = False
+    program: ScriptedProgram, tries: int | None, *, locate: float = 60.0, kernels: bool = False
 ) -> Report:
     shown: list[str] = []
 
@@ -48,7 +47,7 @@ def compared(
         return program.answer(request)
 
     report_of_program = asyncio.run(
-        compare_results(REQUEST, run, locate_seconds=locate, budget=budget, kernels=kernels)
+        compare_results(REQUEST, run, locate_seconds=locate, tries=tries, kernels=kernels)
     )
     assert len(set(shown)) == len(program.requests), "each run says what it is for"
     return report_of_program
@@ -86,7 +85,7 @@ def test_a_right_program_runs_once() -> None:
 
 def test_the_stage_is_the_first_backend_that_is_wrong_and_no_later_one_runs() -> None:
     program = ScriptedProgram({1: Fault(Stage.FUNCTIONALIZATION, line=14)})
-    results = results_of(explained(program, tries=0.0))
+    results = results_of(explained(program, tries=0))
     assert [(cause.call, cause.stage) for cause in results.causes] == [(1, Stage.FUNCTIONALIZATION)]
     assert runs_of(program) == [
         ("", (), 0.0),
@@ -113,7 +112,7 @@ def test_what_no_backend_shows_is_wrong_code_and_is_searched_with_the_programs_o
 def test_calls_with_faults_of_several_stages_share_their_runs() -> None:
     faults = {0: Fault(Stage.CAPTURE), 1: Fault(Stage.DECOMPOSITION), 2: Fault()}
     program = ScriptedProgram(faults, functions={0: "a", 1: "b", 2: "c"})
-    results = results_of(explained(program, tries=0.0))
+    results = results_of(explained(program, tries=0))
     assert {cause.call: cause.stage for cause in results.causes} == {
         index: fault.stage for index, fault in faults.items()
     }
@@ -169,7 +168,7 @@ def test_a_stage_that_no_run_could_compare_is_not_guessed() -> None:
 
 def test_without_a_search_wrong_code_is_still_confirmed() -> None:
     program = ScriptedProgram({0: Fault(), 1: Fault(Stage.CAPTURE)}, functions={1: "other"})
-    explained(program, locate=0.0, tries=0.0)
+    explained(program, locate=0.0, tries=0)
     assert not any(request.locate_seconds for request in program.requests)
     assert runs_of(program)[-1] == ("", (0,), 0.0)
     assert ("eager", (1,), 0.0) not in runs_of(program), "a backend has confirmed it"
@@ -205,16 +204,14 @@ def test_a_cure_says_what_it_costs_in_later_calls() -> None:
     assert program.requests[-1].calls == (0, 1, 2)
 
 
-def test_no_time_no_settings() -> None:
-    program = ScriptedProgram({0: Fault(cures=("pattern_matcher",))})
-    (cause,) = results_of(explained(program, tries=0.0)).causes
-    assert cause.tried == ()
-    clock = iter(range(10_000))
-    some = ScriptedProgram({0: Fault()})
-    budget = TrialBudget(1.0, clock=lambda: float(next(clock)))
-    (cause,) = results_of(compared(some, budget)).causes
-    entries = sum(len(group) for group in SETTINGS[Stage.CODE])
-    assert 0 < len(cause.tried) < entries
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_the_first_settings_of_a_stage_are_tried_in_their_order(most: int) -> None:
+    program = ScriptedProgram({0: Fault()})
+    (cause,) = results_of(explained(program, tries=most)).causes
+    entries = [name for group in SETTINGS[Stage.CODE][:most] for name in group]
+    assert [setting.name for setting in cause.tried] == entries
+    (cause,) = results_of(explained(ScriptedProgram({0: Fault()}))).causes
+    assert len(cause.tried) == sum(len(group) for group in SETTINGS[Stage.CODE]), "all without a limit"
 
 
 def test_another_function_at_the_same_index_shows_nothing() -> None:
@@ -276,7 +273,7 @@ def test_a_difference_from_another_configuration_has_no_stage() -> None:
 
 def test_kernels_of_right_calls_are_replayed_in_a_run_of_their_own() -> None:
     program = ScriptedProgram({1: Fault(Stage.CAPTURE)})
-    results = results_of(compared(program, TrialBudget(0.0), locate=0.0, kernels=True))
+    results = results_of(compared(program, 0, locate=0.0, kernels=True))
     (replayed,) = [request for request in program.requests if request.kernels]
     assert (replayed.calls, replayed.backend) == ((0,), ""), "the first right call of each function"
     assert all(any(name.endswith(cache) for name in replayed.settings) for cache in CACHES)

@@ -122,8 +122,8 @@ ACCURACY = Tool(
         Argument(
             "tries",
             "string",
-            "Which settings are tried on a wrong call: none, those that fit into the time of all other runs, or all "
-            "until one cures",
+            "Which settings are tried on a wrong call: none, the first 6 of its stage, or all, until one "
+            "cures",
             default="some",
             choices=tuple(TRIES),
         ),

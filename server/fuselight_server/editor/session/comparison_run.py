@@ -13,7 +13,6 @@ from fuselight.shared.protocol import AccuracyRequest, Answer
 from fuselight_server.commands.accuracy import AccuracyPlan
 from fuselight_server.explain.findings.common.result_words import wrong_calls
 from fuselight_server.explain.findings.failures import failure_report
-from fuselight_server.fixes.verification.cure_trials import TrialBudget
 from fuselight_server.fixes.verification.wrong_results import compare_results
 
 if TYPE_CHECKING:
@@ -72,9 +71,10 @@ async def run_compared(
         has_verdict = True
         return outcome.report
 
-    budget = TrialBudget(plan.tries)
     try:
-        report = await compare_results(request, report_of, locate_seconds=plan.locate_seconds, budget=budget)
+        report = await compare_results(
+            request, report_of, locate_seconds=plan.locate_seconds, tries=plan.tries
+        )
     except _RefusedError as refused:
         return refused.outcome
     return Answer(request.id, report)

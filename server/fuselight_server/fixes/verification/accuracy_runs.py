@@ -21,20 +21,17 @@ RESULTS = "results"
 
 
 class AccuracyRuns:
-    """The runs of one program in which calls are compared. Their problems and times are kept."""
+    """The runs of one program in which calls are compared. Their problems are kept."""
 
     def __init__(
         self,
         request: RunRequest,
         run: Callable[[AccuracyRequest, str], Awaitable[Report]],
-        clock: Callable[[], float],
     ) -> None:
-        self._request, self._run, self._clock = request, run, clock
+        self._request, self._run = request, run
         self.settings: dict[str, str] = {}
         """Of torch, in each run from now on."""
         self.problems: list[Problem] = []
-        self.seconds: dict[str, float] = {}
-        """By backend, of the first run."""
 
     async def report(
         self,
@@ -56,10 +53,7 @@ class AccuracyRuns:
             kernels=kernels,
             preload=True,  # further runs may follow
         )
-        start = self._clock()
-        report = await self._run(asked, words)
-        self.seconds.setdefault(backend, self._clock() - start)
-        return report
+        return await self._run(asked, words)
 
     async def further(
         self, words: str, calls: Mapping[int, ComparedCall], *, backend: str = "", locate_seconds: float = 0.0

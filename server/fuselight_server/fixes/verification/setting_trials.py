@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import ComparedCall, Report, ResultComparison
     from fuselight_server.fixes.verification.accuracy_runs import AccuracyRuns
-    from fuselight_server.fixes.verification.cure_trials import TrialBudget
 
 _DYNAMO, _FUNCTORCH, _INDUCTOR = "torch._dynamo.config", "torch._functorch.config", "torch._inductor.config"
 FALLBACK_RANDOM = {f"{_INDUCTOR}.fallback_random": "True"}
@@ -58,8 +57,6 @@ SETTINGS: dict[Stage, tuple[dict[str, str], ...]] = {
 each alone if that cures: most programs have none of them."""
 _UNKNOWN = "settings"
 """The stage of a problem with a setting that the program's torch does not have."""
-_EXPENSIVE = 1.2
-"""A run is not begun if the last one with its backend, times this, does not fit into the rest of the budget."""
 Verdict: TypeAlias = "tuple[bool, float | None]"
 """Whether a call is cured, and the ratio of times."""
 _TIMED = 2
@@ -69,14 +66,17 @@ _MIN_SECONDS = 1e-3
 
 
 async def try_settings(
-    runs: AccuracyRuns, results: ResultComparison, stages: Mapping[int, Stage], budget: TrialBudget
+    runs: AccuracyRuns, results: ResultComparison, stages: Mapping[int, Stage], most: int | None
 ) -> dict[int, list[TriedSetting]]:
-    """The settings that were tried for each call, by its index: until one cures, within the budget."""
+    """The settings that were tried for each call, by its index: until one cures, `most` entries of each stage.
+
+    The number and the order do not depend on how long runs take: two machines try the same. None: all entries.
+    """
     tried: dict[int, list[TriedSetting]] = {index: [] for index in stages}
-    trials = _Trials(runs, results, budget)
+    trials = _Trials(runs, results)
     for stage, groups in SETTINGS.items():
         of_stage = {call.index: call for call in results.calls if stages.get(call.index) is stage}
-        for group in groups:
+        for group in groups[:most]:
             left = {index: call for index, call in of_stage.items() if not _is_cured(tried[index])}
             if left:
                 await _try_group(trials, stage, group, left, tried)
@@ -110,17 +110,15 @@ async def _try_group(
 
 
 class _Trials:
-    """Runs of one program with settings, within a budget of time."""
+    """Runs of one program with settings."""
 
-    def __init__(self, runs: AccuracyRuns, results: ResultComparison, budget: TrialBudget) -> None:
-        self._runs, self._results, self._budget = runs, results, budget
-        self._seconds: dict[str, float] = {}
-        """By backend, of the last run."""
+    def __init__(self, runs: AccuracyRuns, results: ResultComparison) -> None:
+        self._runs, self._results = runs, results
 
     async def verdicts(
         self, stage: Stage, settings: Mapping[str, str], calls: Mapping[int, ComparedCall]
     ) -> dict[int, Verdict]:
-        """Whether the settings cure each call that runs compare, and the ratio of times; empty without time."""
+        """Whether the settings cure each call that runs compare, and the ratio of times."""
         backend = STAGE_BACKENDS.get(stage)
         known: dict[int, Verdict] = {}
         if backend is not None:
@@ -132,10 +130,6 @@ class _Trials:
     async def _run(
         self, backend: str, settings: Mapping[str, str], calls: Mapping[int, ComparedCall]
     ) -> dict[int, Verdict]:
-        expected = self._seconds.get(backend, self._runs.seconds.get(backend, 0.0))
-        if not self._budget.allows(_EXPENSIVE * expected):
-            return {}
-        start = self._budget.clock()
         words = ", ".join(f"{name.rpartition('.')[2]} = {value}" for name, value in settings.items())
         if backend:
             words = f'{words} with backend "{backend}"'
@@ -143,8 +137,6 @@ class _Trials:
         report = await self._runs.report(
             f"trying {words}", calls={*calls, *timed}, backend=backend, settings=settings
         )
-        self._seconds[backend] = self._budget.clock() - start
-        self._budget.spent += self._seconds[backend]
         if report.results is None or _is_unknown(report, settings):
             return {}
         verdicts: dict[int, Verdict] = {}

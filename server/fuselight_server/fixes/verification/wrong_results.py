@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from fuselight.shared.protocol import AccuracyRequest, RunRequest
     from fuselight.shared.report import ComparedCall, Report, ResultComparison, TriedSetting
-    from fuselight_server.fixes.verification.cure_trials import TrialBudget
 
 _MAX_WRONG = 8
 """Wrong calls that further runs explain."""
@@ -38,7 +37,7 @@ async def compare_results(
     run: Callable[[AccuracyRequest, str], Awaitable[Report]],
     *,
     locate_seconds: float,
-    budget: TrialBudget,
+    tries: int | None,
     kernels: bool = False,
 ) -> Report:
     """Run the program as it is with its calls compared; further runs explain the calls that are wrong.
@@ -47,9 +46,10 @@ async def compare_results(
     not explained further: stages are those of one compile next to eager mode.
 
     `run` gives the report of a request, with progress that begins with the given words. `locate_seconds`: for the
-    search of the first line in each function that is wrong; 0 for no search. `budget`: for the runs with settings.
+    search of the first line in each function that is wrong; 0 for no search. `tries`: how many settings are tried
+    for a stage, None for all.
     """
-    runs = AccuracyRuns(request, run, budget.clock)
+    runs = AccuracyRuns(request, run)
     report = await runs.report("comparing with eager mode")
     if report.results is None:
         return report
@@ -61,7 +61,7 @@ async def compare_results(
         stages = await _stages(runs, wrong)
         results, repeated = await _located(runs, results, wrong, stages, locate_seconds)
         explained = {index: stage for index, stage in stages.items() if index in repeated}
-        tried = await try_settings(runs, results, explained, budget)
+        tried = await try_settings(runs, results, explained, tries)
         results = dataclasses.replace(results, causes=tuple(_causes(explained, tried)))
     return dataclasses.replace(
         report, results=results, problems=tuple(dict.fromkeys((*report.problems, *runs.problems)))

@@ -278,3 +278,24 @@ def test_what_sets_hold_gets_its_state_back() -> None:
         holder.items.append(3)
     state.restore()
     assert first.items == second.items == [1, 2]
+
+
+def test_a_generator_that_no_code_of_the_call_reads_is_not_its_state() -> None:
+    names: dict[str, Any] = {}
+    exec(  # noqa: S102 - a file of a user's
+        "def helper(x):\n    return next(batches) + x\n"
+        "def decorated(x):\n    return helper(x)\n"
+        "def plain(x):\n    return x + rate\n"
+        "def by_text(x):\n    return globals()['batches'], x\n"
+        "class Net:\n    def forward(self, x):\n        return helper(x)\n"
+        "def main():\n    for batch in batches:\n        plain(batch)\n"
+        "rate = 2\nbatches = (number for number in range(3))\n",
+        names,
+    )
+    SavedState([names["plain"]], [names], lambda _path: True)
+    for reads in ("helper", "decorated", "by_text", "main"):
+        with pytest.raises(UnsavedError, match="a generator"):
+            SavedState([names[reads]], [names], lambda _path: True)
+    with pytest.raises(UnsavedError, match="a generator"):
+        SavedState([names["Net"]().forward], [names], lambda _path: True)
+    assert list(names["batches"]) == [0, 1, 2]

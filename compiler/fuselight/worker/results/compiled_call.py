@@ -23,11 +23,18 @@ from fuselight.adapters.torch_api.rounding_noise import RoundingNoise, WrittenMe
 from fuselight.capture.calls.calls import Prepared, module_of
 from fuselight.capture.dynamo import stacks
 from fuselight.measure.accuracy.results import CallResults
-from fuselight.shared.report import Accuracy, ComparedCall, NonFinite, NonFiniteKind, is_user_file
+from fuselight.shared.report import (
+    Accuracy,
+    ComparedCall,
+    NonFinite,
+    NonFiniteKind,
+    NonFiniteOrigin,
+    is_user_file,
+)
 from fuselight.worker.live.call_records import CallRecord, RecordingStream, random_digests
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.later_backward import RunsUserCode
-from fuselight.worker.results.non_finite_origin import non_finite_counts
+from fuselight.worker.results.non_finite import kind_in, non_finite_counts
 from fuselight.worker.results.other_configuration import OtherConfiguration
 from fuselight.worker.results.saved_state import SavedState
 from fuselight.worker.results.verdicts import References, judged
@@ -130,6 +137,16 @@ class CompiledCall:
             non_finite=non_finite,
             next_to_eager=next_to_eager,
         ), references
+
+    def non_finite_in_eager(
+        self, recorded: RepeatedCall, kind: NonFiniteKind
+    ) -> tuple[bool, NonFiniteOrigin | None]:
+        """Whether the outputs of the call in eager mode have elements of a kind, and where the first appears."""
+        with _silent(recorded.streams):
+            results = recorded.eager().results
+            outputs = [value.tensor for value in results.values if value.name.startswith("output")]
+            has_some = not outputs or kind_in(outputs) is not None
+            return has_some, recorded.non_finite_origin(kind) if has_some else None
 
     def _trains(self) -> bool:
         module = module_of(self.function)

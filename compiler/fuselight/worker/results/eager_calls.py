@@ -22,7 +22,7 @@ from fuselight.measure.accuracy.results import CallResults, Value, held_tensors
 from fuselight.shared.report import NonFiniteKind, NonFiniteOrigin, OperatorFault
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.live.call_records import CallRecord, RecordingStream, record_call
-from fuselight.worker.results.non_finite_origin import NonFiniteWatch
+from fuselight.worker.results.non_finite import NonFiniteWatch
 from fuselight.worker.results.saved_state import SavedState
 from fuselight.worker.verify.eager_mode import DoubleConversions, eager_mode
 

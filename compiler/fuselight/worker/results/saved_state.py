@@ -21,6 +21,7 @@ from fuselight.adapters.torch_api.inductor.measurement import version_of
 from fuselight.capture.calls.tensor_layouts import UnreadableLayoutError, copy_of, put_back
 from fuselight.capture.calls.tensors import slots_of
 from fuselight.worker.results.function_caches import CACHE_TYPE, SavedCache, can_be_restored
+from fuselight.worker.results.reachable_names import ReachableNames
 
 MAX_BYTES = 4 << 30
 """Most bytes of tensors that are copied."""
@@ -72,10 +73,16 @@ class SavedState:
         """Every cache of functools that was found."""
         self._random = _generators()
         self._pending: collections.deque[Any] = collections.deque(reached)
+        readable = ReachableNames(reached, namespaces)
         for names in namespaces:
             self._seen.add(id(names))
             self._undo.append(functools.partial(_put_globals, names, dict(names)))
-            self._pending.extend(names.values())
+            # An iterator of the program's own loop is not the call's, although it is a global.
+            self._pending.extend(
+                value
+                for name, value in names.items()
+                if not isinstance(value, _ITERATORS) or name in readable
+            )
         while self._pending:
             self._visit(self._pending.popleft())
 

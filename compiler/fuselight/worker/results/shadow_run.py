@@ -27,7 +27,7 @@ from fuselight.shared.report import ComparedCall, FirstNonFinite, RecordedCall, 
 from fuselight.shared.shadow_files import ShadowPlan, write_shadow
 from fuselight.worker.results.compiled_call import CompiledCall, name_of
 from fuselight.worker.results.first_line import LineSearch, SwitchedBackends
-from fuselight.worker.results.non_finite import FirstTestedLine, non_finite_test, tested_inputs
+from fuselight.worker.results.non_finite import inputs_with, kind_in
 from fuselight.worker.results.saved_state import UnsavedError
 from fuselight.worker.results.value_records import MAX_CALLS, recorded_call
 
@@ -180,23 +180,24 @@ class ShadowRun:
 
     def _look(self, call: CompiledCall, known: _Function, returned: Any) -> None:
         """Note where the first NaN or infinity of the process comes from."""
-        test = non_finite_test(returned)
-        if test is None:
+        kind = kind_in(returned)
+        if kind is None:
             return
         callers = stacks.calling_frames(limit=1)
-        inputs = tested_inputs(call.prepared, test)
+        inputs = inputs_with(call.prepared, kind)
         first = FirstNonFinite(name_of(call.function), known.calls, callers[-1] if callers else None, inputs)
         self._first = first
         if inputs or known.communicates:
             self.write()
             return
-        lines = FirstTestedLine(test)
         try:
-            recorded = call.saved()
-            record = recorded.eager(lines)
-            values = [value.tensor for value in record.results.values if value.name.startswith("output")]
-            is_only = bool(values) and non_finite_test(values) is None
-            self._first = replace(first, is_compiled_only=is_only, eager=lines.stack, operator=lines.operator)
+            has_some, origin = call.non_finite_in_eager(call.saved(), kind)
+            self._first = replace(
+                first,
+                is_compiled_only=not has_some,
+                eager=origin.stack if origin is not None else (),
+                operator=origin.operator if origin is not None else "",
+            )
         except UnsavedError:
             pass
         self.write()

@@ -51,6 +51,7 @@ SUITE = (
     "alexnet dcgan mobilenet_v2 resnet18 shufflenet_v2_x1_0 squeezenet1_1"
 ).split()
 """Rows of the suite: with the seven plain models, 41."""
+_COUNTS = ("judged", "unmapped", "not_evaluated")
 _TARGET = re.compile(r"^# fuselight: model\(\)\((.*)\)\ndef model\(\):\n    return (.*)\n", re.MULTILINE)
 
 
@@ -219,7 +220,7 @@ def page(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield from (f"- {row['name']} suspects {'; '.join(row['suspected'])[:300]}" for row in rows if row["suspected"])
     reasons: Counter[str] = Counter()
     for row in ran:
-        reasons.update({why: count for why, count in row["buffers"].items() if why != "judged"})
+        reasons.update({why: count for why, count in row["buffers"].items() if why not in _COUNTS})
     yield from (f"- not judged: {count} {why}" for why, count in reasons.most_common(20))
 
 
@@ -227,7 +228,7 @@ def _table_row(name: str, rows: Sequence[dict[str, Any]]) -> str:
     states = Counter(row["state"] for row in rows)
     counts: Counter[str] = Counter()
     for row in rows:
-        counts.update({key: row["buffers"].get(key, 0) for key in ("judged", "unmapped", "not_evaluated")})
+        counts.update({key: row["buffers"].get(key, 0) for key in _COUNTS})
     total = sum(counts.values())
     share = f"{counts['judged'] / total:.1%}" if total else "–"
     suspected = sum(len(row["suspected"]) for row in rows)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from fuselight.shared.report import LineSums, RecordedCall, RecordedValue, Shadow
+    from fuselight.shared.report import CallValues, LineSums, RecordedValue, Shadow
 
 _NEAR = {"torch.float16": 2e-2, "torch.bfloat16": 1e-1, "torch.float64": 1e-6}
 """By dtype, the part of a value's size by which statistics may differ."""
@@ -45,7 +45,7 @@ class ValuePair:
 
 
 @dataclass(frozen=True)
-class LinePair:
+class DifferingLine:
     """The first line whose value in eager mode differs between the runs."""
 
     ours: LineSums
@@ -60,7 +60,7 @@ class CallPair:
     name: str
     step: int
     values: tuple[ValuePair, ...]
-    first_line: LinePair | None
+    first_line: DifferingLine | None
     lines: int
     """Operators at the same place in both."""
     only_in_one: int
@@ -111,16 +111,16 @@ def _about(shadows: Sequence[Shadow]) -> str:
     return ", ".join(dict.fromkeys(f"torch {shadow.torch} on {shadow.device}" for shadow in shadows))
 
 
-def _calls_of(shadows: Sequence[Shadow]) -> dict[tuple[int | None, str, int], RecordedCall]:
+def _calls_of(shadows: Sequence[Shadow]) -> dict[tuple[int | None, str, int], CallValues]:
     """Recorded calls by rank, name and step; of processes without a rank, those of the first one."""
-    calls: dict[tuple[int | None, str, int], RecordedCall] = {}
+    calls: dict[tuple[int | None, str, int], CallValues] = {}
     for shadow in shadows:
         for call in shadow.recorded:
             calls.setdefault((shadow.rank, call.name, call.step), call)
     return calls
 
 
-def _pair(rank: int | None, ours: RecordedCall, base: RecordedCall) -> CallPair:
+def _pair(rank: int | None, ours: CallValues, base: CallValues) -> CallPair:
     there = {value.what: value for value in base.values}
     values = tuple(
         ValuePair(value, there[value.what], _likeness(value, there[value.what]))
@@ -129,7 +129,7 @@ def _pair(rank: int | None, ours: RecordedCall, base: RecordedCall) -> CallPair:
     )
     places = {(line.path, line.line, line.time): line for line in base.lines}
     pairs = [
-        LinePair(line, places[line.path, line.line, line.time])
+        DifferingLine(line, places[line.path, line.line, line.time])
         for line in ours.lines
         if (line.path, line.line, line.time) in places
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.shared.report import LineSums, RecordedCall, RecordedValue, Shadow
+from fuselight.shared.report import CallValues, LineSums, RecordedValue, Shadow
 from fuselight.shared.shadow_files import is_recording, relative_to, write_recording
 from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.value_records import Likeness, compare_recordings
@@ -17,10 +17,10 @@ from tests.support.command import run_cli
 
 VALUE = RecordedValue("output", "torch.float32", (4, 4), "aa", 0.01, 1.0, -2.0, 2.5)
 LINES = (LineSums("m.py", 3, 1, (4.0, 9.0, 1.0)), LineSums("m.py", 4, 1, (4.0, 7.0, 2.0)))
-CALL = RecordedCall("Net", 1, (VALUE,), LINES)
+CALL = CallValues("Net", 1, (VALUE,), LINES)
 
 
-def recording(path: Path, *calls: RecordedCall, rank: int | None = None) -> Path:
+def recording(path: Path, *calls: CallValues, rank: int | None = None) -> Path:
     shadow = Shadow(7, rank, recorded=calls, torch="2.13.0", device="cpu")
     write_recording(str(path), [shadow])
     return path

@@ -209,6 +209,15 @@ def f(x):
         y = y * 3
     return y.cos()
 """,
+    "a number of a branch that was left": """\
+class Mode:
+    fast = True
+def f(x):
+    strength = 0.5
+    if Mode.fast:  # here
+        strength = 3.0
+    return (x.sin() * strength).sum()
+""",
     "another order of a loop": """\
 class Mode:
     fast = True

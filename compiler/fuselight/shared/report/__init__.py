@@ -130,9 +130,9 @@ from fuselight.shared.report.results import ResultCause as ResultCause
 from fuselight.shared.report.results import ResultComparison as ResultComparison
 from fuselight.shared.report.results import Stage as Stage
 from fuselight.shared.report.results import TriedSetting as TriedSetting
+from fuselight.shared.report.shadow import CallValues as CallValues
 from fuselight.shared.report.shadow import FirstNonFinite as FirstNonFinite
 from fuselight.shared.report.shadow import LineSums as LineSums
-from fuselight.shared.report.shadow import RecordedCall as RecordedCall
 from fuselight.shared.report.shadow import RecordedValue as RecordedValue
 from fuselight.shared.report.shadow import Shadow as Shadow
 from fuselight.shared.report.shadow import ShadowedCall as ShadowedCall

@@ -68,7 +68,7 @@ class LineSums:
 
 
 @dataclass(frozen=True)
-class RecordedCall:
+class CallValues:
     """One call, recorded so that another run can be compared with it."""
 
     name: str
@@ -99,7 +99,7 @@ class Shadow:
     problem: str = ""
     """Why nothing was compared; empty if something was."""
     without_cuda_graphs: bool = False
-    recorded: tuple[RecordedCall, ...] = ()
+    recorded: tuple[CallValues, ...] = ()
     """If asked for."""
     torch: str = ""
     """Its version."""

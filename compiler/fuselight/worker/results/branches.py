@@ -7,7 +7,7 @@ first line.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 _DECIDING: tuple[type[ast.AST], ...] = (
     ast.If,
@@ -63,6 +63,25 @@ def assigning_line(source: str, line: int, name: str, executed: Mapping[int, int
     if function is None:
         return None
     return _assigned_before(function, line, name, executed)
+
+
+def skipped_assignment(
+    source: str, line: int, name: str, executed: Mapping[int, int], numbers: Container[float]
+) -> int | None:
+    """The line in the function of `line` that gives a variable one of these numbers, if eager mode did not run it."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return None
+    function = _innermost(tree, line, _FUNCTIONS) or tree
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Assign) or node.lineno in executed:
+            continue
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        given = node.value.value if isinstance(node.value, ast.Constant) else None
+        if name in names and isinstance(given, (int, float)) and float(given) in numbers:
+            return node.lineno
+    return None
 
 
 def _assigned_before(function: ast.AST, line: int, name: str, executed: Mapping[int, int]) -> int | None:

@@ -23,7 +23,7 @@ from fuselight.adapters.torch_api.distributed.sequence_numbers import UNCOUNTED,
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.capture.calls.calls import Prepared, module_of
 from fuselight.capture.dynamo import stacks
-from fuselight.shared.report import ComparedCall, FirstNonFinite, RecordedCall, Shadow, ShadowedCall
+from fuselight.shared.report import CallValues, ComparedCall, FirstNonFinite, Shadow, ShadowedCall
 from fuselight.shared.shadow_files import ShadowPlan, write_shadow
 from fuselight.worker.results.compiled_call import CompiledCall, name_of
 from fuselight.worker.results.first_line import LineSearch, SwitchedBackends
@@ -67,7 +67,7 @@ class ShadowRun:
     _count: int = 0
     _seconds: float = 0.0
     _started: float | None = None
-    _recorded: list[RecordedCall] = field(default_factory=list)
+    _recorded: list[CallValues] = field(default_factory=list)
     _first: FirstNonFinite | None = None
     _problem: str = ""
     _is_inside: bool = False

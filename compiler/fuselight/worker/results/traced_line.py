@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import linecache
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fuselight.shared.report import Location, Stack
-from fuselight.worker.results.branches import assigning_line, deciding_line, names_read
-from fuselight.worker.results.noted_lines import LineValues, NotedOperator, Sums
+from fuselight.worker.results.branches import (
+    assigning_line,
+    deciding_line,
+    names_read,
+    skipped_assignment,
+)
+from fuselight.worker.results.noted_lines import LineValues, NotedOperator, Place, Sums
 
 _NEAR = 1e-3
 BRANCH = "Eager mode takes another branch here than compiled code."
@@ -82,7 +88,7 @@ class _Comparison:
                 apart
                 or self._of_eager_alone(expected)
                 or self._of_order(operator)
-                or self._of_operator(operator, expected)
+                or self._of_operator(operator)
             )
         return apart or self._of_eager_alone(len(self._eager.operators)) or self._returned()
 
@@ -141,14 +147,20 @@ class _Comparison:
             return None
         return Departure(operator.stack, NUMBER)
 
-    def _of_operator(self, operator: NotedOperator, expected: int) -> Departure:
+    def _of_operator(self, operator: NotedOperator) -> Departure:
         """The line of an operator, or the line that gave a variable the number that it should have used."""
         frame = operator.stack[-1]
-        eager = self._eager.operators[expected]
-        stale = [number for number in eager.numbers if number not in operator.numbers]
-        executed = self._lines(frame.path)
-        for name in names_read(_source(frame.path), frame.line) if stale else ():
-            line = assigning_line(_source(frame.path), frame.line, name, executed)
+        eager, compiled = (
+            _numbers_on(lines.operators, operator.place) for lines in (self._eager, self._compiled)
+        )
+        stale = [number for number in eager if number not in compiled]
+        source, executed = _source(frame.path), self._lines(frame.path)
+        for name in names_read(source, frame.line) if stale else ():
+            skipped = skipped_assignment(source, frame.line, name, executed, compiled - eager)
+            line = deciding_line(source, skipped, executed) if skipped is not None else None
+            if line is not None:
+                return Departure((*operator.stack[:-1], _at_line(frame, line)), BRANCH)
+            line = assigning_line(source, frame.line, name, executed)
             given = self._eager.assigned.get((frame.path, line or 0), {})
             if line is not None and given.get(name) in stale:
                 return Departure((*operator.stack[:-1], _at_line(frame, line)), NUMBER)
@@ -163,6 +175,11 @@ class _Comparison:
 
     def _lines(self, path: str) -> dict[int, int]:
         return {line: when for (of, line), when in self._eager.executed.items() if of == path}
+
+
+def _numbers_on(operators: Sequence[NotedOperator], place: Place) -> set[float]:
+    """The numbers that the operators of a line are given."""
+    return {number for operator in operators if operator.place == place for number in operator.numbers}
 
 
 def _source(path: str) -> str:

@@ -16,7 +16,7 @@ import torch
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.capture.calls.calls import module_of
 from fuselight.measure.accuracy.results import Value
-from fuselight.shared.report import LineSums, RecordedCall, RecordedValue
+from fuselight.shared.report import CallValues, LineSums, RecordedValue
 from fuselight.shared.shadow_files import relative_to
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.noted_lines import EagerLines, LineValues, NotedOperator
@@ -28,14 +28,14 @@ _MAX_LINES = 2000
 
 def recorded_call(
     name: str, step: int, recorded: RepeatedCall, compiled: Callable[..., Any], roots: Sequence[str]
-) -> RecordedCall:
+) -> CallValues:
     """Make the call compiled, and in eager mode line by line, and keep what identifies the values."""
     of_compiled = recorded.repeated(compiled, compiled=True)
     function = recorded.prepared.function
     module = module_of(function)
     lines = LineValues(targets.code_of(function if module is None else module))
     recorded.eager(EagerLines(lines), begin=lines.clear)
-    return RecordedCall(
+    return CallValues(
         name,
         step,
         tuple(map(value_record, of_compiled.results.values)),

@@ -14,9 +14,10 @@ import torch
 
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.measure.accuracy import rules
-from fuselight.replay.preparation import Preparation, prepared, prepared_inductor
+from fuselight.replay.preparation import prepared, prepared_inductor
 from fuselight.shared.configurations import Configuration, parse_configuration
 from fuselight.shared.report import Accuracy, Difference, NextToEager
+from fuselight.shared.report.tuned import Preparation
 from fuselight.worker.live.call_records import CallRecord
 from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.first_line import SwitchedBackends

@@ -57,10 +57,10 @@ def value_record(value: Value) -> RecordedValue:
     tensor = value.tensor.detach().cpu().contiguous()
     wide = (torch.view_as_real(tensor) if tensor.is_complex() else tensor).double().reshape(-1)
     finite = wide[wide.isfinite()]
-    statistics = (
-        (finite.mean(), finite.square().mean().sqrt(), finite.min(), finite.max())
+    mean, size, smallest, largest = (
+        map(float, (finite.mean(), finite.square().mean().sqrt(), finite.min(), finite.max()))
         if finite.numel()
-        else (torch.tensor(math.nan),) * 4
+        else (math.nan,) * 4
     )
     raw = tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
     return RecordedValue(
@@ -68,6 +68,9 @@ def value_record(value: Value) -> RecordedValue:
         value.dtype,
         tuple(value.shape),
         hashlib.sha256(raw).hexdigest()[:16],
-        *(float(number) for number in statistics),
-        non_finite=wide.numel() - finite.numel(),
+        mean,
+        size,
+        smallest,
+        largest,
+        wide.numel() - finite.numel(),
     )

@@ -98,7 +98,7 @@ def estimated(name: str, *, training: bool, form: str) -> int:
         step = Step.of(Prepared(whole, (x,), {}), "adam", training=training)
         with eager_mode() if form == "eager" else contextlib.nullcontext():
             step.make(whole, Unobserved())
-            record = StepRecord.of(step, device, (str(ROOT / "benchmarks"),), backend.trace_of_buffer)
+            record = StepRecord.of(step, device, (str(ROOT / "benchmarks"),), backend.origin_of_buffer)
             with record.tracker:
                 step.make(whole, record)
     peak = record.peak(device)

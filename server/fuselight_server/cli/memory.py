@@ -18,12 +18,18 @@ from fuselight_server.commands.notebook_cells import check_in_cells
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(parser, formats=("text", "json"), seconds=600.0, memory_mb=16384)
+    add_command_options(parser, formats=("text", "json", "html"), seconds=600.0, memory_mb=16384)
     parser.add_argument(
         "--device",
         type=device_option,
         metavar="NAME",
         help=f"target GPU: h100, rtx-4090, ..., or cpu (default: this machine's GPU, or {FALLBACK} if none)",
+    )
+    parser.add_argument(
+        "--by",
+        choices=("line", "module"),
+        default="line",
+        help="what is allocated at the peak: by line, or by module, each with those in it (default: %(default)s)",
     )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument(
@@ -74,13 +80,19 @@ def execute(options: argparse.Namespace) -> int:
     )
     outcome = complete(options, estimate_memory, plan=plan)
     outcome = MemoryOutcome(check_in_cells(outcome.check), outcome.largest)
-    from fuselight_server.cli.formats.memory import memory_as_json, print_memory  # noqa: PLC0415 - not for --help
+    from fuselight_server.cli.formats.memory import (  # noqa: PLC0415 - not for --help
+        memory_as_json,
+        memory_as_page,
+        print_memory,
+    )
 
     terminal = standard_output(options.color)
     if options.format == "json":
         terminal.write_data(memory_as_json(outcome) + "\n")
+    elif options.format == "html":
+        terminal.write_data(memory_as_page(outcome) + "\n")
     else:
-        print_memory(outcome, terminal)
+        print_memory(outcome, terminal, by_module=options.by == "module")
         report_problems(outcome.check, "estimate", is_empty=not outcome.check.reports)
     return exit_code(outcome.check)
 

@@ -12,19 +12,29 @@ import pytest
 from fuselight.shared.devices import find
 from fuselight.shared.protocol import MemoryRequest
 from fuselight.shared.report import (
+    ChangedLine,
     Culprit,
     Failure,
     HeldMemory,
+    LineChange,
     Location,
+    MemoryCurve,
     MemoryEstimate,
     MemoryPeak,
+    MemoryTimeline,
     MemoryUse,
+    ModuleMemory,
     Note,
     Report,
     StepPhase,
 )
 from fuselight_server.explain.memory.fit import Fit, fit_of
-from fuselight_server.explain.memory.words import difference_in_words, peak_in_words, step_in_words
+from fuselight_server.explain.memory.words import (
+    cause_in_words,
+    difference_in_words,
+    peak_in_words,
+    step_in_words,
+)
 from tests.support import reports
 from tests.support.command import AnsweringWorker, Result, run_cli
 
@@ -104,6 +114,89 @@ def test_the_text_has_both_peaks_their_rows_and_what_compiling_changes(
         "  note: What cuBLAS keeps was not measured.",
         "",
     ]
+
+
+def test_the_same_by_module_with_those_in_it(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = estimate(model)
+    assert whole.compiled is not None
+    rows = (
+        ModuleMemory("blocks.0.up", MemoryUse.SAVED, 900_000_000, 1),
+        ModuleMemory("blocks.0.up", MemoryUse.PARAMETER, 300_000_000, 2),
+        ModuleMemory("blocks.1", MemoryUse.SAVED, 500_000_000, 1),
+        ModuleMemory("", MemoryUse.INPUT, 299_000_000, 1),
+        ModuleMemory("head.norm", MemoryUse.PARAMETER, 1_000_000, 1),
+    )
+    known = replace(whole, compiled=replace(whole.compiled, modules=rows))
+    done = run(monkeypatch, answered(known), "--by", "module")
+    assert done.stdout.splitlines()[4:] == [
+        "    at the peak of compiled:",
+        "         1.7 GB   85%  blocks           saved for the backward 1.4 GB, parameters 300 MB",
+        "         1.2 GB   60%    blocks.0       saved for the backward 900 MB, parameters 300 MB",
+        "         1.2 GB   60%      blocks.0.up  saved for the backward 900 MB, parameters 300 MB",
+        "         500 MB   25%    blocks.1       saved for the backward 500 MB",
+        "         299 MB   15%  (no module)      inputs 299 MB",
+        "           1 MB   <1%  head             parameters 1 MB",
+        "",
+    ]
+
+
+def test_the_page_has_peaks_timeline_lines_and_no_markup_of_a_program(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = replace(estimate(model), call="Net('<b>')(f32[4, 8])")
+    assert whole.compiled is not None
+    curves = (MemoryCurve(MemoryUse.PARAMETER, (10, 10)), MemoryCurve(MemoryUse.SAVED, (0, 30)))
+    timeline = MemoryTimeline((StepPhase.FORWARD, StepPhase.BACKWARD), curves, 1)
+    known = replace(whole, compiled=replace(whole.compiled, timeline=timeline))
+    note = Note("workspaces", "What cuBLAS keeps was not measured.")
+    page = run(monkeypatch, answered(known, notes=(note,)), "--format", "html").stdout
+    assert "<b>" not in page
+    assert page.count("<polygon ") == 2
+    for text in (
+        "2 GB",
+        "fits",
+        "m.py:7",
+        "y = x.exp()",
+        "saved for the backward",
+        "-1 GB",
+        note.text,
+        "peak</text>",
+    ):
+        assert text in page, text
+    gap = replace(known, compiled=None, why_not_compiled="Unsupported: <i>")
+    page = run(monkeypatch, answered(gap), "--format", "html").stdout
+    assert "not estimated: Unsupported: &lt;i&gt;" in page
+
+
+def changed(use: MemoryUse, more: int, *changes: LineChange, saved: tuple[bool, bool] = (True, True)) -> str:
+    """The cause of a change on line 7, which eager mode and compiled code save as `saved` says."""
+    row = held(use, 8, 7)
+    forms = []
+    for is_saved, has_row in zip(saved, (more < 0, more > 0), strict=True):
+        of_form = replace(
+            peak(held(MemoryUse.PARAMETER, 1), *((row,) if has_row else ())), saved=(row,) if is_saved else ()
+        )
+        forms.append(of_form)
+    known = tuple(ChangedLine(Location("m.py", 7), change) for change in changes)
+    whole = MemoryEstimate("f()", training=True, eager=forms[0], compiled=forms[1], changes=known)
+    return cause_in_words(whole, more, row)
+
+
+def test_the_cause_of_a_change_is_said_only_where_it_is_known() -> None:
+    saved, temporary = MemoryUse.SAVED, MemoryUse.TEMPORARY
+    assert changed(temporary, -8) == ""
+    assert changed(temporary, -8, LineChange.FUSED) == "fused: no buffer is allocated for it"
+    assert changed(temporary, 8, LineChange.FUSED) == ""
+    assert (
+        changed(temporary, 8, LineChange.RECOMPUTED) == "computed again in the backward, and allocated then"
+    )
+    assert changed(saved, -8, LineChange.RECOMPUTED, saved=(True, False)) == (
+        "computed again in the backward, and not saved"
+    )
+    assert changed(saved, 8, saved=(False, True)) == "saved by compiled code alone"
+    assert changed(saved, 8) == "eager mode has freed it at its own peak"
+    assert changed(saved, -8) == "compiled code has freed it at its own peak"
+    assert changed(temporary, -8, LineChange.DONATED) == "written into the memory of a value that was saved"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from fuselight.shared.devices import find
 from fuselight.shared.protocol import MemoryRequest
-from fuselight.shared.report import MemoryEstimate, MemoryPeak, MemoryUse, Report, StepPhase
+from fuselight.shared.report import LineChange, MemoryEstimate, MemoryPeak, MemoryUse, Report, StepPhase
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -82,6 +82,52 @@ def test_the_parts_add_up_and_each_new_one_has_a_line(net: tuple[MemoryEstimate,
             for row in peak.held:
                 assert (row.location is None) == (row.use in KEPT), row
                 assert row.location is None or 10 <= row.location.line <= 25
+
+
+def test_modules_and_the_timeline_add_up_to_the_peak(net: tuple[MemoryEstimate, ...]) -> None:
+    for estimate in net:
+        for peak in peaks(estimate):
+            assert sum(row.bytes for row in peak.modules) == peak.bytes
+            parameters = {row.module for row in peak.modules if row.use is MemoryUse.PARAMETER}
+            assert parameters == {
+                f"blocks.{index}.{part}" for index in range(3) for part in ("norm", "up", "down")
+            }
+            timeline = peak.timeline
+            assert timeline is not None
+            totals = [sum(sizes) for sizes in zip(*(curve.bytes for curve in timeline.curves), strict=True)]
+            assert len(totals) == len(timeline.phases) <= 120
+            assert max(totals) == totals[timeline.peak] == peak.bytes
+            assert timeline.phases[timeline.peak] is peak.phase
+            assert totals[0] == peak.before
+        phases = list(dict.fromkeys(peaks(estimate)[0].timeline.phases))  # type: ignore[union-attr]
+        assert phases == (list(StepPhase) if estimate.training else [StepPhase.FORWARD])
+
+
+def test_what_a_module_makes_is_its_own_in_eager_mode_and_compiled(net: tuple[MemoryEstimate, ...]) -> None:
+    """`up` makes the largest tensors, which are kept for the gradient of `gelu`."""
+    for peak in peaks(net[1]):
+        made = {row.module: row.bytes for row in peak.modules if row.use is MemoryUse.SAVED}
+        assert {f"blocks.{index}.up" for index in range(2)} <= made.keys()
+
+
+def test_what_compiling_changes_is_named_by_line(live: LiveWorker) -> None:
+    source = """\
+import torch
+# fuselight: f(f32[256, 256], f32[256, 256], train=True)
+def f(x, w):
+    h = x @ w
+    h = h.exp()
+    h = h + 1
+    return (h.sin() @ w).sum()
+"""
+    (estimate,) = estimated(live, source).memory
+    changes = {(change.location.line, change.change) for change in estimate.changes}
+    assert (5, LineChange.RECOMPUTED) in changes
+    assert (6, LineChange.FUSED) in changes
+    assert not {(4, LineChange.FUSED), (4, LineChange.RECOMPUTED)} & changes, "a matrix product is saved"
+    saved = {row.location.line for row in peaks(estimate)[1].saved if row.location is not None}
+    assert 4 in saved
+    assert 5 not in saved
 
 
 def test_what_exists_before_the_step_is_counted(net: tuple[MemoryEstimate, ...]) -> None:

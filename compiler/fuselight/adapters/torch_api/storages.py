@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -32,6 +32,19 @@ class Storage(Generic[P]):
     """What it is to the program; empty until that is known."""
     is_before: bool = False
     """Whether it existed before the mode was entered."""
+    born: int = 0
+    """The number of the operator that made it, from 1; 0 for what existed before."""
+    died: int | None = None
+    """The number of the first operator after its end."""
+
+
+class Moment(NamedTuple):
+    """What is allocated after an operator has run."""
+
+    bytes: int
+    inside: int
+    """Bytes of these that the operator allocates itself."""
+    phase: str
 
 
 @dataclass
@@ -70,12 +83,18 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         self.allocated = 0
         """Bytes, now."""
         self.peak: PeakMoment[P] = PeakMoment()
+        self.moments: list[Moment] = []
+        """After each operator; the first one is before all of them."""
+        self.every: list[Storage[P]] = []
+        """What was allocated, also after its end."""
         self.operators: set[str] = set()
         """The names of those that ran, as `aten::mm`."""
         self.unfollowed: set[str] = set()
         """Kinds of tensors whose memory is not counted, as `torch.sparse_coo`."""
         self._place_of, self._place_of_buffer = place_of, place_of_buffer
         self._rounding, self._inside = rounding, inside
+        self._operator = 0
+        """The number of the last operator that ran."""
         self._alive: dict[int, tuple[Storage[P], weakref.ref[Any]]] = {}
         self._places: dict[int, P | None] = {}
         """Of the forward's operators, by autograd's sequence number."""
@@ -85,10 +104,10 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         """Whether compiled code stays compiled under the mode: otherwise Dynamo runs it in eager mode, silently."""
         return True
 
-    def note(self, tensors: Iterable[torch.Tensor], use: str) -> None:
+    def note(self, tensors: Iterable[torch.Tensor], use: str, place: P | None = None) -> None:
         """Follow tensors that exist already."""
         for tensor in tensors:
-            storage = self._add(tensor, None)
+            storage = self._add(tensor, place)
             if storage is not None:
                 storage.use, storage.is_before = use, True
         if self.allocated > self.peak.bytes:
@@ -115,7 +134,9 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Run an operator and follow its results."""
+        self._begin()
         result = func(*args, **(kwargs or {}))
+        self._operator += 1
         node = torch._C._current_autograd_node()
         place = self._place(node)
         self.operators.add(str(getattr(getattr(func, "_schema", None), "name", func)))
@@ -123,10 +144,16 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
             if isinstance(value, torch.Tensor):
                 self._add(value, place)
         inside = self._inside(func, args, result)
+        phase = "backward" if node is not None else self.phase
+        self.moments.append(Moment(self.allocated + inside, inside, phase))
         if self.allocated + inside > self.peak.bytes:
-            phase = "backward" if node is not None else self.phase
             self.peak = PeakMoment(self.allocated + inside, inside, phase, str(func), place, self.alive())
         return result
+
+    def _begin(self) -> None:
+        """Record the moment before the first operator."""
+        if not self.moments:
+            self.moments.append(Moment(self.allocated, 0, self.phase))
 
     def _place(self, node: Any) -> P | None:
         """The line of the operator that has just run, for `node` of autograd if it is one of a backward."""
@@ -153,7 +180,8 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         size = -(-untyped.nbytes() // self._rounding) * self._rounding
         if not size:
             return None
-        storage = Storage(size, self.phase, place)
+        storage = Storage(size, self.phase, place, born=self._operator)
+        self.every.append(storage)
         self._alive[key] = storage, weakref.ref(untyped, lambda _: self._freed(key))
         self.allocated += size
         return storage
@@ -161,6 +189,7 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
     def _freed(self, key: int) -> None:
         storage, _ = self._alive.pop(key)
         self.allocated -= storage.bytes
+        storage.died = self._operator + 1
 
 
 def _sequence_number() -> int:

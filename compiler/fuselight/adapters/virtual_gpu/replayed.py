@@ -7,11 +7,12 @@ Invariant: what the wrapper allocates, reuses and deletes happens in its own ord
 from __future__ import annotations
 
 import contextlib
+import operator
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch._inductor.compile_fx
@@ -21,6 +22,10 @@ from fuselight.adapters.virtual_gpu import scheduler_nodes
 from fuselight.adapters.virtual_gpu.codegen import generate, mode_options
 from fuselight.shared.report import Device
 
+_ROOT = re.compile(r"^[LG]\['[^']*'\]")
+_PATH = re.compile(r"([A-Za-z_]\w*|\d+)|\['?([^'\]]+)'?\]")
+"""The parts of a module's path: `.blocks.0`, `._modules['blocks']._modules['0']`, `.blocks[0]`."""
+_REUSED = re.compile(r"^\s+(buf\d+) = (\w+); del \2\b.*# reuse", re.MULTILINE)
 _ASSIGNED = re.compile(r"^\s+(buf\d+) = ")
 _OTHER_DEVICE = re.compile(r"device\(type='(?:cuda|hip|xpu)'(?:, index=\d+)?\)")
 _REPLACED = (
@@ -35,13 +40,37 @@ _REPLACED = (
 """Of the text: what needs the device, or would compile."""
 
 
+class BufferOrigin(NamedTuple):
+    """Where a buffer of generated code comes from: of a fused one, its last operator."""
+
+    trace: str
+    """The traceback of the user's line."""
+    module: str
+    """The qualified name of the module, as `blocks.0.mlp`; empty for the compiled object itself."""
+
+
+class LoweredGraph(NamedTuple):
+    """What is known of one graph without running it: tracebacks of the user's lines."""
+
+    computed: tuple[str, ...]
+    """Of what a forward graph computes; empty for a backward one."""
+    recomputed: tuple[str, ...]
+    """Of operators of the forward that a backward graph computes again."""
+    reused: tuple[str, ...]
+    """Of buffers that are written into the memory of another buffer."""
+    donated: tuple[str, ...]
+    """Of buffers that are written into the memory of an input of the graph."""
+
+
 class ReplayBackend:
     """A Dynamo backend whose code for `device` allocates as Inductor's does, and computes nothing."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._traces: dict[CodeType, dict[int, str]] = {}
-        """By the code of a wrapper, the traceback of the user's line of each buffer, by line."""
+        self.graphs: list[LoweredGraph] = []
+        """Every graph that was lowered, in order."""
+        self._buffers: dict[CodeType, dict[int, BufferOrigin]] = {}
+        """By the code of a wrapper, where each buffer comes from, by line."""
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """Take a captured graph from Dynamo. Raises what torch raises."""
@@ -54,11 +83,11 @@ class ReplayBackend:
         with patched(compile_fx, "get_input_idxs_to_check", lambda *_args: ()):
             return generate(gm, inputs, self.device, unobserved, options, write=self._loaded)
 
-    def trace_of_buffer(self) -> str | None:
-        """The traceback of the user's line of the buffer that a wrapper makes now; None outside of wrappers."""
+    def origin_of_buffer(self) -> BufferOrigin | None:
+        """Where the buffer comes from that a wrapper makes now; None outside of wrappers."""
         frame: Any = sys._getframe(1)
         while frame is not None:
-            lines = self._traces.get(frame.f_code)
+            lines = self._buffers.get(frame.f_code)
             if lines is not None:
                 return lines.get(frame.f_lineno)
             frame = frame.f_back
@@ -68,11 +97,13 @@ class ReplayBackend:
         code, _ = graph.codegen()
         text = str(getattr(code, "value", code))
         graph.cache_key, graph.cache_path, graph.cache_linemap = "replayed", __file__, []
-        return _ReplayedModule(self, graph, text, _buffer_traces(graph)), text
+        origins = _buffer_origins(graph)
+        self.graphs.append(_lowered(graph, text, origins))
+        return _ReplayedModule(self, graph, text, origins), text
 
-    def accept_code(self, code: CodeType, lines: Mapping[int, str]) -> None:
+    def accept_code(self, code: CodeType, lines: Mapping[int, BufferOrigin]) -> None:
         """Note where a wrapper and its parts make buffers."""
-        self._traces[code] = dict(lines)
+        self._buffers[code] = dict(lines)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 self.accept_code(constant, lines)
@@ -84,7 +115,9 @@ class _ReplayedModule:
     __file__ = __file__
     key = "replayed"
 
-    def __init__(self, backend: ReplayBackend, graph: Any, text: str, traces: Mapping[str, str]) -> None:
+    def __init__(
+        self, backend: ReplayBackend, graph: Any, text: str, origins: Mapping[str, BufferOrigin]
+    ) -> None:
         self.code = text
         for pattern, replacement in _REPLACED:
             text = pattern.sub(replacement, text)
@@ -94,9 +127,9 @@ class _ReplayedModule:
         names.update({"reinterpret_tensor": _reinterpreted, **graph.constants})
         compiled = compile(text, "<replayed wrapper>", "exec")
         lines = {
-            number: traces[match[1]]
+            number: origins[match[1]]
             for number, line in enumerate(text.splitlines(), 1)
-            if (match := _ASSIGNED.match(line)) is not None and match[1] in traces
+            if (match := _ASSIGNED.match(line)) is not None and match[1] in origins
         }
         backend.accept_code(compiled, lines)
         exec(compiled, names)  # noqa: S102 - Inductor's text, which torch.compile executes as well
@@ -144,14 +177,56 @@ def _reinterpreted(
     return torch.as_strided(tensor, size, stride, int(tensor.storage_offset()) + offset)
 
 
-def _buffer_traces(graph: Any) -> dict[str, str]:
-    """The traceback of the user's line of each buffer: of a fused one, that of its last operator."""
-    traces = {}
+def _buffer_origins(graph: Any) -> dict[str, BufferOrigin]:
+    """Where each buffer comes from."""
+    origins = {}
     for buffer in graph.buffers:
         nodes = list(_nodes_of(buffer))
         if nodes:
-            traces[buffer.get_name()] = str(nodes[-1].meta["stack_trace"])
-    return traces
+            node = nodes[-1]
+            origins[buffer.get_name()] = BufferOrigin(str(node.meta["stack_trace"]), module_name(node))
+    return origins
+
+
+def _lowered(graph: Any, text: str, origins: Mapping[str, BufferOrigin]) -> LoweredGraph:
+    is_backward = bool(getattr(graph, "is_backward", False))
+    computed = [
+        node
+        for node in graph.graph.nodes
+        if node.op == "call_function" and node.meta.get("stack_trace") and not _is_view(node)
+    ]
+    again = [node for node in computed if is_backward and _is_of_forward(node)]
+    traces: dict[bool, list[str]] = {True: [], False: []}
+    for buffer, other in _REUSED.findall(text):
+        if buffer in origins:
+            traces[other.startswith("buf")].append(origins[buffer].trace)
+    return LoweredGraph(
+        tuple(str(node.meta["stack_trace"]) for node in computed if not is_backward),
+        tuple(str(node.meta["stack_trace"]) for node in again),
+        tuple(traces[True]),
+        tuple(traces[False]) if is_backward else (),
+    )
+
+
+def _is_of_forward(node: torch.fx.Node) -> bool:
+    """Whether a node of a backward graph is an operator of the forward, by what the partitioner has noted of it."""
+    tag = node.meta.get("partitioner_tag")
+    if tag is not None:
+        return str(tag) == "is_forward"
+    return "nn_module_stack" in node.meta and "fwd_nn_module_stack" not in node.meta
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """Whether a node makes no memory: a view, or the part of a result."""
+    return getattr(node.target, "is_view", False) or node.target is operator.getitem
+
+
+def module_name(node: torch.fx.Node) -> str:
+    """The qualified name of the innermost module of a node, of the forward if it is one of the backward."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    path = next(reversed(stack.values()), ("",))[0] if stack else ""
+    parts = [part or index for part, index in _PATH.findall(_ROOT.sub("", str(path)))]
+    return ".".join(part for part in parts if part not in {"_modules", "_orig_mod"})
 
 
 def _nodes_of(buffer: Any) -> Iterator[torch.fx.Node]:

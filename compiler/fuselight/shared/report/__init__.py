@@ -85,11 +85,16 @@ from fuselight.shared.report.measured import Profile as Profile
 from fuselight.shared.report.measured import TensorError as TensorError
 from fuselight.shared.report.measured import Timing as Timing
 from fuselight.shared.report.measured import Work as Work
+from fuselight.shared.report.memory import ChangedLine as ChangedLine
 from fuselight.shared.report.memory import HeldMemory as HeldMemory
+from fuselight.shared.report.memory import LineChange as LineChange
+from fuselight.shared.report.memory import MemoryCurve as MemoryCurve
 from fuselight.shared.report.memory import MemoryEstimate as MemoryEstimate
 from fuselight.shared.report.memory import MemoryPeak as MemoryPeak
 from fuselight.shared.report.memory import MemorySaving as MemorySaving
+from fuselight.shared.report.memory import MemoryTimeline as MemoryTimeline
 from fuselight.shared.report.memory import MemoryUse as MemoryUse
+from fuselight.shared.report.memory import ModuleMemory as ModuleMemory
 from fuselight.shared.report.memory import SavingKind as SavingKind
 from fuselight.shared.report.memory import StepPhase as StepPhase
 from fuselight.shared.report.own_kernels import CompiledOption as CompiledOption

@@ -51,6 +51,38 @@ class HeldMemory:
 
 
 @dataclass(frozen=True)
+class ModuleMemory:
+    """The tensors of one kind that one module of the target owns or made."""
+
+    module: str
+    """Its qualified name, as `blocks.0.mlp`; empty for the target itself, and for what no module made."""
+    use: MemoryUse
+    bytes: int
+    tensors: int
+
+
+@dataclass(frozen=True)
+class MemoryCurve:
+    """How much of one kind is allocated during the step."""
+
+    use: MemoryUse
+    bytes: tuple[int, ...]
+    """At each point of the timeline."""
+
+
+@dataclass(frozen=True)
+class MemoryTimeline:
+    """What is allocated from the begin of the step to its end: of each of its parts, the moment with most bytes."""
+
+    phases: tuple[StepPhase, ...]
+    """Of each point."""
+    curves: tuple[MemoryCurve, ...]
+    """One for each kind, without what libraries keep; in the order of `MemoryUse`."""
+    peak: int
+    """The index of the point with most bytes."""
+
+
+@dataclass(frozen=True)
 class MemoryPeak:
     """The moment of a step at which most memory is allocated."""
 
@@ -66,6 +98,30 @@ class MemoryPeak:
     """All that is allocated then, most bytes first: the sum is `bytes`."""
     saved: tuple[HeldMemory, ...] = ()
     """What lines of the forward keep for the backward, most bytes first; empty for inference."""
+    modules: tuple[ModuleMemory, ...] = ()
+    """`held` by module in place of by line, most bytes first: the sum is the same."""
+    timeline: MemoryTimeline | None = None
+
+
+class LineChange(str, enum.Enum):
+    """What compiling does with the values of a line."""
+
+    FUSED = "fused"
+    """No buffer is allocated for them: each is computed within the kernel that reads it."""
+    RECOMPUTED = "recomputed"
+    """They are computed again in the backward, in place of being saved."""
+    REUSED = "reused"
+    """They are written into the memory of a value that is not needed any more."""
+    DONATED = "donated"
+    """The backward writes into the memory of a value that was saved for it."""
+
+
+@dataclass(frozen=True)
+class ChangedLine:
+    """A line whose memory compiling changes."""
+
+    location: Location
+    change: LineChange
 
 
 class SavingKind(str, enum.Enum):
@@ -124,3 +180,5 @@ class MemoryEstimate:
     savings: tuple[MemorySaving, ...] = ()
     """What was tried to need less, if requested: the points of the budget that differ, from the highest on, then
     modules, the lowest peak first."""
+    changes: tuple[ChangedLine, ...] = ()
+    """What the compiled form does with lines that is known from its graphs and wrappers."""

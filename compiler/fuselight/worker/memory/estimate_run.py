@@ -9,7 +9,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -17,7 +17,7 @@ from fuselight.adapters.torch_api import operator_workspaces
 from fuselight.adapters.torch_api.fake_numbers import assumed_numbers
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture import dynamo
-from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode, with_training
+from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode, module_of, with_training
 from fuselight.capture.calls.rungs import Answered
 from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.shared.inputs import UserCallError
@@ -29,6 +29,7 @@ from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.memory import savings
+from fuselight.worker.memory.line_changes import changed_lines
 from fuselight.worker.memory.peaks import StepRecord, user_line
 from fuselight.worker.memory.steps import Step, Unobserved, parameters_of
 from fuselight.worker.verify.eager_mode import eager_mode
@@ -43,6 +44,14 @@ _CONVOLUTIONS = Note(
 _UNMEASURED = (
     "What cuBLAS keeps on this device was not measured, and is not in the estimate (65 MiB on an H200)."
 )
+
+
+class _FormPeak(NamedTuple):
+    """The peak of eager mode or of the compiled form."""
+
+    peak: MemoryPeak | None
+    record: StepRecord | None
+    why_not: str = ""
 
 
 @dataclass
@@ -95,17 +104,23 @@ class EstimateMemory:
             _require_gradients(prepared, training=training)
             step = Step.of(prepared, request.optimizer, training=training)
             with eager_mode():
-                eager, why_not_eager = self._peak(state, step, prepared.function)
-            compiled, why_not = self._peak(state, step, state.compiled_form(prepared))
+                eager = self._peak(state, step, prepared.function, module_of(prepared.function))
+            first = len(self._backend.graphs)
+            compiled = self._peak(state, step, state.compiled_form(prepared))
         name = request.optimizer if step.optimizer is not None else ""
         return MemoryEstimate(
             planned.text,
             training,
             name,
-            eager=eager,
-            compiled=compiled,
-            why_not_eager=why_not_eager,
-            why_not_compiled=why_not,
+            eager=eager.peak,
+            compiled=compiled.peak,
+            why_not_eager=eager.why_not,
+            why_not_compiled=compiled.why_not,
+            changes=tuple(
+                changed_lines(self._backend.graphs[first:], tuple(request.roots), compiled.record.lines())
+                if compiled.record is not None
+                else ()
+            ),
         )
 
     def _try_savings(self, state: RunState, request: MemoryRequest, prepared: Prepared) -> None:
@@ -119,31 +134,37 @@ class EstimateMemory:
 
             def eager() -> tuple[MemoryPeak | None, str]:
                 with eager_mode():
-                    return self._peak(state, step, prepared.function)
+                    form = self._peak(state, step, prepared.function)
+                return form.peak, form.why_not
 
             def compiled() -> tuple[MemoryPeak | None, str]:
-                return self._peak(state, step, state.compiled_form(prepared))
+                form = self._peak(state, step, state.compiled_form(prepared))
+                return form.peak, form.why_not
 
             peaks = savings.StepPeaks(eager, compiled)
             for saving in savings.tried(step, self.device, request.roots, peaks):
                 results[-1] = replace(results[-1], savings=(*results[-1].savings, saving))
 
     def _peak(
-        self, state: RunState, step: Step, function: Callable[..., Any]
-    ) -> tuple[MemoryPeak | None, str]:
-        """The peak of the second step, or None and why the step cannot be made."""
+        self,
+        state: RunState,
+        step: Step,
+        function: Callable[..., Any],
+        module: torch.nn.Module | None = None,
+    ) -> _FormPeak:
+        """The peak of the second step, or why the step cannot be made; `module`: the one whose parts are followed."""
         try:
             step.make(function, Unobserved())
-            record = StepRecord.of(step, self.device, state.job.request.roots, self._backend.trace_of_buffer)
-            with record.tracker:
+            record = StepRecord.of(step, self.device, state.job.request.roots, self._backend.origin_of_buffer)
+            with record.tracker, record.modules.following(module):
                 step.make(function, record)
         except Exception as error:  # the user's code, or an operator that needs values
             if state.stopped:
                 raise
-            return None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS]
+            return _FormPeak(None, None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS])
         self._note_workspaces(state, record.tracker.operators, training=step.training)
         _note_unfollowed(state, record.tracker.unfollowed)
-        return record.peak(self.device), ""
+        return _FormPeak(record.peak(self.device), record)
 
     def _note_read(self, state: RunState) -> None:
         place = user_line(tuple(state.job.request.roots))

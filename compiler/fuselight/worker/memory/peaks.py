@@ -11,44 +11,76 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from fuselight.adapters.torch_api import operator_workspaces
 from fuselight.adapters.torch_api.storages import PeakMoment, Storage, StorageTracker
+from fuselight.adapters.virtual_gpu.replayed import BufferOrigin
+from fuselight.capture.calls.calls import module_of
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
-from fuselight.shared.report import Device, HeldMemory, Location, MemoryPeak, MemoryUse, StepPhase
+from fuselight.shared.report import (
+    Device,
+    HeldMemory,
+    Location,
+    MemoryPeak,
+    MemoryUse,
+    ModuleMemory,
+    StepPhase,
+)
+from fuselight.worker.memory.modules import ModuleStack, owners
 from fuselight.worker.memory.steps import Step, buffers_of, parameters_of
+from fuselight.worker.memory.timelines import timeline_of
+
+
+class Origin(NamedTuple):
+    """Where a tensor comes from."""
+
+    line: Location | None
+    """The user's line that made it; None for what was before."""
+    module: str
+    """The module that made it, or that owns a parameter; empty for the target itself."""
 
 
 @dataclass
 class StepRecord:
     """Follows the storages of one step (steps.StepObserver)."""
 
-    tracker: StorageTracker[Location]
+    tracker: StorageTracker[Origin]
     step: Step
-    saved: list[Storage[Location]] = field(default_factory=list)
+    modules: ModuleStack
+    saved: list[Storage[Origin]] = field(default_factory=list)
 
     @classmethod
     def of(
-        cls, step: Step, device: Device, roots: Sequence[str], trace_of_buffer: Callable[[], str | None]
+        cls,
+        step: Step,
+        device: Device,
+        roots: Sequence[str],
+        origin_of_buffer: Callable[[], BufferOrigin | None],
     ) -> StepRecord:
-        """`trace_of_buffer`: of the buffer that generated code makes now (virtual_gpu.replayed)."""
-        has_gpu = device.backend != "cpu"
-        tracker: StorageTracker[Location] = StorageTracker(
-            functools.partial(user_line, tuple(roots)),
-            functools.partial(_line_of_buffer, tuple(roots), trace_of_buffer),
+        """`origin_of_buffer`: of the buffer that generated code makes now (virtual_gpu.replayed)."""
+        has_gpu, modules = device.backend != "cpu", ModuleStack()
+        tracker: StorageTracker[Origin] = StorageTracker(
+            functools.partial(_origin, tuple(roots), modules),
+            functools.partial(_origin_of_buffer, tuple(roots), origin_of_buffer),
             rounding=operator_workspaces.ROUNDING if has_gpu else 1,
             inside=operator_workspaces.inside_operator if has_gpu else (lambda *_: 0),
         )
         prepared = step.prepared
-        tracker.note(parameters_of(prepared), MemoryUse.PARAMETER)
-        tracker.note(buffers_of(prepared), MemoryUse.BUFFER)
-        tracker.note(step.state_tensors(), MemoryUse.OPTIMIZER)
+        names = owners(module_of(prepared.function))
+        owned = {
+            MemoryUse.PARAMETER: [(tensor, tensor) for tensor in parameters_of(prepared)],
+            MemoryUse.BUFFER: [(tensor, tensor) for tensor in buffers_of(prepared)],
+            MemoryUse.OPTIMIZER: step.state_tensors(),
+        }
+        for use, tensors in owned.items():
+            for tensor, owner in tensors:
+                tracker.note([tensor], use, Origin(None, names.get(id(owner), "")))
         tracker.note(tensors_in([prepared.args, prepared.kwargs]), MemoryUse.INPUT)
-        return cls(tracker, step)
+        return cls(tracker, step, modules)
 
     def began(self, phase: StepPhase) -> None:
         """As in StepObserver."""
@@ -75,7 +107,7 @@ class StepRecord:
         moment = self.tracker.peak
         held = _by_line(moment.alive)
         if moment.inside:
-            held.append(HeldMemory(MemoryUse.INSIDE, moment.inside, 1, moment.place))
+            held.append(HeldMemory(MemoryUse.INSIDE, moment.inside, 1, _line(moment.place)))
         library = operator_workspaces.library_workspace(
             device, self.tracker.operators, training=self.step.training
         )
@@ -86,18 +118,25 @@ class StepRecord:
             moment.bytes + library,
             sum(storage.bytes for storage in moment.alive if storage.is_before),
             StepPhase(moment.phase or StepPhase.FORWARD),
-            _operator(moment),
-            moment.place,
+            moment.operator,
+            _line(moment.place),
             tuple(held),
             tuple(sorted(_by_line(self.saved), key=lambda row: -row.bytes)),
+            _by_module(moment, library),
+            timeline_of(self.tracker.moments, self.tracker.every),
         )
 
+    def lines(self) -> set[tuple[str, int]]:
+        """Path and number of each line that has made a tensor in the step."""
+        origins = {storage.place for storage in self.tracker.every if storage.place is not None}
+        return {(origin.line.path, origin.line.line) for origin in origins if origin.line is not None}
 
-def _by_line(storages: Iterable[Storage[Location]]) -> list[HeldMemory]:
+
+def _by_line(storages: Iterable[Storage[Origin]]) -> list[HeldMemory]:
     sizes: collections.Counter[tuple[str, Location | None]] = collections.Counter()
     counts: collections.Counter[tuple[str, Location | None]] = collections.Counter()
     for storage in storages:
-        key = storage.use or MemoryUse.TEMPORARY.value, storage.place
+        key = storage.use or MemoryUse.TEMPORARY.value, _line(storage.place)
         sizes[key] += storage.bytes
         counts[key] += 1
     return [
@@ -105,8 +144,35 @@ def _by_line(storages: Iterable[Storage[Location]]) -> list[HeldMemory]:
     ]
 
 
-def _operator(moment: PeakMoment[Location]) -> str:
-    return moment.operator
+def _by_module(moment: PeakMoment[Origin], library: int) -> tuple[ModuleMemory, ...]:
+    sizes: collections.Counter[tuple[str, str]] = collections.Counter()
+    counts: collections.Counter[tuple[str, str]] = collections.Counter()
+    for storage in moment.alive:
+        key = _module(storage.place), storage.use or MemoryUse.TEMPORARY.value
+        sizes[key] += storage.bytes
+        counts[key] += 1
+    for use, size in ((MemoryUse.INSIDE.value, moment.inside), (MemoryUse.LIBRARY.value, library)):
+        if size:
+            key = _module(moment.place) if use == MemoryUse.INSIDE.value else "", use
+            sizes[key], counts[key] = size, 1
+    rows = [
+        ModuleMemory(module, MemoryUse(use), size, counts[module, use])
+        for (module, use), size in sizes.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.bytes))
+
+
+def _line(origin: Origin | None) -> Location | None:
+    return origin.line if origin is not None else None
+
+
+def _module(origin: Origin | None) -> str:
+    return origin.module if origin is not None else ""
+
+
+def _origin(roots: tuple[str, ...], modules: ModuleStack) -> Origin | None:
+    line = user_line(roots)
+    return Origin(line, modules.current) if line is not None else None
 
 
 def user_line(roots: tuple[str, ...]) -> Location | None:
@@ -128,8 +194,16 @@ def _location(code: CodeType, line: int) -> Location:
     return Location(stacks.absolute(code.co_filename), line, function=stacks.qualified_name(code))
 
 
-def _line_of_buffer(roots: tuple[str, ...], trace_of_buffer: Callable[[], str | None]) -> Location | None:
-    trace = trace_of_buffer()
-    stack = stacks.from_text(trace) if trace else ()
+def _origin_of_buffer(
+    roots: tuple[str, ...], origin_of_buffer: Callable[[], BufferOrigin | None]
+) -> Origin | None:
+    buffer = origin_of_buffer()
+    line = line_of_trace(roots, buffer.trace) if buffer is not None else None
+    return Origin(line, buffer.module) if buffer is not None and line is not None else None
+
+
+def line_of_trace(roots: tuple[str, ...], trace: str) -> Location | None:
+    """The innermost line of the user's in the traceback of a node of a graph, else of a third party's."""
+    stack = stacks.from_text(trace)
     inner = [place for place in stack if stacks.is_user_code(place.path, roots)] or list(stack)
     return inner[-1] if inner else None

@@ -87,10 +87,15 @@ class Step:
             self.optimizer.step()
         self._forget_gradients()
 
-    def state_tensors(self) -> list[torch.Tensor]:
-        """The tensors of the optimizer's state."""
-        states = self.optimizer.state.values() if self.optimizer is not None else ()
-        return [value for state in states for value in state.values() if isinstance(value, torch.Tensor)]
+    def state_tensors(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """The tensors of the optimizer's state, each with its parameter."""
+        states = self.optimizer.state.items() if self.optimizer is not None else ()
+        return [
+            (value, parameter)
+            for parameter, state in states
+            for value in state.values()
+            if isinstance(value, torch.Tensor)
+        ]
 
     def gradients(self) -> list[torch.Tensor]:
         """The gradients of parameters and of inputs."""

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight_server.base.finding import SourceLine
-from fuselight_server.base.formatting import format_count, format_size
+from fuselight_server.base.formatting import format_count, format_percent, format_size
 from fuselight_server.cli.formats.json import problems_as_json
-from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line
+from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line, target_name
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.memory.fit import fit_of
+from fuselight_server.explain.memory.modules import module_rows
+from fuselight_server.explain.memory.page import MemoryPage
 from fuselight_server.explain.memory.words import (
     NOTES,
     USES,
+    cause_in_words,
     changed_lines,
     difference_in_words,
     peak_in_words,
@@ -30,7 +33,7 @@ from fuselight_server.explain.memory.words import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight.shared.report import Device, HeldMemory, MemoryEstimate, MemoryPeak, Report
+    from fuselight.shared.report import Device, HeldMemory, Location, MemoryEstimate, MemoryPeak, Report
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.memory import MemoryOutcome
     from fuselight_server.commands.outcome import CheckOutcome
@@ -43,15 +46,15 @@ _WIDTH = 9
 _WORDS = 24
 
 
-def print_memory(outcome: MemoryOutcome, terminal: Terminal) -> None:
-    """Each call with its peaks, and what is allocated at the compiled one by line."""
+def print_memory(outcome: MemoryOutcome, terminal: Terminal, *, by_module: bool = False) -> None:
+    """Each call with its peaks, and what is allocated at the compiled one by line, or by module."""
     for report in outcome.check.reports:
         device = report.target_device
         name = f"memory, estimated for {device.name}" if device is not None else "memory"
         print_heading(report, name, terminal)
         if device is not None:
             for estimate in report.memory:
-                _print_estimate(estimate, device, outcome.check, terminal)
+                _print_estimate(estimate, device, outcome.check, terminal, by_module=by_module)
             _print_largest(outcome.largest_of(report), device, terminal)
         for note in report.notes:
             if note.kind in NOTES:
@@ -71,7 +74,12 @@ def _print_largest(largest: LargestBatch | None, device: Device, terminal: Termi
 
 
 def _print_estimate(
-    estimate: MemoryEstimate, device: Device, outcome: CheckOutcome, terminal: Terminal
+    estimate: MemoryEstimate,
+    device: Device,
+    outcome: CheckOutcome,
+    terminal: Terminal,
+    *,
+    by_module: bool,
 ) -> None:
     batch = f", batch {estimate.batch:,}" if estimate.batch is not None else ""
     terminal.print(f"  {estimate.call}{batch}: {step_in_words(estimate)}")
@@ -86,6 +94,9 @@ def _print_estimate(
     )
     if peak is not None:
         terminal.print(f"    at the peak of {form}:")
+        if by_module:
+            _print_modules(peak, terminal)
+            return
         _print_held(peak, outcome, terminal)
     changes = list(changed_lines(estimate))
     if changes:
@@ -93,6 +104,9 @@ def _print_estimate(
         for more, row in changes[:_MAX_CHANGES]:
             size = f"{'+' if more > 0 else '-'}{format_size(abs(more))}"
             terminal.print(f"      {size:>{_WIDTH}}  {_described(row, outcome)}")
+            cause = cause_in_words(estimate, more, row)
+            if cause:
+                terminal.print((f"      {'':>{_WIDTH}}  {cause}", "dim"))
         terminal.print_more(len(changes) - _MAX_CHANGES, "line", indent=6)
     savings = useful_savings(estimate)
     if savings:
@@ -110,6 +124,33 @@ def _print_held(peak: MemoryPeak, outcome: CheckOutcome, terminal: Terminal) -> 
     if rest:
         size = format_size(sum(row.bytes for row in rest))
         terminal.print(f"      {size:>{_WIDTH}}  in {format_count(len(rest), 'more row')}")
+
+
+def _print_modules(peak: MemoryPeak, terminal: Terminal) -> None:
+    rows = module_rows(peak)
+    names = [f"{'  ' * row.depth}{row.name or '(no module)'}" for row in rows]
+    width = max(map(len, names), default=0)
+    for row, name in zip(rows, names, strict=True):
+        uses = ", ".join(f"{USES[use]} {format_size(size)}" for use, size in row.uses[:3])
+        share = format_percent(row.bytes, peak.bytes)
+        terminal.print(
+            f"      {format_size(row.bytes):>{_WIDTH}}  {share:>4}  {name:{width}}  {uses}".rstrip()
+        )
+
+
+def memory_as_page(outcome: MemoryOutcome) -> str:
+    """The page of a command's targets."""
+    check = outcome.check
+
+    def place(at: Location) -> str:
+        return shown_line(SourceLine(at.path, at.line))
+
+    def source(at: Location) -> str:
+        return (check.sources.line(at.path, at.line) or "").strip()
+
+    targets = [(target_name(report), report, outcome.largest_of(report)) for report in check.reports]
+    problems = [*(f"{problem.what}: {problem.why}" for problem in check.problems), *check.uncalled]
+    return MemoryPage(targets, place, source, problems).as_html()
 
 
 def _described(row: HeldMemory, outcome: CheckOutcome) -> str:
@@ -159,6 +200,7 @@ def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]
         "why_not_eager": estimate.why_not_eager,
         "why_not_compiled": estimate.why_not_compiled,
         "savings": encode(estimate.savings),
+        "changes": encode(estimate.changes),
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import MemoryUse, SavingKind, StepPhase
+from fuselight.shared.report import LineChange, MemoryUse, SavingKind, StepPhase
 from fuselight_server.base.formatting import format_change, format_count, format_estimate, format_size
 from fuselight_server.explain.memory.fit import Fit, fit_of
 
@@ -31,10 +31,10 @@ USES = {
 }
 NOTES = frozenset({"assumed_values", "unfollowed", "workspaces"})
 """Kinds of notes that say what an estimate does not know."""
-_PHASES = {
-    StepPhase.FORWARD: "in the forward",
-    StepPhase.BACKWARD: "in the backward",
-    StepPhase.OPTIMIZER: "in the step of the optimizer",
+PHASES = {
+    StepPhase.FORWARD: "forward",
+    StepPhase.BACKWARD: "backward",
+    StepPhase.OPTIMIZER: "step of the optimizer",
 }
 
 
@@ -55,7 +55,7 @@ def peak_in_words(peak: MemoryPeak, device: Device) -> str:
     place = ""
     if peak.location is not None:
         place = f" of {PurePath(peak.location.path).name}:{peak.location.line}"
-    return f"{format_size(peak.bytes)}, {_PHASES[peak.phase]}{place}{fit_in_words(peak, device)}"
+    return f"{format_size(peak.bytes)}, in the {PHASES[peak.phase]}{place}{fit_in_words(peak, device)}"
 
 
 def fit_in_words(peak: MemoryPeak, device: Device) -> str:
@@ -154,6 +154,50 @@ def _before_and_after(estimate: MemoryEstimate, saving: MemorySaving) -> Iterato
     for before, after in ((estimate.eager, saving.eager), (estimate.compiled, saving.compiled)):
         if before is not None and after is not None:
             yield before, after
+
+
+_LESS = {
+    LineChange.FUSED: "fused: no buffer is allocated for it",
+    LineChange.DONATED: "written into the memory of a value that was saved",
+    LineChange.REUSED: "written into memory that is not needed any more",
+}
+
+
+def cause_in_words(estimate: MemoryEstimate, more: int, row: HeldMemory) -> str:
+    """Why compiled code holds `more` bytes than eager mode in a row of `changed_lines`; empty if that is not known."""
+    at = _place(row.location)
+    if at is None or estimate.eager is None or estimate.compiled is None:
+        return ""
+    known = {entry.change for entry in estimate.changes if _place(entry.location) == at}
+    kept_by_eager, kept_by_compiled = (
+        any(_place(kept.location) == at for kept in peak.saved)
+        for peak in (estimate.eager, estimate.compiled)
+    )
+    is_saved, is_recomputed = row.use is MemoryUse.SAVED, LineChange.RECOMPUTED in known
+    reasons = (
+        (is_saved and more > 0 and not kept_by_eager, "saved by compiled code alone"),
+        (is_saved and more > 0 and _is_gone(estimate.eager, row), "eager mode has freed it at its own peak"),
+        (
+            is_saved and more < 0 and is_recomputed and not kept_by_compiled,
+            "computed again in the backward, and not saved",
+        ),
+        (
+            is_saved and more < 0 and kept_by_compiled and _is_gone(estimate.compiled, row),
+            "compiled code has freed it at its own peak",
+        ),
+        (
+            row.use is MemoryUse.TEMPORARY and more > 0 and is_recomputed,
+            "computed again in the backward, and allocated then",
+        ),
+        *((more < 0 and change in known, words) for change, words in _LESS.items()),
+    )
+    return next((words for is_so, words in reasons if is_so), "")
+
+
+def _is_gone(peak: MemoryPeak, row: HeldMemory) -> bool:
+    """Whether nothing of a row is allocated at a peak."""
+    at = _place(row.location)
+    return all((held.use, _place(held.location)) != (row.use, at) for held in peak.held)
 
 
 def _place(location: Location | None) -> tuple[str, int] | None:

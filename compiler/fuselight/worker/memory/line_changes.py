@@ -1,0 +1,33 @@
+"""What compiling does with the memory of lines, as far as graphs and wrappers prove it.
+
+Invariant: a line has a change only if a graph or a wrapper shows it, and never because sizes differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from fuselight.adapters.virtual_gpu.replayed import LoweredGraph
+from fuselight.shared.report import ChangedLine, LineChange, Location
+from fuselight.worker.memory.peaks import line_of_trace
+
+
+def changed_lines(
+    graphs: Sequence[LoweredGraph], roots: tuple[str, ...], allocating: Collection[tuple[str, int]]
+) -> Iterator[ChangedLine]:
+    """Yield each change once; `allocating`: path and number of the lines that have made a tensor when the code ran."""
+    texts = {
+        LineChange.FUSED: [trace for graph in graphs for trace in graph.computed],
+        LineChange.RECOMPUTED: [trace for graph in graphs for trace in graph.recomputed],
+        LineChange.REUSED: [trace for graph in graphs for trace in graph.reused],
+        LineChange.DONATED: [trace for graph in graphs for trace in graph.donated],
+    }
+    for change, traces in texts.items():
+        lines: dict[tuple[str, int], Location] = {}
+        for trace in dict.fromkeys(traces):
+            line = line_of_trace(roots, trace)
+            if line is not None:
+                lines.setdefault((line.path, line.line), line)
+        for key, line in sorted(lines.items(), key=lambda item: item[0]):
+            if change is not LineChange.FUSED or key not in allocating:
+                yield ChangedLine(line, change)

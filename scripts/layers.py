@@ -429,7 +429,7 @@ ROOMS = (
         f"{_S}.pytest_plugin",
         "the fixture `fuselight_check` and the marker of tests, in the process of pytest; alone of the server's rooms "
         "it runs user code, which is the test's own",
-        "fuselight.shared fuselight.capture base explain commands cli",
+        "fuselight.shared fuselight.capture fuselight.worker base explain commands cli",
         "pytest _pytest",
     ),
     _room(

@@ -28,11 +28,11 @@ def _ids(limit: int, *shape: int) -> Callable[[], torch.Tensor]:
 
 
 def _split(x: torch.Tensor, heads: int) -> torch.Tensor:
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
 
 
-def _mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: bool) -> torch.Tensor:
-    mixed: torch.Tensor = functional.scaled_dot_product_attention(q, k, v, **options)
+def _mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, is_causal: bool = False) -> torch.Tensor:
+    mixed: torch.Tensor = functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
     return mixed.transpose(1, 2).flatten(2)
 
 
@@ -286,7 +286,8 @@ class Towers(nn.Module):
         a, b = functional.normalize(self.first(x), dim=-1), functional.normalize(self.second(x), dim=-1)
         logits = 20 * a @ b.T
         labels = torch.arange(len(x), device=x.device)
-        return functional.cross_entropy(logits, labels) + functional.cross_entropy(logits.T, labels)
+        loss: torch.Tensor = functional.cross_entropy(logits, labels)
+        return loss + functional.cross_entropy(logits.T, labels)
 
 
 class Encoded(nn.Module):
@@ -301,7 +302,8 @@ class Encoded(nn.Module):
         mean, deviation = self.encoder(x).chunk(2, -1)
         made = self.decoder(mean + torch.randn_like(mean) * (0.5 * deviation).exp())
         divergence = (mean.pow(2) + deviation.exp() - deviation - 1).mean()
-        return functional.mse_loss(made, x) + divergence
+        loss: torch.Tensor = functional.mse_loss(made, x) + divergence
+        return loss
 
 
 class Messages(nn.Module):

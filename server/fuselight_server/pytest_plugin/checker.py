@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from fuselight_server.pytest_plugin.checked_results import CheckedResults
+    from fuselight_server.pytest_plugin.peak_memory import PeakMemory
     from fuselight_server.pytest_plugin.second_start import SecondStart
 
 _PACKAGE_FILE = "__init__.py"
@@ -92,7 +93,7 @@ class Checker:
         if START_VARIABLE in os.environ:
             from fuselight_server.pytest_plugin.second_start import make_if_asked  # noqa: PLC0415 - in a started test
 
-            make_if_asked(len(self._checks) + 1, model, calls, settings)
+            make_if_asked(len(self._checks) + 1, model, calls, settings, self._roots(model, _caller()))
         caller = _caller()
         roots = self._roots(model, caller)
         try:
@@ -105,6 +106,7 @@ class Checker:
         )
         compiled.start_twice = self._start_twice
         compiled.compare_results = self._compare_results
+        compiled.estimate_memory = self._estimate_memory
         compiled.known_entry = lambda: baselines.known_entry(self._item, compiled.number)
         self._checks.append(compiled)
         self._results.append(compiled)
@@ -148,6 +150,13 @@ class Checker:
 
         known = {result.number: result.accuracy for result in self._results if result.was_compared}
         return compare_results_of(self._item, compiled.number, compiled.label, known)
+
+    def _estimate_memory(self, compiled: CompileResult) -> PeakMemory:
+        __tracebackhide__ = True
+        from fuselight_server.pytest_plugin.peak_memory import estimate_check  # noqa: PLC0415 - few tests ask
+
+        known = {result.number: result.peak_memory for result in self._results if result.was_estimated}
+        return estimate_check(self._item, compiled.number, compiled.label, known)
 
     def _shown_trace(self, error: BaseException) -> TracebackType | None:
         """The traceback without the frames of Dynamo and of ours: what they were doing is in the finding."""

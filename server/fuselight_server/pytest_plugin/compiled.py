@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.compile_checks import CompileCheck
     from fuselight_server.commands.count_baseline import CountEntry
     from fuselight_server.pytest_plugin.checked_results import CheckedResults
+    from fuselight_server.pytest_plugin.peak_memory import PeakMemory
     from fuselight_server.pytest_plugin.second_start import SecondStart
 
 T = TypeVar("T")
@@ -44,6 +45,7 @@ _ATTRIBUTES = (
     "forecast",
     "warm",
     "accuracy",
+    "peak_memory",
     "outputs",
     "report",
     "expect",
@@ -183,6 +185,7 @@ class CompileResult:
         self.error: Exception | None = None
         self.start_twice: Callable[[CompileResult], SecondStart] | None = None
         self.compare_results: Callable[[CompileResult], CheckedResults] | None = None
+        self.estimate_memory: Callable[[CompileResult], PeakMemory] | None = None
         self.known_entry: Callable[[], CountEntry | None] = lambda: None
         """Reads its entry in the baseline, if there is one."""
         self.baseline: dict[str, CountEntry] = {}
@@ -250,6 +253,19 @@ class CompileResult:
         if self.compare_results is None:
             raise RuntimeError("`accuracy` needs a check of a test.")
         return self.compare_results(self)
+
+    @cached_property
+    def peak_memory(self) -> PeakMemory:
+        """What its calls allocate at most, in eager mode and compiled: estimated. Runs the test again, alone."""
+        __tracebackhide__ = True
+        if self.estimate_memory is None:
+            raise RuntimeError("`peak_memory` needs a check of a test.")
+        return self.estimate_memory(self)
+
+    @property
+    def was_estimated(self) -> bool:
+        """Whether `peak_memory` is known."""
+        return "peak_memory" in vars(self)
 
     @property
     def was_compared(self) -> bool:

@@ -84,6 +84,10 @@ class StartedTest:
     """Whether the process around it compares the compiled calls of the check."""
     results: dict[str, str] = field(default_factory=dict)
     """By the number of earlier checks: the verdicts on their results, for tests that ask for them."""
+    estimates: bool = False
+    """Whether the memory of the check is estimated, and written into `log`."""
+    peaks: dict[str, list[int]] = field(default_factory=dict)
+    """By the number of earlier checks: bytes in eager mode and compiled, for tests that ask for them."""
 
 
 def asked_start() -> StartedTest | None:
@@ -93,15 +97,25 @@ def asked_start() -> StartedTest | None:
 
 
 def make_if_asked(
-    number: int, model: Callable[..., Any], calls: Sequence[ObservedCall], settings: Mapping[str, Any]
+    number: int,
+    model: Callable[..., Any],
+    calls: Sequence[ObservedCall],
+    settings: Mapping[str, Any],
+    roots: tuple[str, ...],
 ) -> None:
-    """In a started test: make the check that it was started for, and end the test."""
+    """In a started test: make the check that it was started for, and end the test. `roots`: the user's folders."""
     start = asked_start()
     if start is None or start.number != number:
         return
     if start.compares:
         make_calls(model, calls, settings=settings)
         pytest.skip("started for its results")
+    if start.estimates:
+        from fuselight_server.pytest_plugin.peak_memory import write_estimates  # noqa: PLC0415 - few tests ask for it
+
+        write_estimates(model, calls, settings, roots, start.log)
+        Path(start.log, _DONE).touch()
+        pytest.skip("started for its memory")
     start_logged(model, calls, settings=settings, log=start.log, cache=start.cache)
     Path(start.log, _DONE).touch()
     pytest.skip("started for its caches")
@@ -126,11 +140,13 @@ def start_twice(
             earlier = {
                 str(key): [value.state.value, value.hits, value.misses] for key, value in known.items()
             }
-            _run(item, name, StartedTest(number, str(log), str(Path(folder, "caches")), earlier))
+            started = StartedTest(number, str(log), str(Path(folder, "caches")), earlier)
+            run_started(item, started, f"the {name}", "nothing is known of its caches. `warm`")
         return _result(label, compare_starts(report, logs, SourceFiles().line, {}))
 
 
-def _run(item: pytest.Item, name: str, start: StartedTest) -> None:
+def run_started(item: pytest.Item, start: StartedTest, name: str, lost: str) -> None:
+    """Run a test alone, as `start` asks. Raises RuntimeError that names the run, and what is `lost` without it."""
     __tracebackhide__ = True
     command = [sys.executable, "-m", "pytest", *test_arguments(item)]
     ended = subprocess.run(  # noqa: S603 - pytest itself, on the test that is running
@@ -148,8 +164,8 @@ def _run(item: pytest.Item, name: str, start: StartedTest) -> None:
     if not Path(start.log, _DONE).exists():
         tail = "\n".join(ended.stdout.splitlines()[-_TAIL:])
         raise RuntimeError(
-            f"the {name} of `{item.nodeid}` did not reach this check, so nothing is known of its caches. "
-            f"`warm` needs a test that pytest can run alone.\n{tail}"
+            f"{name} of `{item.nodeid}` did not reach this check, so {lost} needs a test that pytest can run alone.\n"
+            f"{tail}"
         )
     Path(start.log, _DONE).unlink()
 

@@ -1,6 +1,6 @@
 """A run of the target on fake tensors, in eager mode and compiled, that records what each call allocates.
 
-Invariant: the second step is recorded: the first one compiles, and makes the state of the optimizer.
+Invariant: what an estimate lacks is a note of the report.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -23,19 +23,18 @@ from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.shared.inputs import UserCallError
 from fuselight.shared.protocol import MemoryRequest
 from fuselight.shared.report import Call, Device, MemoryEstimate, MemoryPeak, Note, Report
-from fuselight.shared.report.failure import first_line
 from fuselight.worker.child import run_failures
 from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.memory import savings
+from fuselight.worker.memory.forms import FormEstimator, FormPeak
 from fuselight.worker.memory.line_changes import changed_lines
-from fuselight.worker.memory.peaks import StepRecord, user_line
-from fuselight.worker.memory.steps import Step, Unobserved, parameters_of
+from fuselight.worker.memory.peaks import user_line
+from fuselight.worker.memory.steps import Step, parameters_of
 from fuselight.worker.verify.eager_mode import eager_mode
 
 _MAX_CALLS = 8
-_WORDS = 300
 _CONVOLUTIONS = Note(
     "workspaces",
     "The target has convolutions: a GPU's library chooses their workspaces when they run, and these are not in the "
@@ -44,14 +43,6 @@ _CONVOLUTIONS = Note(
 _UNMEASURED = (
     "What cuBLAS keeps on this device was not measured, and is not in the estimate (65 MiB on an H200)."
 )
-
-
-class _FormPeak(NamedTuple):
-    """The peak of eager mode or of the compiled form."""
-
-    peak: MemoryPeak | None
-    record: StepRecord | None
-    why_not: str = ""
 
 
 @dataclass
@@ -151,20 +142,14 @@ class EstimateMemory:
         step: Step,
         function: Callable[..., Any],
         module: torch.nn.Module | None = None,
-    ) -> _FormPeak:
-        """The peak of the second step, or why the step cannot be made; `module`: the one whose parts are followed."""
-        try:
-            step.make(function, Unobserved())
-            record = StepRecord.of(step, self.device, state.job.request.roots, self._backend.origin_of_buffer)
-            with record.tracker, record.modules.following(module):
-                step.make(function, record)
-        except Exception as error:  # the user's code, or an operator that needs values
-            if state.stopped:
-                raise
-            return _FormPeak(None, None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS])
-        self._note_workspaces(state, record.tracker.operators, training=step.training)
-        _note_unfollowed(state, record.tracker.unfollowed)
-        return _FormPeak(record.peak(self.device), record)
+    ) -> FormPeak:
+        """The peak of one form, with notes on what it lacks."""
+        estimator = FormEstimator(self.device, tuple(state.job.request.roots), self._backend)
+        form = estimator.peak(step, function, module, is_stopped=lambda: bool(state.stopped))
+        if form.record is not None:
+            self._note_workspaces(state, form.record.tracker.operators, training=step.training)
+            _note_unfollowed(state, form.record.tracker.unfollowed)
+        return form
 
     def _note_read(self, state: RunState) -> None:
         place = user_line(tuple(state.job.request.roots))

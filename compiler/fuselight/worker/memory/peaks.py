@@ -71,7 +71,7 @@ class StepRecord:
         )
         prepared = step.prepared
         names = owners(module_of(prepared.function))
-        owned = {
+        owned: dict[MemoryUse, Sequence[tuple[torch.Tensor, torch.Tensor]]] = {
             MemoryUse.PARAMETER: [(tensor, tensor) for tensor in parameters_of(prepared)],
             MemoryUse.BUFFER: [(tensor, tensor) for tensor in buffers_of(prepared)],
             MemoryUse.OPTIMIZER: step.state_tensors(),

@@ -1,0 +1,61 @@
+"""The peaks of one step in its two forms: in eager mode, and with the wrapper that Inductor generates.
+
+Invariant: the second step is recorded: the first one compiles, and makes the state of the optimizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
+from fuselight.shared.report import Device, MemoryPeak
+from fuselight.shared.report.failure import first_line
+from fuselight.worker.memory.peaks import StepRecord
+from fuselight.worker.memory.steps import Step, Unobserved
+
+_WORDS = 300
+
+
+class FormPeak(NamedTuple):
+    """The peak of eager mode or of the compiled form."""
+
+    peak: MemoryPeak | None
+    record: StepRecord | None
+    why_not: str = ""
+    """Why there is no peak."""
+
+
+@dataclass
+class FormEstimator:
+    """Makes steps on fake tensors."""
+
+    device: Device
+    roots: tuple[str, ...]
+    backend: ReplayBackend
+
+    def peak(
+        self,
+        step: Step,
+        function: Callable[..., Any],
+        module: torch.nn.Module | None = None,
+        *,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> FormPeak:
+        """The peak of a step with `function`, or why the step cannot be made.
+
+        `module`: the one whose parts are followed in eager mode. Raises what ended the step if `is_stopped()` then.
+        """
+        try:
+            step.make(function, Unobserved())
+            record = StepRecord.of(step, self.device, self.roots, self.backend.origin_of_buffer)
+            with record.tracker, record.modules.following(module):
+                step.make(function, record)
+        except Exception as error:  # the user's code, or an operator that needs values
+            if is_stopped():
+                raise
+            return FormPeak(None, None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS])
+        return FormPeak(record.peak(self.device), record)

@@ -1,4 +1,5 @@
 """Estimated memory against that of a GPU, which was recorded: `python -m benchmarks.studies.memory_on_gpu [--page]`.
+`--processes 2`: how many estimate at once.
 
 Nothing is measured here: tests/recordings/h200/memory.json has `torch.cuda.max_memory_allocated` of each step, of torch
 2.11.0+cu130 on an NVIDIA H200. `--page` writes docs/results/memory.md.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import statistics
 import sys
 import time
@@ -72,15 +74,20 @@ class Row:
         return self.estimated / self.measured - 1
 
 
-def rows() -> Iterator[Row]:
+def rows(processes: int) -> Iterator[Row]:
     """Estimate each recorded step."""
     recorded = json.loads(RECORDING.read_text(encoding="utf-8"))["rows"]
-    for record in recorded:
-        started = time.perf_counter()
-        torch._dynamo.reset()  # noqa: SLF001 - its name
-        size = estimated(record["model"], training=record["step"] == "training", form=record["form"])
-        seconds = time.perf_counter() - started
-        yield Row(record["model"], record["step"], record["form"], size, record["bytes"], seconds)
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap(_row, recorded)
+
+
+def _row(record: dict[str, Any]) -> Row:
+    started = time.perf_counter()
+    torch.set_num_threads(1)
+    torch._dynamo.reset()  # noqa: SLF001 - its name
+    size = estimated(record["model"], training=record["step"] == "training", form=record["form"])
+    seconds = time.perf_counter() - started
+    return Row(record["model"], record["step"], record["form"], size, record["bytes"], seconds)
 
 
 def estimated(name: str, *, training: bool, form: str) -> int:
@@ -113,7 +120,8 @@ def estimated(name: str, *, training: bool, form: str) -> int:
 def main() -> None:
     """Print the rows, and write the page if asked."""
     every, lines = [], []
-    for row in rows():
+    processes = int(sys.argv[sys.argv.index("--processes") + 1]) if "--processes" in sys.argv else 2
+    for row in rows(processes):
         every.append(row)
         lines.append(
             f"| {row.model} | {row.step} | {row.form} | {row.estimated / MIB:,.1f} | {row.measured / MIB:,.1f} | "

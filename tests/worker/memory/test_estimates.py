@@ -106,8 +106,8 @@ def test_modules_and_the_timeline_add_up_to_the_peak(net: tuple[MemoryEstimate, 
 def test_what_a_module_makes_is_its_own_in_eager_mode_and_compiled(net: tuple[MemoryEstimate, ...]) -> None:
     """`up` makes the largest tensors, which are kept for the gradient of `gelu`."""
     for peak in peaks(net[1]):
-        made = {row.module: row.bytes for row in peak.modules if row.use is MemoryUse.SAVED}
-        assert {f"blocks.{index}.up" for index in range(2)} <= made.keys()
+        owned = {row.module: row.bytes for row in peak.modules if row.use is MemoryUse.SAVED}
+        assert {f"blocks.{index}.up" for index in range(2)} <= owned.keys()
 
 
 def test_what_compiling_changes_is_named_by_line(live: LiveWorker) -> None:

@@ -156,6 +156,7 @@ def _before_and_after(estimate: MemoryEstimate, saving: MemorySaving) -> Iterato
             yield before, after
 
 
+_WRITTEN = frozenset({MemoryUse.SAVED, MemoryUse.TEMPORARY})
 _LESS = {
     LineChange.FUSED: "fused: no buffer is allocated for it",
     LineChange.DONATED: "written into the memory of a value that was saved",
@@ -164,7 +165,7 @@ _LESS = {
 
 
 def cause_in_words(estimate: MemoryEstimate, more: int, row: HeldMemory) -> str:
-    """Why compiled code holds `more` bytes than eager mode in a row of `changed_lines`; empty if that is not known."""
+    """What compiling does with a line that holds `more` bytes than in eager mode; empty if nothing of that is known."""
     at = _place(row.location)
     if at is None or estimate.eager is None or estimate.compiled is None:
         return ""
@@ -189,7 +190,7 @@ def cause_in_words(estimate: MemoryEstimate, more: int, row: HeldMemory) -> str:
             row.use is MemoryUse.TEMPORARY and more > 0 and is_recomputed,
             "computed again in the backward, and allocated then",
         ),
-        *((more < 0 and change in known, words) for change, words in _LESS.items()),
+        *((more < 0 and row.use in _WRITTEN and change in known, words) for change, words in _LESS.items()),
     )
     return next((words for is_so, words in reasons if is_so), "")
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.studies import memory_on_gpu
+from benchmarks.studies.memory_models import MODELS
 
 pytestmark = pytest.mark.torch
 
@@ -17,7 +18,9 @@ COMPILED = "vocabulary of 128,256"
 WANTED = [
     row
     for row in ROWS
-    if row["model"] != "convolutions" and (row["form"] == "eager" or row["model"] == COMPILED)
+    if row["model"] in MODELS
+    and row["model"] != "convolutions"
+    and (row["form"] == "eager" or row["model"] == COMPILED)
 ]
 
 

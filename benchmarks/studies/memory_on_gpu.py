@@ -27,9 +27,9 @@ from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture.calls.calls import Prepared
 from fuselight.shared.devices import find
 from fuselight.shared.report import MemoryUse
+from fuselight.worker.memory.forms import eager_form
 from fuselight.worker.memory.peaks import StepRecord
 from fuselight.worker.memory.steps import Step, Unobserved
-from fuselight.worker.verify.eager_mode import eager_mode
 
 ROOT = Path(__file__).parents[2]
 RECORDING = ROOT / "tests" / "recordings" / "h200" / "memory.json"
@@ -106,7 +106,7 @@ def estimated(name: str, *, training: bool, form: str) -> int:
         run: Any = torch.compile(model, backend=backend) if form == "compiled" else model
         whole = Trained(run).train(training)
         step = Step.of(Prepared(whole, (x,), {}), "adam", training=training)
-        with eager_mode() if form == "eager" else contextlib.nullcontext():
+        with eager_form(device) if form == "eager" else contextlib.nullcontext():
             step.make(whole, Unobserved())
             record = StepRecord.of(step, device, (str(ROOT / "benchmarks"),), backend.origin_of_buffer)
             with record.tracker:

@@ -28,11 +28,10 @@ from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.memory import savings
-from fuselight.worker.memory.forms import FormEstimator, FormPeak
+from fuselight.worker.memory.forms import FormEstimator, FormPeak, eager_form
 from fuselight.worker.memory.line_changes import changed_lines
 from fuselight.worker.memory.peaks import user_line
 from fuselight.worker.memory.steps import Step, parameters_of
-from fuselight.worker.verify.eager_mode import eager_mode
 
 _MAX_CALLS = 8
 _CONVOLUTIONS = Note(
@@ -94,7 +93,7 @@ class EstimateMemory:
             state.grad, state.training = torch.is_grad_enabled(), training
             _require_gradients(prepared, training=training)
             step = Step.of(prepared, request.optimizer, training=training)
-            with eager_mode():
+            with eager_form(self.device):
                 eager = self._peak(state, step, prepared.function, module_of(prepared.function))
             first = len(self._backend.graphs)
             compiled = self._peak(state, step, state.compiled_form(prepared))
@@ -124,7 +123,7 @@ class EstimateMemory:
             step = Step.of(prepared, request.optimizer, training=True)
 
             def eager() -> tuple[MemoryPeak | None, str]:
-                with eager_mode():
+                with eager_form(self.device):
                     form = self._peak(state, step, prepared.function)
                 return form.peak, form.why_not
 

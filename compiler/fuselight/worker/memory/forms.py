@@ -5,19 +5,29 @@ Invariant: the second step is recorded: the first one compiles, and makes the st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 
+from fuselight.adapters.torch_api.gpu_forms import gpu_forms
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.shared.report import Device, MemoryPeak
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.memory.peaks import StepRecord
 from fuselight.worker.memory.steps import Step, Unobserved
+from fuselight.worker.verify.eager_mode import eager_mode
 
 _WORDS = 300
+
+
+@contextlib.contextmanager
+def eager_form(device: Device) -> Iterator[None]:
+    """Compile nothing, and run the operators that the device's backend has."""
+    with eager_mode(), gpu_forms() if device.backend != "cpu" else contextlib.nullcontext():
+        yield
 
 
 class FormPeak(NamedTuple):

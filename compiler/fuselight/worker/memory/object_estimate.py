@@ -18,9 +18,8 @@ from fuselight.capture.calls.calls import Prepared, module_of
 from fuselight.capture.calls.observed_calls import ObservedCall, without_compile
 from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.shared.report import Device, MemoryEstimate
-from fuselight.worker.memory.forms import FormEstimator
+from fuselight.worker.memory.forms import FormEstimator, eager_form
 from fuselight.worker.memory.steps import Step, parameters_of
-from fuselight.worker.verify.eager_mode import eager_mode
 
 _COMPILE_SETTINGS = frozenset({"dynamic", "fullgraph"})
 """Arguments of torch.compile that an estimate keeps: the backend is replaced."""
@@ -54,7 +53,7 @@ def estimate_calls(
             )
             with warnings.catch_warnings():  # a test may make errors of those about the device that is absent
                 warnings.simplefilter("ignore")
-                with eager_mode():
+                with eager_form(device):
                     eager = estimator.peak(step, plain, module)
                 compiled = estimator.peak(step, torch.compile(plain, backend=backend, **named))
             yield MemoryEstimate(

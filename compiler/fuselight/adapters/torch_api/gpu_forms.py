@@ -1,0 +1,75 @@
+"""Functions of torch that run other operators on a GPU than on a CPU, and keep other tensors for the backward.
+
+Invariant: outside of the context nothing is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import functional
+
+from fuselight.adapters.torch_api.patching import patched
+
+_FUSED_NORM = (2, 9)
+"""The torch from which on `rms_norm` is one operator on CUDA."""
+
+
+class _RootMeanSquare(torch.autograd.Function):
+    """The memory of `_fused_rms_norm`, whose kernel exists on a GPU alone: values are not computed."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor | None, dimensions: int) -> torch.Tensor:
+        """The result, and the inverse of each row's root mean square, which is kept."""
+        rows = (*x.shape[: x.dim() - dimensions], *(1 for _ in range(dimensions)))
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        result, inverse = torch.empty_like(x), x.new_empty(rows, dtype=dtype)
+        ctx.save_for_backward(x, weight, inverse)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[torch.Tensor, torch.Tensor | None, None]:
+        """The gradients of input and weight."""
+        x, weight, _ = ctx.saved_tensors
+        del gradients
+        return torch.empty_like(x), torch.empty_like(weight) if weight is not None else None, None
+
+
+@contextlib.contextmanager
+def gpu_forms() -> Iterator[None]:
+    """Inside, dropout and `rms_norm` of fake tensors are those of a GPU: one operator each.
+
+    The mask of dropout has a byte for each element; a norm keeps its input and a number for each row.
+    """
+    real, real_norm = functional.dropout, functional.rms_norm
+    has_fused_norm = tuple(map(int, torch.__version__.split(".")[:2])) >= _FUSED_NORM
+
+    def rms_norm(
+        input: torch.Tensor,  # noqa: A002 - its name
+        normalized_shape: list[int],
+        weight: torch.Tensor | None = None,
+        eps: float | None = None,
+    ) -> torch.Tensor:
+        is_fused = has_fused_norm and isinstance(input, FakeTensor)
+        if not is_fused or (weight is not None and weight.dtype != input.dtype):
+            return real_norm(input, normalized_shape, weight, eps)
+        result: torch.Tensor = _RootMeanSquare.apply(input, weight, len(normalized_shape))
+        return result
+
+    def dropout(
+        input: torch.Tensor,  # noqa: A002 - its name
+        p: float = 0.5,
+        training: bool = True,  # noqa: FBT001, FBT002 - as torch has it
+        inplace: bool = False,  # noqa: FBT001, FBT002 - as torch has it
+    ) -> torch.Tensor:
+        if inplace or not training or not 0 < p < 1:
+            return real(input, p, training, inplace)
+        result: torch.Tensor = torch.native_dropout(input, p, train=True)[0]
+        return result
+
+    with patched(functional, "dropout", dropout), patched(functional, "rms_norm", rms_norm):
+        yield

@@ -49,7 +49,7 @@ def peak_of(step: Step, *, is_compiled: bool) -> MemoryPeak:
     def make() -> MemoryPeak:
         function = torch.compile(module, backend=backend) if is_compiled else module
         step.make(function, Unobserved())
-        record = StepRecord.of(step, H200, (__file__,), backend.trace_of_buffer)
+        record = StepRecord.of(step, H200, (__file__,), backend.origin_of_buffer)
         with record.tracker:
             step.make(function, record)
         return record.peak(H200)

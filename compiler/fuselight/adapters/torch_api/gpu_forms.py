@@ -57,7 +57,9 @@ def gpu_forms() -> Iterator[None]:
         is_fused = has_fused_norm and isinstance(input, FakeTensor)
         if not is_fused or (weight is not None and weight.dtype != input.dtype):
             return real_norm(input, normalized_shape, weight, eps)
-        result: torch.Tensor = _RootMeanSquare.apply(input, weight, len(normalized_shape))
+        result: torch.Tensor = _RootMeanSquare.apply(  # type: ignore[no-untyped-call]
+            input, weight, len(normalized_shape)
+        )
         return result
 
     def dropout(

@@ -5,30 +5,23 @@ Invariant: the estimate is that of `fuselight memory`, without an optimizer. The
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuselight.shared.codec import decode, encode
-from fuselight.shared.devices import FALLBACK, find
-from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import MemoryEstimate, MemoryPeak, StepPhase
 from fuselight_server.base.formatting import format_size
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.memory.words import USES, difference_in_words, shown_peak
 from fuselight_server.pytest_plugin.check_types import Explained
+from fuselight_server.pytest_plugin.estimates_file import read_estimates
 from fuselight_server.pytest_plugin.second_start import StartedTest, asked_start, run_started
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     import pytest
 
-    from fuselight.capture.calls.observed_calls import ObservedCall
-
-_FILE = "estimates.json"
 _MAX_LINES = 5
 """Rows of a peak below a failed comparison: pytest shows eight lines of it."""
 
@@ -139,23 +132,3 @@ def estimate_check(item: pytest.Item, number: int, label: str, known: Mapping[in
         started = StartedTest(number, str(folder), "", {}, estimates=True, peaks=earlier)
         run_started(item, started, "the estimate", "its memory is not known. `peak_memory`")
         return PeakMemory(label, tuple(read_estimates(str(folder))))
-
-
-def write_estimates(
-    model: Callable[..., Any],
-    calls: Sequence[ObservedCall],
-    settings: Mapping[str, Any],
-    roots: tuple[str, ...],
-    folder: str,
-) -> None:
-    """In a started test: estimate the calls of its check, and write what they need into a folder."""
-    from fuselight.worker.memory.object_estimate import estimate_calls  # noqa: PLC0415 - imports torch
-
-    estimates = tuple(estimate_calls(model, calls, find(FALLBACK), roots, settings))
-    Path(folder, _FILE).write_text(json.dumps(encode(estimates)), encoding="utf-8")
-
-
-def read_estimates(folder: str) -> Iterator[MemoryEstimate]:
-    """What `write_estimates` has written. Raises OSError and ValueError."""
-    rows = parse_json(Path(folder, _FILE).read_text(encoding="utf-8"))
-    yield from (decode(MemoryEstimate, row) for row in rows)

@@ -111,7 +111,7 @@ def make_if_asked(
         make_calls(model, calls, settings=settings)
         pytest.skip("started for its results")
     if start.estimates:
-        from fuselight_server.pytest_plugin.peak_memory import write_estimates  # noqa: PLC0415 - few tests ask for it
+        from fuselight_server.pytest_plugin.estimates_file import write_estimates  # noqa: PLC0415 - few tests ask for it
 
         write_estimates(model, calls, settings, roots, start.log)
         Path(start.log, _DONE).touch()

@@ -12,12 +12,12 @@ import pytest
 from fuselight.shared.devices import find
 from fuselight.shared.protocol import MemoryRequest
 from fuselight.shared.report import (
-    ChangedLine,
+    ChangedMemory,
     Culprit,
     Failure,
     HeldMemory,
-    LineChange,
     Location,
+    MemoryChange,
     MemoryCurve,
     MemoryEstimate,
     MemoryPeak,
@@ -168,7 +168,9 @@ def test_the_page_has_peaks_timeline_lines_and_no_markup_of_a_program(
     assert "not estimated: Unsupported: &lt;i&gt;" in page
 
 
-def changed(use: MemoryUse, more: int, *changes: LineChange, saved: tuple[bool, bool] = (True, True)) -> str:
+def changed(
+    use: MemoryUse, more: int, *changes: MemoryChange, saved: tuple[bool, bool] = (True, True)
+) -> str:
     """The cause of a change on line 7, which eager mode and compiled code save as `saved` says."""
     row = held(use, 8, 7)
     forms = []
@@ -177,7 +179,7 @@ def changed(use: MemoryUse, more: int, *changes: LineChange, saved: tuple[bool, 
             peak(held(MemoryUse.PARAMETER, 1), *((row,) if has_row else ())), saved=(row,) if is_saved else ()
         )
         forms.append(of_form)
-    known = tuple(ChangedLine(Location("m.py", 7), change) for change in changes)
+    known = tuple(ChangedMemory(Location("m.py", 7), change) for change in changes)
     whole = MemoryEstimate("f()", training=True, eager=forms[0], compiled=forms[1], changes=known)
     return cause_in_words(whole, more, row)
 
@@ -185,18 +187,18 @@ def changed(use: MemoryUse, more: int, *changes: LineChange, saved: tuple[bool, 
 def test_the_cause_of_a_change_is_said_only_where_it_is_known() -> None:
     saved, temporary = MemoryUse.SAVED, MemoryUse.TEMPORARY
     assert changed(temporary, -8) == ""
-    assert changed(temporary, -8, LineChange.FUSED) == "fused: no buffer is allocated for it"
-    assert changed(temporary, 8, LineChange.FUSED) == ""
+    assert changed(temporary, -8, MemoryChange.FUSED) == "fused: no buffer is allocated for it"
+    assert changed(temporary, 8, MemoryChange.FUSED) == ""
     assert (
-        changed(temporary, 8, LineChange.RECOMPUTED) == "computed again in the backward, and allocated then"
+        changed(temporary, 8, MemoryChange.RECOMPUTED) == "computed again in the backward, and allocated then"
     )
-    assert changed(saved, -8, LineChange.RECOMPUTED, saved=(True, False)) == (
+    assert changed(saved, -8, MemoryChange.RECOMPUTED, saved=(True, False)) == (
         "computed again in the backward, and not saved"
     )
     assert changed(saved, 8, saved=(False, True)) == "saved by compiled code alone"
     assert changed(saved, 8) == "eager mode has freed it at its own peak"
     assert changed(saved, -8) == "compiled code has freed it at its own peak"
-    assert changed(temporary, -8, LineChange.DONATED) == "written into the memory of a value that was saved"
+    assert changed(temporary, -8, MemoryChange.DONATED) == "written into the memory of a value that was saved"
 
 
 @pytest.mark.parametrize(

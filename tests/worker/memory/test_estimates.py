@@ -8,7 +8,7 @@ import pytest
 
 from fuselight.shared.devices import find
 from fuselight.shared.protocol import MemoryRequest
-from fuselight.shared.report import LineChange, MemoryEstimate, MemoryPeak, MemoryUse, Report, StepPhase
+from fuselight.shared.report import MemoryChange, MemoryEstimate, MemoryPeak, MemoryUse, Report, StepPhase
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -122,9 +122,9 @@ def f(x, w):
 """
     (estimate,) = estimated(live, source).memory
     changes = {(change.location.line, change.change) for change in estimate.changes}
-    assert (5, LineChange.RECOMPUTED) in changes
-    assert (6, LineChange.FUSED) in changes
-    assert not {(4, LineChange.FUSED), (4, LineChange.RECOMPUTED)} & changes, "a matrix product is saved"
+    assert (5, MemoryChange.RECOMPUTED) in changes
+    assert (6, MemoryChange.FUSED) in changes
+    assert not {(4, MemoryChange.FUSED), (4, MemoryChange.RECOMPUTED)} & changes, "a matrix product is saved"
     saved = {row.location.line for row in peaks(estimate)[1].saved if row.location is not None}
     assert 4 in saved
     assert 5 not in saved

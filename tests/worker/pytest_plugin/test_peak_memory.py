@@ -12,7 +12,8 @@ from fuselight.capture.calls.observed_calls import ObservedCall
 from fuselight.shared.devices import find
 from fuselight.shared.report import MemoryUse
 from fuselight.worker.memory.object_estimate import estimate_calls
-from fuselight_server.pytest_plugin.peak_memory import PeakMemory, read_estimates, write_estimates
+from fuselight_server.pytest_plugin.estimates_file import read_estimates, write_estimates
+from fuselight_server.pytest_plugin.peak_memory import PeakMemory
 from tests.support.pytest_runs import run_pytest, write_files
 
 pytestmark = pytest.mark.torch

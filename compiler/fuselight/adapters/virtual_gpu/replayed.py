@@ -49,7 +49,7 @@ class BufferOrigin(NamedTuple):
     """The qualified name of the module, as `blocks.0.mlp`; empty for the compiled object itself."""
 
 
-class LoweredGraph(NamedTuple):
+class ReplayedGraph(NamedTuple):
     """What is known of one graph without running it: tracebacks of the user's lines."""
 
     computed: tuple[str, ...]
@@ -67,7 +67,7 @@ class ReplayBackend:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.graphs: list[LoweredGraph] = []
+        self.graphs: list[ReplayedGraph] = []
         """Every graph that was lowered, in order."""
         self._buffers: dict[CodeType, dict[int, BufferOrigin]] = {}
         """By the code of a wrapper, where each buffer comes from, by line."""
@@ -188,7 +188,7 @@ def _buffer_origins(graph: Any) -> dict[str, BufferOrigin]:
     return origins
 
 
-def _lowered(graph: Any, text: str, origins: Mapping[str, BufferOrigin]) -> LoweredGraph:
+def _lowered(graph: Any, text: str, origins: Mapping[str, BufferOrigin]) -> ReplayedGraph:
     is_backward = bool(getattr(graph, "is_backward", False))
     computed = [
         node
@@ -200,7 +200,7 @@ def _lowered(graph: Any, text: str, origins: Mapping[str, BufferOrigin]) -> Lowe
     for buffer, other in _REUSED.findall(text):
         if buffer in origins:
             traces[other.startswith("buf")].append(origins[buffer].trace)
-    return LoweredGraph(
+    return ReplayedGraph(
         tuple(str(node.meta["stack_trace"]) for node in computed if not is_backward),
         tuple(str(node.meta["stack_trace"]) for node in again),
         tuple(traces[True]),

@@ -85,9 +85,9 @@ from fuselight.shared.report.measured import Profile as Profile
 from fuselight.shared.report.measured import TensorError as TensorError
 from fuselight.shared.report.measured import Timing as Timing
 from fuselight.shared.report.measured import Work as Work
-from fuselight.shared.report.memory import ChangedLine as ChangedLine
+from fuselight.shared.report.memory import ChangedMemory as ChangedMemory
 from fuselight.shared.report.memory import HeldMemory as HeldMemory
-from fuselight.shared.report.memory import LineChange as LineChange
+from fuselight.shared.report.memory import MemoryChange as MemoryChange
 from fuselight.shared.report.memory import MemoryCurve as MemoryCurve
 from fuselight.shared.report.memory import MemoryEstimate as MemoryEstimate
 from fuselight.shared.report.memory import MemoryPeak as MemoryPeak

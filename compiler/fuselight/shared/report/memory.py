@@ -103,7 +103,7 @@ class MemoryPeak:
     timeline: MemoryTimeline | None = None
 
 
-class LineChange(str, enum.Enum):
+class MemoryChange(str, enum.Enum):
     """What compiling does with the values of a line."""
 
     FUSED = "fused"
@@ -117,11 +117,11 @@ class LineChange(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class ChangedLine:
+class ChangedMemory:
     """A line whose memory compiling changes."""
 
     location: Location
-    change: LineChange
+    change: MemoryChange
 
 
 class SavingKind(str, enum.Enum):
@@ -180,5 +180,5 @@ class MemoryEstimate:
     savings: tuple[MemorySaving, ...] = ()
     """What was tried to need less, if requested: the points of the budget that differ, from the highest on, then
     modules, the lowest peak first."""
-    changes: tuple[ChangedLine, ...] = ()
+    changes: tuple[ChangedMemory, ...] = ()
     """What the compiled form does with lines that is known from its graphs and wrappers."""

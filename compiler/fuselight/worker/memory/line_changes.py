@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from fuselight.adapters.virtual_gpu.replayed import LoweredGraph
-from fuselight.shared.report import ChangedLine, LineChange, Location
+from fuselight.adapters.virtual_gpu.replayed import ReplayedGraph
+from fuselight.shared.report import ChangedMemory, Location, MemoryChange
 from fuselight.worker.memory.peaks import line_of_trace
 
 
 def changed_lines(
-    graphs: Sequence[LoweredGraph], roots: tuple[str, ...], allocating: Collection[tuple[str, int]]
-) -> Iterator[ChangedLine]:
+    graphs: Sequence[ReplayedGraph], roots: tuple[str, ...], allocating: Collection[tuple[str, int]]
+) -> Iterator[ChangedMemory]:
     """Yield each change once; `allocating`: path and number of the lines that have made a tensor when the code ran."""
     texts = {
-        LineChange.FUSED: [trace for graph in graphs for trace in graph.computed],
-        LineChange.RECOMPUTED: [trace for graph in graphs for trace in graph.recomputed],
-        LineChange.REUSED: [trace for graph in graphs for trace in graph.reused],
-        LineChange.DONATED: [trace for graph in graphs for trace in graph.donated],
+        MemoryChange.FUSED: [trace for graph in graphs for trace in graph.computed],
+        MemoryChange.RECOMPUTED: [trace for graph in graphs for trace in graph.recomputed],
+        MemoryChange.REUSED: [trace for graph in graphs for trace in graph.reused],
+        MemoryChange.DONATED: [trace for graph in graphs for trace in graph.donated],
     }
     for change, traces in texts.items():
         lines: dict[tuple[str, int], Location] = {}
@@ -29,5 +29,5 @@ def changed_lines(
             if line is not None:
                 lines.setdefault((line.path, line.line), line)
         for key, line in sorted(lines.items(), key=lambda item: item[0]):
-            if change is not LineChange.FUSED or key not in allocating:
-                yield ChangedLine(line, change)
+            if change is not MemoryChange.FUSED or key not in allocating:
+                yield ChangedMemory(line, change)

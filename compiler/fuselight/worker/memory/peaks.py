@@ -35,7 +35,7 @@ from fuselight.worker.memory.steps import Step, buffers_of, parameters_of
 from fuselight.worker.memory.timelines import timeline_of
 
 
-class Origin(NamedTuple):
+class StorageOrigin(NamedTuple):
     """Where a tensor comes from."""
 
     line: Location | None
@@ -48,10 +48,10 @@ class Origin(NamedTuple):
 class StepRecord:
     """Follows the storages of one step (steps.StepObserver)."""
 
-    tracker: StorageTracker[Origin]
+    tracker: StorageTracker[StorageOrigin]
     step: Step
     modules: ModuleStack
-    saved: list[Storage[Origin]] = field(default_factory=list)
+    saved: list[Storage[StorageOrigin]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -63,7 +63,7 @@ class StepRecord:
     ) -> StepRecord:
         """`origin_of_buffer`: of the buffer that generated code makes now (virtual_gpu.replayed)."""
         has_gpu, modules = device.backend != "cpu", ModuleStack()
-        tracker: StorageTracker[Origin] = StorageTracker(
+        tracker: StorageTracker[StorageOrigin] = StorageTracker(
             functools.partial(_origin, tuple(roots), modules),
             functools.partial(_origin_of_buffer, tuple(roots), origin_of_buffer),
             rounding=operator_workspaces.ROUNDING if has_gpu else 1,
@@ -78,7 +78,7 @@ class StepRecord:
         }
         for use, tensors in owned.items():
             for tensor, owner in tensors:
-                tracker.note([tensor], use, Origin(None, names.get(id(owner), "")))
+                tracker.note([tensor], use, StorageOrigin(None, names.get(id(owner), "")))
         tracker.note(tensors_in([prepared.args, prepared.kwargs]), MemoryUse.INPUT)
         return cls(tracker, step, modules)
 
@@ -132,7 +132,7 @@ class StepRecord:
         return {(origin.line.path, origin.line.line) for origin in origins if origin.line is not None}
 
 
-def _by_line(storages: Iterable[Storage[Origin]]) -> list[HeldMemory]:
+def _by_line(storages: Iterable[Storage[StorageOrigin]]) -> list[HeldMemory]:
     sizes: collections.Counter[tuple[str, Location | None]] = collections.Counter()
     counts: collections.Counter[tuple[str, Location | None]] = collections.Counter()
     for storage in storages:
@@ -144,7 +144,7 @@ def _by_line(storages: Iterable[Storage[Origin]]) -> list[HeldMemory]:
     ]
 
 
-def _by_module(moment: PeakMoment[Origin], library: int) -> tuple[ModuleMemory, ...]:
+def _by_module(moment: PeakMoment[StorageOrigin], library: int) -> tuple[ModuleMemory, ...]:
     sizes: collections.Counter[tuple[str, str]] = collections.Counter()
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
     for storage in moment.alive:
@@ -162,17 +162,17 @@ def _by_module(moment: PeakMoment[Origin], library: int) -> tuple[ModuleMemory, 
     return tuple(sorted(rows, key=lambda row: -row.bytes))
 
 
-def _line(origin: Origin | None) -> Location | None:
+def _line(origin: StorageOrigin | None) -> Location | None:
     return origin.line if origin is not None else None
 
 
-def _module(origin: Origin | None) -> str:
+def _module(origin: StorageOrigin | None) -> str:
     return origin.module if origin is not None else ""
 
 
-def _origin(roots: tuple[str, ...], modules: ModuleStack) -> Origin | None:
+def _origin(roots: tuple[str, ...], modules: ModuleStack) -> StorageOrigin | None:
     line = user_line(roots)
-    return Origin(line, modules.current) if line is not None else None
+    return StorageOrigin(line, modules.current) if line is not None else None
 
 
 def user_line(roots: tuple[str, ...]) -> Location | None:
@@ -196,10 +196,10 @@ def _location(code: CodeType, line: int) -> Location:
 
 def _origin_of_buffer(
     roots: tuple[str, ...], origin_of_buffer: Callable[[], BufferOrigin | None]
-) -> Origin | None:
+) -> StorageOrigin | None:
     buffer = origin_of_buffer()
     line = line_of_trace(roots, buffer.trace) if buffer is not None else None
-    return Origin(line, buffer.module) if buffer is not None and line is not None else None
+    return StorageOrigin(line, buffer.module) if buffer is not None and line is not None else None
 
 
 def line_of_trace(roots: tuple[str, ...], trace: str) -> Location | None:

@@ -12,11 +12,11 @@ from fuselight.shared.codec import encode
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_count, format_percent, format_size
 from fuselight_server.cli.formats.json import problems_as_json
+from fuselight_server.cli.formats.memory_page import MemoryPage
 from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line, target_name
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.memory.fit import fit_of
 from fuselight_server.explain.memory.modules import module_rows
-from fuselight_server.explain.memory.page import MemoryPage
 from fuselight_server.explain.memory.words import (
     NOTES,
     USES,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import LineChange, MemoryUse, SavingKind, StepPhase
+from fuselight.shared.report import MemoryChange, MemoryUse, SavingKind, StepPhase
 from fuselight_server.base.formatting import format_change, format_count, format_estimate, format_size
 from fuselight_server.explain.memory.fit import Fit, fit_of
 
@@ -158,9 +158,9 @@ def _before_and_after(estimate: MemoryEstimate, saving: MemorySaving) -> Iterato
 
 _WRITTEN = frozenset({MemoryUse.SAVED, MemoryUse.TEMPORARY})
 _LESS = {
-    LineChange.FUSED: "fused: no buffer is allocated for it",
-    LineChange.DONATED: "written into the memory of a value that was saved",
-    LineChange.REUSED: "written into memory that is not needed any more",
+    MemoryChange.FUSED: "fused: no buffer is allocated for it",
+    MemoryChange.DONATED: "written into the memory of a value that was saved",
+    MemoryChange.REUSED: "written into memory that is not needed any more",
 }
 
 
@@ -174,7 +174,7 @@ def cause_in_words(estimate: MemoryEstimate, more: int, row: HeldMemory) -> str:
         any(_place(kept.location) == at for kept in peak.saved)
         for peak in (estimate.eager, estimate.compiled)
     )
-    is_saved, is_recomputed = row.use is MemoryUse.SAVED, LineChange.RECOMPUTED in known
+    is_saved, is_recomputed = row.use is MemoryUse.SAVED, MemoryChange.RECOMPUTED in known
     reasons = (
         (is_saved and more > 0 and not kept_by_eager, "saved by compiled code alone"),
         (is_saved and more > 0 and _is_gone(estimate.eager, row), "eager mode has freed it at its own peak"),

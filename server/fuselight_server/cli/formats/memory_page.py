@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count, format_percent, format_size
+from fuselight_server.cli.formats.memory_timeline import timeline_picture
 from fuselight_server.explain.memory.fit import fit_of
 from fuselight_server.explain.memory.modules import module_rows
-from fuselight_server.explain.memory.timeline_picture import timeline_picture
 from fuselight_server.explain.memory.words import (
     NOTES,
     USES,

@@ -209,13 +209,16 @@ def track(x, meter):
 
 def tracked(*steps: tuple[str, int]) -> Report:
     """Recompilations of the part of `track` after line 3, each for a value that is read on a line."""
-    of_part = {"parameters": ("x", "meter")}
+    names = ("x", "meter")
     guards = [
         failed(f"{source} was {n}.0, now {n + 1}.0", source=source, born=(at(line),))
         for n, (source, line) in enumerate(steps)
     ]
     return report(
-        frames=(Frame("track", at(1), **of_part), Frame("track", at(1), resumes_at=3, **of_part)),
+        frames=(
+            Frame("track", at(1), parameters=names),
+            Frame("track", at(1), resumes_at=3, parameters=names),
+        ),
         compiles=(
             Compile("0/0", 0, Outcome.COMPILED),
             *(Compile(f"1/{n}", 1, Outcome.COMPILED) for n in range(len(steps) + 1)),

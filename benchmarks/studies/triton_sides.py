@@ -69,9 +69,9 @@ def compare_sides(gpu: Path, cpu: Path) -> Iterator[dict[str, Any]]:
         if not row["failed"]:
             row["difference"] = _difference(left["values"], right["values"])
             row["launches"] = [
-                {"key": [one["name"], one["key"]], "gpu": one, "cpu": other}
-                for one, other in zip(left["launches"], right["launches"], strict=False)
-                if one["name"] == other["name"]
+                {"key": [measured["name"], measured["key"]], "gpu": measured, "cpu": predicted}
+                for measured, predicted in zip(left["launches"], right["launches"], strict=False)
+                if measured["name"] == predicted["name"]
             ]
         yield row
 
@@ -79,12 +79,12 @@ def compare_sides(gpu: Path, cpu: Path) -> Iterator[dict[str, Any]]:
 def _difference(left: list[Any], right: list[Any]) -> float:
     """The largest difference, as a part of the largest value of its tensor."""
     worst = 0.0
-    for one, other in zip(left, right, strict=True):
-        if one.numel():
-            one, other = one.double(), other.double()  # noqa: PLW2901
-            scale = float(other.nan_to_num(0, 0, 0).abs().max()) or 1.0
-            worst = max(worst, float((one - other).nan_to_num(0, 0, 0).abs().max()) / scale)
-            if not bool((one.isfinite() == other.isfinite()).all()):
+    for measured, predicted in zip(left, right, strict=True):
+        if measured.numel():
+            ours, theirs = predicted.double(), measured.double()
+            scale = float(ours.nan_to_num(0, 0, 0).abs().max()) or 1.0
+            worst = max(worst, float((theirs - ours).nan_to_num(0, 0, 0).abs().max()) / scale)
+            if not bool((theirs.isfinite() == ours.isfinite()).all()):
                 worst = float("inf")
     return worst
 

@@ -113,3 +113,15 @@ def races(x):
     out = torch.empty_like(x)
     own_block[(5,)](x, out, x.numel(), BLOCK=64)
     return out.relu()
+
+
+def plus_two(x):
+    return x + 2
+
+
+# fuselight: shifted(f32[100], reference=plus_two)
+@torch.compile
+def shifted(x):
+    out = torch.empty_like(x)
+    shift[(2,)](x, out, x.numel(), BLOCK=64)  # error: [FL948] "100 of 100 elements differ from `plus_two`"
+    return out

@@ -78,6 +78,8 @@ class UninitializedMemory(TorchDispatchMode):
         super().__init__()
         self._on_unwritten = on_unwritten
         self._allocations: dict[int, _Allocation] = {}
+        self.last_launch: Any = None
+        """As given to `note_launch`."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note what an operator allocates, writes and uses."""
@@ -93,6 +95,7 @@ class UninitializedMemory(TorchDispatchMode):
 
     def note_launch(self, launch: Any, written: WrittenElements) -> None:
         """Take what a launch has written of an argument."""
+        self.last_launch = launch
         allocation = self._of(written.tensor)
         if allocation is None:
             return

@@ -74,6 +74,8 @@ class Options:
     """Run the target as each of this many ranks (docs/ranks.md)."""
     mesh: str | None = None
     """Mesh that the ranks form, as `data=4,model=2`."""
+    reference: str | None = None
+    """Name of a function of the file that computes the same with PyTorch, for targets with Triton kernels."""
 
 
 OPTIONS: dict[str, tuple[type, ...]] = {
@@ -85,6 +87,7 @@ OPTIONS: dict[str, tuple[type, ...]] = {
     "dynamic": (bool, type(None)),
     "ranks": (int,),
     "mesh": (str,),
+    "reference": (str,),
 }
 """Name of each option to the types its value may have."""
 _KINDS = {bool: "True or False", str: "a string", int: "a whole number", type(None): "None"}
@@ -339,6 +342,9 @@ def split_options(
             rest.append(keyword)
             continue
         kinds = OPTIONS[name]
+        if name == "reference" and isinstance(keyword.value, (ast.Name, ast.Attribute)):
+            options = replace(options, reference=ast.unparse(keyword.value))
+            continue
         if not isinstance(keyword.value, ast.Constant) or type(keyword.value.value) not in kinds:
             wanted = " or ".join(_KINDS[kind] for kind in kinds)
             is_word = kinds == (str,) and isinstance(keyword.value, ast.Name)

@@ -69,6 +69,7 @@ from fuselight.shared.report.kernels import SavedTensor as SavedTensor
 from fuselight.shared.report.kernels import is_library_call as is_library_call
 from fuselight.shared.report.launches import AddressCheckResult as AddressCheckResult
 from fuselight.shared.report.launches import KernelFault as KernelFault
+from fuselight.shared.report.launches import KernelMismatch as KernelMismatch
 from fuselight.shared.report.launches import OpenAccess as OpenAccess
 from fuselight.shared.report.measured import Accuracy as Accuracy
 from fuselight.shared.report.measured import Clock as Clock
@@ -400,6 +401,8 @@ class Report:
     """The user's own Triton kernels that the run launched, by file and line, each specialization by itself."""
     own_kernels_device: Device | None = None
     """The device that they were compiled for."""
+    kernel_mismatches: tuple[KernelMismatch, ...] = ()
+    """Results of calls with Triton kernels that differ from the references which their directives name."""
     address_checks: tuple[AddressCheckResult, ...] = ()
     """Launches of which only addresses were checked: on fake tensors, or because their values take too long."""
     trials: tuple[CureTrial, ...] = ()

@@ -48,6 +48,35 @@ class KernelFault:
 
 
 @dataclass(frozen=True)
+class KernelMismatch:
+    """A tensor of a target with Triton kernels that differs from that of the reference which the directive names."""
+
+    kernel: str
+    """The kernel of the last launch of the call; empty where none was made."""
+    location: Location | None
+    """Where it is defined."""
+    launch: Stack
+    reference: str
+    """Name of the reference."""
+    output: int
+    """Position among the tensors that are returned."""
+    index: tuple[int, ...]
+    """The first element that differs."""
+    value: float
+    expected: float
+    """What the reference gives in float64."""
+    largest: float
+    """The largest difference."""
+    allowed: float
+    """The largest difference that is rounding."""
+    count: int
+    """How many elements differ."""
+    elements: int
+    inputs: str = ""
+    """The call, as a directive."""
+
+
+@dataclass(frozen=True)
 class OpenAccess:
     """A line of a kernel of which an address check cannot say whether it is right."""
 

@@ -100,6 +100,8 @@ class OwnKernel:
     """The autotuner's `key`."""
     key_values: tuple[str, ...] = ()
     """The values of the autotuner's key in this launch: sizes and dtypes."""
+    further_key_values: tuple[tuple[str, ...], ...] = ()
+    """Other values of the key with which this specialization was launched."""
     configurations: tuple[KernelConfiguration, ...] = ()
     """Of its autotuner, in the order of the source; empty without one."""
     chosen: int | None = None

@@ -33,6 +33,7 @@ from fuselight.shared.report import (
     AddressCheckResult,
     Device,
     KernelFault,
+    KernelMismatch,
     Location,
     Note,
     OpenAccess,
@@ -63,6 +64,7 @@ class KernelLaunches:
         self.own = OwnKernels()
         """The program's own kernels that were launched, with what they compile to."""
         self.checks: list[AddressCheckResult] = []
+        self.mismatches: list[KernelMismatch] = []
         self.inputs = ""
         """The call that is made, as a directive, where it is none of the target's."""
         self._known: set[object] = set()

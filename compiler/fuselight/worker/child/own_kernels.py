@@ -205,6 +205,7 @@ def _listed(specialization: LaunchedSpecialization, gpu: str) -> OwnKernel:
         launched_at=specialization.launched_at,
         key=tuning.key if tuning is not None else (),
         key_values=tuning.values if tuning is not None else (),
+        further_key_values=tuple(further.values for further in tunings[1:]),
         configurations=tuple(
             KernelConfiguration(
                 configuration.config,

@@ -250,6 +250,7 @@ class RunState:
             kernel_faults=tuple(self.kernel_launches.faults),
             own_kernels=tuple(self.kernel_launches.own.kernels),
             own_kernels_device=self.kernel_launches.own.device,
+            kernel_mismatches=tuple(self.kernel_launches.mismatches),
             address_checks=tuple(self.kernel_launches.checks),
             recorded=self.recorded.calls,
             texts={**parts.texts, **self.result.texts},

@@ -435,7 +435,7 @@ def _one_call(
             finally:
                 seconds = _perf_counter() - start
                 state.calls[index] = replace(state.calls[index], seconds=seconds)
-        check_launches(state, planned, is_fake=bool(asked or state.job.fake))
+        check_launches(state, planned, names, is_fake=bool(asked or state.job.fake))
     check_descriptors(state)
     return True
 

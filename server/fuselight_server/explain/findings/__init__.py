@@ -20,6 +20,7 @@ from fuselight_server.explain.findings.common.notes import note_findings
 from fuselight_server.explain.findings.failures import failure_findings
 from fuselight_server.explain.findings.kernels.kernels import kernel_findings
 from fuselight_server.explain.findings.kernels.own_kernels import own_kernel_findings
+from fuselight_server.explain.findings.kernels.repeated_compiles import repeated_compile_findings
 from fuselight_server.explain.findings.launches import launch_findings
 from fuselight_server.explain.findings.non_finite import non_finite_findings
 from fuselight_server.explain.findings.ranks import of_further_ranks, rank_findings
@@ -70,6 +71,7 @@ _FAMILIES = (
     note_findings,
     kernel_findings,
     launch_findings,
+    repeated_compile_findings,
     own_kernel_findings,
     rank_findings,
     collective_value_findings,

@@ -51,6 +51,7 @@ def launch_findings(context: Context) -> Iterator[Finding]:
         yield context.finding(
             words.code, words.title, *words.details, *shown_by, at=place, hints=words.hints, related=related
         )
+    yield from _mismatch_findings(context)
     yield from _open_findings(context)
 
 
@@ -174,6 +175,30 @@ _KINDS: dict[str, Callable[[KernelFault], _Words]] = {
     "unwritten": _unwritten,
     "sectors": _sectors,
 }
+
+
+def _mismatch_findings(context: Context) -> Iterator[Finding]:
+    """Results that differ from a reference, where the last kernel of the call is launched."""
+    for mismatch in context.report.kernel_mismatches:
+        launch = context.innermost_user_frame(mismatch.launch)
+        home = mismatch.location
+        related = ()
+        if launch is not None and home is not None:
+            related = (Related(span_of(home), f"`{mismatch.kernel}` is defined here"),)
+        where = f"[{', '.join(map(str, mismatch.index))}]" if mismatch.index else ""
+        yield context.finding(
+            "FL948",
+            f"{mismatch.count:,} of {mismatch.elements:,} elements differ from `{mismatch.reference}`",
+            f"Tensor {mismatch.output} has {mismatch.value:.6g} at {where or 'its only element'}, and "
+            f"`{mismatch.reference}` gives {mismatch.expected:.6g}.",
+            f"The largest difference is {mismatch.largest:.3g}; up to {mismatch.allowed:.3g} is rounding.",
+            f"The call is `{mismatch.inputs}`.",
+            at=launch or home,
+            hints=(
+                "Compare the mask, the `other=` values and the strides of the kernel with the reference.",
+            ),
+            related=related,
+        )
 
 
 def _open_findings(context: Context) -> Iterator[Finding]:

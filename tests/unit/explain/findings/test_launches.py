@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from fuselight.shared.report import AddressCheckResult, KernelFault, OpenAccess
+from fuselight.shared.report import AddressCheckResult, KernelFault, KernelMismatch, OpenAccess
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.explain.findings import findings
 from tests.support.reports import LIBRARY, at, report
@@ -129,3 +129,27 @@ def test_what_was_not_checked_is_listed_once_for_each_line_that_launches() -> No
         in finding.message
     )
     assert "40 (indices come from memory); the rest of `late` (the check took too long)" in finding.message
+
+
+def test_a_difference_from_the_reference_is_where_the_last_kernel_is_launched() -> None:
+    mismatch = KernelMismatch(
+        "scale",
+        at(7),
+        (at(12),),
+        "plain",
+        0,
+        (3, 4),
+        1.5,
+        2.0,
+        0.5,
+        1e-6,
+        10,
+        100,
+        "scaled(f32[9], reference=plain)",
+    )
+    (finding,) = findings(report(kernel_mismatches=(mismatch,)))
+    assert (finding.code, finding.severity, finding.span.line) == ("FL948", Severity.ERROR, 12)
+    assert finding.title == "10 of 100 elements differ from `plain`"
+    assert "Tensor 0 has 1.5 at [3, 4], and `plain` gives 2." in finding.message
+    assert "The largest difference is 0.5; up to 1e-06 is rounding." in finding.message
+    assert [related.span.line for related in finding.related] == [7]

@@ -34,6 +34,7 @@ def run_side(side: str, path: Path, names: Sequence[str], result: Path) -> None:
     compile to for an H200. `gpu`: the same on this machine's GPU.
     """
     import torch  # noqa: PLC0415 - the study itself needs none
+    import torch._dynamo  # noqa: PLC0415 - before Triton, as in a run
 
     calls = []
     with _on_gpu() if side == "gpu" else _without_gpu(path, compiles=side == "cpu") as launches:

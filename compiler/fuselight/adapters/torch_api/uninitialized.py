@@ -56,8 +56,10 @@ class Unwritten(NamedTuple):
     """The argument."""
     first: int
     """In elements from the argument's first one."""
-    count: int
+    missing: int
+    """How many."""
     elements: int
+    """Of the argument."""
 
 
 @dataclass
@@ -71,11 +73,11 @@ class _Allocation:
     """Kept, so that no other tensor gets the address."""
 
 
-class UninitializedMemory(TorchDispatchMode):
+class UninitializedMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows allocations without values while it is entered."""
 
     def __init__(self, on_unwritten: Callable[[Unwritten], None]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._on_unwritten = on_unwritten
         self._allocations: dict[int, _Allocation] = {}
         self.last_launch: Any = None

@@ -105,7 +105,8 @@ def _compare(
     try:
         difference = compare_with_reference(prepared, outputs, name, names)
     except NoReferenceError as why:
-        fault = DirectiveFault(str(why), planned.location)
+        target = state.job.request.target
+        fault = DirectiveFault(str(why), planned.location or Location(target.path, target.line))
         state.failures.append(run_failures.directive_failure(fault, call=child.call_index(state)))
         return
     if difference is not None:

@@ -105,7 +105,7 @@ class KernelLaunches:
             masked=True,
             program=(0, 0, 0),
             kind="unwritten",
-            count=unwritten.count,
+            count=unwritten.missing,
         )
         self._add_fault(outcome, fault, stack)
 

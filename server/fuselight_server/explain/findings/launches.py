@@ -182,7 +182,7 @@ def _mismatch_findings(context: Context) -> Iterator[Finding]:
     for mismatch in context.report.kernel_mismatches:
         launch = context.innermost_user_frame(mismatch.launch)
         home = mismatch.location
-        related = ()
+        related: tuple[Related, ...] = ()
         if launch is not None and home is not None:
             related = (Related(span_of(home), f"`{mismatch.kernel}` is defined here"),)
         where = f"[{', '.join(map(str, mismatch.index))}]" if mismatch.index else ""

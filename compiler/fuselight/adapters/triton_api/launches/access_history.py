@@ -24,7 +24,8 @@ class ProgramRace(NamedTuple):
     other: int
     """The number of the other program."""
     other_access: str
-    count: int
+    elements: int
+    """How many."""
 
 
 class AccessedElements(NamedTuple):

@@ -200,4 +200,6 @@ def sampled_programs(grid: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         is_end = place in ((0, 0, 0), tuple(size - 1 for size in grid))
         return -at_ends - 3 * is_end, place
 
-    yield from sorted(places, key=rank)
+    for place in sorted(places, key=rank):
+        x, y, z = place
+        yield x, y, z

@@ -203,7 +203,7 @@ class CheckedMemory:
             kind="race",
             other_program=other,
             other_access="load" if self._kind == "load" else race.other_access,
-            count=race.count,
+            count=race.elements,
         )
 
     def _checked(self, access: str, addresses: Any, mask: Any, item: int) -> tuple[Any, Any]:

@@ -68,4 +68,5 @@ class SectorUse:
         numpy = self._numpy
         addresses = numpy.unique(numpy.concatenate([addresses for addresses, _ in accesses]))
         used = addresses.size * max(item for _, item in accesses)
-        return min(1.0, used / (numpy.unique(addresses // SECTOR).size * SECTOR))
+        fetched = numpy.unique(addresses // SECTOR).size * SECTOR
+        return float(min(1.0, used / fetched))

@@ -185,7 +185,9 @@ def _without_gpu(path: Path, *, compiles: bool) -> Iterator[list[dict[str, Any]]
 @contextlib.contextmanager
 def _on_gpu() -> Iterator[list[dict[str, Any]]]:
     """Note what the driver knows of each kernel that is launched. Of an autotuner, the first configuration runs."""
-    from triton.runtime import autotuner, jit  # noqa: PLC0415
+    from fuselight.adapters.triton_api import names  # noqa: PLC0415 - as above
+
+    autotuner, jit = names.autotuner(), names.runtime_jit()
 
     launches: list[dict[str, Any]] = []
     real = jit.JITFunction.run

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.absent_gpu import device_guards
+from fuselight.adapters.torch_api.uninitialized import UninitializedMemory
 from fuselight.adapters.triton_api.launches.stand_in import standing_in
 from fuselight.capture.calls.calls import PlannedCall
 from fuselight.capture.calls.rungs import Ladder
@@ -59,7 +60,7 @@ class CheckedFile:
             with settings.fake_tensors():
                 kernel_checks.eager_call(planned, None)
         else:
-            memory = kernel_checks.UninitializedMemory(self.launches.note_unwritten)
+            memory = UninitializedMemory(self.launches.note_unwritten)
             self.launches.log.uninitialized = memory
             kernel_checks.eager_call(planned, memory)
         self.launches.log.uninitialized = None

@@ -62,12 +62,12 @@ def test_what_is_meant_has_no_finding() -> None:
     assert not of()
     assert not of({"values": {"n": "1024", "BLOCK": "128"}})  # a kernel for two sizes
     assert not of({"types": {**FIRST.types, "x": "*bf16"}})
-    tuned = {"configurations": CONFIGURATIONS, "key": ("n",), "key_values": ("1024",)}
+    tuned: dict[str, object] = {"configurations": CONFIGURATIONS, "key": ("n",), "key_values": ("1024",)}
     assert not of(tuned, tuned | {"values": {"n": "1024", "BLOCK": "128"}}, tuned | {"num_warps": 8})
 
 
 def test_a_key_that_changes_with_each_size_is_named() -> None:
-    tuned = {"configurations": CONFIGURATIONS, "key": ("n",), "decorator": at(5)}
+    tuned: dict[str, object] = {"configurations": CONFIGURATIONS, "key": ("n",), "decorator": at(5)}
     (finding,) = of(tuned | {"key_values": ("1024",), "further_key_values": (("2048",), ("512",))})
     assert (finding.code, finding.severity, finding.span.line) == ("FL947", Severity.HINT, 5)
     assert finding.title == "the autotuner of `scale` measures again for each value of `n`"
@@ -75,7 +75,7 @@ def test_a_key_that_changes_with_each_size_is_named() -> None:
 
 
 def test_a_key_that_is_missing_is_named_where_sizes_differ_much() -> None:
-    tuned = {"configurations": CONFIGURATIONS, "bytes_read": 4000, "bytes_written": 4000}
+    tuned: dict[str, object] = {"configurations": CONFIGURATIONS, "bytes_read": 4000, "bytes_written": 4000}
     (finding,) = of(tuned, tuned | {"bytes_read": 400_000})
     assert finding.title == "the autotuner of `scale` measures for its first sizes only: its `key` is empty"
     assert not of(tuned, tuned | {"bytes_read": 5000})

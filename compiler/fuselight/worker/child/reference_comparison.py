@@ -25,7 +25,7 @@ class NoReferenceError(Exception):
 
 
 @dataclass(frozen=True)
-class Difference:
+class ReferenceDifference:
     """One tensor that differs."""
 
     output: int
@@ -43,7 +43,7 @@ class Difference:
 
 def compare_with_reference(
     prepared: Prepared, outputs: Any, name: str, names: Mapping[str, Any]
-) -> Difference | None:
+) -> ReferenceDifference | None:
     """Call the function `name` of the file with the inputs of the call, and compare. None: no difference.
 
     Raises NoReferenceError where the function is missing, fails, or returns something else.
@@ -97,7 +97,7 @@ def _exact(reference: Any, prepared: Prepared) -> list[torch.Tensor] | None:
 
 def _difference(
     at: int, value: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor
-) -> Difference | None:
+) -> ReferenceDifference | None:
     if not value.numel():
         return None
     dtype = value.dtype
@@ -113,7 +113,7 @@ def _difference(
     if not bool(wrong.any()):
         return None
     index = tuple(int(place) for place in wrong.nonzero()[0])
-    return Difference(
+    return ReferenceDifference(
         at,
         index,
         float(left[index]),

@@ -27,7 +27,7 @@ _SHOWN = 4
 """Values that are listed."""
 
 
-class _Reason(NamedTuple):
+class _CompileReason(NamedTuple):
     text: str
     hint: str
 
@@ -56,7 +56,7 @@ def repeated_compile_findings(context: Context) -> Iterator[Finding]:
         yield from _tuning_findings(context, kernels)
 
 
-def _reasons(kernels: Sequence[OwnKernel]) -> Iterator[_Reason]:
+def _reasons(kernels: Sequence[OwnKernel]) -> Iterator[_CompileReason]:
     """What the specializations of a kernel differ in, by parameter."""
     if len(kernels) < 2:  # noqa: PLR2004 - two differ
         return
@@ -68,28 +68,28 @@ def _reasons(kernels: Sequence[OwnKernel]) -> Iterator[_Reason]:
                 yield reason
 
 
-def _reason(name: str, kernels: Sequence[OwnKernel]) -> _Reason | None:
+def _reason(name: str, kernels: Sequence[OwnKernel]) -> _CompileReason | None:
     types = dict.fromkeys(kernel.types.get(name, "") for kernel in kernels)
     values = list(dict.fromkeys(kernel.values.get(name, "") for kernel in kernels))
     integers = [kind for kind in types if kind in ("i32", "i64", "u64")]
     plain = f'Decorate the kernel with `@triton.jit(do_not_specialize=["{name}"])` if its value says little.'
     if integers and "constexpr" in types and "1" in values:
         other = next((value for value in values if value != "1"), "another value")
-        return _Reason(f"`{name}` is 1, then {other}", plain)
+        return _CompileReason(f"`{name}` is 1, then {other}", plain)
     if set(types) == {"constexpr"}:
         if len(values) < _MANY:
             return None  # a kernel for two sizes, as it is meant
         shown = ", ".join(values[:_SHOWN]) + (", ..." if len(values) > _SHOWN else "")
         hint = f"Pass `{name}` as a plain argument if nothing needs it as a constant, or round it up to a power of 2."
-        return _Reason(f"`{name}` is a constant with {len(values)} values ({shown})", hint)
+        return _CompileReason(f"`{name}` is a constant with {len(values)} values ({shown})", hint)
     if len(integers) > 1:
-        return _Reason(
+        return _CompileReason(
             f"`{name}` fits 32 bits in one launch only", "Nothing needs to be done for sizes this large."
         )
     return _alignment(name, kernels) if len(types) == 1 else None
 
 
-def _alignment(name: str, kernels: Sequence[OwnKernel]) -> _Reason | None:
+def _alignment(name: str, kernels: Sequence[OwnKernel]) -> _CompileReason | None:
     """Whether a number or an address is a multiple of 16 in some launches."""
     multiples = [kernel for kernel in kernels if name in kernel.divisible]
     others = [kernel for kernel in kernels if name not in kernel.divisible]
@@ -97,12 +97,12 @@ def _alignment(name: str, kernels: Sequence[OwnKernel]) -> _Reason | None:
         return None
     if kernels[0].types[name].startswith("*"):
         hint = f"Pass `{name}` at an address that is a multiple of 16 bytes: a slice may begin elsewhere."
-        return _Reason(f"the address of `{name}` is a multiple of 16, then not", hint)
+        return _CompileReason(f"the address of `{name}` is a multiple of 16, then not", hint)
     values = multiples[0].values.get(name, "?"), others[0].values.get(name, "?")
     hint = (
         "Pad sizes to multiples of 16, or accept two compiles: `do_not_specialize` also narrows the accesses."
     )
-    return _Reason(f"`{name}` is a multiple of 16 ({values[0]}), then not ({values[1]})", hint)
+    return _CompileReason(f"`{name}` is a multiple of 16 ({values[0]}), then not ({values[1]})", hint)
 
 
 def _tuning_findings(context: Context, kernels: Sequence[OwnKernel]) -> Iterator[Finding]:

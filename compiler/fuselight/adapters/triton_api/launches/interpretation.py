@@ -111,6 +111,7 @@ class Interpretation:
             interpreter._patch_builtin(module, self._builder, scope)
             interpreter._patch_builtin(module.tensor, self._builder, scope)
             interpreter._patch_lang_tensor(module.tensor, scope)
+            scope.set_attr(module.tensor, "__index__", _index)
             interpreter._patch_lang_core(module, scope)
             scope.set_attr(module, "range", self._forms.range)
             scope.set_attr(module, "static_range", self._forms.static_range)
@@ -208,6 +209,11 @@ def _order(grid: Sequence[int]) -> Iterator[tuple[int, int, int]]:
             for z in range(grid[2]):
                 if (x, y, z) not in (first, last):
                     yield x, y, z
+
+
+def _index(tensor: Any) -> int:
+    """The number of a tensor with one element, as `range` asks it: with Triton before 3.7, NumPy 2.4 refuses an array."""
+    return int(tensor.handle.data.item())
 
 
 def _triton_folder() -> str:

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_data import parse_json
@@ -66,7 +67,8 @@ def asked_plan(variables: Mapping[str, str]) -> ShadowPlan | None:
 
 def relative_to(path: str, roots: Sequence[str]) -> str:
     """A path as it is in the innermost of the folders, with `/`; its name alone outside of them."""
-    inside = [root for root in roots if path.startswith(os.path.join(root, ""))]
+    folders = {str(folder) for folder in PurePath(path).parents}
+    inside = [root for root in roots if os.path.normpath(root) in folders]
     if not inside:
         return os.path.basename(path)
     return os.path.relpath(path, max(inside, key=len)).replace(os.sep, "/")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_files import write_whole
+from fuselight.shared.foreign_files import read_regular, write_whole
 from fuselight.shared.report import data_key
 from fuselight_server.base.formatting import format_list, format_time
 from fuselight_server.explain.kernels.own_kernels import by_function, config_words
@@ -129,7 +129,7 @@ def write_fastest(reports: Sequence[Report]) -> list[KeptConfigurations]:
 def _written(path: str, own: Sequence[Winners], ran: str | None) -> list[str]:
     """Write the autotuners of one file; return why each is not written."""
     try:
-        data = Path(path).read_bytes()
+        data = read_regular(path)
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         return [f"the file cannot be read: {error}"] * len(own)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.shared.codec import decode, encode
 from fuselight.shared.devices import FALLBACK, find
 from fuselight.shared.foreign_data import parse_json
+from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.report import MemoryEstimate
 
 if TYPE_CHECKING:
@@ -38,5 +39,5 @@ def write_estimates(
 
 def read_estimates(folder: str) -> Iterator[MemoryEstimate]:
     """What `write_estimates` has written. Raises OSError and ValueError."""
-    rows = parse_json(Path(folder, _FILE).read_text(encoding="utf-8"))
+    rows = parse_json(read_regular(Path(folder, _FILE)))
     yield from (decode(MemoryEstimate, row) for row in rows)

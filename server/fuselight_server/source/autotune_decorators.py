@@ -9,6 +9,8 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -63,8 +65,8 @@ def keep_configurations(
 
 def _configs_argument(text: str, function: str, line: int) -> ast.expr:
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse_python(text)
+    except SyntaxError:
         raise CannotKeepError("the file does not parse") from None
     named = [
         node
@@ -81,7 +83,7 @@ def _configs_argument(text: str, function: str, line: int) -> ast.expr:
 
 
 def _imports_triton(text: str) -> bool:
-    tree = ast.parse(text)
+    tree = parse_python(text)
     return any(
         isinstance(node, ast.Import)
         and any(alias.name == "triton" and alias.asname in (None, "triton") for alias in node.names)

@@ -120,7 +120,7 @@ def _named(path: str) -> Iterator[str]:
     if not Path(path).is_dir():
         yield path
         return
-    root = os.path.realpath(path)
+    root = Path(path).resolve()
     depth = path.rstrip(os.sep).count(os.sep)
     seen = 0
     for above, folders, names in os.walk(path):
@@ -132,7 +132,7 @@ def _named(path: str) -> Iterator[str]:
         folders.sort(key=_natural)
         for name in sorted(names, key=_natural):
             file = str(Path(above, name))
-            if _NAME.match(name) and os.path.realpath(file).startswith(root + os.sep):
+            if _NAME.match(name) and root in Path(file).resolve().parents:
                 yield file
 
 

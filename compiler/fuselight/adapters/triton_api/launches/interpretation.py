@@ -212,7 +212,7 @@ def _order(grid: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def _index(tensor: Any) -> int:
-    """The number of a tensor with one element, as `range` asks it: with Triton before 3.7, NumPy 2.4 refuses an array."""
+    """The number of a tensor with one element, as `range` asks; Triton before 3.7 asks an array, which NumPy 2.4 refuses."""
     return int(tensor.handle.data.item())
 
 

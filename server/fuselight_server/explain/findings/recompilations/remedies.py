@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import CureKind, GuardCause, StaticSizes
 from fuselight_server.base.remedies import RemedyState, advice
 from fuselight_server.explain.findings.advice.advice import fewest_first, tried_remedies
@@ -429,8 +430,8 @@ def _sources_of_relation(failure: GuardFailure) -> Iterator[str]:
     """The values that a relation compares, as `self.epoch` of `self.epoch <= 1`; none where it cannot be read."""
     relation, holds, _ = failure.difference.partition(" no longer holds")
     try:
-        nodes: list[ast.AST] = [ast.parse(relation, mode="eval").body] if holds else []
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        nodes: list[ast.AST] = [parse_python(relation, "eval").body] if holds else []
+    except SyntaxError:
         return
     while nodes:
         node = nodes.pop()

@@ -212,7 +212,10 @@ def _order(grid: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def _index(tensor: Any) -> int:
-    """The number of a tensor with one element, as `range` asks; Triton before 3.7 asks an array, which NumPy 2.4 refuses."""
+    """The number of a tensor with one element, for `range`.
+
+    Triton before 3.7 asks its array, which NumPy refuses from 2.4 on.
+    """
     return int(tensor.handle.data.item())
 
 

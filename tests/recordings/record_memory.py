@@ -39,7 +39,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sys.path.insert(0, str(HERE))
     jobs: Any = importlib.import_module("memory_jobs")
-    truths = {"torch": torch.__version__, "device": torch.cuda.get_device_name()}
+    truths: dict[str, Any] = {"torch": torch.__version__, "device": torch.cuda.get_device_name()}
     programs: dict[str, Callable[[], Any]] = {
         "clean": jobs.clean,
         "leak": jobs.leak,

@@ -34,6 +34,10 @@ class FrameLog:
         """What was not compiled, in the order in which it was met."""
         return tuple(self._refused)
 
+    def forget(self, uncompiled_code: NotCompiled) -> None:
+        """Drop a refusal that was recorded."""
+        del self._refused[uncompiled_code]
+
     def add(self, code: CodeType, callee: Callee) -> int:
         """Record that `code` is compiled as the function `callee`; returns the index of its frame."""
         self._callees[code] = callee

@@ -399,15 +399,15 @@ class _TraceRecorder(dynamo.Recorder):
     def begin(self, root: CodeType | None) -> None:
         """A trace of `root` begins; None: it must not be ended."""
         self._root = root
-        self._before = len(self._breaks), frozenset(self._not_compiled)
+        self._before = len(self._breaks), frozenset(self._frames.refused())
 
     def forget_empty_frames(self) -> None:
         """Drop the refusals of functions without tensors if nothing broke: where they are inlined there are none."""
         breaks, before = self._before
         if len(self._breaks) == breaks:
-            for uncompiled_code in list(self._not_compiled):
+            for uncompiled_code in self._frames.refused():
                 if uncompiled_code.kind is NotCompiledKind.NO_TENSORS and uncompiled_code not in before:
-                    del self._not_compiled[uncompiled_code]
+                    self._frames.forget(uncompiled_code)
 
     def compile_started(self, code: CodeType, f_locals: Mapping[str, object], compile_id: str) -> None:
         """As in Recorder."""

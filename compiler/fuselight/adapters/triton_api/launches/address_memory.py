@@ -43,8 +43,9 @@ class AddressMemory(CheckedMemory):
         offset = int(tensor.storage_offset()) * item if tensor.numel() else 0
         return self._add_region(name, tensor, size=size, offset=offset)
 
-    def load(self, addresses: Any, mask: Any, _other: Any, dtype: Any) -> Any:
+    def load(self, addresses: Any, mask: Any, other: Any, dtype: Any) -> Any:
         """Zeros, which the caller marks as unknown."""
+        del other  # no element is known
         self._access("load", addresses, mask, self._numpy.dtype(dtype).itemsize)
         return self._numpy.zeros(self._numpy.shape(addresses), dtype)
 
@@ -52,13 +53,15 @@ class AddressMemory(CheckedMemory):
         """Nothing is written."""
         self._access("store", addresses, mask, values.dtype.itemsize)
 
-    def atomic_rmw(self, _operation: Any, addresses: Any, values: Any, mask: Any, _order: Any) -> Any:
+    def atomic_rmw(self, operation: Any, addresses: Any, values: Any, mask: Any, order: Any) -> Any:
         """Zeros, as of a load."""
+        del operation, order
         self._access("atomic", addresses, mask, values.dtype.itemsize)
         return self._numpy.zeros_like(values)
 
-    def atomic_cas(self, addresses: Any, _expected: Any, values: Any, _order: Any) -> Any:
+    def atomic_cas(self, addresses: Any, expected: Any, values: Any, order: Any) -> Any:
         """Zeros, as of a load."""
+        del expected, order
         every = self._numpy.ones(self._numpy.shape(addresses), dtype=bool)
         self._access("atomic", addresses, every, values.dtype.itemsize)
         return self._numpy.zeros_like(values)

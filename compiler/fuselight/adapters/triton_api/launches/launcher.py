@@ -125,7 +125,7 @@ class Launcher:
             return
         log.checked.add(key)
         start = _perf_counter()
-        problem = ""
+        problem, check = "", None
         try:
             check = AddressCheck(kernel, grid, seconds)
             check.run(bound, signature)
@@ -137,6 +137,8 @@ class Launcher:
             problem = f"Triton's interpreter cannot run it: {_words(error)}"
         finally:
             log.address_seconds += _perf_counter() - start
+        if check is None:  # Triton's interpreter could not be set up, of which FL606 has said that nothing is known
+            return
         if problem:
             check.memory.open.setdefault(("", 0, problem))
         log.on_outcome(_outcome(kernel, "", check.faults(), check.report()), sys._getframe(1))

@@ -96,7 +96,15 @@ def test_a_target_with_inputs_of_another_target_has_a_lens_and_no_hint(client: C
     assert (
         titles[3]
         == titles[9]
-        == ["Run Net", "Kernels Net", "Accuracy Net", "Benchmark Net", "Tune Net", "inputs from line 3"]
+        == [
+            "Run Net",
+            "Kernels Net",
+            "Accuracy Net",
+            "Memory Net",
+            "Benchmark Net",
+            "Tune Net",
+            "inputs from line 3",
+        ]
     )
     assert (titles[5], titles[10]) == (["Run Net.fast"], ["Run head"])
 

@@ -362,7 +362,7 @@ def test_an_untrusted_workspace_runs_nothing_until_it_is_trusted(connect: Start,
     assert codes(client, uri) == ["FL502"], "what the source alone shows stays"
     client.edit(uri, (3, 0), (3, 0), "# fuselight: f(f32[4, 8])\n")
     client.notify("fuselight/trust", {"trusted": True})
-    assert client.lenses(uri)[:5] == ["Run", "Kernels", "Accuracy", "Memory", "Benchmark", "Tune"]
+    assert client.lenses(uri)[:6] == ["Run", "Kernels", "Accuracy", "Memory", "Benchmark", "Tune"]
     client.save(uri)
     client.notified(
         "fuselight/status", lambda status: status["state"] == "idle" and status["generation"] == 1

@@ -213,7 +213,6 @@ def test_a_program_s_run_gives_the_files_that_it_imports_findings_and_verified_f
         "Details",
         "Kernels",
         "Accuracy",
-        "Memory",
         "Benchmark",
         "Tune",
     ]

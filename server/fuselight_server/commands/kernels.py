@@ -55,11 +55,10 @@ async def generate(
             disassemble=disassemble,
             with_code=True,
         )
-        request = target_run.request.of_kind(
-            GenerateRequest, device=device, own_kernels=plan if resources else None
-        )
+        compiling = target_run.request.of_kind(GenerateRequest, device=device, own_kernels=plan)
+        request = compiling if resources else dataclasses.replace(compiling, own_kernels=None)
         generating = dataclasses.replace(target_run, request=request)
-        report = await _cached_or_run(generating, outcome)
+        report = await _cached_or_run(generating, outcome, compiling)
         if not resources:
             return report
         return await _with_resources(report, generating, disassemble=disassemble)
@@ -67,14 +66,20 @@ async def generate(
     return await report_each(options, show, token, report_of)
 
 
-async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome) -> Report:
-    """The report of the cache if nothing has changed, else that of a run, which the cache then keeps."""
+async def _cached_or_run(
+    target_run: TargetRun, outcome: CheckOutcome, compiling: GenerateRequest
+) -> Report:
+    """The report of the cache if nothing has changed, else that of a run, which the cache then keeps.
+
+    A report with the program's own kernels compiled, which `compiling` asks for, serves a request without them.
+    """
     request = target_run.request
     cache = KernelCache(Store.of(Path(request.target.path)))
     if target_run.worker.hello is not None:
-        lookup = cache.find(request, target_run.worker.hello.versions)
-        if lookup.report is not None:
-            return lookup.report
+        for asked in (request, compiling):
+            lookup = cache.find(asked, target_run.worker.hello.versions)
+            if lookup.report is not None:
+                return lookup.report
     report = await target_run.run_report()
     problem = cache.keep_report(request, report)
     if problem is not None:

@@ -68,7 +68,10 @@ def test_a_wrong_line_is_shown_until_it_is_edited_and_by_the_next_server(
     assert message.startswith("results of `share` differ from eager mode: output is off by up to ")
     text = hover(client, uri, WRONG)
     assert "begin to differ in TorchDynamo" in text
-    assert "With `torch._dynamo.config.automatic_dynamic_shapes = False` the results are as in eager mode." in text
+    assert (
+        "With `torch._dynamo.config.automatic_dynamic_shapes = False` the results are as in eager mode."
+        in text
+    )
     assert "They still differ with `torch._dynamo.config.skip_nnmodule_hook_guards = False`" in text
     call, right = accuracy_node(client, uri)["children"]
     assert right["description"] == "as eager, 1 value"

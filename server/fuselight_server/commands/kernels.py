@@ -66,9 +66,7 @@ async def generate(
     return await report_each(options, show, token, report_of)
 
 
-async def _cached_or_run(
-    target_run: TargetRun, outcome: CheckOutcome, compiling: GenerateRequest
-) -> Report:
+async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome, compiling: GenerateRequest) -> Report:
     """The report of the cache if nothing has changed, else that of a run, which the cache then keeps.
 
     A report with the program's own kernels compiled, which `compiling` asks for, serves a request without them.

@@ -6,8 +6,8 @@ The programs replace the C++ kernels by stubs, as those of `test_logged_start.py
 from __future__ import annotations
 
 import importlib.metadata
-import re
 import io
+import re
 import sys
 from pathlib import Path
 

@@ -137,7 +137,7 @@ class Launcher:
             problem = f"Triton's interpreter cannot run it: {_words(error)}"
         finally:
             log.address_seconds += _perf_counter() - start
-        if check is None:  # Triton's interpreter could not be set up, of which FL606 has said that nothing is known
+        if check is None:  # the interpreter could not be set up: FL606 has said that nothing is known
             return
         if problem:
             check.memory.open.setdefault(("", 0, problem))

@@ -66,15 +66,15 @@ async def generate(
     return await report_each(options, show, token, report_of)
 
 
-async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome, compiling: GenerateRequest) -> Report:
+async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome, *serving: GenerateRequest) -> Report:
     """The report of the cache if nothing has changed, else that of a run, which the cache then keeps.
 
-    A report with the program's own kernels compiled, which `compiling` asks for, serves a request without them.
+    `serving`: larger requests, whose kept report serves this one, as one with the program's own kernels compiled does.
     """
     request = target_run.request
     cache = KernelCache(Store.of(Path(request.target.path)))
     if target_run.worker.hello is not None:
-        for asked in (request, compiling):
+        for asked in (request, *serving):
             lookup = cache.find(asked, target_run.worker.hello.versions)
             if lookup.report is not None:
                 return lookup.report

@@ -299,6 +299,8 @@ def test_the_lens_says_what_does_not_fit_and_what_is_not_known() -> None:
     assert verdict(estimate("/m.py", compiled=31.2e9, eager=8e8)).endswith("(compiled), 800 MB (eager)")
     alone = replace(whole, compiled=None, why_not_compiled="Unsupported: a generator")
     assert verdict(alone) == "peak 42 GB of 80 (eager), compiled not estimated"
+    small = replace(alone, eager=peak(held(MemoryUse.PARAMETER, 656e6)))
+    assert verdict(small) == "peak 656 MB of 80 GB (eager), compiled not estimated"
     nothing = replace(alone, eager=None, why_not_eager="DataDependentOutputException: aten.nonzero")
     assert verdict(nothing) == "memory: not estimated: Unsupported: a generator"
     assert verdict(None, failures=(FAILED,)) == "memory: stopped at the time limit"

@@ -69,7 +69,7 @@ def _verdict(estimate: MemoryEstimate, device: Device | None) -> str:
     size, whole = format_size(peak.bytes), f"{device.memory_gb:,.0f}" if device is not None else ""
     form = "compiled" if estimate.compiled is not None else "eager"
     text = {
-        Fit.FITS: f"peak {size} of {whole} ({form})",
+        Fit.FITS: f"peak {size} of {whole if size.endswith(' GB') else f'{whole} GB'} ({form})",
         Fit.CLOSE: f"close to {whole} GB: {size} ({form})",
         Fit.DOES_NOT_FIT: f"does not fit in {whole} GB: {size} ({form})",
         None: f"peak {size} ({form})",

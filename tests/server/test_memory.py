@@ -42,7 +42,7 @@ def test_an_estimate_is_on_its_lines(connect: Start, tmp_path: Path) -> None:
     verdict = by_line(client, uri)[TARGET][0]
     assert verdict.startswith("peak ")
     assert verdict.endswith("(eager)")
-    assert " MB of 16 (compiled)" in verdict
+    assert " MB of 16 GB (compiled)" in verdict
     hints = client.request(
         "textDocument/inlayHint",
         {

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fuselight.shared.codec import encode
 from fuselight.shared.protocol import Answer, Progress, Refused, RunRequest
@@ -82,6 +82,32 @@ class Worker:
         self.closed = True
 
 
+class OnDemandWorker(Worker):
+    """Answers each request as `report_for` says; those of `tier` wait while `held` is not set."""
+
+    tier: ClassVar[Tier]
+    failure: Failure | None = None
+
+    def report_for(self, request: RunRequest) -> Report:
+        raise NotImplementedError
+
+    async def run(
+        self,
+        request: RunRequest,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None],
+    ) -> Answer | Refused:
+        del on_partial
+        self.asked.append(request)
+        on_progress(Progress(request.id, "call", "calling"))
+        if request.tier is self.tier:
+            await self.held.wait()
+        if self.failure is not None:
+            return Refused(request.id, "failed", self.failure)
+        files = {request.target.path: data_key(TEXT.encode())}
+        return Answer(request.id, replace(self.report_for(request), tier=request.tier, files=files))
+
+
 class BenchmarkSession:
     """One file in one folder, with the parts of a server that the features need."""
 
@@ -108,6 +134,12 @@ class BenchmarkSession:
     def _worker(self, worker_key: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> Worker:
         self.workers.append(Worker(worker_key))
         return self.workers[-1]
+
+    def add_worker(self, worker: Worker) -> Worker:
+        """Start a worker that does not wait."""
+        worker.held.set()
+        self.workers.append(worker)
+        return worker
 
     @property
     def measuring(self) -> Worker:

@@ -13,14 +13,11 @@ import pytest
 
 from fuselight.shared.protocol import (
     AccuracyRequest,
-    Answer,
     CaptureRequest,
     Limits,
-    Progress,
-    Refused,
     RunRequest,
 )
-from fuselight.shared.report import Culprit, Failure, Report, Stage, Tier, data_key
+from fuselight.shared.report import Culprit, Failure, Report, Stage, Tier
 from fuselight_server.base.settings import Settings
 from fuselight_server.base.store import Store
 from fuselight_server.editor.handlers import on_demand
@@ -36,7 +33,7 @@ from fuselight_server.editor.session.consent import ASKED
 from fuselight_server.editor.session.stored_results import StoredResults
 from fuselight_server.execution.runs.keys import Key, WorkerKey
 from fuselight_server.execution.runs.last_results import forget_results, kept_results
-from tests.support.benchmark_session import TEXT, BenchmarkSession, Worker
+from tests.support.benchmark_session import TEXT, BenchmarkSession, OnDemandWorker, Worker
 from tests.support.compared_results import Fault, ScriptedProgram
 
 
@@ -50,28 +47,14 @@ WRONG = {0: Fault(Stage.CODE, cures=("pattern_matcher",), line=LINE)}
 FAILED = Failure(Culprit.USER, "timeout", "the run took longer than 600 s", "raise the limit")
 
 
-class ComparingWorker(Worker):
-    """Answers comparisons as a scripted program does. Each request waits while `held` is not set."""
+class ComparingWorker(OnDemandWorker):
+    """Answers comparisons as a scripted program does."""
 
+    tier = Tier.ACCURACY
     program = ScriptedProgram()
-    failure: Failure | None = None
 
-    async def run(
-        self,
-        request: RunRequest,
-        on_progress: Callable[[Progress], None],
-        on_partial: Callable[[Report], None],
-    ) -> Answer | Refused:
-        del on_partial
-        self.asked.append(request)
-        on_progress(Progress(request.id, "call", "calling"))
-        if isinstance(request, AccuracyRequest):
-            await self.held.wait()
-        if self.failure is not None:
-            return Refused(request.id, "failed", self.failure)
-        files = {request.target.path: data_key(TEXT.encode())}
-        answer = self.program.answer(request)
-        return Answer(request.id, replace(answer, tier=request.tier, files=files))
+    def report_for(self, request: RunRequest) -> Report:
+        return self.program.answer(request)
 
 
 class Session(BenchmarkSession):
@@ -86,9 +69,7 @@ class Session(BenchmarkSession):
     def _worker(self, worker_key: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> Worker:
         worker = ComparingWorker(worker_key)
         worker.program = self.program
-        worker.held.set()
-        self.workers.append(worker)
-        return worker
+        return self.add_worker(worker)
 
     @property
     def comparing(self) -> ComparingWorker:

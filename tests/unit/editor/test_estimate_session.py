@@ -13,7 +13,7 @@ import pytest
 from lsprotocol import types
 
 from fuselight.shared.devices import find
-from fuselight.shared.protocol import Answer, MemoryRequest, Progress, Refused, RunRequest
+from fuselight.shared.protocol import MemoryRequest, RunRequest
 from fuselight.shared.report import (
     Culprit,
     Failure,
@@ -25,7 +25,6 @@ from fuselight.shared.report import (
     Report,
     StepPhase,
     Tier,
-    data_key,
 )
 from fuselight_server.base.settings import Settings
 from fuselight_server.base.store import Store
@@ -46,7 +45,7 @@ from fuselight_server.execution.runs.keys import Key, WorkerKey
 from fuselight_server.execution.runs.last_results import forget_results, kept_results
 from fuselight_server.source.document import SourceDocument
 from tests.support import reports
-from tests.support.benchmark_session import TEXT, BenchmarkSession, Worker
+from tests.support.benchmark_session import TEXT, BenchmarkSession, OnDemandWorker, Worker
 
 PLACE: MessageRange = {"start": {"line": 4, "character": 0}, "end": {"line": 4, "character": 1}}
 FAILED = Failure(Culprit.USER, "timeout", "the run took longer than 600 s", "raise the limit")
@@ -80,31 +79,18 @@ def estimate(path: str, compiled: float = 31.2e9, eager: float = 42e9) -> Memory
     )
 
 
-class EstimatingWorker(Worker):
-    """Answers each request for memory with the same estimate, once `held` is set."""
+class EstimatingWorker(OnDemandWorker):
+    """Answers each request for memory with the same estimate."""
 
+    tier = Tier.MEMORY
     estimates: tuple[MemoryEstimate, ...] = ()
-    failure: Failure | None = None
 
-    async def run(
-        self,
-        request: RunRequest,
-        on_progress: Callable[[Progress], None],
-        on_partial: Callable[[Report], None],
-    ) -> Answer | Refused:
-        del on_partial
-        self.asked.append(request)
-        on_progress(Progress(request.id, "call", "calling"))
-        memory: tuple[MemoryEstimate, ...] = ()
-        if isinstance(request, MemoryRequest):
-            await self.held.wait()
-            memory = self.estimates
-        if self.failure is not None:
-            return Refused(request.id, "failed", self.failure)
-        files = {request.target.path: data_key(TEXT.encode())}
-        report = replace(reports.report(), tier=request.tier, memory=memory, files=files)
-        target = replace(report.target, path=request.target.path, name=request.target.name)
-        return Answer(request.id, replace(report, target=target, target_device=find("h100")))
+    def report_for(self, request: RunRequest) -> Report:
+        memory = self.estimates if isinstance(request, MemoryRequest) else ()
+        report = reports.report(memory=memory, target_device=find("h100"))
+        return replace(
+            report, target=replace(report.target, path=request.target.path, name=request.target.name)
+        )
 
 
 class Session(BenchmarkSession):
@@ -119,9 +105,7 @@ class Session(BenchmarkSession):
     def _worker(self, worker_key: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> Worker:
         worker = EstimatingWorker(worker_key)
         worker.estimates = self.estimates
-        worker.held.set()
-        self.workers.append(worker)
-        return worker
+        return self.add_worker(worker)
 
     @property
     def estimating(self) -> EstimatingWorker:

@@ -12,7 +12,7 @@ from fuselight_server.editor.results.accuracy import AccuracyResult, accuracy_re
 from fuselight_server.editor.results.memory import MemoryResult, memory_result_of
 from fuselight_server.editor.results.report_reading import line_reader
 from fuselight_server.editor.session.comparison_run import accuracy_request
-from fuselight_server.editor.session.timed_results import TimedSession, keep_last
+from fuselight_server.editor.session.timed_results import TimedSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,16 +44,6 @@ class ComparisonSession(TimedSession[AccuracyResult]):
         read_line = line_reader(self._texts.get(job.key, {}))
         return await asyncio.to_thread(accuracy_result_of, job.key, job.generation, report, read_line)
 
-    def _has_begun(self, result: AccuracyResult) -> bool:
-        return result.has_data
-
-    def _is_cut_off(self, result: AccuracyResult) -> bool:
-        return result.has_data and bool(result.report.failures)
-
-    async def _keep(self, result: AccuracyResult) -> None:
-        """Keep the comparison of a file in a workspace folder, for the next session."""
-        await keep_last(self._state, result)
-
 
 class EstimateSession(TimedSession[MemoryResult]):
     """Accepts what estimates of memory show."""
@@ -63,13 +53,3 @@ class EstimateSession(TimedSession[MemoryResult]):
 
     async def _result(self, job: Job, report: Report) -> MemoryResult:
         return await asyncio.to_thread(memory_result_of, job.key, job.generation, report)
-
-    def _has_begun(self, result: MemoryResult) -> bool:
-        return result.has_data
-
-    def _is_cut_off(self, result: MemoryResult) -> bool:
-        return result.has_data and bool(result.report.failures)
-
-    async def _keep(self, result: MemoryResult) -> None:
-        """Keep the estimate of a file in a workspace folder, for the next session."""
-        await keep_last(self._state, result)

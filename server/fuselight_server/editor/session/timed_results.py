@@ -59,22 +59,10 @@ if TYPE_CHECKING:
     from fuselight_server.editor.results.tunings import TuningResult
     from fuselight_server.editor.session.fix_offers import VerifiedFixes
     from fuselight_server.editor.session.session import Session
-    from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Job
 
 R = TypeVar("R", bound=TargetResult)
-
-
-async def keep_last(state: State, result: TargetResult) -> None:
-    """Keep the result of a file in a workspace folder as the last one of its tier, for the next session."""
-    path = result.key.path
-    if not result.has_data or state.folder_of(path).uri is None:
-        return
-    try:
-        await asyncio.to_thread(keep_result, Store.of(Path(path)), result.report)
-    except OSError as error:
-        state.log(f"{result.key.words} cannot be kept: {error.strerror or error}")
 
 
 class TimedSession(abc.ABC, Generic[R]):
@@ -91,17 +79,23 @@ class TimedSession(abc.ABC, Generic[R]):
     async def _result(self, job: Job, report: Report) -> R:
         """Make the result of a report."""
 
-    @abc.abstractmethod
     def _has_begun(self, result: R) -> bool:
         """Whether a part of a run is worth showing."""
+        return result.has_data
 
-    @abc.abstractmethod
     def _is_cut_off(self, result: R) -> bool:
         """Whether a run ended before it had done everything, with something to show."""
+        return result.has_data and bool(result.report.failures)
 
-    @abc.abstractmethod
     async def _keep(self, result: R) -> None:
-        """Store what a run that ended has measured or decided."""
+        """Keep the result of a file in a workspace folder as the last one of its tier, for the next session."""
+        path = result.key.path
+        if not result.has_data or self._state.folder_of(path).uri is None:
+            return
+        try:
+            await asyncio.to_thread(keep_result, Store.of(Path(path)), result.report)
+        except OSError as error:
+            self._state.log(f"{result.key.words} cannot be kept: {error.strerror or error}")
 
     def _is_decided(self, result: R) -> bool:
         """Whether a part of a run has a decision that holds although the run was canceled."""

@@ -15,6 +15,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fuselight.adapters.torch_api.storages import storage_address
+
 _EXACT = frozenset(
     """
     abs alias amax amin arange argmax argmin as_strided bernoulli bucketize cat ceil clamp clamp_max clamp_min
@@ -111,14 +113,8 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _shares_memory(result: Any, given: Any) -> bool:
     """Whether a tensor of a result has the memory of an argument."""
-    of_arguments = set(map(_address, pytree.tree_leaves(given)))
-    return any(_address(tensor) in of_arguments for tensor in pytree.tree_leaves(result) if _address(tensor))
-
-
-def _address(value: Any) -> int:
-    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
-        return 0
-    return 0 if value.is_meta else value.untyped_storage().data_ptr()
+    addresses = {storage_address(tensor) for tensor in pytree.tree_leaves(given)} - {0}
+    return any(storage_address(tensor) in addresses for tensor in pytree.tree_leaves(result))
 
 
 def as_tf32(tensor: torch.Tensor) -> torch.Tensor:

@@ -208,6 +208,13 @@ def _key(tensor: torch.Tensor) -> int | None:
         return None
 
 
+def storage_address(value: Any) -> int:
+    """The address of a plain tensor's memory; 0 for a tensor without any, and for what is not a plain tensor."""
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
+        return 0
+    return 0 if value.is_meta else int(value.untyped_storage().data_ptr())
+
+
 def _kind(tensor: torch.Tensor) -> str:
     is_strided = tensor.layout is torch.strided
     return type(tensor).__name__ if is_strided else str(tensor.layout)

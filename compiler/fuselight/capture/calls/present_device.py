@@ -31,6 +31,11 @@ def present_device(index: int | None = None) -> Device | None:
     return merged(torch.cuda.get_device_properties(torch.cuda.current_device() if index is None else index))
 
 
+def uses_gpu() -> bool:
+    """Whether this process has used a GPU: the engine's threads of its backward are no threads of Python."""
+    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
 def merged(properties: Any) -> Device:
     """Make a Device from the result of `torch.cuda.get_device_properties`.
 

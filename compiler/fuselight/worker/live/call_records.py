@@ -570,11 +570,12 @@ def _change_differences(new: Mapping[str, str], old: Mapping[str, str]) -> Itera
         was, now = old.get(name), new.get(name)
         if was == now:
             continue
-        words = [_change_words(text) for text in (was, now)]
+        words = [change_words(text) for text in (was, now)]
         yield Difference(Aspect.STATE, f"{name} {words[0]} in the old text, {words[1]} in the new text")
 
 
-def _change_words(change: str | None) -> str:
+def change_words(change: str | None) -> str:
+    """`changes by +1`, `becomes a tensor`, `stays as it is` without a change."""
     if not change:
         return "stays as it is"
     return f"changes by {change}" if change[0] in "+-" else f"becomes {change}"

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api.inductor.measurement import version_of
+from fuselight.adapters.torch_api.storages import storage_address
 from fuselight.capture.calls.calls import Prepared
 from fuselight.measure.accuracy.results import elements_of, held_tensors
 from fuselight.measure.measured_call import modules_of
@@ -101,7 +102,7 @@ def output_traits(prepared: Prepared, outputs: object) -> dict[str, str]:
     owners: dict[int, list[str]] = {}
     traits = {}
     for name, tensor in held_tensors(prepared):
-        address = _address(tensor)
+        address = storage_address(tensor)
         if name.startswith("input"):
             traits[f"{name}{GRADIENT}"] = _gradient(tensor)
         if address:
@@ -110,7 +111,7 @@ def output_traits(prepared: Prepared, outputs: object) -> dict[str, str]:
         if isinstance(value, torch.Tensor):
             traits[f"{name}{STRIDES}"] = _strides(value)
             traits[f"{name}{GRADIENT}"] = _gradient(value)
-            shared = ", ".join(owners.get(_address(value), ()))
+            shared = ", ".join(owners.get(storage_address(value), ()))
             traits[f"{name}{MEMORY}"] = shared or "no input"
     return traits
 
@@ -183,10 +184,3 @@ def _strides(tensor: torch.Tensor) -> str:
 
 def _gradient(tensor: torch.Tensor) -> str:
     return "required" if tensor.requires_grad else "not required"
-
-
-def _address(tensor: torch.Tensor) -> int:
-    """The address of the elements; 0 without any."""
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
-        return 0
-    return 0 if tensor.is_meta else tensor.untyped_storage().data_ptr()

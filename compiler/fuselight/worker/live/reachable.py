@@ -107,16 +107,20 @@ class _StateWalk:
         elif isinstance(value, types.FunctionType):
             yield from ((f".{key}", item) for key, item in list(vars(value).items()))
             yield from closure_of(value)
-        if not isinstance(value, (torch.nn.Module, types.FunctionType)) and self._is_users_object(value):
+        if not isinstance(value, (torch.nn.Module, types.FunctionType)) and is_users_object(
+            value, self.is_users
+        ):
             yield from ((f".{key}", item) for key, item in stored_attributes(value))
 
-    def _is_users_object(self, value: Any) -> bool:
-        kind = value if isinstance(value, type) else type(value)
-        if kind is types.SimpleNamespace:
-            return True
-        module = sys.modules.get(str(getattr(kind, "__module__", "")))
-        path = getattr(module, "__file__", None)
-        return isinstance(path, str) and self.is_users(path)
+
+def is_users_object(value: Any, is_users: Callable[[str], bool]) -> bool:
+    """Whether a class, or the class of an object, is in a file of the user's, or holds attributes alone."""
+    kind = value if isinstance(value, type) else type(value)
+    if kind is types.SimpleNamespace:
+        return True
+    module = sys.modules.get(str(getattr(kind, "__module__", "")))
+    path = getattr(module, "__file__", None)
+    return isinstance(path, str) and is_users(path)
 
 
 class ReachableState:

@@ -16,6 +16,7 @@ import torch
 from fuselight.adapters.torch_api import operator_watch
 from fuselight.adapters.torch_api.backward_runs import forward_traceback
 from fuselight.adapters.torch_api.operator_watch import OperatorWatch, WatchedOperator
+from fuselight.adapters.torch_api.storages import storage_address
 from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
@@ -93,25 +94,27 @@ class NonFiniteWatch:
         self._memory: dict[int, _Memory] = {}
         self.first: NonFiniteOrigin | None = None
         for name, tensor in held:
-            if address := _address(tensor):
+            if address := storage_address(tensor):
                 origin = NonFiniteOrigin((), "", "", (name,)) if self._has(tensor) else None
                 self._memory[address] = _Memory((name,), (), origin)
 
     def origin_of(self, tensors: Sequence[torch.Tensor]) -> NonFiniteOrigin | None:
         """Where the elements of the first of these tensors appeared that has some; else the first that were seen."""
         for tensor in tensors:
-            known = self._memory.get(_address(tensor))
+            known = self._memory.get(storage_address(tensor))
             if known is not None and known.origin is not None:
                 return known.origin
         return self.first
 
     def _note(self, operator: WatchedOperator) -> None:
-        before = [self._memory.get(_address(leaf)) for leaf in operator.arguments if _address(leaf)]
+        before = [
+            self._memory.get(storage_address(leaf)) for leaf in operator.arguments if storage_address(leaf)
+        ]
         place = _place()
         if place is None:
             return
         for tensor in operator.results:
-            if address := _address(tensor):
+            if address := storage_address(tensor):
                 self._memory[address] = self._after(operator, tensor, before, place)
 
     def _after(
@@ -183,9 +186,3 @@ def _place() -> Stack | None:
     if traceback is not None:
         return tuple(place for place in stacks.from_text(traceback) if stacks.is_shown(place.path))
     return None if stacks.is_called_by_us(operator_watch.__file__) else stacks.calling_frames()
-
-
-def _address(value: Any) -> int:
-    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
-        return 0
-    return 0 if value.is_meta else value.untyped_storage().data_ptr()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from fuselight.measure.accuracy.results import CHANGED
 from fuselight.shared.report import Aspect, Difference
-from fuselight.worker.live.call_records import CallRecord
+from fuselight.worker.live.call_records import CallRecord, change_words
 from fuselight.worker.live.call_traits import MEMORY
 
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:e[-+]?\d+)?", re.IGNORECASE)
@@ -45,7 +45,9 @@ def _effects(compiled: CallRecord, eager: CallRecord) -> Iterator[Difference]:
         (_without_tensors(compiled.reached), _without_tensors(eager.reached)),
     ):
         for name, now, was in _unlike(*words):
-            yield Difference(Aspect.STATE, f"{name} {_change(now)}, in eager mode it {_change(was)}")
+            yield Difference(
+                Aspect.STATE, f"{name} {change_words(now)}, in eager mode it {change_words(was)}"
+            )
     for name, now, was in _unlike(_of_memory(compiled.traits), _of_memory(eager.traits)):
         output = name.removesuffix(MEMORY)
         yield Difference(Aspect.MEMORY, f"{output} shares memory with {now}, eager's with {was}")
@@ -68,12 +70,6 @@ def _without_tensors(reached: Mapping[str, str]) -> dict[str, str]:
 
 def _of_memory(traits: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in traits.items() if name.endswith(MEMORY)}
-
-
-def _change(text: str) -> str:
-    if not text:
-        return "stays as it is"
-    return f"changes by {text}" if text[0] in "+-" else f"becomes {text}"
 
 
 def _printed(compiled: str, eager: str) -> str:

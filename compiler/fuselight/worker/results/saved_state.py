@@ -18,8 +18,10 @@ import torch
 
 from fuselight.adapters.torch_api.dynamo.installed_globals import globals_of_dynamo
 from fuselight.adapters.torch_api.inductor.measurement import version_of
+from fuselight.capture.calls.present_device import uses_gpu
 from fuselight.capture.calls.tensor_layouts import UnreadableLayoutError, copy_of, put_back
 from fuselight.capture.calls.tensors import slots_of
+from fuselight.worker.live.reachable import is_users_object
 from fuselight.worker.results.function_caches import CACHE_TYPE, SavedCache, can_be_restored
 from fuselight.worker.results.reachable_names import ReachableNames
 
@@ -139,7 +141,7 @@ class SavedState:
             yield from self._save_cache(value)
         elif isinstance(value, type):
             yield from self._save_class(value)
-        elif isinstance(value, _OF_TORCH) or self._is_users_object(value):
+        elif isinstance(value, _OF_TORCH) or is_users_object(value, self._is_users):
             held = getattr(value, "__dict__", None)
             if type(held) is dict:
                 yield held
@@ -247,15 +249,7 @@ class SavedState:
             self._save_tensor(getattr(tensor, name))
 
     def _is_users_class(self, value: Any) -> bool:
-        return isinstance(value, type) and self._is_users_object(value)
-
-    def _is_users_object(self, value: Any) -> bool:
-        kind = value if isinstance(value, type) else type(value)
-        if kind is types.SimpleNamespace:
-            return True
-        module = sys.modules.get(str(getattr(kind, "__module__", "")))
-        path = getattr(module, "__file__", None)
-        return isinstance(path, str) and self._is_users(path)
+        return isinstance(value, type) and is_users_object(value, self._is_users)
 
 
 def _base_of(mapping: dict[Any, Any]) -> Any:
@@ -371,7 +365,7 @@ def _put_array(array: Any, kept: Any) -> None:
 def _generators() -> Undo:
     """Keep the state of the generators of Python, NumPy and torch; returns what gives them back."""
     of_python, of_torch = random.getstate(), torch.get_rng_state()
-    of_gpus = torch.cuda.get_rng_state_all() if _uses_gpu() else None
+    of_gpus = torch.cuda.get_rng_state_all() if uses_gpu() else None
     numpy = sys.modules.get("numpy")
     of_numpy = numpy.random.get_state() if numpy is not None else None
 
@@ -384,7 +378,3 @@ def _generators() -> Undo:
             numpy.random.set_state(of_numpy)
 
     return put
-
-
-def _uses_gpu() -> bool:
-    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())  # type: ignore[no-untyped-call]

@@ -22,6 +22,7 @@ import torch
 from fuselight.adapters.torch_api.distributed.sequence_numbers import UNCOUNTED, sequence_numbers
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.capture.calls.calls import Prepared, module_of
+from fuselight.capture.calls.present_device import uses_gpu
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import CallValues, ComparedCall, FirstNonFinite, Shadow, ShadowedCall
 from fuselight.shared.shadow_files import ShadowPlan, write_shadow
@@ -221,14 +222,10 @@ class ShadowRun:
             self._backends.without_cuda_graphs,
             tuple(self._recorded),
             torch.__version__,
-            torch.cuda.get_device_name() if _uses_gpu() else "cpu",
+            torch.cuda.get_device_name() if uses_gpu() else "cpu",
         )
         with contextlib.suppress(OSError):  # a full disk loses the results, and nothing else
             write_shadow(self.plan.folder, shadow)
-
-
-def _uses_gpu() -> bool:
-    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 def _code_of(function: Any) -> object:

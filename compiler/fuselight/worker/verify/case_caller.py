@@ -16,6 +16,7 @@ import torch
 
 from fuselight.adapters.torch_api import settings
 from fuselight.capture.calls.calls import Prepared, call_mode
+from fuselight.capture.calls.present_device import uses_gpu
 from fuselight.capture.calls.random_fill import quick_random
 from fuselight.capture.calls.rungs import Answered, Silent
 from fuselight.capture.calls.tensors import set_seeds, tensors_in
@@ -44,11 +45,6 @@ def check_values(state: RunState) -> None:
     unknown = state.kernel_launches.unknown
     if unknown:
         raise NothingToCompareError(f"values are not known here ({unknown})")
-
-
-def uses_gpu() -> bool:
-    """Whether this process has used a GPU: the engine's threads of its backward are no threads of Python."""
-    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 @dataclass

@@ -24,6 +24,7 @@ from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.capture import dynamo
 from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode, call_outputs, module_of
+from fuselight.capture.calls.present_device import uses_gpu
 from fuselight.capture.calls.random_fill import quick_random
 from fuselight.capture.calls.rungs import Answered, Silent
 from fuselight.capture.calls.tensors import SEED, set_seeds, tensors_in
@@ -55,7 +56,6 @@ from fuselight.worker.verify.case_caller import (
     ModuleModes,
     NothingToCompareError,
     check_values,
-    uses_gpu,
 )
 from fuselight.worker.verify.case_folder import ABOUT
 from fuselight.worker.verify.eager_mode import DoubleConversions, eager_mode

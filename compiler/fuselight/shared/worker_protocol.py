@@ -191,7 +191,7 @@ def ended_how(status: int | None) -> str:
     """An exit status in words, as `was killed by SIGKILL`."""
     if status is None or status >= 0:
         return f"ended with status {status}"
-    return f"was killed by {_signal_name(-status)}"
+    return f"was killed by {signal_name(-status)}"
 
 
 def no_answer(why: str) -> Failure:
@@ -221,13 +221,14 @@ def _killed(number: int, last: Progress | None) -> Failure:
     return Failure(
         Culprit.USER,
         "signal",
-        f"the process that started the run was ended by {_signal_name(number)} while the code ran{where}",
+        f"the process that started the run was ended by {signal_name(number)} while the code ran{where}",
         "let the code not end its parent process; if the system ran out of memory, use smaller inputs",
         stack=(place,) if place is not None else (),
     )
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """`SIGKILL`; of a number that this system has no name for, `signal 77`."""
     try:
         return signal.Signals(number).name
     except ValueError:

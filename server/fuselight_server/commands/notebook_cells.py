@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import SUFFIX, NotebookError, read_cells
-from fuselight.shared.report import Branch, Fact, FileFacts
+from fuselight.shared.report import Branch, Fact, FileFacts, file_name
 from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.commands.notebook_lines import cell_line, cell_path
@@ -135,10 +135,6 @@ def verify_in_cells(outcome: VerifyOutcome) -> VerifyOutcome:
     )
 
 
-def _base(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2]
-
-
 def _key(report: Report) -> tuple[str, str]:
     return report.target.path, report.target.name
 
@@ -178,7 +174,9 @@ class CellNames:
         module = self.modules.get(path)
         if module is None:
             return failure
-        message = _DIRECTIVE.sub(lambda mention: in_cells(mention[0], _base(path), module), failure.message)
+        message = _DIRECTIVE.sub(
+            lambda mention: in_cells(mention[0], file_name(path), module), failure.message
+        )
         return dataclasses.replace(failure, message=message)
 
     def _facts(self, path: str, facts: FileFacts) -> dict[str, FileFacts]:
@@ -195,7 +193,7 @@ class CellNames:
         other = renamed(finding, self.line)
         if module is None:
             return other
-        name = _base(finding.span.path)
+        name = file_name(finding.span.path)
 
         def words(text: str) -> str:
             return in_cells(text, name, module)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.started_processes import logs_in
+from fuselight.shared.worker_protocol import signal_name
 from fuselight_server.commands.open import OpenRequest, open_jobs
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.jobs.ranks.flight_recorder import DumpPlace
@@ -116,17 +117,10 @@ def _end_text(end: ProcessEnd) -> str:
         return "failed"
     if end.code >= 0:
         return f"ended with exit code {end.code}"
-    text = f"was ended by {_signal_name(-end.code)}"
+    text = f"was ended by {signal_name(-end.code)}"
     if -end.code == getattr(signal, "SIGKILL", 9):
         text += ", which is what happens when memory runs out"
     return text
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _compiling(job: OpenedJob, process: OpenedProcess, interrupted_at: float | None) -> Iterator[str]:

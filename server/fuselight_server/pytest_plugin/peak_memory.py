@@ -12,7 +12,7 @@ from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import MemoryEstimate, MemoryPeak, StepPhase
 from fuselight_server.base.formatting import format_size
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.explain.memory.words import USES, difference_in_words, shown_peak
+from fuselight_server.explain.memory.words import USES, difference_in_words, peak_bytes, shown_peak
 from fuselight_server.pytest_plugin.check_types import Explained
 from fuselight_server.pytest_plugin.estimates_file import read_estimates
 from fuselight_server.pytest_plugin.second_start import StartedTest, asked_start, run_started
@@ -87,7 +87,7 @@ class PeakMemory(Explained):
 
     def explanation(self) -> list[str]:
         """List what is allocated at the largest peak, then the difference."""
-        estimate = max(self.estimates, key=_peak_bytes)
+        estimate = max(self.estimates, key=peak_bytes)
         peak = shown_peak(estimate)
         rows = []
         for row in peak.held[:_MAX_LINES] if peak is not None else ():
@@ -110,11 +110,6 @@ class PeakMemory(Explained):
         if any(peak is None for peak in peaks):
             return f"{form} not estimated"
         return f"{format_size(max(peak.bytes for peak in peaks))} {form}"
-
-
-def _peak_bytes(estimate: MemoryEstimate) -> int:
-    peak = shown_peak(estimate)
-    return peak.bytes if peak is not None else -1
 
 
 def estimate_check(item: pytest.Item, number: int, label: str, known: Mapping[int, PeakMemory]) -> PeakMemory:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from fuselight.shared.report import file_name
+
 _DEFINED = re.compile(r"^(#loc\d*) = loc\((.*)\)\s*$")
 _USED = re.compile(r"loc\(")
 _STEP = re.compile(r'"((?:[^"\\]|\\.)*)":(\d{1,9}):\d+|(#loc\d*)\b')
@@ -35,12 +37,8 @@ def line_map(stage: str, text: str, file: str) -> tuple[int, ...]:
 
 def call_site(location: str, file: str) -> int:
     """The innermost line of `file` in a comment of LLVM's after `.loc`, as `a.py:7:1 @[ b.py:29:26 ]`; 0 for none."""
-    name = _base(file)
-    return next((int(line) for path, line in _IN_COMMENT.findall(location) if _base(path) == name), 0)
-
-
-def _base(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2]
+    name = file_name(file)
+    return next((int(line) for path, line in _IN_COMMENT.findall(location) if file_name(path) == name), 0)
 
 
 def _mlir(lines: list[str], file: str) -> Iterator[int]:

@@ -105,6 +105,7 @@ from fuselight.shared.report.own_kernels import TunedSizes as TunedSizes
 from fuselight.shared.report.place import LineNumber as LineNumber
 from fuselight.shared.report.place import Location as Location
 from fuselight.shared.report.place import Stack as Stack
+from fuselight.shared.report.place import file_name as file_name
 from fuselight.shared.report.place import innermost_user_frame as innermost_user_frame
 from fuselight.shared.report.place import is_installed as is_installed
 from fuselight.shared.report.place import is_pythons_own as is_pythons_own

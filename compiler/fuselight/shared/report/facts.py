@@ -43,6 +43,12 @@ class TracedValue:
     requires_grad: bool | None = None
     """Tensors only."""
 
+    @property
+    def rank(self) -> int:
+        """How many dimensions the text of a tensor has."""
+        sizes = self.text.partition("[")[2].rstrip("]")
+        return sizes.count(",") + 1 if sizes else 0
+
 
 @dataclass(frozen=True)
 class Fact:

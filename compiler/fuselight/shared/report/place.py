@@ -63,6 +63,11 @@ def innermost_user_frame(stack: Stack, roots: Sequence[str]) -> Location | None:
     return next((frame for frame in reversed(stack) if is_user_file(frame.path, roots)), None)
 
 
+def file_name(path: str) -> str:
+    """The last part of a path of whichever system."""
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
 @functools.lru_cache(maxsize=8192)
 def _is_user_file(path: str, roots: tuple[str, ...]) -> bool:
     return any(_is_inside(path, root.rstrip("/\\")) for root in roots)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import file_name
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.rank_words import ranks_in_words
-from fuselight_server.jobs.ranks.normalization import file_name
 from fuselight_server.jobs.ranks.timeline_text import timeline_text
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from fuselight.shared.report import file_name
 from fuselight_server.source.notebooks import words
 from fuselight_server.source.notebooks.edits import NoCellEditError, cell_edit
 
@@ -54,7 +55,7 @@ class _Prose:
     """Whether a line without the name of a file is one of the notebook."""
 
     def in_cells(self, text: str) -> str:
-        name = self.notebook.document.path.replace("\\", "/").rpartition("/")[2]
+        name = file_name(self.notebook.document.path)
         return words.in_cells(text, name, self.notebook.module, is_own=self.is_own)
 
 

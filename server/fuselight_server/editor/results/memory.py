@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fuselight_server.base.finding import SourceLine, Span
 from fuselight_server.editor.results.target_result import TargetResult
-from fuselight_server.explain.memory.words import shown_peak
+from fuselight_server.explain.memory.words import peak_bytes, shown_peak
 from fuselight_server.source.positions import Places, locations, span
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class MemoryResult(TargetResult):
     @property
     def largest(self) -> MemoryEstimate | None:
         """The call that needs most; the first one if none is estimated."""
-        return max(self.report.memory, key=_peak_bytes, default=None)
+        return max(self.report.memory, key=peak_bytes, default=None)
 
     def lines(self, path: str) -> tuple[LineMemory, ...]:
         """Return the lines of a file that keep something for the backward, from the top."""
@@ -73,7 +73,7 @@ class MemoryResult(TargetResult):
 
     def _training(self) -> MemoryEstimate | None:
         trained = [estimate for estimate in self.report.memory if estimate.training]
-        return max(trained, key=_peak_bytes, default=None)
+        return max(trained, key=peak_bytes, default=None)
 
     def _training_peak(self) -> MemoryPeak | None:
         estimate = self._training()
@@ -117,11 +117,6 @@ def memory_result_of(key: Key, generation: int, report: Report) -> MemoryResult:
     result = MemoryResult(key, generation, report, places, depends=depends)
     result.track_ends()
     return result
-
-
-def _peak_bytes(estimate: MemoryEstimate) -> int:
-    peak = shown_peak(estimate)
-    return peak.bytes if peak is not None else -1
 
 
 def saved_lines(results: Iterable[MemoryResult], path: str) -> dict[int, tuple[MemoryResult, LineMemory]]:

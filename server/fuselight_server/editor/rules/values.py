@@ -63,15 +63,10 @@ def value_of(values: Sequence[TracedValue]) -> KnownValue | None:
     if kind is not FactKind.TENSOR:
         return KnownValue(kind, text=texts.pop() if len(texts) == 1 else "")
     dtypes = {text.partition("[")[0] for text in texts}
-    ranks = {_rank(text) for text in texts}
+    ranks = {value.rank for value in values}
     return KnownValue(
         kind, dtypes.pop() if len(dtypes) == 1 else "", ranks.pop() if len(ranks) == 1 else None
     )
-
-
-def _rank(text: str) -> int:
-    inside = text.partition("[")[2].rstrip("]")
-    return inside.count(",") + 1 if inside else 0
 
 
 def common(value: KnownValue | None, other: KnownValue | None) -> KnownValue | None:

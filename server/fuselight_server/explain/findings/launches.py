@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from fuselight.shared.report import file_name
 from fuselight_server.base.finding import Related
 from fuselight_server.explain.findings.common.context import span_of
 
@@ -235,8 +236,7 @@ def _open_lines(check: AddressCheckResult) -> Iterator[str]:
         if access.location is None:
             yield f"the rest of `{check.kernel}` ({access.reason})"
         else:
-            name = access.location.path.replace("\\", "/").rpartition("/")[2]
-            yield f"{name}:{access.location.line} ({access.reason})"
+            yield f"{file_name(access.location.path)}:{access.location.line} ({access.reason})"
 
 
 def _listed(items: list[str], separator: str = ", ") -> str:

@@ -22,7 +22,7 @@ from fuselight_server.explain.findings.common.result_words import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import ComparedCall, Location, NonFinite
+    from fuselight.shared.report import ComparedCall, NonFinite
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
@@ -75,14 +75,9 @@ def _finding(context: Context, pairs: list[tuple[ComparedCall, NonFinite]]) -> F
         f"{value.kind.value} in eager mode: {origin_words(origin)}",
         f"Call {call.index + 1} of the run, of `{format_target(call.name)}`: {non_finite_words(value)}.",
         f"The first one appears here in eager mode, and compiling {verb}.{float64[in_float64]}",
-        at=place or _definition(context, call),
+        at=place or context.first_of_user(call.location, call.caller),
         stack=origin.stack,
         hints=[FindingRemedy(_REMEDIES[value.kind])] if origin.stack else [],
         count=len(pairs),
     )
     return replace(finding, related=(*finding.related, *related))
-
-
-def _definition(context: Context, call: ComparedCall) -> Location | None:
-    places = (place for place in (call.location, call.caller) if place is not None)
-    return next((place for place in places if context.is_user_file(place.path)), None)

@@ -82,18 +82,12 @@ def _finding(context: Context, results: ResultComparison, calls: Sequence[Compar
         f"results of `{format_target(located.name)}` differ from {reference_words(results)}{operator}: "
         f"{largest_difference(located)}",
         *_paragraphs(results, located, cause, is_line_known=first is not None),
-        at=first or _definition(context, located),
+        at=first or context.first_of_user(located.location, located.caller),
         stack=stack,
         hints=_remedies(context, results, located, first),
         count=len(calls),
     )
     return replace(finding, related=(*finding.related, *_callers(context, calls, finding)))
-
-
-def _definition(context: Context, call: ComparedCall) -> Location | None:
-    """The line of the function, else that of the call, whichever is the user's."""
-    places = (place for place in (call.location, call.caller) if place is not None)
-    return next((place for place in places if context.is_user_file(place.path)), None)
 
 
 def _paragraphs(

@@ -38,6 +38,12 @@ PHASES = {
 }
 
 
+def peak_bytes(estimate: MemoryEstimate) -> int:
+    """The bytes of the peak that is shown; -1 without one."""
+    peak = shown_peak(estimate)
+    return peak.bytes if peak is not None else -1
+
+
 def shown_peak(estimate: MemoryEstimate) -> MemoryPeak | None:
     """The peak that is shown with its lines: of the compiled call, else of the eager one."""
     return estimate.compiled if estimate.compiled is not None else estimate.eager

@@ -31,7 +31,7 @@ from fuselight_server.fixes.syntax.selections import (
 )
 from fuselight_server.fixes.syntax.site import Site
 from fuselight_server.fixes.syntax.tensor_values import short_code
-from fuselight_server.fixes.syntax.tree import descendants
+from fuselight_server.fixes.syntax.tree import descendants, is_flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -551,18 +551,14 @@ def _checked(
     check_condition(site, tests, [_at(site, node, value) for _, values in columns for value in values])
     checked = list[str]()
     for name, values in columns:
-        if kind == "where" and any(_is_flag(value) for value in values):
-            if not all(_is_flag(value) or _name_of(value) == name for value in values):
+        if kind == "where" and any(is_flag(value) for value in values):
+            if not all(is_flag(value) or _name_of(value) == name for value in values):
                 raise RewriteRefusedError(f"`{name}` is True or False on one side only")
             continue
         placed = [_at(site, node, value) for value in values]
         checked.append(_changes(site, kind, placed))
         check_unchanged(site, node, name, placed)
     return next(filter(None, checked), "")
-
-
-def _is_flag(value: cst.BaseExpression) -> bool:
-    return isinstance(value, cst.Name) and value.value in {"True", "False"}
 
 
 def _at(site: Site, node: cst.If, value: cst.BaseExpression) -> cst.BaseExpression:

@@ -210,7 +210,7 @@ def _passed(
         arguments = node.args if isinstance(node, ast.Call) else []
         if not isinstance(node, ast.Call):
             continue
-        if _last(node.func) == "partial" and arguments and _refers(arguments[0], called, assigned):
+        if last_name(node.func) == "partial" and arguments and _refers(arguments[0], called, assigned):
             arguments = arguments[1:]
         elif not _is_call_of(node, called, assigned, is_module=is_module):
             continue
@@ -280,16 +280,16 @@ def _is_call_of(
 
 def _refers(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]]) -> bool:
     """Whether an expression is the function: by its name, by another name, or as an element of a table."""
-    if _last(node) == called:
+    if last_name(node) == called:
         return True
     known = assigned.get(_path_of(node.value if isinstance(node, ast.Subscript) else node), ())
     if not isinstance(node, ast.Subscript):
-        return any(_last(value) == called for value in known)
+        return any(last_name(value) == called for value in known)
     tables = [value for value in known if isinstance(value, (ast.Dict, ast.Tuple, ast.List))]
     elements = (
         each for table in tables for each in (table.values if isinstance(table, ast.Dict) else table.elts)
     )
-    return any(_last(element) == called for element in elements)
+    return any(last_name(element) == called for element in elements)
 
 
 def _makes(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]], depth: int = 0) -> bool:
@@ -297,7 +297,7 @@ def _makes(node: ast.expr, called: str, assigned: Mapping[str, list[ast.expr]], 
     if not isinstance(node, ast.Call):
         known = assigned.get(_path_of(node), ()) if depth else ()
         return depth < _DEEPEST and any(_makes(value, called, assigned, depth + 1) for value in known)
-    if _last(node.func) == called:
+    if last_name(node.func) == called:
         return True
     inner = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
     return depth < _DEEPEST and any(_makes(part, called, assigned, depth + 1) for part in inner)
@@ -320,7 +320,8 @@ def _path_of(node: ast.expr) -> str:
     return "".join((node.id, *reversed(parts)))
 
 
-def _last(node: ast.expr) -> str:
+def last_name(node: ast.expr) -> str:
+    """`c` of `a.b.c` and of `c`; empty for anything else."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 

@@ -30,7 +30,7 @@ from fuselight_server.fixes.syntax.prologue import (
     with_prologue,
 )
 from fuselight_server.fixes.syntax.purity import is_pure
-from fuselight_server.fixes.syntax.tree import descendants, dotted
+from fuselight_server.fixes.syntax.tree import calls_in, descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -207,7 +207,7 @@ def _split(site: Site, statements: list[Statement], statement: Statement) -> Spl
         if names & reads or _names_read(statement) & site.names_bound(core[:at]):
             return None
         if effect_of(site, statement) == "file" and any(
-            _may_write(call) for node in before for call in _calls_of(node)
+            _may_write(call) for node in before for call in calls_in(node)
         ):
             return None  # of the same file, perhaps
         return SplitBody([statement], [*before, *after], [], None, is_moved=True) if not head else None
@@ -244,22 +244,18 @@ def _may_follow(site: Site, statement: Statement, before: Sequence[Statement], t
         return False
     computed = [node for node in descendants(node) if isinstance(node, (cst.BinaryOperation, cst.Comparison))]
     if isinstance(node, cst.Assign):
-        return _operands(node.value) <= times and bool(_operands(node.value) or _calls_of(node))
+        return _operands(node.value) <= times and bool(_operands(node.value) or calls_in(node))
     return isinstance(node, cst.Expr) and all(_operands(node) <= times for node in computed)
 
 
 def _operands(node: cst.CSTNode) -> set[str]:
     """The names of an expression, without those that say what it calls."""
-    called = {id(part) for call in _calls_of(node) for part in descendants(call.func)}
+    called = {id(part) for call in calls_in(node) for part in descendants(call.func)}
     return {
         descendant.value
         for descendant in descendants(node)
         if isinstance(descendant, cst.Name) and id(descendant) not in called
     }
-
-
-def _calls_of(node: cst.CSTNode) -> list[cst.Call]:
-    return [descendant for descendant in descendants(node) if isinstance(descendant, cst.Call)]
 
 
 def _times(site: Site, statements: Sequence[Statement]) -> set[str]:
@@ -275,7 +271,7 @@ def _times(site: Site, statements: Sequence[Statement]) -> set[str]:
             or not _operands(statement.value) <= times
         ):
             continue
-        if _operands(statement.value) or any(_kind(site, call) == "clock" for call in _calls_of(statement)):
+        if _operands(statement.value) or any(_kind(site, call) == "clock" for call in calls_in(statement)):
             times |= site.names_bound([statement])
     return times
 
@@ -284,7 +280,7 @@ def _measures(site: Site, statement: cst.BaseSmallStatement) -> bool:
     """Whether a statement calls nothing but clocks, and print, a logger or a warning."""
     return all(
         is_output(call) or _kind(site, call) == "clock" or dotted(call.func) in _MEASURING
-        for call in _calls_of(statement)
+        for call in calls_in(statement)
     )
 
 

@@ -101,7 +101,7 @@ def _selects_rows(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpressi
     masks, tensors = site.values(mask), site.values(tensor)
     if not masks or not tensors or any(not value.text.startswith(("b8[", "bool[")) for value in masks):
         return False
-    return {_rank(value.text) + 1 for value in masks} == {_rank(value.text) for value in tensors}
+    return {value.rank + 1 for value in masks} == {value.rank for value in tensors}
 
 
 def _check_rows(
@@ -131,11 +131,6 @@ def _check_rows(
     raise RewriteRefusedError(
         f"`{short_code(site, mask)}` may have other dimensions than `{short_code(site, tensor)}`"
     )
-
-
-def _rank(text: str) -> int:
-    inside = text.partition("[")[2].rstrip("]")
-    return inside.count(",") + 1 if inside else 0
 
 
 def _assignment(site: Site, statement: cst.Assign) -> Iterator[Remedy]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight.shared.foreign_data import parse_python
+from fuselight_server.fixes.rewrites.callers import last_name
 from fuselight_server.fixes.syntax.attribute_uses import other_texts
 from fuselight_server.fixes.syntax.tree import descendants, dotted
 
@@ -98,7 +99,7 @@ def _bases(name: str, classes: dict[str, ast.ClassDef]) -> list[str]:
         each = waiting.pop()
         if each not in names:
             names.append(each)
-            waiting += map(_last, classes[each].bases) if each in classes else []
+            waiting += map(last_name, classes[each].bases) if each in classes else []
     return names
 
 
@@ -113,13 +114,9 @@ def _definitions(node: ast.ClassDef, name: str) -> Iterator[int]:
 
 def _sets(call: ast.Call, name: str) -> bool:
     """Whether a call sets an attribute by its name."""
-    if _last(call.func) == "type" and len(call.args) == _TABLE:
+    if last_name(call.func) == "type" and len(call.args) == _TABLE:
         table = call.args[2]
         keys = table.keys if isinstance(table, ast.Dict) else []
         return any(isinstance(key, ast.Constant) and key.value == name for key in keys)
     is_named = any(isinstance(argument, ast.Constant) and argument.value == name for argument in call.args)
-    return is_named and _last(call.func) in _SETTERS
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return is_named and last_name(call.func) in _SETTERS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight_server.fixes.syntax.tree import descendants, dotted
+from fuselight_server.fixes.syntax.tree import calls_in, dotted
 
 if TYPE_CHECKING:
     from fuselight_server.fixes.syntax.site import Site
@@ -90,12 +90,12 @@ def _is_plain_statement(site: Site, statement: cst.CSTNode, methods: set[str]) -
         )
         names = [dotted(target) for target in targets]
         stores = all(name.startswith("self.") and name[5:] not in methods for name in names)
-        return stores and all(_gives_value(site, call) for call in _calls(statement))
+        return stores and all(_gives_value(site, call) for call in calls_in(statement))
     if isinstance(statement, cst.Expr):
         value = statement.value
-        calls = _calls(statement)
+        calls = calls_in(statement)
         if isinstance(value, cst.Call) and _is_base_constructor(value):
-            calls = [call for argument in value.args for call in _calls(argument)]
+            calls = [call for argument in value.args for call in calls_in(argument)]
         return all(_gives_value(site, call) for call in calls)
     return isinstance(statement, cst.Pass)
 
@@ -113,7 +113,3 @@ def _is_base_constructor(call: cst.Call) -> bool:
 def _gives_value(site: Site, call: cst.Call) -> bool:
     name = dotted(call.func)
     return name in _SHOWING and not site.is_bound(name)
-
-
-def _calls(node: cst.CSTNode) -> list[cst.Call]:
-    return [descendant for descendant in descendants(node) if isinstance(descendant, cst.Call)]

@@ -26,7 +26,7 @@ from fuselight_server.fixes.syntax.traced_names import (
     runs_code,
     values_of,
 )
-from fuselight_server.fixes.syntax.tree import descendants, dotted
+from fuselight_server.fixes.syntax.tree import descendants, dotted, is_flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -384,7 +384,7 @@ def is_scalar_tensor(  # noqa: PLR0911 - one return a kind of expression
             return is_number(site, node) or all(_has_one_element(value.text) for value in seen)
         assigned = site.assigned(function, node.value) if function is not None and depth < _DEEPEST else []
         return bool(assigned) and all(
-            expression is not None and (_is_flag(expression) or is_scalar_tensor(site, expression, depth + 1))
+            expression is not None and (is_flag(expression) or is_scalar_tensor(site, expression, depth + 1))
             for expression in assigned
         )
     if isinstance(node, cst.UnaryOperation):
@@ -399,10 +399,6 @@ def is_scalar_tensor(  # noqa: PLR0911 - one return a kind of expression
 
 def _has_one_element(text: str) -> bool:
     return text.endswith("[]") or text in {"True", "False"}
-
-
-def _is_flag(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value in {"True", "False"}
 
 
 def _is_scalar(site: Site, node: cst.BaseExpression, depth: int) -> bool:

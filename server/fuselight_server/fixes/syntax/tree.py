@@ -255,6 +255,16 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         waiting += children_of(descendant)
 
 
+def calls_in(node: cst.CSTNode) -> list[cst.Call]:
+    """The calls in a node, itself included."""
+    return [descendant for descendant in descendants(node) if isinstance(descendant, cst.Call)]
+
+
+def is_flag(node: cst.BaseExpression) -> bool:
+    """Whether an expression is `True` or `False`."""
+    return isinstance(node, cst.Name) and node.value in {"True", "False"}
+
+
 def dotted(node: cst.BaseExpression) -> str:
     """`torch.nn.Linear` for such an expression, empty for any other."""
     parts: list[str] = []

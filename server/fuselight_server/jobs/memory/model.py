@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import file_name
+
 if TYPE_CHECKING:
     from fuselight.shared.report import Location
 
@@ -155,9 +157,7 @@ class ProcessMemory:
     @property
     def label(self) -> str:
         """`rank 3`, or the name of the file."""
-        return (
-            f"rank {self.rank}" if self.rank is not None else self.file.replace("\\", "/").rpartition("/")[2]
-        )
+        return f"rank {self.rank}" if self.rank is not None else file_name(self.file)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Location
+from fuselight.shared.report import Location, file_name
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.alignment import OPEN_STATES, kind_without_graphs
 from fuselight_server.jobs.ranks.cures import SAME_GRADIENTS
@@ -23,7 +23,7 @@ from fuselight_server.jobs.ranks.graph_difference import (
 from fuselight_server.jobs.ranks.graph_words import GRAPH_KINDS, graph_words
 from fuselight_server.jobs.ranks.guard_words import guard_line, guard_words, quoted_line
 from fuselight_server.jobs.ranks.model import DifferenceKind, RankDifference, RankGroup
-from fuselight_server.jobs.ranks.normalization import comparable_guards, file_name
+from fuselight_server.jobs.ranks.normalization import comparable_guards
 from fuselight_server.jobs.ranks.sides import (
     RankSide,
     groups_with,

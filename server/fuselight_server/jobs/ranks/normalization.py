@@ -41,11 +41,6 @@ def path_tail(path: str) -> str:
     return "/".join(path.replace("\\", "/").split("/")[-2:])
 
 
-def file_name(path: str) -> str:
-    """The name of a file of whichever system."""
-    return path.replace("\\", "/").rpartition("/")[2]
-
-
 def comparable_graph(text: str) -> str:
     """A printed graph without what ranks may differ in."""
     text = _neutral(_SOURCE_FOLDERS.sub(r"\1", text))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import file_name
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.jobs.ranks.alignment import aligned_compiles
 from fuselight_server.jobs.ranks.model import CompileSkew, RankTimeline, TimelineLane, TimelineSpan
-from fuselight_server.jobs.ranks.normalization import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

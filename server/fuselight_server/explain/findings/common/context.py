@@ -137,6 +137,10 @@ class Context:
         frames = (frame for stack in stacks for frame in reversed(stack))
         return next((frame for frame in frames if self.is_user_file(frame.path)), None)
 
+    def first_of_user(self, *places: Location | None) -> Location | None:
+        """The first of the places that is in a file of the user's."""
+        return next((place for place in places if place and self.is_user_file(place.path)), None)
+
     def def_above(self, read: Location) -> Location | None:
         """The `def` line of the function that a line is in: the nearest above that names it."""
         wanted = re.compile(rf"\s*(?:async\s+)?def\s+{re.escape(read.function or '')}\s*[\[(]")

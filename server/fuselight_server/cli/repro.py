@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A..B",
         type=_releases,
         default=(),
-        help="also find the release of torch in which each fault begins or ends, as 2.11..2.15",
+        help="also find the release of torch in which each fault begins or ends, as 2.11..2.15 or 2.13.0..2.14.1",
     )
     parser.add_argument(
         "--install",

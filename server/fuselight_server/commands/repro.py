@@ -41,12 +41,15 @@ if TYPE_CHECKING:
 SECONDS = 120.0
 """For the reduction of one fault."""
 _TRIAL_SECONDS = 60.0
+_FRESH_SECONDS = 300.0
+"""For a new process of Python, which imports torch and compiles C++ headers first: on a busy machine, minutes."""
 BISECT = "--bisect"
 _MAX_FAULTS = 3
 """Faults of one target that are reproduced."""
 _IN_TRACING = (
     "the fault is in tracing (TorchDynamo): no captured graph shows it, and a program of graphs cannot either"
 )
+_RANDOM = "its random numbers have another distribution, which one call in each mode cannot show"
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,7 @@ async def run_script(target_run: TargetRun, text: str, *arguments: str, fresh: b
         arguments=arguments,
         fresh=fresh,
         preload=False,
-        limits=Limits(_TRIAL_SECONDS, limits.memory_mb, limits.output_kb),
+        limits=Limits(_FRESH_SECONDS if fresh else _TRIAL_SECONDS, limits.memory_mb, limits.output_kb),
     )
     report = await target_run.with_show(lambda _text: None).run_report(request)
     if report.reproduction is None or report.reproduction.outcome is None or report.failures:
@@ -214,6 +217,9 @@ class _Search:
         fault = Fault(self._report.target.path, self._report.target.name, name, what)
         if stage is Stage.CAPTURE:
             return dataclasses.replace(fault, why_not=_IN_TRACING)
+        compared = self._compared(call)
+        if compared is not None and compared.draws is not None and compared.draws.why:
+            return dataclasses.replace(fault, why_not=_RANDOM)
         reduced = await self._reduced(fault, call, stage)
         return dataclasses.replace(reduced, seconds=time.monotonic() - start)
 

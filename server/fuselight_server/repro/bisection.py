@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import ScriptOutcome
 
-_RANGE = re.compile(r"(\d+)\.(\d+)\.\.(\d+)\.(\d+)")
+_RANGE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?\.\.(\d+)\.(\d+)(?:\.(\d+))?")
 _DECIDED = (ScriptState.FAULT, ScriptState.RIGHT)
 
 
@@ -56,11 +56,32 @@ class ReleaseChange:
 
 
 def releases_between(text: str) -> tuple[str, ...]:
-    """The releases that `2.11..2.15` names, both ends included. Raises ValueError."""
+    """The releases that `2.11..2.15` names, both ends included; of `2.13.0..2.14.1` 2.13.0, 2.14.0 and 2.14.1.
+
+    With three numbers, the first patch release of each version is one, and of the last version all up to the end.
+    Raises ValueError.
+    """
     match = _RANGE.fullmatch(text)
-    if match is None or match[1] != match[3] or int(match[2]) >= int(match[4]):
-        raise ValueError(f"`{text}` is not a range of releases such as 2.11..2.15")
-    return tuple(f"{match[1]}.{minor}" for minor in range(int(match[2]), int(match[4]) + 1))
+    major, minor, patch, last_major, last_minor, last_patch = (
+        (int(part) if part is not None else None for part in match.groups())
+        if match is not None
+        else (0,) * 6
+    )
+    has_patches = patch is not None
+    if has_patches != (last_patch is not None) or major != last_major:
+        raise ValueError(_not_a_range(text))
+    first, last = (minor or 0, patch or 0), (last_minor or 0, last_patch or 0)
+    if first >= last:
+        raise ValueError(_not_a_range(text))
+    minors = range(first[0], last[0] + 1)
+    if not has_patches:
+        return tuple(f"{major}.{each}" for each in minors)
+    inside = {(each, 0) for each in minors} | {(last[0], each) for each in range(last[1] + 1)} | {first}
+    return tuple(f"{major}.{each[0]}.{each[1]}" for each in sorted(inside) if first <= each <= last)
+
+
+def _not_a_range(text: str) -> str:
+    return f"`{text}` is not a range of releases such as 2.11..2.15 or 2.13.0..2.14.1"
 
 
 async def find_change(

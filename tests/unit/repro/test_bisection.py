@@ -52,5 +52,23 @@ def test_few_of_many_releases_run() -> None:
     assert len(ran) <= 8
 
 
-def test_a_range_has_both_ends() -> None:
-    assert releases_between("2.11..2.13") == ("2.11", "2.12", "2.13")
+@pytest.mark.parametrize(
+    ("text", "releases"),
+    [
+        ("2.11..2.13", "2.11 2.12 2.13"),
+        ("2.13.0..2.14.1", "2.13.0 2.14.0 2.14.1"),
+        ("2.12.1..2.14.0", "2.12.1 2.13.0 2.14.0"),
+        ("2.14.0..2.14.2", "2.14.0 2.14.1 2.14.2"),
+        ("2.14.1..2.14.2", "2.14.1 2.14.2"),
+    ],
+)
+def test_a_range_has_both_ends(text: str, releases: str) -> None:
+    assert releases_between(text) == tuple(releases.split())
+
+
+@pytest.mark.parametrize(
+    "text", ["2.15..2.11", "2.13..2.14.1", "2.13.0..2.14", "1.13..2.0", "2.13.1..2.13.1", "2.13", ""]
+)
+def test_other_texts_are_not_ranges(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a range of releases"):
+        releases_between(text)

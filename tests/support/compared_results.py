@@ -18,6 +18,7 @@ from fuselight.shared.report import (
     KernelReplay,
     Location,
     Problem,
+    RandomDraws,
     Report,
     ResultComparison,
     Stage,
@@ -66,6 +67,8 @@ class ScriptedProgram:
     calls: int = 3
     functions: dict[int, str] = field(default_factory=dict)
     random: frozenset[int] = frozenset()
+    draws: RandomDraws | None = None
+    """What the random numbers of these calls show as distributions."""
     unknown: tuple[str, ...] = ()
     """Settings that its torch lacks, by the end of the name."""
     broken: tuple[str, ...] = ()
@@ -101,7 +104,7 @@ class ScriptedProgram:
         if request.backend in self.broken and request.backend:
             return replace(call, accuracy=Accuracy(passed=None, why="it cannot be compared"))
         if index in self.random and RANDOM not in request.settings:
-            return replace(call, accuracy=UNDECIDED)
+            return replace(call, accuracy=UNDECIDED, draws=self.draws)
         if not self._is_wrong(index, request):
             replay = KernelReplay(judged=3) if request.kernels else None
             return replace(call, accuracy=replace(call.accuracy, replay=replay))

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from fuselight.shared.protocol import AccuracyRequest, CaptureRequest, InputsPlan, Target
-from fuselight.shared.report import Report, ResultComparison, Stage
+from fuselight.shared.report import RandomDraws, Report, ResultComparison, Stage
 from fuselight_server.commands.accuracy import (
     ResultsState,
     state_of,
 )
+from fuselight_server.explain.findings.common.result_words import largest_difference
 from fuselight_server.fixes.verification.setting_trials import SETTINGS
 from fuselight_server.fixes.verification.wrong_results import compare_results
 from tests.support.compared_results import (
@@ -21,7 +22,7 @@ from tests.support.compared_results import (
     Fault,
     ScriptedProgram,
 )
-from tests.support.reports import FILE
+from tests.support.reports import FILE, at
 
 REQUEST = CaptureRequest(
     id=1,
@@ -139,6 +140,26 @@ def test_a_random_call_is_decided_by_a_run_that_draws_as_eager_does() -> None:
     call = results_of(answer).calls[1]
     assert call.is_as_eager
     assert f"compared with `{RANDOM} = True`" in call.accuracy.why
+
+
+def test_random_numbers_of_another_distribution_are_wrong_although_eagers_numbers_give_the_same_results() -> (
+    None
+):
+    draws = RandomDraws("output has another distribution: its mean is 0.25", (at(12),), "rand_like")
+    program = ScriptedProgram(random=frozenset({1}), draws=draws)
+    results = results_of(explained(program))
+    assert len(program.requests) == 2, "the setting that cures is known from the run that decides"
+    call = results.calls[1]
+    assert (call.is_wrong, call.accuracy.why, call.accuracy.first) == (True, draws.why, draws.first)
+    (cause,) = results.causes
+    assert (cause.call, cause.stage) == (1, Stage.CODE)
+    assert [(setting.name, setting.cures) for setting in cause.tried] == [(RANDOM, True)]
+    assert largest_difference(call) == "output has another distribution"
+
+
+def test_random_numbers_of_the_same_distribution_are_right() -> None:
+    program = ScriptedProgram(random=frozenset({1}), draws=RandomDraws())
+    assert results_of(explained(program)).calls[1].is_as_eager
 
 
 def test_a_random_call_that_is_wrong_is_explained_with_eagers_random_numbers() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fuselight.adapters.torch_api.custom_operators import KEPT_MEMORY, CustomOperatorCalls, declaration_fault
+from fuselight.adapters.torch_api.random_operators import RandomOperatorCalls
 
 pytestmark = pytest.mark.torch
 
@@ -37,3 +38,13 @@ def test_each_call_has_to_return_memory_of_its_own(
     fault = declaration_fault(known, *given)
     assert (fault and fault[0]) == check
     assert calls.stacks[known] == "here"
+
+
+def test_operators_that_draw_random_numbers_are_kept_with_their_place() -> None:
+    places = iter("abcd")
+    x = torch.ones(3)
+    with RandomOperatorCalls(lambda: next(places)) as calls:
+        torch.nn.functional.dropout(x.sin(), 0.5)
+        x.clone().normal_().cos()
+    assert list(calls.places) == ["a", "b"]
+    assert list(calls.places.values())[1] == "normal_"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fuselight.shared.protocol import AccuracyRequest
-from fuselight.shared.report import Aspect, ComparedCall, ResultComparison
+from fuselight.shared.report import Aspect, ComparedCall, RandomDraws, ResultComparison
 from tests.support.live_worker import LiveWorker
 
 HEAD = """\
@@ -890,3 +890,29 @@ def test_a_call_is_compared_with_another_configuration(
     if sides is not None:
         assert against in call.accuracy.why or "float64" in call.accuracy.why
         assert "eager's" not in call.accuracy.why
+
+
+RANDOM = """\
+class Other:
+    def __init__(self, change):
+        self.change = change
+    def __call__(self, gm, _inputs):
+        return lambda *given: (self.change(torch.empty_like(gm(*given)[0])),)
+def f(x):
+    return torch.rand_like(x)
+def g(x):
+    return torch.rand_like(x)
+if __name__ == "__main__":
+    torch.compile(f, backend=Other(lambda y: y.uniform_(0, 0.5)))(torch.ones(64, 8))
+    torch.compile(g, backend=Other(lambda y: 1 - y.uniform_()))(torch.ones(64, 8))
+"""
+
+
+def test_random_numbers_are_compared_as_distributions(live: LiveWorker) -> None:
+    other, same = compared(live, RANDOM).calls
+    assert other.accuracy.passed is None
+    assert other.draws is not None
+    assert other.draws.why.startswith("output has another distribution: its mean is 0.2")
+    assert [place.line - LINE for place in other.draws.first] == [11, 7]
+    assert other.draws.operator == "rand_like"
+    assert (same.accuracy.passed, same.draws) == (None, RandomDraws()), "other numbers alone are not wrong"

@@ -133,6 +133,7 @@ from fuselight.shared.report.results import NonFinite as NonFinite
 from fuselight.shared.report.results import NonFiniteKind as NonFiniteKind
 from fuselight.shared.report.results import NonFiniteOrigin as NonFiniteOrigin
 from fuselight.shared.report.results import OperatorFault as OperatorFault
+from fuselight.shared.report.results import RandomDraws as RandomDraws
 from fuselight.shared.report.results import ResultCause as ResultCause
 from fuselight.shared.report.results import ResultComparison as ResultComparison
 from fuselight.shared.report.results import Stage as Stage

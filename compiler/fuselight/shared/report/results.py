@@ -94,6 +94,18 @@ class NextToEager:
 
 
 @dataclass(frozen=True)
+class RandomDraws:
+    """What calls with many seeds show of the random numbers of a call, in eager mode and compiled."""
+
+    why: str = ""
+    """Which result has another distribution, and by how much; empty if none has."""
+    first: Stack = ()
+    """The line that draws them, if it is the only one of the call, outermost frame first."""
+    operator: str = ""
+    """What draws them there, as `rand_like`."""
+
+
+@dataclass(frozen=True)
 class ComparedCall:
     """One call of what a program compiles, made compiled and in eager mode from the same state."""
 
@@ -120,6 +132,8 @@ class ComparedCall:
     """At most one of each kind."""
     next_to_eager: NextToEager | None = None
     """Of a wrong call, if it was compared with another configuration."""
+    draws: RandomDraws | None = None
+    """Of the first call of a function that compiled code draws other random numbers in."""
 
     @property
     def is_wrong(self) -> bool:

@@ -123,6 +123,8 @@ class ResultsRun(RequestResult):
         self._thread = threading.get_ident()
         self._until = time.monotonic() + _SHARE * request.limits.seconds
         self._has_searched = False
+        self._sampled: set[str] = set()
+        """Functions whose random numbers were compared as distributions."""
         self._later: list[LaterBackward] = []
         """Calls whose backward in the program is awaited."""
 
@@ -166,10 +168,16 @@ class ResultsRun(RequestResult):
                 Prepared(function, args, kwargs, is_live=True),
                 roots,
                 self._state.loaded.last_before(roots),
+                samples_draws=self._samples_draws(name_of(function)),
             )
             results = self._compared(call)
         self._stop_if_done(index)
         return results
+
+    def _samples_draws(self, name: str) -> bool:
+        """Whether a call is the first chance to compare the random numbers of a function as distributions."""
+        is_plain = not (self._request.calls or self._request.backend or self._request.against)
+        return is_plain and name not in self._sampled
 
     def _stop_if_done(self, index: int) -> None:
         """End the program after the last call that is asked for, and its backward. Raises InputsCaptured."""
@@ -198,6 +206,8 @@ class ResultsRun(RequestResult):
             self._calls.append(call.result(rules.not_compared(str(why))))
             return call.repeated()
         result, references = self._decided(call, recorded)
+        if result.draws is not None:
+            self._sampled.add(result.name)
         unknown = self._state.kernel_launches.unknown
         if unknown:  # what stands for them may differ from one mode to the other
             result = replace(result, accuracy=rules.not_compared(unknown), others=())

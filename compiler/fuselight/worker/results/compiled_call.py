@@ -36,6 +36,7 @@ from fuselight.worker.results.eager_calls import RepeatedCall
 from fuselight.worker.results.later_backward import RunsUserCode
 from fuselight.worker.results.non_finite import kind_in, non_finite_counts
 from fuselight.worker.results.other_configuration import OtherConfiguration
+from fuselight.worker.results.random_draws import compared_draws
 from fuselight.worker.results.saved_state import SavedState
 from fuselight.worker.results.verdicts import References, judged
 from fuselight.worker.verify.context_cases import user_namespaces
@@ -52,6 +53,8 @@ class CompiledCall:
     roots: tuple[str, ...]
     since: str
     """As for `record_call`."""
+    samples_draws: bool = False
+    """Whether random numbers that differ are compared as distributions."""
     has_own_backward: bool = field(default=False, init=False)
     """Whether a backward of the call runs code of the user's."""
 
@@ -127,6 +130,9 @@ class CompiledCall:
             is_wrong = verdict.passed is False or bool(others)
             faults = tuple(recorded.operator_faults()) if is_wrong and not eager.raised else ()
             non_finite = tuple(_non_finite(recorded, eager, compiled, float64))
+            is_undecided = references.is_random and verdict.passed is None and not (others or compiled.raised)
+            samples = self.samples_draws and is_undecided and not references.draws_as_eager
+            draws = compared_draws(recorded, self.compiled) if samples else None
         return replace(
             self.result(verdict),
             others=others,
@@ -136,6 +142,7 @@ class CompiledCall:
             operators=faults,
             non_finite=non_finite,
             next_to_eager=next_to_eager,
+            draws=draws,
         ), references
 
     def non_finite_in_eager(

@@ -24,6 +24,9 @@ _EAGER_VARIES = (
     "time, or the call keeps state that cannot be put back, as in a cache of functools"
 )
 _RANDOM = "the call draws random numbers, and compiled code draws others with the same seed"
+_OTHER_DRAWS = "the call in float64 draws other random numbers"
+_SAME_DRAW = 0.05
+"""Of the size of a result: farther than that is no rounding, even in bfloat16."""
 _NO_MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})
 _NO_MEMORY_WORDS = ("DefaultCPUAllocator", "out of memory")
 """In a message of torch, whose exception for the memory of the CPU has no type of its own."""
@@ -72,19 +75,21 @@ def judged(
     varying = varying_names(eager.results, references.again.results)
     if varying and len(varying) == len(eager.results.values):
         return rules.not_compared(_EAGER_VARIES), others
+    float64, why_none = references.float64, references.why_no_float64
+    if references.is_random and float64 is not None and not is_near(eager.results, float64, _SAME_DRAW):
+        float64, why_none = None, _OTHER_DRAWS  # any numbers are as near to them as eager's
     verdict = rules.compare_results(
         without_names(compiled.results, varying),
         without_names(expected.results, varying),
-        references.float64,
+        float64,
         training=training,
-        no_float64=references.why_no_float64,
+        no_float64=why_none,
     )
     if not eager.results.values:
         verdict = replace(verdict, passed=True if not others else None)
     elif verdict.passed:
-        verdict = with_small_values(verdict, compiled.results, expected.results, references.float64)
-    is_same_draw = references.draws_as_eager and compiled.random == eager.random
-    if verdict.passed is False and references.is_random and not is_same_draw:
+        verdict = with_small_values(verdict, compiled.results, expected.results, float64)
+    if references.is_random and _is_other_draw(verdict, compiled, references):
         verdict = replace(rules.not_compared(_RANDOM), compared=verdict.compared)
     if verdict.passed is False:
         verdict = with_rounding(
@@ -95,6 +100,37 @@ def judged(
             verdict, f"not compared: {', '.join(sorted(varying)[:3])} ({_EAGER_VARIES})"
         )
     return verdict, others
+
+
+def _is_other_draw(verdict: Accuracy, compiled: CallRecord, references: References) -> bool:
+    """Whether a verdict on a call that draws random numbers is one on numbers that differ anyway."""
+    if references.draws_as_eager and compiled.random == references.eager.random:
+        return False
+    return verdict.passed is False or not is_near(
+        references.eager.results, compiled.results, verdict.tolerance or 0.0
+    )
+
+
+def is_near(results: CallResults, others: CallResults, part: float) -> bool:
+    """Whether each value that both have is within a part of its size."""
+    there = {value.name: value for value in others.values}
+    return all(
+        value.tensor.shape == there[value.name].tensor.shape
+        and _distance(value.tensor, there[value.name].tensor) <= part
+        for value in results.values
+        if value.name in there
+    )
+
+
+def _distance(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """The root mean square difference of finite elements, by the size of the expected ones."""
+    mine, other = (tensor.detach().to(torch.complex128).reshape(-1) for tensor in (ours, theirs))
+    finite = mine.isfinite() & other.isfinite()
+    if not bool(finite.any()):
+        return 0.0
+    far = float((mine - other)[finite].abs().square().mean().sqrt())
+    size = float(other[finite].abs().square().mean().sqrt())
+    return far / size if size else far
 
 
 def _why_undecided(compiled: CallRecord, eager: CallRecord) -> str:

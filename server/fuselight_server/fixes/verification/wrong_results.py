@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import STAGE_BACKENDS, Problem, ResultCause, Stage
+from fuselight.shared.report import STAGE_BACKENDS, Problem, ResultCause, Stage, TriedSetting
 from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.findings.common.result_words import wrong_calls
 from fuselight_server.fixes.verification.accuracy_runs import RESULTS, AccuracyRuns, repeated_calls
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from fuselight.shared.protocol import AccuracyRequest, RunRequest
-    from fuselight.shared.report import ComparedCall, Report, ResultComparison, TriedSetting
+    from fuselight.shared.report import ComparedCall, RandomDraws, Report, ResultComparison
 
 _MAX_WRONG = 8
 """Wrong calls that further runs explain."""
@@ -28,6 +28,7 @@ _WITHOUT_CACHES = {
     "torch._functorch.config.enable_autograd_cache": "False",
 }
 """With them each graph is lowered, so that it is known which operators a buffer stands for."""
+_ONLY_DRAW = "It is the only line of the call that draws random numbers."
 _MAX_LOCATED = 3
 """Functions of which the first line that differs is searched."""
 
@@ -54,7 +55,9 @@ async def compare_results(
     if report.results is None:
         return report
     results = await _with_random_decided(runs, report.results)
-    wrong = wrong_calls(results)[:_MAX_WRONG]
+    drawn = [call for call in wrong_calls(results) if call.draws is not None and call.draws.why]
+    wrong = [call for call in wrong_calls(results) if call not in drawn][:_MAX_WRONG]
+    results = dataclasses.replace(results, causes=tuple(map(_cause_of_draws, drawn)))
     if kernels:
         results = await _with_kernels(runs, results)
     if wrong and not results.against:
@@ -62,7 +65,7 @@ async def compare_results(
         results, repeated = await _located(runs, results, wrong, stages, locate_seconds)
         explained = {index: stage for index, stage in stages.items() if index in repeated}
         tried = await try_settings(runs, results, explained, tries)
-        results = dataclasses.replace(results, causes=tuple(_causes(explained, tried)))
+        results = dataclasses.replace(results, causes=(*results.causes, *_causes(explained, tried)))
     return dataclasses.replace(
         report, results=results, problems=tuple(dict.fromkeys((*report.problems, *runs.problems)))
     )
@@ -104,14 +107,33 @@ async def _with_random_decided(runs: AccuracyRuns, results: ResultComparison) ->
     decided = {index: call for index, call in again.items() if call.is_wrong or call.is_as_eager}
     if not any(call.is_wrong for call in decided.values()):
         runs.settings = {}
-    return _with_calls(results, {index: _with_random_words(call) for index, call in decided.items()})
+    return _with_calls(
+        results, {index: _with_random_words(call, undecided[index].draws) for index, call in decided.items()}
+    )
 
 
-def _with_random_words(call: ComparedCall) -> ComparedCall:
+def _with_random_words(call: ComparedCall, draws: RandomDraws | None) -> ComparedCall:
+    """The call as it is with eager's random numbers, or wrong if its own have another distribution."""
     ((name, value),) = FALLBACK_RANDOM.items()
+    if draws is not None and draws.why and call.is_as_eager:
+        accuracy = dataclasses.replace(
+            call.accuracy,
+            passed=False,
+            why=draws.why,
+            first=draws.first,
+            first_why=_ONLY_DRAW if draws.first else "",
+            first_operator=draws.operator,
+        )
+        return dataclasses.replace(call, accuracy=accuracy, draws=draws)
     note = f"compared with `{name} = {value}`, as the call draws random numbers"
     why = "; ".join(filter(None, (call.accuracy.why, note)))
     return dataclasses.replace(call, accuracy=dataclasses.replace(call.accuracy, why=why))
+
+
+def _cause_of_draws(call: ComparedCall) -> ResultCause:
+    """Of random numbers of another distribution: with those of eager mode, a run has found the call to be right."""
+    ((name, value),) = FALLBACK_RANDOM.items()
+    return ResultCause(call.index, Stage.CODE, (TriedSetting(name, value, cures=True),))
 
 
 def _with_calls(results: ResultComparison, calls: Mapping[int, ComparedCall]) -> ResultComparison:

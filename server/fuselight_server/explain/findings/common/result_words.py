@@ -146,6 +146,8 @@ def largest_difference(call: ComparedCall) -> str:
     if tensor is not None:  # another dtype or shape, or NaN: the verdict begins with it
         first = call.accuracy.why.partition("; ")[0]
         return first if len(first) <= _MAX_TITLE else tensor.what
+    if call.draws is not None and call.draws.why:
+        return call.draws.why.partition(": ")[0]
     return call.others[0].text if call.others else "what is compared"
 
 

@@ -432,6 +432,8 @@ class MemoryRequest(RunRequest):
     """First sizes of the inputs of the first call, in place of its own; empty: every call as it is."""
     savings: bool = False
     """Whether changes are tried that would need less, of training steps."""
+    measures: bool = False
+    """Whether the steps run on the device of the target's tensors, and are measured there instead of estimated."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,13 @@ from fuselight_server.commands.notebook_cells import check_in_cells
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add_command_options(parser, formats=("text", "json", "html"), seconds=600.0, memory_mb=16384)
-    parser.add_argument(
+    device = parser.add_mutually_exclusive_group()
+    device.add_argument(
+        "--measure",
+        action="store_true",
+        help="also run each step on the device of the target's tensors, and measure what its allocator gives",
+    )
+    device.add_argument(
         "--device",
         type=device_option,
         metavar="NAME",
@@ -77,6 +83,7 @@ def execute(options: argparse.Namespace) -> int:
         options.batch,
         finds_largest=options.largest_batch,
         tries_savings=options.savings,
+        measures=options.measure,
     )
     outcome = complete(options, estimate_memory, plan=plan)
     outcome = MemoryOutcome(check_in_cells(outcome.check), outcome.largest)

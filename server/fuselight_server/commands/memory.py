@@ -5,7 +5,7 @@ Invariant: nothing of the size of a model is allocated; what the runs show is in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import MemoryRequest
@@ -40,6 +40,8 @@ class MemoryPlan:
     """Whether the largest batch that fits is searched."""
     tries_savings: bool = False
     """Whether changes are tried that would need less."""
+    measures: bool = False
+    """Whether each step also runs on the device of the target's tensors: the estimate is for that one."""
 
 
 @dataclass
@@ -61,10 +63,26 @@ async def estimate_memory(
     largest: dict[tuple[str, str], LargestBatch] = {}
 
     async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
+        measured = (
+            await target_run.run_report(
+                target_run.request.of_kind(
+                    MemoryRequest,
+                    training=plan.training,
+                    optimizer=plan.optimizer,
+                    batches=plan.batches,
+                    measures=True,
+                )
+            )
+            if plan.measures
+            else None
+        )
+        if measured is not None and (measured.failures or not measured.memory):
+            return measured
+
         async def estimated(batches: tuple[int, ...], *, is_search: bool = True) -> Report:
             request = target_run.request.of_kind(
                 MemoryRequest,
-                device=plan.device,
+                device=measured.target_device if measured is not None else plan.device,
                 training=plan.training,
                 optimizer=plan.optimizer,
                 batches=batches,
@@ -76,9 +94,23 @@ async def estimate_memory(
         if plan.finds_largest and not report.failures:
             target = report.target
             largest[target.path, target.name] = await find_largest(estimated)
-        return report
+        return report if measured is None else with_measured(report, measured)
 
     return MemoryOutcome(await report_each(options, show, token, report_of), largest)
+
+
+def with_measured(report: Report, measured: Report) -> Report:
+    """The estimates of a report with what the same calls needed on the device."""
+    estimates = tuple(
+        replace(
+            estimate,
+            measured_eager=run.measured_eager,
+            measured_compiled=run.measured_compiled,
+            why_not_measured=run.why_not_measured,
+        )
+        for estimate, run in zip(report.memory, measured.memory, strict=False)
+    )
+    return replace(report, memory=estimates + report.memory[len(estimates) :])
 
 
 def exit_code(outcome: CheckOutcome) -> int:

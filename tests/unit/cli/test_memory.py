@@ -17,6 +17,7 @@ from fuselight.shared.report import (
     Failure,
     HeldMemory,
     Location,
+    MeasuredMemory,
     MemoryChange,
     MemoryCurve,
     MemoryEstimate,
@@ -114,6 +115,53 @@ def test_the_text_has_both_peaks_their_rows_and_what_compiling_changes(
         "  note: What cuBLAS keeps was not measured.",
         "",
     ]
+
+
+def test_a_measurement_is_beside_the_estimate_for_the_device_that_ran(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = estimate(model)
+    assert whole.compiled is not None
+    rows = (*whole.compiled.held, held(MemoryUse.INSIDE, 1e8))
+    real = MeasuredMemory(
+        2_100_000_000, 1_000_000_000, rows, reserved=2_500_000_000, between_tensors=200_000_000
+    )
+    measured = MemoryEstimate(
+        whole.call, training=True, measured_compiled=real, why_not_measured="eager: <b>"
+    )
+
+    def answer(request: Any) -> Report:
+        memory = measured if request.measures else whole
+        assert request.measures or request.device == T4
+        return replace(reports.report(), memory=(memory,), target_device=T4)
+
+    done = run(monkeypatch, AnsweringWorker(answer), "--measure")
+    assert done.stdout.splitlines()[3:10] == [
+        "    compiled 2 GB, in the backward of m.py:7: fits in 16 GB",
+        (
+            "             measured 2.1 GB: the estimate is 4.8% lower; reserved 2.5 GB, 400 MB of it not used at the "
+            "peak; 200 MB in pieces between tensors at the end"
+        ),
+        "    not measured: eager: <b>",
+        "    at the peak of compiled, estimated and measured:",
+        "           1 GB       1 GB  parameters",
+        "           1 GB       1 GB  saved for the backward  m.py:7  y = x.exp()",
+        "            0 B     100 MB  inside an operator",
+    ]
+    page = run(monkeypatch, AnsweringWorker(answer), "--measure", "--format", "html").stdout
+    assert "2.1 GB" in page
+    assert "in pieces" in page
+    data = json.loads(run(monkeypatch, AnsweringWorker(answer), "--measure", "--format", "json").stdout)
+    assert data["targets"][0]["calls"][0]["measured_compiled"]["reserved"] == 2_500_000_000
+    assert run_cli("memory", "m.py", "--measure", "--device", "t4").exit_code == 2
+
+
+@pytest.mark.usefixtures("model")
+def test_a_call_that_cannot_be_measured_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = Failure(Culprit.USER, "exception", "the constructor failed", "Pass a size")
+    done = run(monkeypatch, answered(None, failures=(failure,)), "--measure")
+    assert done.exit_code == 2
+    assert "failed: the constructor failed. Pass a size" in done.stdout
 
 
 def test_the_same_by_module_with_those_in_it(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

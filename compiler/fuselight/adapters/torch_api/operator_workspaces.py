@@ -1,7 +1,7 @@
-"""Memory that operators and libraries of a GPU allocate, which no dispatch mode sees.
+"""Memory that operators and libraries allocate themselves, which no dispatch mode sees.
 
 Invariant: each entry was measured; a device that was not measured has none, so that the estimate is too low there and
-says so, instead of being invented. Measured with torch 2.11 on an NVIDIA H200.
+says so, instead of being invented. Measured with torch 2.11 on an NVIDIA H200, and with torch 2.13 on a CPU.
 """
 
 from __future__ import annotations
@@ -18,8 +18,26 @@ _LIBRARY = {"9.0": (33 * _MIB, 65 * _MIB)}
 multiplies (the program's and autograd's), and 1 MiB."""
 _MULTIPLICATIONS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::linear"})
 _CONVOLUTIONS = frozenset({"aten::convolution", "aten::convolution_backward"})
+_RECURRENT = frozenset({"aten::mkldnn_rnn_layer", "aten::_cudnn_rnn"})
 ROUNDING = 512
 """Bytes to which the allocator of CUDA rounds up."""
+
+
+def inside_operator_of_cpu(operator: Any, arguments: tuple[Any, ...], _result: Any) -> int:
+    """The same on a CPU: a product copies a matrix that its library cannot read, as the gradient of a sum."""
+    if _name(operator) not in {"aten::mm", "aten::addmm"}:
+        return 0
+    return sum(
+        matrix.numel() * matrix.element_size()
+        for matrix in arguments[-2:]
+        if isinstance(matrix, torch.Tensor) and not _is_read_as_it_is(matrix)
+    )
+
+
+def _is_read_as_it_is(matrix: torch.Tensor) -> bool:
+    """Whether rows or columns are contiguous, and do not overlap."""
+    (rows, columns), (down, across) = matrix.shape, matrix.stride()
+    return (across == 1 and down >= max(1, columns)) or (down == 1 and across >= max(1, rows))
 
 
 def inside_operator(operator: Any, arguments: tuple[Any, ...], _result: Any) -> int:
@@ -42,8 +60,13 @@ def multiplies(operators: set[str]) -> bool:
 
 
 def convolves(operators: set[str]) -> bool:
-    """Whether cuDNN chooses workspaces when the operators run."""
+    """Whether a library chooses workspaces when the operators run: cuDNN, or oneDNN on a CPU."""
     return bool(operators & _CONVOLUTIONS)
+
+
+def recurs(operators: set[str]) -> bool:
+    """Whether a library chooses what recurrent layers keep for the backward."""
+    return bool(operators & _RECURRENT)
 
 
 def _name(operator: Any) -> str:

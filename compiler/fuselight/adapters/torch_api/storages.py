@@ -36,6 +36,8 @@ class Storage(Generic[P]):
     """The number of the operator that made it, from 1; 0 for what existed before."""
     died: int | None = None
     """The number of the first operator after its end."""
+    address: int = 0
+    """Of real tensors, if requested."""
 
 
 class Moment(NamedTuple):
@@ -65,7 +67,8 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
 
     `place_of()` returns the user's line of the operator that runs, `place_of_buffer()` that of the buffer that
     generated code makes, None if none runs; `rounding` is the allocator's granularity in bytes;
-    `inside(operator, args, result)` gives the bytes that an operator allocates and frees itself.
+    `inside(operator, args, result)` gives the bytes that an operator allocates and frees itself. `addresses`: whether
+    the addresses of tensors, which are real ones then, are kept.
     """
 
     supports_higher_order_operators = True
@@ -77,6 +80,7 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         *,
         rounding: int = 1,
         inside: Callable[[Any, tuple[Any, ...], Any], int] = lambda *_: 0,
+        addresses: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.phase = ""
@@ -92,7 +96,7 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         self.unfollowed: set[str] = set()
         """Kinds of tensors whose memory is not counted, as `torch.sparse_coo`."""
         self._place_of, self._place_of_buffer = place_of, place_of_buffer
-        self._rounding, self._inside = rounding, inside
+        self._rounding, self._inside, self._addresses = rounding, inside, addresses
         self._operator = 0
         """The number of the last operator that ran."""
         self._alive: dict[int, tuple[Storage[P], weakref.ref[Any]]] = {}
@@ -112,6 +116,10 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
                 storage.use, storage.is_before = use, True
         if self.allocated > self.peak.bytes:
             self.peak = PeakMoment(self.allocated, alive=self.alive())
+
+    def accept_buffer(self, tensor: torch.Tensor) -> None:
+        """Follow a buffer that generated code has just made without an operator."""
+        self._add(tensor, self._place_of_buffer())
 
     def alive(self) -> list[Storage[P]]:
         """What is allocated now."""
@@ -181,6 +189,8 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         if not size:
             return None
         storage = Storage(size, self.phase, place, born=self._operator)
+        if self._addresses:
+            storage.address = untyped.data_ptr()
         self.every.append(storage)
         self._alive[key] = storage, weakref.ref(untyped, lambda _: self._freed(key))
         self.allocated += size

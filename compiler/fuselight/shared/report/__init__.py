@@ -88,6 +88,7 @@ from fuselight.shared.report.measured import Timing as Timing
 from fuselight.shared.report.measured import Work as Work
 from fuselight.shared.report.memory import ChangedMemory as ChangedMemory
 from fuselight.shared.report.memory import HeldMemory as HeldMemory
+from fuselight.shared.report.memory import MeasuredMemory as MeasuredMemory
 from fuselight.shared.report.memory import MemoryChange as MemoryChange
 from fuselight.shared.report.memory import MemoryCurve as MemoryCurve
 from fuselight.shared.report.memory import MemoryEstimate as MemoryEstimate

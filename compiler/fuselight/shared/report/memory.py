@@ -28,6 +28,8 @@ class MemoryUse(str, enum.Enum):
     """Memory that an operator allocates and frees itself, by a table of measured operators."""
     LIBRARY = "library"
     """The workspace that cuBLAS keeps, by a table of measured devices."""
+    OTHER = "other"
+    """Measured: what was allocated before the step beside all of these, as workspaces of libraries."""
 
 
 class StepPhase(str, enum.Enum):
@@ -101,6 +103,22 @@ class MemoryPeak:
     modules: tuple[ModuleMemory, ...] = ()
     """`held` by module in place of by line, most bytes first: the sum is the same."""
     timeline: MemoryTimeline | None = None
+
+
+@dataclass(frozen=True)
+class MeasuredMemory:
+    """The same moment of a step that ran on a present device, by its allocator."""
+
+    bytes: int
+    """Of tensors, at the peak."""
+    before: int
+    """Bytes that were allocated before the step."""
+    held: tuple[HeldMemory, ...] = ()
+    """All that is allocated at the peak, most bytes first: the sum is `bytes`. Each use as in an estimate."""
+    reserved: int | None = None
+    """Bytes that the allocator had of the driver at the peak; None on a CPU, whose allocator keeps none."""
+    between_tensors: int | None = None
+    """Fragmentation: bytes at the end of the step in segments with tensors that are not allocated; None on a CPU."""
 
 
 class MemoryChange(str, enum.Enum):
@@ -177,6 +195,11 @@ class MemoryEstimate:
     why_not_eager: str = ""
     """Why there is no estimate of eager mode."""
     why_not_compiled: str = ""
+    measured_eager: MeasuredMemory | None = None
+    """The step in eager mode on a present device, if requested."""
+    measured_compiled: MeasuredMemory | None = None
+    why_not_measured: str = ""
+    """Why a requested measurement is missing."""
     savings: tuple[MemorySaving, ...] = ()
     """What was tried to need less, if requested: the points of the budget that differ, from the highest on, then
     modules, the lowest peak first."""

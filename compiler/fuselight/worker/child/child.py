@@ -26,7 +26,13 @@ from fuselight.capture import dynamo
 from fuselight.capture.calls import importing
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
-from fuselight.shared.protocol import AssembleRequest, GenerateRequest, LiveRequest, RunRequest
+from fuselight.shared.protocol import (
+    AssembleRequest,
+    GenerateRequest,
+    LiveRequest,
+    MemoryRequest,
+    RunRequest,
+)
 from fuselight.shared.report import Culprit, Failure, is_user_file
 from fuselight.worker.child import answers, run_failures
 from fuselight.worker.child.kernel_launches import (
@@ -130,7 +136,9 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     os.environ.update(request.environment)
     if job.threads is not None:
         torch.set_num_threads(job.threads)
-    redirect = not forks and (in_world or not torch.cuda.is_available())
+    # An estimate is made on fake tensors of the CPU, with or without a GPU.
+    is_estimate = isinstance(request, MemoryRequest) and not request.measures
+    redirect = not forks and (in_world or is_estimate or not torch.cuda.is_available())
     sources = importing.Sources(
         request.roots,
         request.overlays,

@@ -147,7 +147,12 @@ def _script(state: RunState) -> None:
 
 def _memory(state: RunState) -> None:
     from fuselight.worker.memory.estimate_run import EstimateMemory  # noqa: PLC0415 - as this module says
+    from fuselight.worker.memory.measured_run import MeasureMemory  # noqa: PLC0415 - the same
 
+    request = state.job.request
+    if isinstance(request, MemoryRequest) and request.measures:
+        run_target(state, MeasureMemory())
+        return
     state.job = replace(state.job, fake="memory is estimated without allocating it")
     run_target(state, EstimateMemory(_target_device(state)))
 

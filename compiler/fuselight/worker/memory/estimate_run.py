@@ -36,8 +36,13 @@ from fuselight.worker.memory.steps import Step, parameters_of
 _MAX_CALLS = 8
 _CONVOLUTIONS = Note(
     "workspaces",
-    "The target has convolutions: a GPU's library chooses their workspaces when they run, and these are not in the "
+    "The target has convolutions: a library chooses their workspaces when they run, and these are not in the "
     "estimate. In one backward pass they were twice as large as the largest input.",
+)
+_RECURRENT = Note(
+    "workspaces",
+    "The target has recurrent layers: a library chooses what they keep for the backward, and that is not in the "
+    "estimate. It was three times the rest of one step.",
 )
 _UNMEASURED = (
     "What cuBLAS keeps on this device was not measured, and is not in the estimate (65 MiB on an H200)."
@@ -62,28 +67,12 @@ class EstimateMemory:
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
         """As in RunStrategy."""
         del climb, names
-        request = state.job.request
-        if not isinstance(request, MemoryRequest):
-            raise TypeError(f"{type(request).__name__} does not ask for memory")
-        calls: list[tuple[PlannedCall, int | None]] = [(call, None) for call in answered.calls[:_MAX_CALLS]]
-        if request.batches:
-            calls = [(answered.calls[0], batch) for batch in request.batches]
-        for index, (planned, batch) in enumerate(calls):
-            state.calls.append(Call(index, planned.text, planned.location))
-            with state.step("build", planned.text, planned.location):
-                try:
-                    prepared = with_training(planned, training=request.training).build()
-                except UserCallError as error:
-                    failure = run_failures.build_failure(error, planned, request, call=index)
-                    state.failures.append(failure)
-                    return
-            if batch is not None:
-                prepared = with_batch(prepared, batch)
-            with state.step("call", planned.text, planned.location):
-                estimate = self._estimate(state, request, planned, prepared)
-                self._result.estimates.append(replace(estimate, batch=batch))
-                if request.savings:
-                    self._try_savings(state, request, prepared)
+        request = memory_request(state)
+        for planned, batch, prepared in built_calls(state, answered):
+            estimate = self._estimate(state, request, planned, prepared)
+            self._result.estimates.append(replace(estimate, batch=batch))
+            if request.savings:
+                self._try_savings(state, request, prepared)
 
     def _estimate(
         self, state: RunState, request: MemoryRequest, planned: PlannedCall, prepared: Prepared
@@ -91,7 +80,7 @@ class EstimateMemory:
         training = prepared.options.train
         with call_mode(prepared), assumed_numbers(functools.partial(self._note_read, state)):
             state.grad, state.training = torch.is_grad_enabled(), training
-            _require_gradients(prepared, training=training)
+            require_gradients(prepared, training=training)
             step = Step.of(prepared, request.optimizer, training=training)
             with eager_form(self.device):
                 eager = self._peak(state, step, prepared.function, module_of(prepared.function))
@@ -119,7 +108,7 @@ class EstimateMemory:
             return
         results = self._result.estimates
         with call_mode(prepared), assumed_numbers(functools.partial(self._note_read, state)):
-            _require_gradients(prepared, training=True)
+            require_gradients(prepared, training=True)
             step = Step.of(prepared, request.optimizer, training=True)
 
             def eager() -> tuple[MemoryPeak | None, str]:
@@ -159,11 +148,13 @@ class EstimateMemory:
             state.notes.append(note)
 
     def _note_workspaces(self, state: RunState, operators: set[str], *, training: bool) -> None:
-        if self.device.backend == "cpu":
-            return
         notes = [_CONVOLUTIONS] if operator_workspaces.convolves(operators) else []
-        if operator_workspaces.multiplies(operators) and not operator_workspaces.library_workspace(
-            self.device, operators, training=training
+        notes += [_RECURRENT] if operator_workspaces.recurs(operators) else []
+        is_gpu = self.device.backend != "cpu"
+        if (
+            is_gpu
+            and operator_workspaces.multiplies(operators)
+            and not operator_workspaces.library_workspace(self.device, operators, training=training)
         ):
             notes.append(Note("workspaces", _UNMEASURED))
         state.notes.extend(note for note in notes if note not in state.notes)
@@ -188,6 +179,34 @@ class EstimatedMemory(RequestResult):
         return replace(report, memory=tuple(self.estimates))
 
 
+def memory_request(state: RunState) -> MemoryRequest:
+    """The request of the run."""
+    request = state.job.request
+    if not isinstance(request, MemoryRequest):
+        raise TypeError(f"{type(request).__name__} does not ask for memory")
+    return request
+
+
+def built_calls(state: RunState, answered: Answered) -> Iterator[tuple[PlannedCall, int | None, Prepared]]:
+    """Each call of the target that is wanted with its batch, once it is built; up to one that cannot be built."""
+    request = memory_request(state)
+    calls: list[tuple[PlannedCall, int | None]] = [(call, None) for call in answered.calls[:_MAX_CALLS]]
+    if request.batches:
+        calls = [(answered.calls[0], batch) for batch in request.batches]
+    for index, (planned, batch) in enumerate(calls):
+        state.calls.append(Call(index, planned.text, planned.location))
+        with state.step("build", planned.text, planned.location):
+            try:
+                prepared = with_training(planned, training=request.training).build()
+            except UserCallError as error:
+                state.failures.append(run_failures.build_failure(error, planned, request, call=index))
+                return
+        if batch is not None:
+            prepared = with_batch(prepared, batch)
+        with state.step("call", planned.text, planned.location):
+            yield planned, batch, prepared
+
+
 def with_batch(prepared: Prepared, batch: int) -> Prepared:
     """The call with inputs whose first size is `batch`: of each tensor that has the first size of the first one."""
     tensors = [tensor for tensor in tensors_in([prepared.args, prepared.kwargs]) if tensor.dim()]
@@ -204,7 +223,7 @@ def with_batch(prepared: Prepared, batch: int) -> Prepared:
     return replace(prepared, args=args, kwargs=kwargs)
 
 
-def _require_gradients(prepared: Prepared, *, training: bool) -> None:
+def require_gradients(prepared: Prepared, *, training: bool) -> None:
     """A function without parameters is trained through its inputs, as in a capture."""
     if not training or parameters_of(prepared):
         return

@@ -60,14 +60,22 @@ class StepRecord:
         device: Device,
         roots: Sequence[str],
         origin_of_buffer: Callable[[], BufferOrigin | None],
+        *,
+        addresses: bool = False,
     ) -> StepRecord:
-        """`origin_of_buffer`: of the buffer that generated code makes now (virtual_gpu.replayed)."""
+        """`origin_of_buffer`: of the buffer that generated code makes now (virtual_gpu.replayed).
+
+        `addresses`: as in StorageTracker.
+        """
         has_gpu, modules = device.backend != "cpu", ModuleStack()
         tracker: StorageTracker[StorageOrigin] = StorageTracker(
             functools.partial(_origin, tuple(roots), modules),
             functools.partial(_origin_of_buffer, tuple(roots), origin_of_buffer),
             rounding=operator_workspaces.ROUNDING if has_gpu else 1,
-            inside=operator_workspaces.inside_operator if has_gpu else (lambda *_: 0),
+            inside=operator_workspaces.inside_operator
+            if has_gpu
+            else operator_workspaces.inside_operator_of_cpu,
+            addresses=addresses,
         )
         prepared = step.prepared
         names = owners(module_of(prepared.function))

@@ -23,6 +23,8 @@ from fuselight_server.explain.memory.words import (
     cause_in_words,
     changed_lines,
     difference_in_words,
+    measured_in_words,
+    measured_rows,
     peak_in_words,
     saving_in_words,
     saving_name,
@@ -83,21 +85,40 @@ def _print_estimate(
 ) -> None:
     batch = f", batch {estimate.batch:,}" if estimate.batch is not None else ""
     terminal.print(f"  {estimate.call}{batch}: {step_in_words(estimate)}")
-    for form, peak, why_not in (
-        ("eager", estimate.eager, estimate.why_not_eager),
-        ("compiled", estimate.compiled, estimate.why_not_compiled),
-    ):
-        words = peak_in_words(peak, device) if peak is not None else f"not estimated: {why_not}"
-        terminal.print(f"    {form:9}{words}")
-    peak, form = (
-        (estimate.compiled, "compiled") if estimate.compiled is not None else (estimate.eager, "eager")
+    _print_peaks(estimate, device, terminal)
+    peak, form, measured = (
+        (estimate.compiled, "compiled", estimate.measured_compiled)
+        if estimate.compiled is not None
+        else (estimate.eager, "eager", estimate.measured_eager)
     )
     if peak is not None:
-        terminal.print(f"    at the peak of {form}:")
+        columns = ", estimated and measured" if measured is not None and not by_module else ""
+        terminal.print(f"    at the peak of {form}{columns}:")
         if by_module:
             _print_modules(peak, terminal)
             return
-        _print_held(peak, outcome, terminal)
+        if measured is not None:
+            _print_measured(measured_rows(peak, measured), outcome, terminal)
+        else:
+            _print_held(peak, outcome, terminal)
+    _print_changes(estimate, outcome, terminal)
+
+
+def _print_peaks(estimate: MemoryEstimate, device: Device, terminal: Terminal) -> None:
+    for form, peak, why_not, measured in (
+        ("eager", estimate.eager, estimate.why_not_eager, estimate.measured_eager),
+        ("compiled", estimate.compiled, estimate.why_not_compiled, estimate.measured_compiled),
+    ):
+        words = peak_in_words(peak, device) if peak is not None else f"not estimated: {why_not}"
+        terminal.print(f"    {form:9}{words}")
+        if measured is not None:
+            terminal.print(f"    {'':9}{measured_in_words(peak, measured)}")
+    if estimate.why_not_measured:
+        terminal.print(f"    not measured: {estimate.why_not_measured}")
+
+
+def _print_changes(estimate: MemoryEstimate, outcome: CheckOutcome, terminal: Terminal) -> None:
+    """What compiling changes, and what would need less."""
     changes = list(changed_lines(estimate))
     if changes:
         terminal.print(f"    {difference_in_words(estimate)}, by line:")
@@ -124,6 +145,18 @@ def _print_held(peak: MemoryPeak, outcome: CheckOutcome, terminal: Terminal) -> 
     if rest:
         size = format_size(sum(row.bytes for row in rest))
         terminal.print(f"      {size:>{_WIDTH}}  in {format_count(len(rest), 'more row')}")
+
+
+def _print_measured(
+    rows: Sequence[tuple[HeldMemory, int, int]], outcome: CheckOutcome, terminal: Terminal
+) -> None:
+    shown = [(_described(row, outcome), *sizes) for row, *sizes in rows[:_MAX_ROWS]]
+    rest = rows[_MAX_ROWS:]
+    if rest:
+        sizes = [sum(row[column] for row in rest) for column in (1, 2)]
+        shown.append((f"in {format_count(len(rest), 'more row')}", *sizes))
+    for text, estimated, measured in shown:
+        terminal.print(f"      {format_size(estimated):>{_WIDTH}}  {format_size(measured):>{_WIDTH}}  {text}")
 
 
 def _print_modules(peak: MemoryPeak, terminal: Terminal) -> None:
@@ -199,6 +232,9 @@ def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]
         "compiled": _peak(estimate.compiled, device),
         "why_not_eager": estimate.why_not_eager,
         "why_not_compiled": estimate.why_not_compiled,
+        "measured_eager": encode(estimate.measured_eager),
+        "measured_compiled": encode(estimate.measured_compiled),
+        "why_not_measured": estimate.why_not_measured,
         "savings": encode(estimate.savings),
         "changes": encode(estimate.changes),
     }

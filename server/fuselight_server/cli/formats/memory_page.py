@@ -77,7 +77,20 @@ class MemoryPage:
             for line in self._forms(name, report.target_device, estimate, largest)
         ]
         columns, filled = filled_columns(
-            ("target", "call", "batch", "form", "peak", "verdict", "where", "largest batch that fits"), lines
+            (
+                "target",
+                "call",
+                "batch",
+                "form",
+                "peak",
+                "measured",
+                "reserved",
+                "in pieces",
+                "verdict",
+                "where",
+                "largest batch that fits",
+            ),
+            lines,
         )
         return (
             html_section("Peaks", html_table("One row for each call and form", columns, filled))
@@ -88,9 +101,19 @@ class MemoryPage:
     def _forms(
         self, name: str, device: Device | None, estimate: MemoryEstimate, largest: LargestBatch | None
     ) -> Iterator[TableLine]:
-        for form, peak, why_not, batch in (
-            ("eager", estimate.eager, estimate.why_not_eager, largest.eager if largest else None),
-            ("compiled", estimate.compiled, estimate.why_not_compiled, largest.compiled if largest else None),
+        measured = (estimate.measured_eager, estimate.measured_compiled)
+        for (form, peak, why_not, batch), real in zip(
+            (
+                ("eager", estimate.eager, estimate.why_not_eager, largest.eager if largest else None),
+                (
+                    "compiled",
+                    estimate.compiled,
+                    estimate.why_not_compiled,
+                    largest.compiled if largest else None,
+                ),
+            ),
+            measured,
+            strict=True,
         ):
             fit = fit_of(peak.bytes, device) if peak is not None and device is not None else None
             where = peak_in_words(peak, device) if peak is not None and device is not None else ""
@@ -101,6 +124,9 @@ class MemoryPage:
                     number_cell(estimate.batch),
                     TableCell(form),
                     _size_cell(peak.bytes) if peak is not None else TableCell(f"not estimated: {why_not}"),
+                    _size_cell(real.bytes if real is not None else 0),
+                    _size_cell((real.reserved or 0) if real is not None else 0),
+                    _size_cell((real.between_tensors or 0) if real is not None else 0),
                     TableCell(fit.value if fit is not None else ""),
                     TableCell(where),
                     number_cell(batch),

@@ -392,6 +392,22 @@ def test_a_size_that_no_call_passes_is_not_marked_inside_compiled_code() -> None
 
 
 @pytest.mark.parametrize(
+    ("call", "is_marked"),
+    [
+        ("y = helper(x, n)", True),
+        ("y = helper(n=n, x=x)", True),
+        ("y = helper(x[keep], n)", False),
+        ("y = helper(other, n)", False),
+        ("y = x + 1", True),
+    ],
+)
+def test_a_size_is_marked_only_where_the_call_hands_the_tensor_on(call: str, *, is_marked: bool) -> None:
+    source = {60: "def step(x, n):", 61: "    keep = x > 0", 62: f"    {call}", 63: "    return y"}
+    (finding,) = findings(inner(SIZE), read_line=lambda _path, line: source.get(line))
+    assert (CureKind.MARK in {cure.kind for cure in finding.cures}) is is_marked
+
+
+@pytest.mark.parametrize(
     ("guards", "is_stacked"),
     [
         ({}, True),

@@ -18,6 +18,7 @@ from fuselight_server.explain.findings.advice.advice import TriedAdvice, roundin
 from fuselight_server.explain.findings.advice.expectations import CARRIED, is_of_array, is_of_object
 from fuselight_server.explain.findings.common.compiled_callers import (
     is_called_in_compiled_code,
+    is_handed_on,
     outer_frame,
 )
 from fuselight_server.explain.findings.common.resume_functions import nearest
@@ -208,8 +209,9 @@ def _rounding(case: _Case) -> str:
 
 
 def _is_passed(case: _Case, subject: str) -> bool:
-    """Whether the call of the outer function has a parameter of the name."""
-    return case.outer is not None and _root(subject) in case.outer.parameters
+    """Whether the call of the outer function gives the value."""
+    outer = case.outer
+    return outer is not None and is_handed_on(case.context, case.recompilation, outer, _root(subject))
 
 
 def _tensors(cases: Sequence[_Case]) -> str:

@@ -458,3 +458,84 @@ def test_a_carried_tensor_without_gradients_follows_from_the_grad_mode(
         "h.requires_grad was True, now False", source="h", born=(at(26),), cause=GuardCause.REQUIRES_GRAD
     )
     assert len(in_parts(again(mode), again(mode, carried, compile_id="1/1"))) == findings_of_both
+
+
+FILLED = """\
+    def forward(self, x):
+        y = self.net(x)
+        {}
+        return self.out(y)
+"""
+
+
+def filled(statement: str, *, part: bool = True, other_object: bool = False) -> tuple[Finding, ...]:
+    """The findings of a function that fills a dict, where it breaks: the dict was empty at the first compile."""
+    lines = dict(enumerate(FILLED.format(statement).splitlines(), 20))
+    read = at(22, (8, 18), function="forward")
+    empty = failed(
+        "self.seen was empty, now {'norm': 1.5}",
+        "DICT_LENGTH",
+        "self.seen",
+        cause=GuardCause.KEYS,
+        born=(read,),
+    )
+    frame = dataclasses.replace(PART, resumes_at=22)
+    facts = report(
+        frames=(WHOLE, frame) if part else (WHOLE,),
+        compiles=(Compile("1/0", int(part), Outcome.COMPILED), Compile("1/2", int(part), Outcome.COMPILED)),
+        breaks=(broken(at(22, (24, 40), function="forward"), gb="GB0124"),) if part else (),
+        recompiles=(
+            again(
+                compile_id="1/2",
+                entries=(
+                    dataclasses.replace(again().entries[0], failures=(empty,), other_object=other_object),
+                ),
+            ),
+        ),
+    )
+    return findings(facts, read_line=lambda _path, line: lines.get(line))
+
+
+@pytest.mark.parametrize(
+    ("statement", "steps"),
+    [
+        (
+            "self.seen['norm'] = y.norm().item()",
+            [
+                "Create `self.seen['norm']` before the first call, as in __init__: the function adds it",
+                "Or change `self.seen` outside the compiled code",
+            ],
+        ),
+        ("self.seen[self.name] = y.norm().item()", ["Change `self.seen` outside the compiled code"]),
+        (
+            "self.seen['norm'] = self.seen['norm'] + y.norm().item()",
+            ["Change `self.seen` outside the compiled code"],
+        ),
+        (
+            "y = self.seen.get('norm', 0) + y.norm().item()",
+            ["Expect one compile for each difference in the keys"],
+        ),
+    ],
+)
+def test_a_dict_that_the_function_fills_is_named_with_what_keeps_its_keys(
+    statement: str, steps: list[str]
+) -> None:
+    """Also of the second object of a class: it is the function that adds the key, and not another object."""
+    for other_object in (False, True):
+        given = filled(statement, part=False, other_object=other_object and "Expect" not in steps[0])
+        (finding,) = (item for item in given if item.code == "FL201")
+        assert len(finding.hints) == len(steps)
+        assert all(hint.startswith(step) for hint, step in zip(finding.hints, steps, strict=True))
+
+
+def test_a_dict_that_the_line_of_a_break_fills_follows_from_the_break() -> None:
+    (finding,) = (item for item in filled("self.seen['norm'] = y.norm().item()") if item.code == "FL201")
+    assert finding.follows is not None
+    assert (finding.follows.span.line, finding.follows.message) == (
+        22,
+        "it is in the code after the graph break on line 22",
+    )
+    (elsewhere,) = (
+        item for item in filled("y = y.norm().item(); self.other['norm'] = y") if item.code == "FL201"
+    )
+    assert elsewhere.follows is None

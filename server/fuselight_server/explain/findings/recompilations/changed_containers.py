@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
+from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import is_of_context_manager, tree_around
 from fuselight_server.explain.findings.common.text import quoted
@@ -26,6 +27,8 @@ _LENGTHS = re.compile(r"\blen\(.+\) was (\d+), now (\d+)")
 _ADDING = frozenset({"append", "appendleft", "extend", "insert"})
 _REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove"})
 _MAX_LINES = 20_000
+_MAX_KEYS = 3
+"""Keys that advice names."""
 
 
 def growing_container(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
@@ -54,17 +57,63 @@ def changed_container(context: Context, recompilation: Recompile, failure: Guard
     tree = tree_around(context, read) if owner and read is not None else None
     if tree is None or read is None or is_of_context_manager(context, read):
         return ""
-    stores = (
-        ast.unparse(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-    )
+    stores = (ast.unparse(entry.value) for entry in _entries(tree, ast.Store))
     changes = sum(
         any(_owner(other) == owner for other in nearest(item))
         for item in context.report.recompiles
         if (item.function, item.location) == (recompilation.function, recompilation.location)
     )
     return owner if owner in stores and changes > 1 else ""
+
+
+def filled_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:
+    """What to do about a dict to which the function that reads it adds a key; empty where the source shows none."""
+    owner, stored = _filled(context, failure)
+    if not stored:
+        return ()
+    keys = dict.fromkeys(ast.unparse(entry.slice) for entry in stored)
+    is_known = all(isinstance(entry.slice, ast.Constant) for entry in stored)
+    if not is_known or len(keys) > _MAX_KEYS or _is_read(context, failure, owner):
+        return (container_step(owner),)
+    named = format_list([quoted(f"{owner}[{key}]") for key in keys])
+    it = "it" if len(keys) == 1 else "them"
+    return (
+        (
+            f"Create {named} before the first call, as in __init__: the function adds {it}, so that later calls find "
+            f"other keys in {quoted(owner)} than the first"
+        ),
+        f"Or change {quoted(owner)} outside the compiled code",
+    )
+
+
+def is_filled_on(context: Context, failure: GuardFailure, line: int) -> bool:
+    """Whether the statement on a line adds a key to the dict whose keys differ."""
+    return any(entry.lineno <= line <= (entry.end_lineno or line) for entry in _filled(context, failure)[1])
+
+
+def _filled(context: Context, failure: GuardFailure) -> tuple[str, list[ast.Subscript]]:
+    """The dict whose keys differ, and the entries of it that the function which reads it assigns."""
+    owner = _owner(failure) if failure.cause is GuardCause.KEYS else ""
+    read = context.innermost_user_frame(failure.born)
+    if not owner or read is None or is_of_context_manager(context, read):
+        return owner, []
+    entries = _entries(tree_around(context, read), ast.Store)
+    return owner, [entry for entry in entries if ast.unparse(entry.value) == owner]
+
+
+def _is_read(context: Context, failure: GuardFailure, owner: str) -> bool:
+    """Whether the function that reads a dict also reads entries of it: their values are then guarded, too."""
+    read = context.innermost_user_frame(failure.born)
+    tree = tree_around(context, read) if read is not None else None
+    called = (node for node in ast.walk(tree or ast.Module([], [])) if isinstance(node, ast.Attribute))
+    read_entries = (entry for entry in _entries(tree, ast.Load) if ast.unparse(entry.value) == owner)
+    return next(read_entries, None) is not None or any(ast.unparse(node.value) == owner for node in called)
+
+
+def _entries(tree: ast.AST | None, context: type[ast.expr_context]) -> Iterator[ast.Subscript]:
+    for node in ast.walk(tree or ast.Module([], [])):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, context):
+            yield node
 
 
 def container_step(owner: str) -> str:

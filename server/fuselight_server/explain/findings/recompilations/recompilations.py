@@ -210,7 +210,7 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         _about_dynamic(context, group),
         *_others(context, recompilation, failure),
         _later(context, group, home, difference_of(recompilation, failure)),
-        _listed("Guards that failed with them", _merged([item for _, item in _only_later(group)])),
+        _listed("Guards that failed with them", _unlisted(context, group)),
         at=home,
         severity=Severity.INFORMATION if expected else None,
         cost=(
@@ -274,7 +274,8 @@ def _about_object(recompilation: Recompile, failure: GuardFailure | None) -> str
     is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     if any(map(is_other_class, nearest(recompilation))):
         return "It was called on an object of another class than the compiled version."
-    if is_other and failure is not None and is_of_object(held_by(recompilation, failure)):
+    is_carried = failure is not None and CARRIED in failure.code
+    if is_other and failure is not None and not is_carried and is_of_object(held_by(recompilation, failure)):
         return "It was called on another object than the compiled version: the class is the same."
     return ""
 
@@ -482,6 +483,12 @@ def _merged(failures: list[GuardFailure]) -> list[str]:
         more = format_count(len(group) - 1, "more size")
         out.append(f"{first}; {more} changed in the same way" if len(group) > 1 else first)
     return out
+
+
+def _unlisted(context: Context, group: list[Root]) -> list[str]:
+    """The guards that failed in later recompilations only, without those that the later changes name."""
+    shown = {difference_of(root.recompile, birthplace(context, root.recompile)[1]) for root in group}
+    return [text for text in _merged([item for _, item in _only_later(group)]) if text not in shown]
 
 
 def _listed(head: str, items: list[str]) -> str:

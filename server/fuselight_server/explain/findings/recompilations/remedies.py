@@ -42,6 +42,7 @@ from fuselight_server.explain.findings.common.value_writes import is_written_by_
 from fuselight_server.explain.findings.recompilations.changed_containers import (
     changed_container,
     container_step,
+    filled_container,
     growing_container,
 )
 from fuselight_server.explain.findings.recompilations.size_remedies import (
@@ -312,7 +313,7 @@ def _of_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:
 
 def _of_changed(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     owner = changed_container(context, recompilation, failure)
-    return (container_step(owner),) if owner else ()
+    return (container_step(owner),) if owner else filled_container(context, failure)
 
 
 def expected(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:

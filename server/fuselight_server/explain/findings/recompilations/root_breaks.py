@@ -15,6 +15,7 @@ from fuselight.shared.report import GuardCause
 from fuselight_server.explain.findings.common.resume_functions import break_at, nearest, resumed_at
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import place
+from fuselight_server.explain.findings.recompilations.changed_containers import is_filled_on
 from fuselight_server.explain.findings.recompilations.remedies import is_made_by_the_function
 from fuselight_server.explain.findings.recompilations.value_remedies import is_grad_mode
 
@@ -48,7 +49,10 @@ def root_break(context: Context, recompilation: Recompile, failure: GuardFailure
     if of_mode is not None:
         return RootBreak(of_mode, is_removed=True)
     line = resumed_at(context, recompilation)
-    if line is None or failure is None or not is_made_by_the_function(context, recompilation, failure):
+    if line is None or failure is None:
+        return None
+    is_made = is_made_by_the_function(context, recompilation, failure)
+    if not is_made and not is_filled_on(context, failure, line):
         return None
     at = break_at(context, recompilation, line)
     broke = next((item for item in context.report.breaks if item.stack[:1] == (at,)), None)

@@ -140,6 +140,13 @@ class Finding:
         return bool(self.remedies) and not any(remedy.is_step for remedy in self.remedies)
 
 
+def by_place(finding: Finding) -> tuple[str, int, bool, int, str]:
+    """Order findings by place; on one line, what follows from another finding of the line comes after it."""
+    span, after = finding.span, finding.follows
+    follows = after is not None and (after.span.path, after.span.line) == (span.path, span.line)
+    return (span.path, span.start[0], follows, span.start[1], finding.code)
+
+
 def rank(finding: Finding) -> tuple[int, float, str, tuple[int, int]]:
     """Order findings: the worst first, of these the most expensive, then by place."""
     return (-finding.severity, -finding.cost_us, finding.span.path, finding.span.start)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Location
+from fuselight_server.base.finding import by_place
 from fuselight_server.base.formatting import format_count, format_first, format_list
 from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.commands.findings import compose_findings
@@ -102,7 +103,7 @@ def compose_job(
     outcome.readings = _readings({finding.span.path for finding in ran}, files)
     # A trace need not reach every line, so no ignore comment counts as unused.
     kept = compose_findings(ran, (), outcome.readings, has_run=nothing_ran)
-    outcome.findings = sorted(kept, key=lambda finding: (finding.span.path, finding.span.start, finding.code))
+    outcome.findings = sorted(kept, key=by_place)
     return opened
 
 

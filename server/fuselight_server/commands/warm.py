@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.protocol import LoggedStartRequest
 from fuselight.shared.report import Rung
+from fuselight_server.base.finding import by_place
 from fuselight_server.commands.check import NO_THRESHOLDS, analyze, report_as_is
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.targets import report_each
@@ -133,7 +134,7 @@ class WarmOutcome:
     def findings(self) -> list[Finding]:
         """Those of all targets, by place, each once: targets of one program have the same."""
         rows = dict.fromkeys(finding for target in self.targets for finding in target.findings)
-        return sorted(rows, key=lambda row: (row.span.path, row.span.start, row.code))
+        return sorted(rows, key=by_place)
 
     @property
     def exit_code(self) -> int:
@@ -206,7 +207,7 @@ async def check_warm(
         targets,
     )
     rows = [*outcome.check.findings, *outcome.findings]
-    outcome.check.findings = sorted(rows, key=lambda row: (row.span.path, row.span.start, row.code))
+    outcome.check.findings = sorted(rows, key=by_place)
     return outcome
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight.shared.codec import encode
 from fuselight.shared.notebooks.cells import SUFFIX
+from fuselight_server.base.finding import by_place
 from fuselight_server.base.remedies import RemedyState
-from fuselight_server.commands.findings import SourceHints, compose_findings
+from fuselight_server.commands.findings import SourceHints, answered_targets, compose_findings
 from fuselight_server.commands.known_fixes import reports_of
 from fuselight_server.commands.measured_lines import measured_eager_times
 from fuselight_server.commands.sources import shown_path
@@ -112,7 +113,7 @@ def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = NO_THRESHOLD
     kept = compose_findings(
         ran, hints, outcome.readings, served=called, has_run=functools.partial(has_run, outcome.reports)
     )
-    outcome.findings = sorted(kept, key=lambda finding: (finding.span.path, finding.span.start, finding.code))
+    outcome.findings = sorted(kept, key=by_place)
     outcome.eager_us = measured_eager_times(outcome.reports, outcome.priorities, outcome.sources.line)
 
 
@@ -132,11 +133,7 @@ def has_run(reports: Sequence[Report], path: str, origin: Origin) -> bool:
 
 
 def _hints(reading: Reading, outcome: CheckOutcome) -> SourceHints:
-    answered = {
-        report.target.name
-        for report in outcome.reports
-        if report.inputs is not None and report.target.path == reading.path
-    }
+    answered = answered_targets(reading, outcome.reports)
     # Where nothing of a file can run, its targets do not lack inputs.
     most = None if reading.syntax_error is None else 0
     return SourceHints(reading, answered, most, functools.partial(_example, outcome, reading))

@@ -15,6 +15,7 @@ from fuselight_server.explain.findings.static import example_unread
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.static import HasRun
     from fuselight_server.source.reading import Reading, StaticTarget
@@ -60,6 +61,30 @@ def compose_findings(
         if finding.code != _WITHOUT_INPUTS or (finding.span.path, finding.span.line) not in served
     )
     return fold(apply_ignores(_without_repeats(needed), comments, has_run=has_run))
+
+
+def answered_targets(reading: Reading, reports: Iterable[Report]) -> set[str]:
+    """The targets of a file that have inputs: of a run of their own, or of a program that called what makes them."""
+    reports = tuple(reports)
+    names = {
+        report.target.name or ""
+        for report in reports
+        if report.inputs is not None and report.target.path == reading.path
+    }
+    running = {
+        _last(place.function or "")
+        for report in reports
+        for compiled in report.compiles
+        for place in compiled.caller
+        if place.path == reading.path
+    }
+    inner = (target for target in reading.targets if target.maker is not None)
+    return names | {target.name for target in inner if _last(target.maker or "") in running}
+
+
+def _last(name: str) -> str:
+    """The last part of a function's name: a stack may have that part alone."""
+    return name.rpartition(".")[2]
 
 
 def without_ignored(ran: Iterable[Finding], comments: Mapping[str, Reading]) -> tuple[Finding, ...]:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.shared.report import Culprit, Failure, Report, World
+from fuselight.shared.report import Compile, Culprit, Failure, Outcome, Report, World
 from fuselight_server.base.finding import Finding
 from fuselight_server.commands.check import shared_findings
-from fuselight_server.commands.findings import SourceHints, compose_findings
+from fuselight_server.commands.findings import SourceHints, answered_targets, compose_findings
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import findings, nothing_ran
 from fuselight_server.explain.findings.common import catalogue
@@ -57,6 +57,31 @@ def test_the_source_adds_what_no_run_has_found() -> None:
     assert composed(of_run, hints=SourceHints(READING)) == all_hints, (
         "one finding on the line, that of the run"
     )
+
+
+MADE_INSIDE = """import torch
+def main():
+    fast = torch.compile(torch.nn.ReLU())
+    fast(torch.ones(2))
+def other():
+    slow = torch.compile(torch.nn.ReLU())
+    slow(torch.ones(2))
+main()
+"""
+
+
+def test_what_a_called_function_makes_has_inputs() -> None:
+    reading = read_source(FILE, MADE_INSIDE)
+    caller = (at(8, function="<module>"), at(4, function="main"))
+    ran = report(compiles=(Compile("0/0", 0, Outcome.COMPILED, caller=caller),))
+    (hint,) = compose_findings((), [SourceHints(reading, answered_targets(reading, [ran]))], {})
+    assert (hint.code, hint.target) == ("FL502", "other.<locals>.slow")
+    elsewhere = (at(4, function="main"),)
+    assert elsewhere[0].path == FILE
+    of_library = replace(
+        ran, compiles=(replace(ran.compiles[0], caller=(replace(elsewhere[0], path="/lib/a.py"),)),)
+    )
+    assert len(compose_findings((), [SourceHints(reading, answered_targets(reading, [of_library]))], {})) == 2
 
 
 def test_what_two_targets_have_in_common_is_one_finding() -> None:

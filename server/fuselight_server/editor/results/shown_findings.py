@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Finding, rank
-from fuselight_server.commands.findings import SourceHints, compose_findings
+from fuselight_server.commands.findings import SourceHints, answered_targets, compose_findings
 from fuselight_server.editor.results.captures import PROGRAM
 from fuselight_server.editor.results.newest_run import FindingValidity, NewestRun
 from fuselight_server.editor.results.predictions import PredictedStatus, gone_after_edit
@@ -263,11 +263,7 @@ def _add_same_causes(
 def _hints(view: ResultsView, reading: Reading) -> SourceHints:
     """What the source of a file is read for, where no run has found the inputs of a target."""
     path = reading.path
-    answered = {
-        result.report.target.name
-        for result in view.captures.values()
-        if result.report.inputs is not None and result.report.target.path == path
-    }
+    answered = answered_targets(reading, (result.report for result in view.captures.values()))
     is_hinted = path_is_file(path) and view.settings_of(path).hints.no_inputs
     return SourceHints(reading, answered, HINTS if is_hinted else 0)
 

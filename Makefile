@@ -2,11 +2,12 @@
 # can call `python scripts/test.py` instead.
 PYTHON ?= python3
 
-.PHONY: demo quick test lint bench package release site lock pictures
+.PHONY: demo quick test corpora lint bench package release site lock pictures
 demo: ; @$(PYTHON) scripts/demo.py
 quick: ; @$(PYTHON) scripts/quick.py
 # make test TORCH=2.15.0: what relies on torch, on that version of it
 test: ; @$(PYTHON) scripts/test.py $(if $(TORCH),--torch $(TORCH))
+corpora: ; @$(PYTHON) scripts/test.py --corpora
 lint: ; @$(PYTHON) scripts/lint.py
 bench: ; @$(PYTHON) scripts/bench.py
 # make pictures NAMES="tuning hover": these pictures of docs/images; without NAMES, all of them

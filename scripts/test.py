@@ -48,6 +48,8 @@ CONTRACT = (
     "cases",
     "kernel_cases",
     "breaks",
+    "break_steps",
+    "advice",
     "compile_results",
     "facts",
     "forecast",
@@ -62,6 +64,8 @@ CONTRACT = (
 """Files of the worker ring that hold what Fuselight relies on in torch: they run on each torch that users have, with
 the tests marked `contract`, which the worker ring leaves out: only another torch can break them.
 """
+_LEFT_OUT = ("-m", "not contract and not corpora")
+"""What `make test` leaves to other torch releases and to `make corpora`."""
 
 
 def unit(environment: Environment, *, shares_machine: bool = False) -> Outcome:
@@ -76,13 +80,12 @@ def worker(environment: Environment, *, shares_machine: bool = False) -> Outcome
     if environment.no_torch:
         return Outcome("worker", skipped_because=environment.no_torch)
     files = longest_first("worker", sorted((TESTS / "worker").rglob("test_*.py")))
-    options = ("-m", "not contract")
     processes = CORES if shares_machine else PROCESSES  # the other ring has what waiting tests leave
     return pytest_ring(
         "worker",
         environment,
         files,
-        options=options,
+        options=_LEFT_OUT,
         processes=processes,
         by_file=True,
         shares_machine=shares_machine,
@@ -95,7 +98,12 @@ def server(environment: Environment, *, shares_machine: bool = False) -> Outcome
         outcome = pytest_ring("server", environment, [TESTS / "server"], options=["-m", "not torch"])
         return replace(outcome, skipped_because=f"tests that run a model: {environment.no_torch}")
     return pytest_ring(
-        "server", environment, [TESTS / "server"], processes=CORES, shares_machine=shares_machine
+        "server",
+        environment,
+        [TESTS / "server"],
+        options=_LEFT_OUT,
+        processes=CORES,
+        shares_machine=shares_machine,
     )
 
 
@@ -204,6 +212,11 @@ def main() -> int:
         metavar="VERSION",
         help="instead, run the contract tests, annotated cases and recordings on this torch, which is installed",
     )
+    parser.add_argument(
+        "--corpora",
+        action="store_true",
+        help="instead, run the cases that the rings leave out: `make corpora`",
+    )
     arguments = sys.argv[1:]
     if "--" in arguments:
         return pytest_alone(arguments[arguments.index("--") + 1 :])
@@ -214,10 +227,10 @@ def main() -> int:
         parser.error(f"no ring {', '.join(unknown)}; the rings are {', '.join(RINGS)}")
     started = time.monotonic()
     try:
-        outcomes = [on_torch(options.torch)] if options.torch else run_all(names)
+        outcomes = run_selected(options, names)
         seconds = time.monotonic() - started
         # Last, as nothing else runs then. The other rings alone may need no torch.
-        is_measured = not options.torch and bool(COMPUTING & set(names))
+        is_measured = not options.torch and bool(options.corpora or COMPUTING & set(names))
         example = cost_of_example(ensure_environment()) if is_measured else 0.0
     except Unavailable as why:
         print(why, file=sys.stderr)
@@ -235,6 +248,27 @@ def pytest_alone(arguments: Sequence[str]) -> int:
         print(why, file=sys.stderr)
         return 1
     return run_pytest(environment, ["-n", "0", *arguments]).code
+
+
+def run_selected(options: argparse.Namespace, names: Sequence[str]) -> list[Outcome]:
+    """Run what the options name. Raises Unavailable."""
+    if options.torch:
+        return [on_torch(options.torch)]
+    return [corpora()] if options.corpora else run_all(names)
+
+
+def corpora() -> Outcome:
+    """Run the cases marked `corpora`. Raises Unavailable."""
+    environment = ensure_environment()
+    if environment.no_torch:
+        return Outcome("corpora", failed=1, skipped_because=environment.no_torch)
+    keep_bytecode(environment)
+    os.environ.update(vector_units(environment))
+    print("\n== corpora", flush=True)
+    files = [*sorted((TESTS / "worker").rglob("test_*.py")), *sorted((TESTS / "server").glob("test_*.py"))]
+    outcome = pytest_ring("corpora", environment, files, options=("-m", "corpora"), by_file=True)
+    print(outcome, flush=True)
+    return outcome
 
 
 def on_torch(version: str) -> Outcome:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from fuselight.shared.version import TESTED_TORCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from pathlib import Path
-
-    import pytest
 
 
 RELEASES = tuple(f"{major}.{minor}" for major, minor in TESTED_TORCH)
@@ -21,6 +22,24 @@ MAIN_RELEASE = "2.13"
 """The release that `make test` uses."""
 RELEASES_NAMED = r"(?:\(([\d., ]+)\))?"
 """A pattern for the releases after the kind of an expectation; without releases it applies to all."""
+_FURTHER = re.compile(r"(?m)^# run by: make corpora$")
+"""A line of a program whose kinds of findings other programs have, too: `make test` leaves it out."""
+
+
+def is_further(program: Path) -> bool:
+    """Whether `make corpora` alone runs a program, besides `make test TORCH=`."""
+    return _FURTHER.search(program.read_text(encoding="utf-8")) is not None
+
+
+def cases_of(programs: Iterable[tuple[str, Path]]) -> list[Any]:
+    """The parameters of a test that runs once for each name; further programs are marked `corpora`."""
+    files = dict(programs)
+    return marked(files, {name for name, path in files.items() if is_further(path)})
+
+
+def marked(values: Iterable[Any], further: Container[Any]) -> list[Any]:
+    """The parameters of a test that runs once for each value; the `further` ones are marked `corpora`."""
+    return [pytest.param(value, marks=pytest.mark.corpora if value in further else ()) for value in values]
 
 
 def releases_of(names: str | None) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Each advice against recompilations does what it says: compiles are counted without it and with it.
 
-Torch's own counters are the truth. The programs are compiled without a backend, in this process.
+Torch's own counters are the truth: nothing of Fuselight runs. The programs are compiled without a backend, in this
+process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 from torch import nn
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.contract]
 
 dynamo: Any = torch._dynamo
 

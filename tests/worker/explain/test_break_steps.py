@@ -225,6 +225,7 @@ def result_of(text: str) -> tuple[set[str], int, Any]:
 
 @pytest.mark.skipif(torch.__version__ < "2.13", reason="torch 2.11 counts no ids")
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.contract
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_removes_its_break(name: str) -> None:
     code = name.partition(" ")[0]

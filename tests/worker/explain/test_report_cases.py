@@ -28,7 +28,7 @@ from fuselight_server.commands.sources import shown_path
 from fuselight_server.execution.runs.planning import MAIN, RunOptions, named_runs
 from fuselight_server.explain.findings import expand
 from fuselight_server.fixes.verification.fixer import FixOptions
-from tests.support.case_files import MAIN_RELEASE, selected_names, torch_release
+from tests.support.case_files import MAIN_RELEASE, cases_of, selected_names, torch_release
 from tests.support.cases import disagreements, rewritten
 from tests.support.live_worker import LiveWorker
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.targets import TargetRun
 
 REPORTS = Path(__file__).parents[2] / "cases" / "reports"
-NAMES = sorted(path.parent.name for path in REPORTS.glob("*/main.py"))
+PROGRAMS = cases_of((path.parent.name, path) for path in sorted(REPORTS.glob("*/main.py")))
 TRIED = {
     "cache_index": {"(tried: 2 → 0 graph breaks)"},
     "closure_scale": {"(tried: 2 → 1 compiles)"},
@@ -79,7 +79,7 @@ def analyzed(names: Iterable[str], workspace: Path, live: LiveWorker, tries: flo
     return live.do_command(analyze(command, lambda _text: None, CancelToken(), tries=tries))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_and_its_findings_agree(
     name: str, outcome: CheckOutcome, workspace: Path, pytestconfig: pytest.Config
 ) -> None:
@@ -100,7 +100,7 @@ def tried(request: pytest.FixtureRequest, workspace: Path, live: LiveWorker) -> 
     return analyzed(selected_names(request, "tried_name"), workspace, live, tries=None)
 
 
-@pytest.mark.parametrize("tried_name", TRIED)
+@pytest.mark.parametrize("tried_name", cases_of((name, REPORTS / name / "main.py") for name in TRIED))
 def test_the_advice_says_what_a_trial_saved(tried_name: str, tried: CheckOutcome, workspace: Path) -> None:
     main = str(workspace / tried_name / "main.py")
     assert any(report.trials for report in tried.reports if report.target.path == main)
@@ -137,7 +137,7 @@ def known_run(outcome: CheckOutcome, report: Report, workspace: Path) -> KnownRu
     return KnownRun(named_run.start_message(1, 1, options), report)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_that_check_names_for_fix_has_a_fix_or_a_refusal(
     name: str, outcome: CheckOutcome, workspace: Path, tmp_path: Path
 ) -> None:

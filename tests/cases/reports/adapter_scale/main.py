@@ -47,3 +47,4 @@ if __name__ == "__main__":
             print(name, compiled(x).sum().item())
         block.proj.scaling["anime"] *= 0.5
         print("weaker", compiled(x).sum().item())
+# run by: make corpora

@@ -27,3 +27,4 @@ if __name__ == "__main__":
     compiled = torch.compile(layer, backend="eager")
     for _ in range(4):
         compiled(torch.randn(3, 8)).sum().backward()
+# run by: make corpora

@@ -26,3 +26,4 @@ if __name__ == "__main__":
     for _ in range(6):
         images = augment(torch.rand(4, 3, 8, 8))
     print(images.shape)
+# run by: make corpora

@@ -23,3 +23,4 @@ if __name__ == "__main__":
     with torch.inference_mode():
         for batch in SIZES:
             model(torch.zeros(batch, 1, dtype=torch.long))
+# run by: make corpora

@@ -32,3 +32,4 @@ if __name__ == "__main__":
         for _ in range(4):
             out = embedding(torch.rand(4))
     print(out.shape, tables_built)
+# run by: make corpora

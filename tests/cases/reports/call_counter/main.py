@@ -32,3 +32,4 @@ if __name__ == "__main__":
     net.inner.compile()
     for _ in range(10):
         net(torch.randn(3, 8))
+# run by: make corpora

@@ -32,3 +32,4 @@ if __name__ == "__main__":
         loss = model(torch.randn(2, 6, 16)).pow(2).mean()
         loss.backward()
     print(loss.item())
+# run by: make corpora

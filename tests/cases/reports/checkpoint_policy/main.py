@@ -24,3 +24,4 @@ if __name__ == "__main__":
         contexts = functools.partial(create_selective_checkpoint_contexts, functools.partial(policy, saved))
         x = torch.randn(4, 4, requires_grad=True)
         forward(x, contexts).sum().backward()
+# run by: make corpora

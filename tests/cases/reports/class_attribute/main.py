@@ -21,3 +21,4 @@ if __name__ == "__main__":
     Layer.scale = 3.0
     second = layer(x)
     print(torch.allclose(first * 3, second))
+# run by: make corpora

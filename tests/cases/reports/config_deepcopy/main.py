@@ -29,3 +29,4 @@ class Encoder(nn.Module):
 model = torch.compile(Encoder(Config(extras={"name": "a"})))
 model(torch.randn(2, 16))
 model(torch.randn(2, 16), scale=0.25)
+# run by: make corpora

@@ -16,3 +16,4 @@ def shrink(x, limit=6):  # warning: [FL101] "`shrink` is not compiled: torch ski
 if __name__ == "__main__":
     torch.manual_seed(0)
     print(shrink(torch.randn(10)))
+# run by: make corpora

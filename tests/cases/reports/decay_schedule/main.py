@@ -30,3 +30,4 @@ if __name__ == "__main__":
         update()
         optimizer.zero_grad()
     print(float(loss))
+# run by: make corpora

@@ -40,3 +40,4 @@ if __name__ == "__main__":
     for _ in range(2):
         out = block(torch.randn(4, 16))
     print(out.sum().item())
+# run by: make corpora

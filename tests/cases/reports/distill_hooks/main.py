@@ -39,3 +39,4 @@ if __name__ == "__main__":
         optimizer.step()
         optimizer.zero_grad()
     print(len(seen.activations), len(wanted.activations))
+# run by: make corpora

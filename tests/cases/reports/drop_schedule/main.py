@@ -37,3 +37,4 @@ if __name__ == "__main__":
     for step in range(6):
         net.drop.drop_prob = 0.05 * step
         compiled(torch.randn(2, 3, 8, 8)).sum().backward()
+# run by: make corpora

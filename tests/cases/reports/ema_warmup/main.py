@@ -34,3 +34,4 @@ if __name__ == "__main__":
         ema.update(dict(compiled.named_parameters()))
     drift = sum((ema.shadow[n] - p).abs().sum() for n, p in model.named_parameters())
     print(loss.item(), drift.item())
+# run by: make corpora

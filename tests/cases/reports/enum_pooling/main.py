@@ -37,3 +37,4 @@ if __name__ == "__main__":
     for pooling in Pooling:
         encoder.pooling = pooling
         print(pooling.name, encoder(x).shape)
+# run by: make corpora

@@ -33,3 +33,4 @@ if __name__ == "__main__":
     with torch.no_grad():
         for options in (Options(), Options(0.5), Options(0.25, 2.0), Options(0.25, 2.0, False)):
             layer(x, options)
+# run by: make corpora

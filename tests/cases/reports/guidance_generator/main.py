@@ -38,3 +38,4 @@ if __name__ == "__main__":
     model = Denoiser()
     for eta, seed in ((0.0, None), (0.3, None), (0.3, 1), (0.7, 2)):
         print(sample(model, eta, seed).std().item())
+# run by: make corpora

@@ -27,3 +27,4 @@ class Layer(nn.Module):
 
 model = torch.compile(nn.Sequential(Layer(), nn.Linear(6, 2)))
 model(torch.randn(3, 6)).sum().backward()
+# run by: make corpora

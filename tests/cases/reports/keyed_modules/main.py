@@ -21,3 +21,4 @@ if __name__ == "__main__":
     fields = [torch.compile(Field(key)) for key in KEYS]
     out = torch.cat([field(batch) for field in fields], dim=1)
     print(out.shape)
+# run by: make corpora

@@ -42,3 +42,4 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     attention = torch.compile(Attention())
     print(generate(attention, torch.randn(5, 16)).sum().item())
+# run by: make corpora

@@ -25,3 +25,4 @@ if __name__ == "__main__":
         for length in (6, 9, 7):
             mel, durations = model(torch.randn(length, 16))
             print(mel.shape[0] == durations.sum())
+# run by: make corpora

@@ -36,3 +36,4 @@ if __name__ == "__main__":
     forward = torch.compile(model.forward, backend="aot_eager")
     for length in (5, 8):
         print(generate(model, forward, torch.randint(0, 64, (1, length))))
+# run by: make corpora

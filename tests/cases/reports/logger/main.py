@@ -27,3 +27,4 @@ with torch.no_grad():
     ids = torch.randint(1, 32, (2, 6))
     model(ids)
     model(ids, pad_token_id=0)
+# run by: make corpora

@@ -36,3 +36,4 @@ if __name__ == "__main__":
     model = torch.compile(TinyForCausalLM())
     ids = torch.randint(0, 32, (2, 8))
     model(ids, labels=ids).backward()
+# run by: make corpora

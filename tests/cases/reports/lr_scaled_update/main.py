@@ -36,3 +36,4 @@ if __name__ == "__main__":
         optimizer.step()
         model.zero_grad()
     print(loss.item())
+# run by: make corpora

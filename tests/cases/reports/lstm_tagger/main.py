@@ -26,3 +26,4 @@ if __name__ == "__main__":
         for _ in range(3):
             scores, state = model(torch.randn(2, 7, 16), state)
     print(scores.shape)
+# run by: make corpora

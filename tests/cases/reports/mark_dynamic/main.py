@@ -19,3 +19,4 @@ if __name__ == "__main__":
     x = torch.randn(8, 16)
     torch._dynamo.mark_dynamic(x, 0)  # the batch size will vary
     print(model(x).shape)
+# run by: make corpora

@@ -23,3 +23,4 @@ if __name__ == "__main__":
             x = torch.randn(batch, 8)
             torch._dynamo.mark_dynamic(x, 0)
             print(pool(x).shape)
+# run by: make corpora

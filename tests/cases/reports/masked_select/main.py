@@ -20,3 +20,4 @@ if __name__ == "__main__":
     with torch.no_grad():
         for _ in range(3):
             print(float(head(torch.randn(5, 8))))
+# run by: make corpora

@@ -45,3 +45,4 @@ if __name__ == "__main__":
         decoder(torch.randn(1, 4, 8))
         decoder(torch.randn(1, 4, 24))
         decoder(torch.randn(1, 4, 24))
+# run by: make corpora

@@ -30,3 +30,4 @@ if __name__ == "__main__":
     for offset in (0.5, 1.5, 2.5, 3.5):
         compute(Wave(offset), x)
     print(x.grad.shape)
+# run by: make corpora

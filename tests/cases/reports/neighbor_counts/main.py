@@ -29,3 +29,4 @@ if __name__ == "__main__":
         for sizes in ((3, 5), (2, 4, 4), (6, 1, 2, 3)):
             molecule = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
             print(model(torch.randint(1, 10, molecule.shape), molecule))
+# run by: make corpora

@@ -40,3 +40,4 @@ if __name__ == "__main__":
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+# run by: make corpora

@@ -18,3 +18,4 @@ if __name__ == "__main__":
     clipped_sum(a, b)
     b.requires_grad_(True)
     print(clipped_sum(a, b).shape)
+# run by: make corpora

@@ -29,3 +29,4 @@ def train(steps):
 
 if __name__ == "__main__":
     print("loss", train(14))
+# run by: make corpora

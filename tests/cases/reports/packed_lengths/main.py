@@ -42,3 +42,4 @@ if __name__ == "__main__":
             mask = torch.arange(20) < 12 + words
             out = model(visual, text, mask)
     print(out.mean().item())
+# run by: make corpora

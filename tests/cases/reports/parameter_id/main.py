@@ -19,3 +19,4 @@ class Scaler(nn.Module):
 model = torch.compile(Scaler())
 for _ in range(2):
     model(torch.randn(3, 4)).sum().backward()
+# run by: make corpora

@@ -20,3 +20,4 @@ if __name__ == "__main__":
     for start in range(11):
         norms.append(float(accumulate(jacobians, start, 12).norm()))
     print(len(norms))
+# run by: make corpora

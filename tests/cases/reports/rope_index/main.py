@@ -30,3 +30,4 @@ if __name__ == "__main__":
     ids = torch.tensor([1, 2, 99, 99, 99, 99, 5, 6])
     with torch.no_grad():
         model(ids, torch.tensor([[1, 4, 4]]))
+# run by: make corpora

@@ -33,3 +33,4 @@ if __name__ == "__main__":
     with torch.inference_mode():
         for temperature, top_k in [(1.0, 8), (0.8, 8), (0.7, 16), (0.6, 20), (0.5, 24)]:
             token = generate_next(model, token, temperature, top_k)
+# run by: make corpora

@@ -38,3 +38,4 @@ if __name__ == "__main__":
     for levels in (4, 8, 16):
         codec.levels = levels
         codec(torch.randn(2, 8)).sum().backward()
+# run by: make corpora

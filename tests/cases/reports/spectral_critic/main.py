@@ -28,3 +28,4 @@ if __name__ == "__main__":
     critic.eval()
     with torch.no_grad():
         print(compiled(real).mean().item())
+# run by: make corpora

@@ -23,3 +23,4 @@ if __name__ == "__main__":
         state = agent(state)
         state["loss"].backward()
     print(sorted(state))
+# run by: make corpora

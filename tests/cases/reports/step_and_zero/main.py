@@ -26,3 +26,4 @@ class Trainer:
 
 if __name__ == "__main__":
     print(Trainer().fit())
+# run by: make corpora

@@ -40,3 +40,4 @@ if __name__ == "__main__":
     for layer in compiled:
         x = layer(x, scale)
     print(x.mean().item())
+# run by: make corpora

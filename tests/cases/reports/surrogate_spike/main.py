@@ -41,3 +41,4 @@ if __name__ == "__main__":
         spikes, state = compiled(torch.randn(4, 8), torch.zeros(4, 8))
         spikes.sum().backward()
     print(layer.linear.weight.grad.sum().item(), layer.counts)
+# run by: make corpora

@@ -26,3 +26,4 @@ if __name__ == "__main__":
     offsets = torch.tensor([0, 3, 10])
     for _ in range(3):
         encode(Ragged(torch.randn(10, 4), offsets))
+# run by: make corpora

@@ -46,3 +46,4 @@ if __name__ == "__main__":
         )
         loss.backward()
     print(loss.item(), sorted(timeit.totals))
+# run by: make corpora

@@ -31,3 +31,4 @@ if __name__ == "__main__":
     for timestep in scheduler.timesteps:
         sample = step(torch.randn_like(sample), timestep, sample)
     print(sample.shape)
+# run by: make corpora

@@ -29,3 +29,4 @@ if __name__ == "__main__":
         loss = step(torch.tensor(0.1))
         model.zero_grad()
         loss.backward()
+# run by: make corpora

@@ -23,3 +23,4 @@ if __name__ == "__main__":
     with torch.no_grad():
         for length in (128, 256, 384, 640):
             print(run(length, 64).shape)
+# run by: make corpora

@@ -6,6 +6,7 @@ Invariant: each line that breaks a rule is printed as `path:line: what: text`, a
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -200,6 +201,7 @@ def bound_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
 
 
 if __name__ == "__main__":
+    gc.disable()  # a syntax tree has no cycles, and each search for garbage visits all of it: 40% of the time
     wrong = [fault for name in committed() for fault in faults(name)]
     print("\n".join(wrong) or "no unfinished marks, no private paths, no riddles, no vague names")
     sys.exit(1 if wrong else 0)

@@ -17,6 +17,9 @@ from tests.support import golden
 if TYPE_CHECKING:
     import pytest
 
+_EXAMPLES = 40
+"""Of each property that names no number of its own: hypothesis tries the simple ones first."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden texts in the tests")
@@ -35,11 +38,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def load_profile(examples: str) -> None:
     """Disable the deadlines of examples: tests run in parallel, and a busy machine is not a failure.
 
-    `examples`: how many a property without a number of its own tries; not a number: as many as hypothesis does.
+    `examples`: how many a property without a number of its own tries; not a number: `_EXAMPLES`.
     """
     from hypothesis import settings  # noqa: PLC0415 - optional
 
-    most = int(examples) if examples.isdecimal() else settings().max_examples
+    most = int(examples) if examples.isdecimal() else _EXAMPLES
     settings.register_profile("untimed", settings(), deadline=None, max_examples=most)
     settings.load_profile("untimed")
 

@@ -15,7 +15,7 @@ ENDS = st.sampled_from(["\n", "\r\n"])
 LINES = st.lists(st.sampled_from(["", "x = 1", "    y = 'caf\xe9'", "\tz", "\U0001f600"]), max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     old=LINES,
     new=LINES,

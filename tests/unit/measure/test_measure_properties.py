@@ -72,7 +72,7 @@ def _work(draw: st.DrawFn, begun: int) -> list[tuple[str, int, int]]:
     return [(draw(st.sampled_from(WORK)), start, start + draw(st.integers(0, 60))) for start in starts]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_streams(), st.booleans())
 def test_kernels_and_gaps_are_the_window_each_moment_once(stream: Stream, on_device: bool) -> None:  # noqa: FBT001
     recording = stream.recording(on_device=on_device)
@@ -86,7 +86,7 @@ def test_kernels_and_gaps_are_the_window_each_moment_once(stream: Stream, on_dev
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_streams(), st.booleans(), st.booleans())
 def test_a_profile_adds_up_and_drops_nothing(stream: Stream, on_device: bool, known: bool) -> None:  # noqa: FBT001
     recording = stream.recording(on_device=on_device)

@@ -97,7 +97,7 @@ def offset(text: str, at: tuple[int, int]) -> int:
 @example("a\r", [((2, 0), (2, 0), "\n")])
 @example("a\r\nb", [((1, 1), (2, 0), "\r")])
 @example("", [((1, 0), (1, 0), "\r"), ((1, 0), (1, 0), "\n")])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_editing_equals_writing_immediately(
     text: str, edits: list[tuple[tuple[int, int], tuple[int, int], str]]
 ) -> None:
@@ -123,7 +123,7 @@ def test_editing_equals_writing_immediately(
 
 
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda data: data.decode("latin-1")))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_text_can_be_read(text: str) -> None:
     reading = read_source("m.py", text)
     count = len(lines_of(text))

@@ -117,7 +117,7 @@ def test_a_stub_after_a_byte_order_mark_and_next_to_broken_code() -> None:
 
 
 @given(st.text(alphabet="abc:=,*/()[]|\"' TensorFloatint.", max_size=40))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_every_signature_that_parses_gets_a_readable_directive(parameters: str) -> None:
     source = f"def f({parameters}): ...\n"
     try:

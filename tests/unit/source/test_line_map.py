@@ -45,7 +45,7 @@ BODY = st.text(alphabet="ab é😀\n\r", max_size=30)
 
 @pytest.mark.slow
 @given(BODY, st.lists(st.tuples(AT, AT, BODY), max_size=5))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_line_of_the_run_has_the_text_of_the_run(
     text: str, edits: list[tuple[tuple[int, int], tuple[int, int], str]]
 ) -> None:
@@ -59,7 +59,7 @@ def test_a_line_of_the_run_has_the_text_of_the_run(
 
 
 @given(st.lists(st.text(alphabet="xy", min_size=1, max_size=3), min_size=3, max_size=12), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_lines_that_no_edit_touched_keep_their_line(rows: list[str], data: st.DataObject) -> None:
     """Insertions and deletions of entire lines edit nothing else."""
     document = SourceDocument("m.py", "\n".join(rows) + "\n")

@@ -122,7 +122,7 @@ def test_the_best_wins_or_one_that_ties_with_it_and_everyone_stands_once(times: 
 
 
 @given(TIMES, st.integers(0, 10_000))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_halving_keeps_the_best_beyond_noise(times: list[float], seed: int) -> None:
     """With rounds that scatter by 1%, the winner is never slower than the best by more than the noise."""
     raced = _race(times, spread=0.01, seed=seed)
@@ -270,7 +270,7 @@ def test_few_rounds_are_no_proof_without_agreement() -> None:
 
 
 @given(st.floats(0.5, 3), st.integers(0, 1000))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_confirming_race_never_takes_a_slower_winner(ratio: float, seed: int) -> None:
     """`ratio` is the true time of the winner, divided by that of `default`; rounds scatter by 1%."""
     machine = SimulatedMachine(random=_numbers(seed))

@@ -502,7 +502,7 @@ def test_each_known_kind_has_its_handler() -> None:
     assert {name for name in handlers if not hasattr(assembly.ProcessAssembly, name)} == set()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(KINDS, JSON, NAMES, st.text(max_size=80), st.integers(-1, 3)), max_size=8))
 def test_known_kinds_with_any_values_are_read(rows: list[tuple[str, Any, str, str, int]]) -> None:
     data = b"".join(

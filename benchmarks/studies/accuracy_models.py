@@ -32,7 +32,8 @@ from fuselight.shared.protocol import Limits
 from fuselight.shared.report import Report
 from fuselight.shared.suites import suite_rows
 from fuselight_server.base.cancellation import CancelToken
-from fuselight_server.commands.accuracy import AccuracyPlan, compare_target, state_of
+from fuselight_server.commands.accuracy import compare_target, state_of
+from fuselight_server.commands.accuracy_options import AccuracyPlan
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.targets import TargetRun, report_each

@@ -15,6 +15,11 @@ from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import print_error, standard_output
+from fuselight_server.cli.accuracy_options import (
+    add_accuracy_options,
+    asked_accuracy_plan,
+    has_accuracy_options,
+)
 from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
@@ -66,8 +71,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accuracy",
         action="store_true",
-        help="compare the results of each target's compiled calls with eager mode, too: a difference is a finding",
+        help="compare the results of each target's compiled calls with eager mode, too: a difference is a finding; "
+        "each of the next options implies it",
     )
+    add_accuracy_options(parser, prefix="accuracy-", without=("tries",))
     parser.add_argument(
         "--baseline", metavar="FILE", type=Path, help="report only findings that are not in this file"
     )
@@ -181,10 +188,11 @@ def _analyzed(options: argparse.Namespace) -> tuple[CheckOutcome, WarmOutcome | 
     """The findings, with `--warm` also both starts of each target."""
     given = analysis_options(options)
     report_of: ReportOf = report_as_is
+    options.accuracy = options.accuracy or has_accuracy_options(options)
     if options.accuracy:
-        from fuselight_server.commands import accuracy  # noqa: PLC0415 - only with --accuracy
+        from fuselight_server.commands.accuracy import with_results  # noqa: PLC0415 - only with --accuracy
 
-        report_of = accuracy.with_results(accuracy.AccuracyPlan(tries=accuracy.TRIES[options.tries]))
+        report_of = with_results(asked_accuracy_plan(options, tries=options.tries))
     tries = TRIES[options.tries]
     if not options.warm:
         kept = not options.no_cache and not options.accuracy

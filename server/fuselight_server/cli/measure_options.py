@@ -62,14 +62,9 @@ def add_work_options(parser: argparse.ArgumentParser, *, verb: str) -> None:
 _TIMED_ON = "cpu, cuda or cuda:1 (default: this machine's GPU, or the CPU if none)"
 
 
-def add_timed_device_option(parser: argparse.ArgumentParser, words: str = _TIMED_ON) -> None:
-    """Declare `--device`: what to run on, which must be present; `words` are its help."""
-    parser.add_argument(
-        "--device",
-        type=_timed_device,
-        default="",
-        help=words,
-    )
+def add_timed_device_option(parser: argparse.ArgumentParser) -> None:
+    """Declare `--device`: what to run on, which must be present."""
+    parser.add_argument("--device", type=_timed_device, default="", help=_TIMED_ON)
 
 
 def _timed_device(text: str) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from fuselight.shared.configurations import ConfigurationError, parse_configuration
 from fuselight.shared.report import Problem
 from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.check import report_as_is
@@ -27,48 +26,11 @@ if TYPE_CHECKING:
     from fuselight.shared.protocol import AccuracyRequest
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.commands.accuracy_options import AccuracyPlan
     from fuselight_server.commands.check import ReportOf
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
-
-TRIES: dict[str, int | None] = {"0": 0, "some": 6, "all": None}
-"""By name, how many settings of a stage are tried, the most likely first; None: all."""
-
-
-@dataclass(frozen=True)
-class AccuracyPlan:
-    """How much is done to explain a wrong call."""
-
-    locate_seconds: float = 60.0
-    """For the search of the first line that differs, in each function that is wrong; 0 for no search."""
-    tries: int | None = TRIES["some"]
-    training: bool | None = None
-    """Whether targets with inputs of their own are trained; None: as the directive says."""
-    device: str = ""
-    """Where targets with inputs of their own run; empty: where their source puts them."""
-    against: str = ""
-    """The configuration that calls are compared with; empty: eager mode."""
-    kernels: bool = False
-    """Whether the kernels of calls that are right are judged, too."""
-
-
-def compared_with(text: str) -> str:
-    """The name of a configuration that compiled calls can be compared with; empty for eager mode.
-
-    Raises ConfigurationError for a configuration that does more than compile otherwise.
-    """
-    asked = parse_configuration(text)
-    if asked.eager:
-        return ""
-    if asked.written:
-        raise ConfigurationError(f"{text!r} is what is compared: name another configuration, or eager")
-    if asked.blocks or asked.optimizer or asked.fixes or asked.fixed_modules:
-        raise ConfigurationError(
-            f"{text!r} changes what is compiled, and results are compared call by call: leave out blocks, optimizer, "
-            "fixes and fixed_modules"
-        )
-    return asked.name
 
 
 class ResultsState(Enum):

@@ -88,9 +88,16 @@ class CheckedResults(Explained):
 
 
 def compare_results_of(
-    item: pytest.Item, number: int, label: str, known: Mapping[int, CheckedResults]
+    item: pytest.Item,
+    number: int,
+    label: str,
+    known: Mapping[int, CheckedResults],
+    options: Mapping[str, Any],
 ) -> CheckedResults:
-    """Compare the compiled calls of a check of a test. Raises RuntimeError if the test cannot run alone."""
+    """Compare the compiled calls of a check of a test. Raises RuntimeError if the test cannot run alone.
+
+    `options`: values of ACCURACY_OPTIONS, by name.
+    """
     __tracebackhide__ = True
     start = asked_start()
     if start is not None:  # of another check: what it has shown there
@@ -98,7 +105,7 @@ def compare_results_of(
         return CheckedResults(label, ResultsState(state), state)
     states = {str(key): value.state.value for key, value in known.items()}
     started = StartedTest(number, "", "", {}, compares=True, results=states)
-    answer = _answer(item, started)
+    answer = _answer(item, started, options)
     reports = [decode(Report, entry) for entry in answer["reports"]]
     report = next(iter(reports), None)
     if report is None or report.results is None or not report.results.call_count:
@@ -109,11 +116,11 @@ def compare_results_of(
     return _results(label, report)
 
 
-def _answer(item: pytest.Item, started: StartedTest) -> dict[str, Any]:
+def _answer(item: pytest.Item, started: StartedTest, options: Mapping[str, Any]) -> dict[str, Any]:
     __tracebackhide__ = True
     folder = str(item.config.invocation_params.dir)
     text = _PROGRAM.format(folder=folder, arguments=list(test_arguments(item)))
-    asked = {"path": str(Path(item.config.rootpath, _FILE)), "text": text}
+    asked = {"path": str(Path(item.config.rootpath, _FILE)), "text": text, "options": dict(options)}
     ended = subprocess.run(  # noqa: S603 - Fuselight itself, with this Python
         [sys.executable, "-m", _PROCESS],
         cwd=folder,

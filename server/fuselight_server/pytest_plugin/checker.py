@@ -144,12 +144,12 @@ class Checker:
         known = {result.number: result.warm for result in self._results if result.was_started}
         return start_twice(self._item, compiled.number, compiled.label, compiled.report, known)
 
-    def _compare_results(self, compiled: CompileResult) -> CheckedResults:
+    def _compare_results(self, compiled: CompileResult, options: dict[str, Any]) -> CheckedResults:
         __tracebackhide__ = True
         from fuselight_server.pytest_plugin.checked_results import compare_results_of  # noqa: PLC0415 - few tests ask
 
         known = {result.number: result.accuracy for result in self._results if result.was_compared}
-        return compare_results_of(self._item, compiled.number, compiled.label, known)
+        return compare_results_of(self._item, compiled.number, compiled.label, known, options)
 
     def _estimate_memory(self, compiled: CompileResult) -> PeakMemory:
         __tracebackhide__ = True

@@ -16,7 +16,8 @@ from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.protocol import Limits
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
-from fuselight_server.commands.accuracy import AccuracyPlan, compare
+from fuselight_server.commands.accuracy import compare
+from fuselight_server.commands.accuracy_options import accuracy_plan
 from fuselight_server.commands.options import CommandOptions
 
 _LIMITS = Limits(seconds=600.0, memory_mb=16384)
@@ -35,7 +36,7 @@ def main() -> int:
         texts={path: str(asked["text"])},
     )
     try:
-        outcome = asyncio.run(compare(options, _ignore, CancelToken(), plan=AccuracyPlan()))
+        outcome = asyncio.run(compare(options, _ignore, CancelToken(), plan=accuracy_plan(asked["options"])))
     except CommandError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -13,6 +13,7 @@ from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import Color, Terminal
 from fuselight_server.cli.formats.findings import print_blocks
+from fuselight_server.commands.accuracy_options import AccuracyPlan, accuracy_plan
 from fuselight_server.commands.compile_checks import causing, is_of_size
 from fuselight_server.commands.trace_conditions import conditions_of
 from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
@@ -45,6 +46,7 @@ _ATTRIBUTES = (
     "forecast",
     "warm",
     "accuracy",
+    "accuracy_with",
     "peak_memory",
     "outputs",
     "report",
@@ -184,7 +186,7 @@ class CompileResult:
         self.number = number
         self.error: Exception | None = None
         self.start_twice: Callable[[CompileResult], SecondStart] | None = None
-        self.compare_results: Callable[[CompileResult], CheckedResults] | None = None
+        self.compare_results: Callable[[CompileResult, dict[str, Any]], CheckedResults] | None = None
         self.estimate_memory: Callable[[CompileResult], PeakMemory] | None = None
         self.known_entry: Callable[[], CountEntry | None] = lambda: None
         """Reads its entry in the baseline, if there is one."""
@@ -252,7 +254,7 @@ class CompileResult:
         __tracebackhide__ = True
         if self.compare_results is None:
             raise RuntimeError("`accuracy` needs a check of a test.")
-        return self.compare_results(self)
+        return self.compare_results(self, {})
 
     @cached_property
     def peak_memory(self) -> PeakMemory:
@@ -261,6 +263,25 @@ class CompileResult:
         if self.estimate_memory is None:
             raise RuntimeError("`peak_memory` needs a check of a test.")
         return self.estimate_memory(self)
+
+    @named_arguments(
+        "accuracy_with()", 'It takes options by name. Write `against="default"` or `kernels=True`.'
+    )
+    def accuracy_with(
+        self,
+        *,
+        against: str = "",
+        kernels: bool = False,
+        tries: str = "some",
+        locate_seconds: float = AccuracyPlan.locate_seconds,
+    ) -> CheckedResults:
+        """As `accuracy`, with options of `fuselight accuracy`; each call of it runs the test again."""
+        __tracebackhide__ = True
+        if self.compare_results is None:
+            raise RuntimeError("`accuracy_with` needs a check of a test.")
+        options = {"against": against, "kernels": kernels, "tries": tries, "locate_seconds": locate_seconds}
+        accuracy_plan(options)  # what does not fit is an error here, before a process is started
+        return self.compare_results(self, options)
 
     @property
     def was_estimated(self) -> bool:

@@ -57,3 +57,21 @@ def test_it_runs_code_only_with_permission(project: Path, monkeypatch: pytest.Mo
         assert program.requests == []
 
     talk(lambda: toolbox_of(project, allowed=False), script)
+
+
+def test_options_reach_the_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ScriptedProgram(against="default")
+    AnsweringWorker(program.answer).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        given = {"against": "default", "device": "cpu", "kernels": True}
+        data, text = await ask(client, "accuracy", paths=["model.py"], **given)
+        assert {(request.against, request.device) for request in program.requests} == {("default", "cpu")}
+        assert [request.kernels for request in program.requests] == [False, True]
+        assert "as `default` (3 calls, 6 values compared)" in text
+        assert data["targets"][0]["notes"] == [
+            "kernels of call 1: Of 3 buffers, 3 judged, 0 not mapped to operators, 0 not evaluated."
+        ]
+        assert "`h100` is no device" in await client.refusal("accuracy", paths=["model.py"], device="h100")
+
+    talk(lambda: toolbox_of(project), script)

@@ -13,7 +13,8 @@ import pytest
 from fuselight.shared.protocol import AccuracyRequest, CaptureRequest
 from fuselight.shared.report import Culprit, Failure, Report, Stage
 from fuselight_server.base.cancellation import CancelToken
-from fuselight_server.commands.accuracy import AccuracyPlan, compare
+from fuselight_server.commands.accuracy import compare
+from fuselight_server.commands.accuracy_options import AccuracyPlan
 from fuselight_server.commands.options import CommandOptions
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.compared_results import Fault, ScriptedProgram
@@ -134,6 +135,16 @@ def test_a_page_has_calls_differences_settings_and_what_was_not_compared(
     ] * 4
     assert "<b>" not in page
     assert "with `torch._inductor.config.fallback_random = True`" in page
+
+
+@pytest.mark.usefixtures("model")
+def test_a_page_names_the_configuration_and_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ScriptedProgram(against="default")
+    AnsweringWorker(program.answer).put_in_place(monkeypatch)
+    done = run_cli("accuracy", "m.py", "--format", "html", "--against", "default", "--kernels")
+    assert "1 target as default" in done.stdout
+    assert '<option value="as default">' in done.stdout or ">as default<" in done.stdout
+    assert "kernels of call 1: Of 3 buffers, 3 judged" in done.stdout
 
 
 @pytest.mark.usefixtures("model")

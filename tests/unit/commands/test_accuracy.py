@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.shared.configurations import ConfigurationError
 from fuselight.shared.report import Culprit, Failure, Problem, ResultComparison
-from fuselight_server.commands.accuracy import AccuracyOutcome, ResultsState, compared_with, state_of
+from fuselight_server.commands.accuracy import AccuracyOutcome, ResultsState, state_of
+from fuselight_server.commands.accuracy_options import AccuracyOptionError, compared_with
 from fuselight_server.commands.outcome import CheckOutcome
 from tests.support.compared_results import STATE, UNDECIDED, WRONG, compared_call
 from tests.support.reports import report
@@ -54,5 +54,5 @@ def test_calls_are_compared_with_a_configuration(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("text", ["written", "default+blocks", "default+optimizer", "quick", "eager+tf32"])
 def test_a_configuration_that_is_more_than_a_compile_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(AccuracyOptionError):
         compared_with(text)

@@ -63,7 +63,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, *reports: Report, problems: tuple[
     """Let the process of a comparison answer so; returns what it is asked."""
     asked: list[Any] = []
 
-    def answer(_item: Any, started: Any) -> dict[str, Any]:
+    def answer(_item: Any, started: Any, _options: Any) -> dict[str, Any]:
         asked.append(started)
         return {"reports": json.loads(json.dumps(encode(reports))), "problems": list(problems)}
 
@@ -73,7 +73,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, *reports: Report, problems: tuple[
 
 def compare(**known: Any) -> checked_results.CheckedResults:
     item: Any = Item()
-    return compare_results_of(item, 2, "Net", known.get("known", {}))
+    return compare_results_of(item, 2, "Net", known.get("known", {}), {})
 
 
 def test_the_verdict_counts_calls_and_names_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.agents.answers import ToolAnswer
-from fuselight_server.agents.arguments import Argument
+from fuselight_server.agents.arguments import Argument, ArgumentError, Kind
 from fuselight_server.agents.bounds import OFFSET, limit_argument, part_of
 from fuselight_server.agents.finding_data import FINDING_SCHEMA, failure_text
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.agents.tools.check import PATHS
 from fuselight_server.base.formatting import format_count
-from fuselight_server.commands.accuracy import TRIES, AccuracyOutcome, AccuracyPlan, compare, state_of
+from fuselight_server.commands.accuracy import AccuracyOutcome, compare, state_of
+from fuselight_server.commands.accuracy_options import (
+    ACCURACY_OPTIONS,
+    AccuracyOption,
+    AccuracyOptionError,
+    accuracy_plan,
+)
 from fuselight_server.commands.finding_rows import finding_data, finding_lines, problem_texts
 from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.sources import shown_path
@@ -36,7 +42,10 @@ _MAX_REASONS = 8
 async def _accuracy(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
     paths = [session.existing(path) for path in arguments["paths"]]
     await session.permit(paths, caller)
-    plan = AccuracyPlan(locate_seconds=arguments["locate_seconds"], tries=TRIES[arguments["tries"]])
+    try:
+        plan = accuracy_plan(arguments)
+    except AccuracyOptionError as error:
+        raise ArgumentError(str(error)) from None
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         notices: list[str] = []
@@ -110,6 +119,25 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield from filter(None, [data["rest"], *data["problems"], *data["notices"]])
 
 
+def _argument(option: AccuracyOption) -> Argument:
+    kind: Kind = (
+        "boolean"
+        if isinstance(option.default, bool)
+        else "number"
+        if isinstance(option.default, float)
+        else "string"
+    )
+    return Argument(
+        option.name,
+        kind,
+        f"{option.words[:1].upper()}{option.words[1:]}",
+        default=option.default,
+        choices=option.choices,
+        least=0.0 if kind == "number" else None,
+        most=option.most,
+    )
+
+
 ACCURACY = Tool(
     "accuracy",
     "Compare compiled results with eager mode",
@@ -119,22 +147,7 @@ ACCURACY = Tool(
     (
         PATHS,
         TARGETS,
-        Argument(
-            "tries",
-            "string",
-            "Which settings are tried on a wrong call: none, the first 6 of its stage, or all, until one "
-            "cures",
-            default="some",
-            choices=tuple(TRIES),
-        ),
-        Argument(
-            "locate_seconds",
-            "number",
-            "Seconds to search the first line that differs, in each function that is wrong; 0 for no search",
-            default=AccuracyPlan.locate_seconds,
-            least=0.0,
-            most=600.0,
-        ),
+        *map(_argument, ACCURACY_OPTIONS),
         OFFSET,
         limit_argument(50, "findings"),
         WAIT,

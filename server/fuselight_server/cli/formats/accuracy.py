@@ -17,7 +17,6 @@ from fuselight_server.commands.accuracy import state_of
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings.common.result_words import (
-    kernels_of_right_calls,
     not_compared,
     remarks,
     results_in_words,
@@ -67,7 +66,7 @@ def _print_coverage(report: Report, terminal: Terminal) -> None:
     for count, why in left_out[:_MAX_LINES]:
         terminal.print(f"  not compared: {format_count(count, 'call')}: {why}")
     terminal.print_more(len(left_out) - _MAX_LINES, "reason", indent=2)
-    notes = (*remarks(results), *kernels_of_right_calls(results))
+    notes = remarks(results)
     for note in notes[:_MAX_LINES]:
         terminal.print(f"  note: {note}")
     terminal.print_more(len(notes) - _MAX_LINES, "note", indent=2)

@@ -42,11 +42,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.accuracy import AccuracyOutcome
 
-_STATES = {
-    ResultsState.AS_EAGER: "as eager",
-    ResultsState.DIFFERS: "differs",
-    ResultsState.NOT_COMPARED: "not compared",
-}
+_DIFFERS, _NOT_COMPARED = "differs", "not compared"
 _CALL_COLUMNS = (
     "target", "call", "function", "called on", "verdict", "result", "first line that differs", "operator", "stage",
     "values", "eager, ms", "compiled, with the compile if any, ms",
@@ -66,8 +62,8 @@ def accuracy_as_page(outcome: AccuracyOutcome) -> str:
 
 
 def _headline(outcome: AccuracyOutcome) -> str:
-    states = [state_of(report) for report in outcome.check.reports]
-    counts = [(states.count(state), words) for state, words in _STATES.items()]
+    states = [_state_words(report) for report in outcome.check.reports]
+    counts = [(states.count(words), words) for words in dict.fromkeys(states)]
     parts = [f"{format_count(count, 'target')} {words}" for count, words in counts if count]
     return ", ".join(parts) or "no target was compared"
 
@@ -77,7 +73,7 @@ def _targets(outcome: AccuracyOutcome) -> str:
         TableLine(
             (
                 TableCell(target_name(report)),
-                _state_cell(_STATES[state_of(report)]),
+                _state_cell(_state_words(report)),
                 TableCell(accuracy_verdict(report)),
                 number_cell(report.results.call_count if report.results is not None else None),
                 number_cell(len(compared_calls(report.results)) if report.results is not None else None),
@@ -91,7 +87,21 @@ def _targets(outcome: AccuracyOutcome) -> str:
 
 
 def _state_cell(words: str) -> TableCell:
-    return TableCell(words, css="failure" if words == _STATES[ResultsState.DIFFERS] else "")
+    return TableCell(words, css="failure" if words == _DIFFERS else "")
+
+
+def _state_words(report: Report) -> str:
+    state = state_of(report)
+    if state is ResultsState.AS_EAGER:
+        return _as_reference(report)
+    return _DIFFERS if state is ResultsState.DIFFERS else _NOT_COMPARED
+
+
+def _as_reference(report: Report) -> str:
+    """`as eager`, or as the configuration that calls were compared with."""
+    return (
+        f"as {report.results.against if report.results is not None and report.results.against else 'eager'}"
+    )
 
 
 def _left_out(report: Report) -> Iterator[str]:
@@ -123,13 +133,14 @@ def _calls(outcome: AccuracyOutcome) -> str:
         return ""
     columns, filled = filled_columns(_CALL_COLUMNS, lines)
     names = dict.fromkeys(map(target_name, outcome.check.reports))
-    bar = search_bar("Target", names, "Verdict", _STATES.values())
+    verdicts = dict.fromkeys((*map(_as_reference, outcome.check.reports), _DIFFERS, _NOT_COMPARED))
+    bar = search_bar("Target", names, "Verdict", verdicts)
     caption = "One row for each call that was looked at; press a heading to sort"
     return html_section("Calls", bar, html_table(caption, columns, filled, table_id=ROWS))
 
 
 def _call_line(report: Report, call: ComparedCall) -> TableLine:
-    words = "differs" if call.is_wrong else "as eager" if call.is_as_eager else "not compared"
+    words = _DIFFERS if call.is_wrong else _as_reference(report) if call.is_as_eager else _NOT_COMPARED
     cause = cause_of(report.results, call) if report.results is not None else None
     return TableLine(
         (

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import AccuracyRequest, Answer
-from fuselight_server.commands.accuracy import AccuracyPlan
+from fuselight_server.commands.accuracy_options import AccuracyPlan
 from fuselight_server.explain.findings.common.result_words import wrong_calls
 from fuselight_server.explain.findings.failures import failure_report
 from fuselight_server.fixes.verification.wrong_results import compare_results

@@ -131,11 +131,11 @@ def not_compared(results: ResultComparison) -> Iterator[tuple[int, str]]:
 
 
 def remarks(results: ResultComparison) -> tuple[str, ...]:
-    """What is said of calls that are as in eager mode: a rounding edge, no float64 result, NaN in both."""
+    """What is said of calls that are as in eager mode: a rounding edge, no float64 result, NaN, kernels."""
     right = [call for call in results.calls if call.is_as_eager]
     whys = (call.accuracy.why for call in right if call.accuracy.why)
     values = (f"{non_finite_words(value)}" for call in right for value in call.non_finite)
-    return tuple(dict.fromkeys((*whys, *values)))
+    return tuple(dict.fromkeys((*whys, *values, *_kernels_of_right_calls(results))))
 
 
 def largest_difference(call: ComparedCall) -> str:
@@ -218,7 +218,7 @@ def _wrong_buffer_words(replay: KernelReplay) -> str:
     return f"`{replay.buffer}` is {off}"
 
 
-def kernels_of_right_calls(results: ResultComparison) -> tuple[str, ...]:
+def _kernels_of_right_calls(results: ResultComparison) -> tuple[str, ...]:
     """What a replay shows of the kernels of calls that are as in eager mode: one suspected, or how many were judged."""
     texts = []
     for call in results.calls:

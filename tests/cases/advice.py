@@ -7,7 +7,7 @@ from torch import nn
 # fuselight: varying_size(f32[4, 8])
 # fuselight: varying_size(f32[4, 9])
 def varying_size(x):
-    return x + 1  # warning: [FL201] "torch._dynamo.mark_dynamic(x, 1)"
+    return x + 1  # warning: [FL201] "2 possible changes are not tried yet"
 
 
 # fuselight: size_of_one(f32[1])

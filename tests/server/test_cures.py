@@ -61,7 +61,7 @@ def test_a_change_that_does_not_cure_is_not_shown(client: Client, folder: Path) 
 
     def is_tried() -> bool:
         hover = hover_of(client, uri, "p)", DROPOUT)
-        return "Expect one" in hover and "Not tried yet" not in hover
+        return "Expect one" in hover and "not tried yet" not in hover
 
     client.until(is_tried, "the trial of a cure")
     assert "(tried" not in hover_of(client, uri, "p)", DROPOUT)

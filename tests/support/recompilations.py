@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.report import (
     Frame,
@@ -16,6 +16,9 @@ from fuselight.shared.report import (
     Symbol,
 )
 from tests.support.reports import at
+
+if TYPE_CHECKING:
+    from fuselight_server.base.finding import Finding
 
 DEF = at(20, function="forward")
 READ = at(22, (8, 14), function="forward")
@@ -69,3 +72,8 @@ BREAK = at(25, (8, 20), function="forward")
 
 SYMBOLS = tuple(Symbol(f"s{number}", f"{name}.size(0)") for number, name in enumerate(("x", "y", "w")))
 """torch makes a size dynamic after it varied."""
+
+
+def untried(finding: Finding) -> tuple[str, ...]:
+    """The changes that can be tried and were not: no advice yet."""
+    return tuple(remedy.text for remedy in finding.remedies if remedy.is_pending)

@@ -18,6 +18,8 @@ _OPTIONS = {
 }
 _PHRASES = {
     "`fuselight fix` with a warm start": "`fuselight fix --warm`",
+    "not tried yet.": "not tried yet: see `fuselight check --tries all`.",
+    "not verified yet.": "not verified yet: see `fuselight fix`.",
     "follow it while it runs": "follow it (`--follow`)",
     "Name a Python that has torch.": "Name one that has torch with --python PATH.",
     "allow changes of behavior": "allow it with `--allow-behavior-changes`",

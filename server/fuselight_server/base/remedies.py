@@ -1,7 +1,7 @@
 """What to do about a finding: one ordered list, which every face reads.
 
 Invariant: an entry says what is known of it. What a verification or a trial refused stays in the list, with the reason,
-and is never said as advice.
+and is never said as advice, nor is what could be tried and was not: how many there are is said in its place.
 """
 
 from __future__ import annotations
@@ -76,8 +76,13 @@ class FindingRemedy:
         is_words = self.state is RemedyState.ADVICE
         return self.state is not RemedyState.REFUSED and not (is_words and _EXPECTED.match(self.text))
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether it can be tried or verified and was not, so that nobody knows whether it helps: no advice yet."""
+        return self.state is RemedyState.NOT_TRIED and not self.why
+
     def words(self) -> str:
-        """The entry as advice."""
+        """The entry as advice; of one that is pending there are none."""
         text = self.text
         if self.state is RemedyState.TRIED:
             text = f"{text} (tried: {self.counts})"
@@ -87,8 +92,7 @@ class FindingRemedy:
             if self.why.startswith(IN_A_TRIAL):
                 text = f"Not verified, and {self.why}: {_lowered(text)}"
             else:
-                state = "verified" if self.is_fix and self.cure is None else "tried"
-                text = f"Not {state}{f', as {self.why}' if self.why else ' yet'}: {_lowered(text)}"
+                text = f"Not tried, as {self.why}: {_lowered(text)}"
         if self.cost and (self.is_fix or self.state is not RemedyState.NOT_TRIED):
             text = f"{text}. {self.cost}"
         if self.unwritten:
@@ -168,14 +172,32 @@ def refusals(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
 
 
 def _advised(remedies: Iterable[FindingRemedy]) -> Iterator[str]:
-    before = None
+    remedies, before = tuple(remedies), None
+    pending = [remedy for remedy in remedies if remedy.is_pending]
+    values = {remedy.about for remedy in pending if remedy.cure is not None}
     for remedy in remedies:
-        if remedy.state is RemedyState.REFUSED:
+        is_early = remedy.about in values and _ONE_FOR_EACH.match(remedy.text)
+        if remedy.state is RemedyState.REFUSED or remedy.is_pending or is_early:
             continue
         text = remedy.words()
         is_other = before is not None and before.state is remedy.state is RemedyState.TRIED
         yield f"Or {_lowered(text)}" if is_other and not remedy.about else text
         before = remedy
+    yield from _not_tried(pending)
+
+
+_ONE_FOR_EACH = re.compile(r"Expect one compile for each (?:value|length) of ")
+"""How the advice begins that nothing helps: it is said after what may help was tried."""
+
+
+def _not_tried(pending: Iterable[FindingRemedy]) -> Iterator[str]:
+    """How many changes are not advised yet: a terminal adds what tries them (base/option_names.py)."""
+    pending = tuple(pending)
+    fixes = sum(remedy.is_fix and remedy.cure is None for remedy in pending)
+    if changes := len(pending) - fixes:
+        yield f"{changes} possible change{'s are' if changes > 1 else ' is'} not tried yet"
+    if fixes:
+        yield f"{fixes} possible fix{'es are' if fixes > 1 else ' is'} not verified yet"
 
 
 def _lowered(text: str) -> str:

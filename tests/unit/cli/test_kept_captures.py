@@ -57,7 +57,7 @@ def test_trials_that_a_kept_capture_lacks_are_made_once_if_all_are_asked_for(pro
     project.change = answer
     assert project.check("--tries", "0")[0] == BOTH
     ran, done = project.check("--tries", "0")
-    assert (ran, "Not tried yet: set capture_scalar_outputs" in done.stdout) == (
+    assert (ran, "not tried yet: see `fuselight check --tries all`" in done.stdout) == (
         [],
         True,
     )

@@ -26,6 +26,7 @@ from fuselight.shared.report import (
     Outcome,
     Problem,
     Report,
+    Symbol,
     TrialCounts,
 )
 from fuselight_server.base.finding import Finding
@@ -34,7 +35,7 @@ from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.break_cures import INLINED
 from fuselight_server.explain.findings.advice.trial_verdict import NOT_APPLIED, trial_of
 from fuselight_server.explain.findings.common.compiled_callers import outer_frame
-from tests.support.recompilations import DEF, SIZE, WHOLE, again, failed
+from tests.support.recompilations import DEF, SIZE, WHOLE, again, failed, untried
 from tests.support.reports import FILE, at, report
 
 
@@ -55,8 +56,8 @@ def finding_of(*failures: GuardFailure, trials: tuple[CureTrial, ...] = ()) -> F
     ("failure", "kinds"),
     [
         (number("n"), [CureKind.TENSOR, CureKind.DYNAMIC]),
-        (number(), [CureKind.TENSOR, CureKind.DYNAMIC, CureKind.SETTING]),
-        (number("self.size"), [CureKind.TENSOR, CureKind.DYNAMIC, CureKind.SETTING]),
+        (number(), [CureKind.TENSOR, CureKind.SETTING, CureKind.DYNAMIC]),
+        (number("self.size"), [CureKind.TENSOR, CureKind.SETTING, CureKind.DYNAMIC]),
         (replace(number(), was="0.5", now="0.7"), [CureKind.TENSOR]),
         (replace(number(), difference="len(self.limit) was 2, now 3"), [CureKind.TENSOR]),
         (SIZE, [CureKind.MARK, CureKind.DYNAMIC]),
@@ -69,14 +70,88 @@ def test_the_changes_to_try_are_those_of_the_kind_of_guard(
     assert [cure.kind for cure in finding_of(failure).cures] == kinds
 
 
-def test_a_change_that_was_not_tried_is_called_so() -> None:
+def test_a_change_that_was_not_tried_is_counted_and_no_advice() -> None:
+    """Nor is it said that nothing helps: `dynamic=True` alone is left out, as it keeps no integer of a module."""
     finding = finding_of(number())
-    assert finding.hints[0] == "Expect one compile for each value of `self.limit`"
-    assert finding.hints[1] == "Not tried yet: keep `self.limit` as a tensor"
+    assert finding.hints == ("2 possible changes are not tried yet",)
+    assert untried(finding) == (
+        "Keep `self.limit` as a tensor",
+        (
+            "Set torch._dynamo.config.allow_unspec_int_on_nn_module = True before the first call, which keeps ints of "
+            "modules symbolic"
+        ),
+    )
+    assert finding_of(replace(number("n"), was="0.5", now="0.7")).hints == (
+        "1 possible change is not tried yet",
+    )
+
+
+USES = """\
+def forward(self, x, n):
+    return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("used", "is_named"),
+    [
+        ("x * n", True),
+        ("torch.where(x < n, x, 0)", True),
+        ("x if n > 1 else -x", False),
+        ("x[:, n:]", False),
+        ("x * torch.normal(0.0, n, x.shape)", False),
+        ("x if x is None or n else -x", False),
+        ("x * (not n)", False),
+    ],
+)
+def test_a_tensor_is_not_named_where_the_code_needs_a_number(used: str, *, is_named: bool) -> None:
+    """A trial of it is still made, after all others, and shown if it cures."""
+    lines = dict(enumerate(USES.format(used).splitlines(), 20))
+    given = again(number("n", born=(at(21, (11, 20), function="forward"),)))
+
+    def finding(*trials: CureTrial) -> Finding:
+        (item,) = findings(
+            report(recompiles=(given,), trials=trials), read_line=lambda _path, line: lines.get(line)
+        )
+        return item
+
+    assert ("Pass `n` as a tensor" in untried(finding())) is is_named
+    (tensor,) = (cure for cure in finding().cures if cure.kind is CureKind.TENSOR)
+    assert (finding().cures[-1] == tensor) is not is_named
+    assert (
+        finding(CureTrial(tensor, 3, 1)).hints[0].startswith("Pass `n` as a tensor (tried: 3 → 1 compiles)")
+    )
+
+
+def test_a_size_that_a_line_needs_is_not_marked_before_a_trial() -> None:
+    """torch raises an exception for such a mark, and `dynamic=True` does not free the size."""
+    fixed = Symbol("s0", "x.size(0)", specialized_to="4", stack=(at(22, (8, 14)),))
+    compiled = Compile("0/1", 0, Outcome.COMPILED, symbols=(fixed,))
+    (held, free) = (
+        next(item for item in findings(given) if item.code == "FL201")
+        for given in (
+            report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(SIZE),)),
+            report(frames=(WHOLE,), compiles=(replace(compiled, symbols=()),), recompiles=(again(SIZE),)),
+        )
+    )
+    assert untried(held) == ()
+    assert [text.partition(":")[0] for text in untried(free)] == [
+        "Mark the size as dynamic before the call",
+        "Compile with torch.compile(..., dynamic=True)",
+    ]
+
+
+def test_a_setting_for_modules_is_not_named_for_an_integer_that_torch_made_dynamic() -> None:
+    dynamic = Compile("0/1", 0, Outcome.COMPILED, symbols=(Symbol("s0", "self.limit"),))
+    (finding,) = findings(report(frames=(WHOLE,), compiles=(dynamic,), recompiles=(again(number()),)))
+    assert untried(finding) == (
+        "Keep `self.limit` as a tensor",
+        "Compile with torch.compile(..., dynamic=True)",
+    )
 
 
 def test_only_what_cures_is_shown_the_fewest_compiles_first() -> None:
-    tensor, dynamic, setting = finding_of(number()).cures
+    tensor, setting, dynamic = finding_of(number()).cures
     trials = (
         CureTrial(tensor, 5, 0, "line 21 then runs outside of graphs"),
         CureTrial(dynamic, 5, 3),
@@ -94,7 +169,7 @@ def test_only_what_cures_is_shown_the_fewest_compiles_first() -> None:
 
 
 def test_what_a_trial_refused_stays_in_the_list_with_the_reason_and_is_never_said() -> None:
-    tensor, dynamic, setting = finding_of(number()).cures
+    tensor, setting, dynamic = finding_of(number()).cures
     trials = (
         CureTrial(tensor, 5, 0, "line 21 then runs outside of graphs"),
         CureTrial(dynamic, 5, 3),
@@ -107,9 +182,8 @@ def test_what_a_trial_refused_stays_in_the_list_with_the_reason_and_is_never_sai
     ]
     assert len(finding.hints) == 1
     assert "as a tensor" not in finding.message
-    untried = finding_of(number(), trials=trials[::2]).remedies
-    assert [(remedy.state, remedy.why) for remedy in untried[1:]] == [
-        (RemedyState.NOT_TRIED, ""),
+    without_dynamic = finding_of(number(), trials=trials[::2]).remedies
+    assert [(remedy.state, remedy.why) for remedy in without_dynamic[1:]] == [
         (RemedyState.NOT_TRIED, NO_CALL),
         (RemedyState.REFUSED, trials[0].refused),
     ]
@@ -157,7 +231,7 @@ def test_a_limit_that_ends_the_call_has_the_changes_of_one_that_does_not(
     trials = tuple(CureTrial(cure, 5, 2) for cure in ends.cures)
     tried = findings(report(recompiles=(stopped,), failures=(error,), trials=trials))
     hints = [hint for item in tried for hint in item.hints]
-    assert not any("Not tried yet" in hint for hint in hints)
+    assert not any("not tried yet" in hint for hint in hints)
     assert any("(tried: 5 → 2 compiles)" in hint for hint in hints) == bool(trials)
 
 
@@ -318,7 +392,7 @@ def test_a_change_that_saves_the_compile_of_another_guard_is_advised_for_that_on
     assert trial.cures
     own, others = findings(replace(without, trials=(trial,)))
     assert own.hints[0].startswith("Compile with torch.compile(..., dynamic=True) (tried: 3 → 2 compiles)")
-    assert others.hints[0].startswith("Expect one compile for each")
+    assert not any("tried:" in hint for hint in others.hints)
     refused = [remedy.why for remedy in others.remedies if remedy.state is RemedyState.REFUSED]
     assert refused == ["it saves another recompilation, and this one stays"]
 
@@ -371,16 +445,16 @@ def inner(failure: GuardFailure) -> Report:
 @pytest.mark.parametrize(
     ("failure", "text"),
     [
-        (number("n"), "pass `n` to `step` as a tensor"),
-        (number(), "keep `self.limit` as a tensor"),
-        (SIZE, "mark the size as dynamic before the call to `step`: torch._dynamo.mark_dynamic(x, 0)"),
+        (number("n"), "Pass `n` to `step` as a tensor"),
+        (number(), "Keep `self.limit` as a tensor"),
+        (SIZE, "Mark the size as dynamic before the call to `step`: torch._dynamo.mark_dynamic(x, 0)"),
     ],
 )
 def test_what_compiled_code_passes_on_is_changed_in_the_calls_of_the_user(
     failure: GuardFailure, text: str
 ) -> None:
     (finding,) = findings(inner(failure))
-    assert any(hint.startswith(f"Not tried yet: {text}") for hint in finding.hints)
+    assert text in untried(finding)
     (changed,) = {(cure.outer_path, cure.outer_line) for cure in finding.cures if cure.subjects}
     assert changed == (OUTER.location.path, OUTER.location.line)
 
@@ -606,7 +680,7 @@ def test_a_tensor_that_no_trial_could_put_in_place_is_not_named(failure: str) ->
     switch = failed("self.on was False, now True", source="self.on", cause=GuardCause.VALUE)
     changed = number() if failure == "number" else switch
     tensor, *_ = finding_of(changed).cures
-    assert any("as a tensor" in hint for hint in finding_of(changed).hints)
+    assert any("as a tensor" in text for text in untried(finding_of(changed)))
     of_none = CureTrial(tensor, 0, 0, NOT_APPLIED, is_made=False)
     assert not any("as a tensor" in hint for hint in finding_of(changed, trials=(of_none,)).hints)
 

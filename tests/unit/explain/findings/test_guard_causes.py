@@ -22,7 +22,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.expectations import expectation
-from tests.support.recompilations import SIZE, WHOLE, again, failed
+from tests.support.recompilations import SIZE, WHOLE, again, failed, untried
 from tests.support.reports import LIBRARY, at, report
 
 
@@ -62,7 +62,7 @@ def test_an_argument_of_a_library_is_not_marked_by_the_library_name_for_it() -> 
     call = at(30, function="main")
     (finding,) = findings(report(recompiles=(again(size, location=inside, caller=(call,)),)))
     assert finding.span.line == call.line
-    assert not any("mark_dynamic(input_ids" in hint for hint in finding.hints)
+    assert not any("mark_dynamic(input_ids" in remedy.text for remedy in finding.remedies)
     assert (finding.fixes, finding.data) == ((), ())
 
 
@@ -88,7 +88,7 @@ def test_a_size_that_the_program_keeps_fixed_is_not_marked_by_a_fix() -> None:
     assert finding.fixes == ()
     config = Environment(config={"automatic_dynamic_shapes": "False"})
     (finding,) = again_with(environment=config)
-    assert any("automatic_dynamic_shapes = True" in hint for hint in finding.hints)
+    assert any("automatic_dynamic_shapes = True" in text for text in untried(finding))
 
 
 def test_a_size_that_code_fixes_after_it_changed_is_in_the_finding_of_the_recompilation() -> None:
@@ -328,8 +328,8 @@ def test_sizes_that_vary_together_are_marked_together() -> None:
     other = failed("y.size(0) was 4, now 7", source="y")
     (finding,) = findings(report(recompiles=(again(SIZE, other),)))
     assert any(
-        hint.endswith("torch._dynamo.mark_dynamic(x, 0), torch._dynamo.mark_dynamic(y, 0)")
-        for hint in finding.hints
+        text.endswith("torch._dynamo.mark_dynamic(x, 0), torch._dynamo.mark_dynamic(y, 0)")
+        for text in untried(finding)
     )
     assert finding.fixes == ("mark_dynamic",)
     assert finding.data == (("parameter", "x"), ("dimension", "0"), ("parameter", "y"), ("dimension", "0"))
@@ -351,4 +351,4 @@ def test_a_size_without_a_name_has_no_fix() -> None:
         report(recompiles=(again(SIZE, failed("xs[0].size(0) was 4, now 7", source="xs[0]")),))
     )
     assert finding.fixes == ()
-    assert any("mark_dynamic(xs[0], 0)" in hint for hint in finding.hints)
+    assert any("mark_dynamic(xs[0], 0)" in text for text in untried(finding))

@@ -33,6 +33,8 @@ class TriedAdvice:
     """The function whose compiles are counted, where several are compiled."""
     needs_trial: bool = False
     """Whether it is not named where no call could be changed so: it mostly makes a program worse."""
+    is_doubtful: bool = False
+    """Whether the source or the run speaks against it: it is named only after a trial that shows that it cures."""
 
 
 def rounding(values: Iterable[str]) -> str:
@@ -75,7 +77,7 @@ def tried_remedies(
         remedy
         for item, remedy in zip(candidates, remedies, strict=True)
         if remedy.state is RemedyState.NOT_TRIED
-        and not item.cure.also
+        and not (item.cure.also or item.is_doubtful)
         and not (item.needs_trial and remedy.why == NO_CALL)
     ]
     refused = [remedy for remedy in remedies if remedy.state is RemedyState.REFUSED]

@@ -11,12 +11,13 @@ import enum
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
-from fuselight_server.explain.findings.common.source_tree import function_tree, parents_of
+from fuselight_server.explain.findings.common.source_tree import function_tree, parents_of, tree_around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fuselight.shared.report import Location
+    from fuselight.shared.report import GuardFailure, Location
+    from fuselight_server.explain.findings.common.context import Context
 
 
 class Use(enum.Enum):
@@ -47,6 +48,27 @@ _SIZES = frozenset(
 _PYTHON = frozenset(
     "min max int float round abs divmod pow str repr format bool len sum".split()  # noqa: SIM905 - as above
 )
+
+_OPTIONS = frozenset(
+    "normal normal_ uniform_ exponential_ log_normal_ cauchy_ geometric_ dropout alpha_dropout".split()  # noqa: SIM905 - as above
+)
+"""Functions and methods of torch whose options are numbers, where they get a shape or work in place."""
+_NEED_NUMBERS = frozenset({Use.SLICE, Use.INDEX, Use.SIZE, Use.LOOP, Use.CONDITION, Use.PYTHON})
+
+
+def needs_number(context: Context, failure: GuardFailure) -> bool:
+    """Whether the function that reads a value uses it where a tensor breaks the graph, as in `if` or in a slice."""
+    read = context.innermost_user_frame(failure.born)
+    tree = tree_around(context, read) if read is not None else None
+    owner, _, last = failure.source.rpartition(".")
+    names = (failure.source, f"self.{last}") if owner.startswith("self") else (failure.source,)
+    wanted = {text for name in names if (text := _normal(name)) is not None}
+    if tree is None or not wanted:
+        return False
+    try:
+        return not _NEED_NUMBERS.isdisjoint(_uses(tree, wanted))
+    except RecursionError:  # an expression of some hundred parts
+        return False
 
 
 def uses_of(
@@ -98,7 +120,7 @@ def _use_in(child: ast.AST, parent: ast.AST) -> Use | None:  # noqa: PLR0911 - o
         return Use.INDEX if child is parent.slice else None
     if isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
         return Use.CONDITION if child is parent.test else None
-    if isinstance(parent, (ast.Compare, ast.BoolOp)):
+    if isinstance(parent, ast.BoolOp) or (isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)):
         return Use.CONDITION
     if isinstance(parent, ast.For):
         return Use.LOOP
@@ -114,5 +136,7 @@ def _use_by_call(child: ast.AST, call: ast.Call) -> Use:
     if name == "range":
         return Use.LOOP
     if isinstance(call.func, ast.Name) and name in _PYTHON:
+        return Use.PYTHON
+    if name in _OPTIONS:
         return Use.PYTHON
     return Use.SIZE if name in _SIZES else Use.OTHER

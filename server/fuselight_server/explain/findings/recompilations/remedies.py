@@ -26,6 +26,7 @@ from fuselight_server.explain.findings.advice.expectations import (
 from fuselight_server.explain.findings.advice.trial_verdict import trials_of
 from fuselight_server.explain.findings.common.carried_values import CARRIED_VALUE
 from fuselight_server.explain.findings.common.library_remedies import library_remedy
+from fuselight_server.explain.findings.common.number_uses import needs_number
 from fuselight_server.explain.findings.common.resume_functions import (
     is_other_class,
     nearest,
@@ -53,6 +54,7 @@ from fuselight_server.explain.findings.recompilations.size_remedies import (
     varying_sizes,
 )
 from fuselight_server.explain.findings.recompilations.specializations import (
+    fixing_line,
     is_held,
     is_unguarded,
     made_dynamic,
@@ -272,9 +274,29 @@ def lone_candidates(
     """The changes for one failed guard; what a graph break carried over, no call can change."""
     if is_small_alone(context, recompilation, failure):
         return ()
-    if resumed_at(context, recompilation) is None:
-        return cures_for(context, recompilation, failure)
-    return cures_for(context, recompilation, failure, arguments=_arguments(context, recompilation))
+    is_part = resumed_at(context, recompilation) is not None
+    arguments = _arguments(context, recompilation) if is_part else None
+    return tuple(
+        replace(item, is_doubtful=_speaks_against(context, recompilation, failure, item.cure))
+        for item in cures_for(context, recompilation, failure, arguments=arguments)
+    )
+
+
+def _speaks_against(
+    context: Context, recompilation: Recompile, failure: GuardFailure, cure: CallCure
+) -> bool:
+    """Whether the source, or what torch did in the run, shows that a change hardly helps, or fails."""
+    if cure.kind is CureKind.TENSOR:
+        return needs_number(context, failure)
+    is_fixed = fixing_line(context, recompilation, failure) is not None
+    if cure.kind is CureKind.MARK:
+        return is_fixed  # torch raises an exception for a marked size that a line needs
+    is_free = bool(made_dynamic(context, recompilation, [failure]))
+    is_attribute = failure.cause is GuardCause.NUMBER and failure.source.startswith("self.")
+    if cure.kind is CureKind.DYNAMIC and cure.value == "True":
+        return not is_free and (is_fixed or is_attribute)
+    # torch keeps the integers of a module fixed, and those of other objects not: no setting concerns these.
+    return "allow_unspec_int_on_nn_module" in cure.settings and is_attribute and is_free
 
 
 def _arguments(context: Context, recompilation: Recompile) -> tuple[str, ...]:
@@ -293,14 +315,15 @@ def cures_of(
     shown: GuardFailure | None,
     explained: Collection[GuardFailure],
 ) -> tuple[CallCure, ...]:
-    """The changes to try for the guards that the hints are about, each once."""
+    """The changes to try for the guards that the hints are about, each once, those last that hardly help."""
     failures = (
         ()
         if shown is None
         else (shown, *(other for other in nearest(recompilation) if other not in explained))
     )
-    cures = (item.cure for failure in failures for item in candidates_for(context, recompilation, failure))
-    return tuple(dict.fromkeys(cures))
+    candidates = [item for failure in failures for item in candidates_for(context, recompilation, failure)]
+    candidates.sort(key=lambda item: item.is_doubtful)
+    return tuple(dict.fromkeys(item.cure for item in candidates))
 
 
 def _of_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:

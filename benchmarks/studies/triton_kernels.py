@@ -29,12 +29,12 @@ from benchmarks.studies.triton_sides import MAX_DIFFERENCE, compare_sides, direc
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "cases" / "launches"
-PLANTED = ("planted_bounds", "planted_sizes", "planted_order")
-OWN = ("right_kernels",)
+PLANTED = ("planted_bounds", "planted_sizes", "planted_order", "planted_kinds")
+OWN = ("right_kernels", "right_kinds")
 LIBRARIES = ("liger_kernels", "fla_kernels", "conch_kernels")
 PACKAGES = ("torch", "triton", "liger_kernel", "fla-core", "conch-triton-kernels")
 _EXPECTED = re.compile(r"# expect: (FL\d+)$")
-_CHECKS = frozenset({"FL941", "FL942", "FL943", "FL944", "FL945"})
+_CHECKS = frozenset({"FL941", "FL942", "FL943", "FL944", "FL945", "FL948"})
 _CHUNK = 4
 """Targets of a process of the comparison with a GPU."""
 

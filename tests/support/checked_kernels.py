@@ -12,6 +12,7 @@ from types import ModuleType
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.absent_gpu import device_guards
 from fuselight.adapters.torch_api.uninitialized import UninitializedMemory
+from fuselight.adapters.triton_api.launches.record import LaunchSummary
 from fuselight.adapters.triton_api.launches.stand_in import standing_in
 from fuselight.capture.calls.calls import PlannedCall
 from fuselight.capture.calls.rungs import Ladder
@@ -20,6 +21,7 @@ from fuselight.shared.protocol import DirectiveLine, InputsPlan, Target
 from fuselight.shared.report import KernelFault
 from fuselight.worker.child import kernel_checks
 from fuselight.worker.child.kernel_launches import KernelLaunches
+from fuselight.worker.child.varied_launches import VariedLaunches, VariedResult
 
 CODES = {"bounds": "FL941", "race": "FL942", "unwritten": "FL943", "overflow": "FL944", "sectors": "FL945"}
 _DIRECTIVE = re.compile(r"^# fuselight: ((\w+)\(.*\))$", re.MULTILINE)
@@ -66,6 +68,24 @@ class CheckedFile:
         self.launches.log.uninitialized = None
         self.launches.log.seconds = self.launches.log.address_seconds = 0.0
         return self.launches.faults[before:]
+
+    def vary(self, name: str, text: str, line: int) -> VariedResult:
+        """Check the call of a directive, and further ones with other sizes and strides."""
+        launches = self.launches
+        launches.start_again()
+        summaries: list[LaunchSummary] = []
+        launches.log.summaries = summaries
+        planned = self._planned(name, text, line)
+        is_fake = planned.fake or kernel_checks.reason_for_fake(planned) is not None
+        self.check(name, text, line)
+        calls = VariedLaunches(
+            launches,
+            lambda varied: self._planned(name, varied, line),
+            vars(self._module),
+            is_fake=is_fake,
+            enters_fake=is_fake,
+        )
+        return calls.vary(text, list(launches.faults), summaries)
 
     def _planned(self, name: str, text: str, line: int) -> PlannedCall:
         target = Target(str(self._path), name, "function", line + 1, compiled=False)

@@ -10,7 +10,7 @@ import pytest
 from fuselight.shared import kernel_forms
 from fuselight.shared.kernel_forms import Accessed, DotUse, MemoryAccess
 from fuselight.shared.kernel_options import wanted_trials
-from fuselight.shared.report import Assembled, CompiledOption, Listing, Occupancy, OwnKernel
+from fuselight.shared.report import Assembled, CompiledOption, Listing, Occupancy, OwnKernel, VariedCalls
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.kernels import own_documents, own_kernels
 from tests.support.own_kernels import (
@@ -318,3 +318,12 @@ def test_low_occupancy_has_its_cause_and_matrix_kernels_have_none() -> None:
     busy = replace(multiply, assembled=replace(assembled(multiply), occupancy=low.occupancy))
     assert codes(busy) == [("FL965", 21)]
     assert codes(own_kernel(assembled=low)) == [("FL963", 4)]
+
+
+def test_calls_with_other_sizes_are_listed() -> None:
+    calls = tuple(f"f(f32[{size}])" for size in range(10))
+    varied = VariedCalls(None, calls, refused=("f(f32[0])",))
+    report = replace(own_report(own_kernel()), varied_calls=(varied, VariedCalls(None, refused=("g()",))))
+    (words,) = own_kernels.varied_words(report)
+    assert words.startswith("Also checked: `f(f32[0])`, `f(f32[1])`")
+    assert words.endswith("`f(f32[7])` and 2 more; the program refuses 1 other call.")

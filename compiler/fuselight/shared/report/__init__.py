@@ -71,6 +71,7 @@ from fuselight.shared.report.launches import AddressCheckResult as AddressCheckR
 from fuselight.shared.report.launches import KernelFault as KernelFault
 from fuselight.shared.report.launches import KernelMismatch as KernelMismatch
 from fuselight.shared.report.launches import OpenAccess as OpenAccess
+from fuselight.shared.report.launches import VariedCalls as VariedCalls
 from fuselight.shared.report.measured import Accuracy as Accuracy
 from fuselight.shared.report.measured import Clock as Clock
 from fuselight.shared.report.measured import CompileStep as CompileStep
@@ -408,6 +409,8 @@ class Report:
     """Results of calls with Triton kernels that differ from the references which their directives name."""
     address_checks: tuple[AddressCheckResult, ...] = ()
     """Launches of which only addresses were checked: on fake tensors, or because their values take too long."""
+    varied_calls: tuple[VariedCalls, ...] = ()
+    """Calls with other sizes and strides than those of the directives, whose launches were checked as well."""
     trials: tuple[CureTrial, ...] = ()
     """Cures of its recompilations that were tried on its calls, by further runs."""
     results: ResultComparison | None = None

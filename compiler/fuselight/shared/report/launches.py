@@ -44,7 +44,9 @@ class KernelFault:
     useful: float = 1.0
     """Of `sectors`: the part of the bytes of 32-byte sectors that the access uses, from 0 to 1."""
     inputs: str = ""
-    """The call that shows it, as a directive; empty for the calls of the target."""
+    """The smallest call that was tried and shows it, as a directive; empty: none is smaller than the target's own."""
+    is_of_variation: bool = False
+    """Whether only calls with other sizes or strides than those of the directives show it."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,19 @@ class KernelMismatch:
     elements: int
     inputs: str = ""
     """The call, as a directive."""
+    is_of_variation: bool = False
+    """Whether the call has other sizes or strides than those of the directives."""
+
+
+@dataclass(frozen=True)
+class VariedCalls:
+    """Calls with other sizes and strides than a directive has, in which launches of Triton kernels were checked."""
+
+    directive: Location | None
+    calls: tuple[str, ...] = ()
+    """Those that could be made, as directives."""
+    refused: tuple[str, ...] = ()
+    """Those in which the program raised an exception."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
-import select
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,9 +21,8 @@ from fuselight.capture.calls.calls import Prepared, call_mode, call_outputs
 from fuselight.capture.calls.changed_calls import ChangeError, changed_call
 from fuselight.shared.protocol import CaptureRequest
 from fuselight.shared.report import CallChange, ChangeKind, Forecast, FrameForecast, Outcome, TriedValue
-from fuselight.worker.child.originals import exit_now
+from fuselight.worker.child.forked_answer import forked_answer
 from fuselight.worker.child.state import RunState
-from fuselight.worker.processes import fork_rules, process
 
 _VALUES = 4
 """Values of one change that are tried: the first compiles what it recompiles, the next may need no compile."""
@@ -68,7 +64,8 @@ def with_tried_values(
         left = min(_SECONDS, ends - time.monotonic())
         if left > 0:
             work = functools.partial(_try, state, prepared, function, names, change)
-            tried[id(change)] = _in_fork(work, left)
+            entries = forked_answer(work, left) or ()
+            tried[id(change)] = tuple(TriedValue(**entry) for entry in entries)
     changes = tuple(replace(change, tried=tried.get(id(change), ())) for change in first.changes)
     return (replace(first, changes=changes), *others)
 
@@ -142,44 +139,3 @@ def _try(
 
 def _compiles(state: RunState) -> int:
     return sum(record.outcome is Outcome.COMPILED for record in state.recorder.parts().compiles)
-
-
-def _in_fork(work: Callable[[], list[dict[str, Any]]], seconds: float) -> tuple[TriedValue, ...]:
-    """What `work` returns in a fork of this process; nothing if it does not end in time, or in another way."""
-    process.flush_output()
-    parent = os.getpid()
-    read, write = os.pipe()
-    pid = fork_rules.fork()
-    if pid == 0:
-        try:
-            _become_silent(parent)
-            os.write(write, json.dumps(work()).encode())
-        finally:
-            exit_now(0)
-    os.close(write)
-    data = b""
-    ends = time.monotonic() + seconds
-    try:
-        while select.select([read], [], [], max(0.0, ends - time.monotonic()))[0]:
-            part = os.read(read, 1 << 16)
-            data += part
-            if not part:
-                break
-    finally:
-        os.close(read)
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            os.waitpid(pid, 0)
-    try:
-        return tuple(TriedValue(**entry) for entry in json.loads(data))
-    except ValueError:
-        return ()
-
-
-def _become_silent(parent: int) -> None:
-    process.die_with_parent(parent)
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    os.close(null)

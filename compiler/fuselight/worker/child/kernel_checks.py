@@ -8,9 +8,10 @@ further call raises changes nothing: the capture has reported what is wrong with
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -18,19 +19,25 @@ from fuselight.adapters.torch_api.uninitialized import UninitializedMemory
 from fuselight.adapters.triton_api.launches.stand_in import has_kernels
 from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode, call_outputs
 from fuselight.capture.calls.random_fill import quick_random
-from fuselight.capture.calls.rungs import DirectiveFault
+from fuselight.capture.calls.rungs import DirectiveFault, Ladder
 from fuselight.capture.calls.tensors import set_seeds, tensors_in
-from fuselight.shared.report import KernelMismatch, Location, Note, Rung
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.protocol import DirectiveLine, InputsPlan
+from fuselight.shared.report import KernelMismatch, Location, Note, Rung, is_user_file
 from fuselight.worker.child import child, run_failures
+from fuselight.worker.child.forked_answer import forked_answer
 from fuselight.worker.child.reference_comparison import NoReferenceError, compare_with_reference
 
 if TYPE_CHECKING:
+    from fuselight.adapters.triton_api.launches.record import LaunchSummary
     from fuselight.worker.child.state import RunState
 
 MAX_REAL_BYTES = 1 << 30
 """Tensors of a directive that take more get no memory where the program has Triton kernels: they are fake."""
 MAX_SECONDS = 5.0
 """Of the launches of a run: after more, none is made once more."""
+MAX_VARIED_SECONDS = 0.5
+"""Of the launches of a call whose values are computed with other sizes, too; of longer ones, addresses are checked."""
 _perf_counter = time.perf_counter  # bound before any user code runs
 
 
@@ -59,6 +66,9 @@ def check_launches(state: RunState, planned: PlannedCall, names: Mapping[str, An
     record = launches.log.record
     if not is_fake:
         launches.log.record = None  # it has these launches already
+    summaries: list[LaunchSummary] = []
+    launches.log.summaries = summaries
+    computed = launches.log.seconds
     try:
         prepared, outputs = eager_call(planned, memory)
         if memory is not None and prepared.options.reference is not None:
@@ -67,8 +77,60 @@ def check_launches(state: RunState, planned: PlannedCall, names: Mapping[str, An
         text = f"the launches of Triton kernels were checked up to an exception in eager mode: {error}"
         state.notes.append(Note("kernel_check_ended", text[:500], planned.location))
     finally:
-        launches.log.uninitialized, launches.log.record = None, record
+        launches.log.uninitialized, launches.log.record, launches.log.summaries = None, record, None
         state.phases["kernel check"] = state.phases.get("kernel check", 0.0) + _perf_counter() - start
+    computed = launches.log.seconds - computed
+    start = _perf_counter()
+    _vary(state, planned, names, _Checked(summaries, is_fake=is_fake, is_slow=computed > MAX_VARIED_SECONDS))
+    state.phases["varied sizes"] = state.phases.get("varied sizes", 0.0) + _perf_counter() - start
+
+
+class _Checked(NamedTuple):
+    """The further call of a directive that was made."""
+
+    launched: list[LaunchSummary]
+    is_fake: bool
+    is_slow: bool
+
+
+def _vary(state: RunState, planned: PlannedCall, names: Mapping[str, Any], checked: _Checked) -> None:
+    """Make calls with other sizes and strides in a fork, and take what they show."""
+    from fuselight.worker.child.varied_launches import (  # noqa: PLC0415 - it imports this module
+        HARD_SECONDS,
+        VariedLaunches,
+        VariedResult,
+    )
+
+    launches, target = state.kernel_launches, state.job.request.target
+    known = launches.faults[launches.shrunk :]
+    own = [launch for launch in checked.launched if is_user_file(launch.path, launches.roots)]
+    discovers = bool(own) and not launches.varied
+    if not hasattr(os, "fork") or not (known or discovers):
+        return
+    device = "cpu" if state.sources.redirect else None
+
+    def planned_of(text: str) -> PlannedCall:
+        line = planned.location.line if planned.location is not None else target.line
+        plan = InputsPlan((DirectiveLine(line, 0, text),))
+        answered, _ = Ladder(target, plan, names, device).climb()
+        if answered is None:
+            raise ValueError(text)
+        return answered.calls[0]
+
+    is_fake = checked.is_fake or checked.is_slow
+
+    def work() -> Any:
+        torch.set_num_threads(1)  # the threads of a pool are not in a fork
+        launches.log.record = None
+        varied = VariedLaunches(
+            launches, planned_of, names, is_fake=is_fake, enters_fake=is_fake and not checked.is_fake
+        )
+        return encode(varied.vary(planned.text, known, checked.launched, discovers=discovers))
+
+    answer = forked_answer(work, HARD_SECONDS)
+    launches.shrunk = len(launches.faults)
+    if answer is not None:
+        launches.accept_varied(known, decode(VariedResult, answer), planned.location)
 
 
 def eager_call(planned: PlannedCall, memory: UninitializedMemory | None) -> tuple[Prepared, Any]:
@@ -95,29 +157,33 @@ def _compare(
     state: RunState, planned: PlannedCall, names: Mapping[str, Any], outputs: Any, last_launch: Any
 ) -> None:
     """Compare the results of a call with the reference that its directive names."""
-    prepared = _prepared(planned)  # a kernel may have changed the inputs of the other one
-    name = str(prepared.options.reference)
     unknown = state.kernel_launches.unknown
     if unknown:
-        text = f"results are not compared with the reference `{name}`: {unknown}"
+        text = f"results are not compared with the reference: {unknown}"
         state.notes.append(Note("reference_not_compared", text, planned.location))
         return
     try:
-        difference = compare_with_reference(prepared, outputs, name, names)
+        state.kernel_launches.mismatches.extend(mismatches_of(planned, names, outputs, last_launch))
     except NoReferenceError as why:
         target = state.job.request.target
         fault = DirectiveFault(str(why), planned.location or Location(target.path, target.line))
         state.failures.append(run_failures.directive_failure(fault, call=child.call_index(state)))
-        return
+
+
+def mismatches_of(
+    planned: PlannedCall, names: Mapping[str, Any], outputs: Any, last_launch: Any
+) -> Iterator[KernelMismatch]:
+    """Compare the results of a call with those of its reference. Raises NoReferenceError."""
+    prepared = _prepared(planned)  # a kernel may have changed the inputs of the other one
+    name = str(prepared.options.reference)
+    difference = compare_with_reference(prepared, outputs, name, names)
     if difference is not None:
         outcome, stack = last_launch if last_launch is not None else (None, ())
-        state.kernel_launches.mismatches.append(
-            KernelMismatch(
-                outcome.kernel if outcome is not None else "",
-                Location(outcome.path, outcome.line) if outcome is not None else planned.location,
-                stack,
-                name,
-                **vars(difference),
-                inputs=planned.text,
-            )
+        yield KernelMismatch(
+            outcome.kernel if outcome is not None else "",
+            Location(outcome.path, outcome.line) if outcome is not None else planned.location,
+            stack,
+            name,
+            **vars(difference),
+            inputs=planned.text,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -39,12 +40,14 @@ from fuselight.shared.report import (
     OpenAccess,
     Problem,
     Stack,
+    VariedCalls,
     is_user_file,
 )
 from fuselight.worker.child.own_kernels import OwnKernels, device_of, plan_of
 
 if TYPE_CHECKING:
     from fuselight.worker.child.state import RunState
+    from fuselight.worker.child.varied_launches import VariedResult
 
 MAX_FAULTS = 100
 """Maximum number of faults of a report."""
@@ -56,7 +59,7 @@ class KernelLaunches:
     """What is known of the launches of a run."""
 
     def __init__(self, roots: Sequence[str]) -> None:
-        self._roots = roots
+        self.roots = roots
         self.log = LaunchLog(self._heard, stacks.running_lines, self._note_uncompiled)
         self.problems: list[Problem] = []
         self.notes: list[Note] = []
@@ -65,8 +68,9 @@ class KernelLaunches:
         """The program's own kernels that were launched, with what they compile to."""
         self.checks: list[AddressCheckResult] = []
         self.mismatches: list[KernelMismatch] = []
-        self.inputs = ""
-        """The call that is made, as a directive, where it is none of the target's."""
+        self.varied: list[VariedCalls] = []
+        self.shrunk = 0
+        """How many of `faults` have the smallest call that shows them, if one was found."""
         self._known: set[object] = set()
 
     @property
@@ -75,15 +79,25 @@ class KernelLaunches:
         if self.notes:
             return self.notes[0].text
         for fault in self.faults:
+            if fault.is_of_variation:
+                continue
             if fault.kind == "bounds":
                 return f"the Triton kernel `{fault.kernel}` accesses memory outside of a tensor"
             if fault.kind == "race":
                 return f"the Triton kernel `{fault.kernel}` has a race"
         return ""
 
+    def start_again(self) -> None:
+        """Drop what is known, and what decides which launches are computed: for a call by itself, in a fork."""
+        self.faults, self.checks, self.mismatches, self.notes = [], [], [], []
+        self._known = set()
+        log = self.log
+        log.checked, log.slow = set(), set()
+        log.seconds = log.address_seconds = 0.0
+
     def _heard(self, outcome: LaunchOutcome, frame: FrameType | None) -> None:
         stack = stacks.running_lines(frame)
-        place = next((at for at in reversed(stack) if is_user_file(at.path, self._roots)), None)
+        place = next((at for at in reversed(stack) if is_user_file(at.path, self.roots)), None)
         if outcome.unknown:
             self._note_unknown(outcome, place)
         if outcome.addresses is not None:
@@ -95,6 +109,14 @@ class KernelLaunches:
         """Take elements that are used after a launch, and that nobody has written."""
         outcome, stack = unwritten.launch
         path, line = unwritten.place
+        lost = (outcome.kernel, unwritten.name)  # what was written outside of it may have been meant for them
+        if any(
+            fault.kind in {"bounds", "overflow"}
+            and fault.access != "load"
+            and (fault.kernel, fault.argument) == lost
+            for fault in self.faults
+        ):
+            return
         fault = AccessFault(
             "store",
             path,
@@ -131,9 +153,22 @@ class KernelLaunches:
                 other_access=fault.other_access,
                 count=fault.count,
                 useful=fault.useful,
-                inputs=self.inputs,
             )
         )
+
+    def accept_varied(
+        self, known: Sequence[KernelFault], result: VariedResult, directive: Location | None
+    ) -> None:
+        """Take what calls with other sizes showed, of which some look for the smallest one of the faults `known`."""
+        first = len(self.faults) - len(known)
+        for at, inputs in result.smallest.items():
+            place = first + int(at)
+            self.faults[place] = replace(self.faults[place], inputs=inputs)
+        self.faults.extend(result.faults[: MAX_FAULTS - len(self.faults)])
+        self.mismatches.extend(result.mismatches)
+        self.shrunk = len(self.faults)
+        if result.calls or result.refused:
+            self.varied.append(VariedCalls(directive, result.calls, result.refused))
 
     def _add_check(self, outcome: LaunchOutcome, report: AddressReport, stack: Stack) -> None:
         key = (outcome.kernel, outcome.path, stack, report)

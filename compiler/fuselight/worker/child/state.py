@@ -252,6 +252,7 @@ class RunState:
             own_kernels_device=self.kernel_launches.own.device,
             kernel_mismatches=tuple(self.kernel_launches.mismatches),
             address_checks=tuple(self.kernel_launches.checks),
+            varied_calls=tuple(self.kernel_launches.varied),
             recorded=self.recorded.calls,
             texts={**parts.texts, **self.result.texts},
         )

@@ -14,6 +14,7 @@ from fuselight_server.explain.kernels.own_kernels import (
     figures,
     launches_words,
     specialization,
+    varied_words,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def print_own_kernels(report: Report, terminal: Terminal, asm: str | None) -> No
             terminal.print((f"      {place}, {launches_words(kernel)}", "dim"))
             terminal.print((f"      {specialization(kernel)}", "dim"))
             _print_details(kernel, terminal, asm)
+    for line in varied_words(report):
+        terminal.print((f"  {line}", "dim"))
 
 
 def _print_details(kernel: OwnKernel, terminal: Terminal, asm: str | None) -> None:

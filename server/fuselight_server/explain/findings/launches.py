@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fuselight.shared.report import file_name
-from fuselight_server.base.finding import Related
+from fuselight_server.base.finding import Related, Severity
 from fuselight_server.explain.findings.common.context import span_of
 
 if TYPE_CHECKING:
@@ -48,9 +48,22 @@ def launch_findings(context: Context) -> Iterator[Finding]:
         place, related = _place(context, fault.kernel, fault.location, fault.launch)
         if fault.kind == "sectors" and not context.is_user_file(fault.location.path):
             continue  # nobody changes a library's layout
-        shown_by = (f"The call `{fault.inputs}` shows it.",) if fault.inputs else ()
+        title, severity = words.title, None
+        shown_by: tuple[str, ...] = ()
+        if fault.is_of_variation:
+            title, severity = f"{title}, in the call `{fault.inputs}`", Severity.WARNING
+            shown_by = ("No directive has such sizes: Fuselight has varied them.",)
+        elif fault.inputs:
+            shown_by = (f"The smallest call that was tried and shows it is `{fault.inputs}`.",)
         yield context.finding(
-            words.code, words.title, *words.details, *shown_by, at=place, hints=words.hints, related=related
+            words.code,
+            title,
+            *words.details,
+            *shown_by,
+            at=place,
+            hints=words.hints,
+            related=related,
+            severity=severity,
         )
     yield from _mismatch_findings(context)
     yield from _open_findings(context)
@@ -193,8 +206,10 @@ def _mismatch_findings(context: Context) -> Iterator[Finding]:
             f"Tensor {mismatch.output} has {mismatch.value:.6g} at {where or 'its only element'}, and "
             f"`{mismatch.reference}` gives {mismatch.expected:.6g}.",
             f"The largest difference is {mismatch.largest:.3g}; up to {mismatch.allowed:.3g} is rounding.",
-            f"The call is `{mismatch.inputs}`.",
+            f"The call is `{mismatch.inputs}`."
+            + (" Fuselight has varied the sizes of the directive." if mismatch.is_of_variation else ""),
             at=launch or home,
+            severity=Severity.WARNING if mismatch.is_of_variation else None,
             hints=(
                 "Compare the mask, the `other=` values and the strides of the kernel with the reference.",
             ),

@@ -27,6 +27,7 @@ from fuselight_server.explain.kernels.own_kernels import (
     launches_words,
     only_compiled,
     specialization,
+    varied_words,
 )
 from fuselight_server.explain.kernels.own_kernels import find as find_own
 
@@ -151,6 +152,8 @@ def _header(report: Report, kernel: OwnKernel) -> Iterator[str]:
             f"A launch reads {format_size(kernel.bytes_read)} and writes {format_size(kernel.bytes_written)}, "
             "if it touches each element of its tensors once."
         )
+    if kernel.launches:
+        yield from varied_words(report)
     if kernel.configurations and kernel.key:
         yield f"Tuned by {format_first(list(kernel.key), 8)}; here: {', '.join(kernel.key_values)}."
 

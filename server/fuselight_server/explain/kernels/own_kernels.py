@@ -38,6 +38,8 @@ OWN = "own"
 _NAMED = 6
 """Arguments that the name of a specialization has."""
 _LONGEST_FAILURE = 120
+_VARIED = 8
+"""Calls of varied sizes that are listed."""
 
 
 def key_of(kernel: OwnKernel) -> str:
@@ -165,6 +167,19 @@ def launches_words(kernel: OwnKernel) -> str:
         return "compiled, and not launched"
     grid = f", grid ({', '.join(map(str, kernel.grid))})" if kernel.grid else ""
     return format_count(kernel.launches, "launch", "launches") + grid
+
+
+def varied_words(report: Report) -> list[str]:
+    """Which calls with other sizes and strides were checked as well, for each directive that was varied."""
+    words = []
+    for varied in report.varied_calls:
+        if varied.calls:
+            count = format_count(len(varied.refused), "other call")
+            refused = f"; the program refuses {count}" if varied.refused else ""
+            words.append(
+                f"Also checked: {format_first([f'`{call}`' for call in varied.calls], _VARIED)}{refused}."
+            )
+    return words
 
 
 CONFIGURATION_COLUMNS = (

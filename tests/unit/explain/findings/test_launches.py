@@ -63,6 +63,13 @@ def test_an_overflow_names_the_index_that_was_meant() -> None:
     assert "64 bits" in finding.hints[0]
 
 
+def test_a_fault_at_other_sizes_than_those_of_the_directives_is_a_warning() -> None:
+    finding = only(inputs="scale_all(f32[65])", is_of_variation=True)
+    assert (finding.code, finding.severity) == ("FL941", Severity.WARNING)
+    assert finding.title.endswith("has 1,000 elements, in the call `scale_all(f32[65])`")
+    assert "Fuselight has varied them" in finding.message
+
+
 @pytest.mark.parametrize(
     ("change", "title", "text"),
     [
@@ -104,7 +111,7 @@ def test_wasted_sectors_are_those_of_the_users_own_kernels() -> None:
 
 
 def test_the_call_that_shows_a_fault_is_named_and_unknown_kinds_are_ignored() -> None:
-    assert "The call `f(f32[7])` shows it." in only(inputs="f(f32[7])").message
+    assert "The smallest call that was tried and shows it is `f(f32[7])`." in only(inputs="f(f32[7])").message
     assert not findings(report(kernel_faults=(dataclasses.replace(READ, kind="later"),)))
 
 

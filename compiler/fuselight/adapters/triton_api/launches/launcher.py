@@ -30,6 +30,7 @@ from fuselight.adapters.triton_api.launches.record import (
     LaunchLog,
     LaunchOutcome,
     LaunchStopped,
+    LaunchSummary,
 )
 
 MAX_SECONDS = 2.0
@@ -108,6 +109,7 @@ class Launcher:
         if log.uninitialized is not None:
             launch = _outcome(kernel, "", ()), log.stack_of(sys._getframe(1))
             _note_written(log.uninitialized, launch, bound, None if unknown else interpretation)
+        self._summarize(kernel, bound, grid, interpretation)
         faults = tuple(interpretation.memory.faults.values()) if interpretation is not None else ()
         if unknown or faults:
             log.on_outcome(_outcome(kernel, unknown, faults), sys._getframe(1))
@@ -139,9 +141,21 @@ class Launcher:
             log.address_seconds += _perf_counter() - start
         if check is None:  # the interpreter could not be set up: FL606 has said that nothing is known
             return
+        self._summarize(kernel, bound, grid, check)
         if problem:
             check.memory.open.setdefault(("", 0, problem))
         log.on_outcome(_outcome(kernel, "", check.faults(), check.report()), sys._getframe(1))
+
+    def _summarize(
+        self, kernel: Any, bound: dict[str, Any], grid: tuple[int, int, int], done: Interpretation | None
+    ) -> None:
+        summaries = self._log.summaries
+        if summaries is not None and done is not None:
+            shapes = {
+                name: tuple(value.shape) for name, value in bound.items() if isinstance(value, torch.Tensor)
+            }
+            path, written = str(kernel.fn.__code__.co_filename), done.memory.written_names()
+            summaries.append(LaunchSummary(kernel.__name__, path, grid, shapes, written))
 
 
 def _note_written(

@@ -95,6 +95,10 @@ class CheckedMemory:
         """The tensors that were written, or would have been."""
         return [region.tensor for region in self._regions if region.written]
 
+    def written_names(self) -> frozenset[str]:
+        """The arguments that were written, or would have been."""
+        return frozenset(region.name for region in self._regions if region.written)
+
     def load(self, addresses: Any, mask: Any, other: Any, dtype: Any) -> Any:
         """Read the elements of which `mask` is true, else take those of `other`."""
         item = self._numpy.dtype(dtype).itemsize

@@ -81,6 +81,20 @@ class LaunchOutcome:
     """Of a launch whose addresses were checked without values."""
 
 
+@dataclass(frozen=True)
+class LaunchSummary:
+    """A launch as it compares with one for other inputs."""
+
+    kernel: str
+    path: str
+    """File of the kernel."""
+    grid: tuple[int, int, int]
+    shapes: dict[str, tuple[int, ...]]
+    """Of each argument that is a tensor."""
+    written: frozenset[str]
+    """The arguments that it writes."""
+
+
 class LaunchStopped(BaseException):
     """Ends the interpretation of a launch. The message says why its values are unknown.
 
@@ -110,6 +124,8 @@ class LaunchLog:
     slow: set[Any] = field(default_factory=set)
     """Launches that exceeded their budget: equal ones are not tried again."""
 
+    summaries: list[LaunchSummary] | None = None
+    """Gets each launch that is computed or checked, if it is a list."""
     uninitialized: UninitializedMemory | None = None
     """Follows memory that is allocated without values, where a run asks for that."""
 

@@ -195,6 +195,8 @@ class OwnKernelsPlan:
     """Whether to compile each configuration of autotuners, not only the one that was launched."""
     disassemble: bool = False
     """Whether to disassemble to SASS too, which takes most of a second per kernel."""
+    libraries: bool = False
+    """Whether to compile kernels of installed packages, which are listed anyway."""
     with_code: bool = False
     """Whether a run that generates kernels compiles them as well; a capture always does."""
 

@@ -114,7 +114,7 @@ def write_fastest(reports: Sequence[Report]) -> list[KeptConfigurations]:
     """
     files: dict[str, list[Winners]] = {}
     hashes: dict[str, str] = {}
-    kernels = [kernel for report in reports for kernel in report.own_kernels]
+    kernels = [kernel for report in reports for kernel in report.own_kernels if not kernel.library]
     for report in reports:
         hashes |= report.files
     for winner in winners(kernels):

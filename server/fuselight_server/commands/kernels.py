@@ -53,6 +53,7 @@ async def generate(
             seconds=_OWN_KERNELS_SECONDS,
             configurations=configurations,
             disassemble=disassemble,
+            libraries=True,
             with_code=True,
         )
         compiling = target_run.request.of_kind(GenerateRequest, device=device, own_kernels=plan)

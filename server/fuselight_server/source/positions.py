@@ -266,8 +266,10 @@ def locations(report: Report) -> Iterator[Location]:  # noqa: C901 - one loop a 
 
 
 def _of_own_kernels(report: Report) -> Iterator[Location]:
-    """Every line of a kernel: those of its compiled forms come from any of them."""
+    """Every line of a kernel: those of its compiled forms come from any of them. Of a library's, also the call."""
     for kernel in report.own_kernels:
+        if kernel.library:
+            yield from kernel.launched_at
         lines = range(kernel.location.line, kernel.last_line + 1)
         yield from (Location(kernel.location.path, line) for line in lines)
         if kernel.decorator is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fuselight.shared.protocol import Answer, CaptureRequest, Progress, Refused, RunRequest
-from fuselight.shared.report import Assembled, Listing, OwnKernel, Report, Tier, TunedSizes
+from fuselight.shared.report import Assembled, Listing, Location, OwnKernel, Report, Tier, TunedSizes
 from fuselight_server.base.settings import Interpreter, parse_settings
 from fuselight_server.editor.handlers.kernel_documents import kernel_document, kernels_at
 from fuselight_server.editor.messages.params import KernelDocumentParams, KernelsAtParams
@@ -27,8 +27,10 @@ from fuselight_server.explain.kernels.own_kernels import key_of
 from fuselight_server.source.document import SourceDocument
 from tests.support.own_kernels import KERNELS_FILE, own_kernel, own_report, tuned_kernel
 from tests.support.recorded_ui import RecordedUi
+from tests.support.reports import LIBRARY
 
 KEY = Key(KERNELS_FILE, "launch")
+AT = Location(KERNELS_FILE, 11)
 URI = f"file://{KERNELS_FILE}"
 TEXT = """\
 import triton
@@ -90,6 +92,37 @@ def test_a_kernel_of_several_targets_has_one_lens_of_the_newest_run() -> None:
     (lens,) = own_kernel_lenses(snapshot(state))
     assert lens["command"]["command"] == "fuselight.showKernel"
     assert lens["command"]["arguments"] == [{"uri": URI, "target": "Net", "line": 3, "last": 6}]
+
+
+def of_library(*names: str, assembled: Assembled | None = None) -> list[OwnKernel]:
+    """Kernels of the package `liger`, which the line 11 of `KERNELS_FILE` launches."""
+    place = Location(LIBRARY, 4)
+    return [
+        replace(
+            own_kernel(name), location=place, library="liger", assembled=assembled, launched_at=(AT, place)
+        )
+        for name in names
+    ]
+
+
+def test_kernels_of_a_library_have_a_lens_at_the_call_and_in_their_own_file() -> None:
+    state = opened(captured(*of_library("rms", assembled=own_kernel().assembled)))
+    facts = LENS.partition(": ")[2]
+    assert titles(state) == {10: f"Triton kernel rms of liger: {facts}"}
+    uri = f"file://{LIBRARY}"
+    state.open(Document(uri, LIBRARY, 1, SourceDocument(LIBRARY, TEXT), runnable=True))
+    shown = state.snapshot(uri, {})
+    assert shown is not None
+    (lens,) = own_kernel_lenses(shown)
+    assert (lens["range"]["start"]["line"], lens["command"]["title"]) == (3, LENS)
+    assert titles(opened(captured(*of_library("rms")))) == {10: "Triton kernel rms of liger"}
+    assert titles(opened(captured(*of_library("a", "b", "a")))) == {10: "2 Triton kernels of liger: a, b"}
+
+
+def test_a_click_at_the_call_offers_the_kernels_of_the_library() -> None:
+    server = server_of(opened(captured(*of_library("rms", "swiglu"))))
+    offered = kernels_at(server, KernelsAtParams(URI, line=10, last=10, target="launch"))["kernels"]
+    assert [entry["label"] for entry in offered] == ["rms", "swiglu"]
 
 
 def server_of(state: State, analysis: Any = None) -> Any:

@@ -112,3 +112,5 @@ class OwnKernel:
     """Name of the GPU that it was measured on."""
     decorator: Location | None = None
     """The `@triton.autotune` call."""
+    library: str = ""
+    """Name of the installed package that it belongs to; empty for a kernel of the user's files."""

@@ -7,11 +7,14 @@ tensor is in the report once for each line of a kernel.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
+
+import torch
 
 from fuselight.adapters.torch_api.absent_gpu import device_guards
 from fuselight.adapters.torch_api.uninitialized import Unwritten
@@ -51,6 +54,10 @@ if TYPE_CHECKING:
 
 MAX_FAULTS = 100
 """Maximum number of faults of a report."""
+_COMPILERS = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), name, "") for name in ("torch", "triton")
+)
+"""Folders of packages that launch kernels of their own making."""
 MAX_CHECKS = 100
 """Maximum number of address checks of a report."""
 
@@ -242,7 +249,12 @@ def _record(state: RunState) -> LaunchRecord | None:
     """Gets the launches, where their kernels are compiled after the run."""
     if plan_of(state) is None:
         return None
-    return LaunchRecord(is_wanted=state.sources.is_users, stack_of=stacks.running_lines)
+    return LaunchRecord(is_wanted=_is_installed_or_users, stack_of=stacks.running_lines)
+
+
+def _is_installed_or_users(path: str) -> bool:
+    """Whether a file is of the user or of a package that the user chose: not of torch or Triton."""
+    return not path.startswith(_COMPILERS)
 
 
 def compile_own_kernels(state: RunState) -> None:

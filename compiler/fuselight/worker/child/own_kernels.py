@@ -10,7 +10,7 @@ import ast
 import os
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -79,19 +79,25 @@ class OwnKernels:
         compiles = _Compiles(device, plan, os.path.join(os.path.dirname(state.job.directory), "own-kernels"))
         present = present_device()
         gpu = present.name if present is not None else ""
+        roots = state.job.request.roots
         known = [
-            (specialization, _listed(specialization, gpu))
+            (specialization, _listed(specialization, gpu, roots))
             for specialization in record.specializations.values()
-            if is_user_file(
-                str(specialization.request.function.fn.__code__.co_filename), state.job.request.roots
-            )
         ]
+        known = [
+            (specialization, kernel)
+            for specialization, kernel in known
+            if not kernel.library or any(is_user_file(at.path, roots) for at in kernel.launched_at)
+        ]
+        known.sort(key=lambda pair: bool(pair[1].library))
         self.kernels = [kernel for _, kernel in known]
         steps = [self._launched]
         steps += [self._configurations] if plan.configurations else []
         steps += [self._trials]
         for step in steps:
             for index, (specialization, kernel) in enumerate(known):
+                if kernel.library and (step == self._trials or not plan.libraries):
+                    continue  # nobody changes it
                 state.progress.tell("assemble", kernel.name, kernel.location.path, kernel.location.line)
                 step(index, specialization, compiles)
         self.kernels.sort(key=lambda kernel: (kernel.location.path, kernel.location.line))
@@ -178,7 +184,7 @@ class _Compiles:
         )
 
 
-def _listed(specialization: LaunchedSpecialization, gpu: str) -> OwnKernel:
+def _listed(specialization: LaunchedSpecialization, gpu: str, roots: Sequence[str]) -> OwnKernel:
     """A specialization without its forms; `gpu` is the name of the machine's."""
     from fuselight.adapters.triton_api import names  # noqa: PLC0415 - as above
     from fuselight.adapters.triton_api.launched_forms import is_divisible  # noqa: PLC0415 - as above
@@ -223,6 +229,7 @@ def _listed(specialization: LaunchedSpecialization, gpu: str) -> OwnKernel:
             if any(known.measured_us is not None for known in tuning.configurations)
         ),
         decorator=autotune_line(function) if tuning is not None else None,
+        library="" if is_user_file(path, roots) else str(function.__module__).partition(".")[0],
     )
 
 

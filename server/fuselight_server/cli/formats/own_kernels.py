@@ -32,7 +32,8 @@ def print_own_kernels(report: Report, terminal: Terminal, asm: str | None) -> No
         for kernel in kernels:
             place = format_place(shown_path(kernel.location.path), kernel.location.line)
             terminal.print("  ", (kernel.name, "bold cyan"), f"  {', '.join(figures(kernel))}")
-            terminal.print((f"      {place}, {launches_words(kernel)}", "dim"))
+            library = f" of {kernel.library}" if kernel.library else ""
+            terminal.print((f"      {place}{library}, {launches_words(kernel)}", "dim"))
             terminal.print((f"      {specialization(kernel)}", "dim"))
             _print_details(kernel, terminal, asm)
     for line in varied_words(report):

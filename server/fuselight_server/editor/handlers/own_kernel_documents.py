@@ -73,10 +73,10 @@ def own_text(server: Server, path: str, params: KernelDocumentParams) -> KernelT
     kernel = find_own(result.report, params.kernel) if result is not None else None
     if result is None or kernel is None:
         return None
-    is_compiling = needs_compile(kernel, params.form) and not _was_tried(result, params)
+    wanted = params.form + (":library" if kernel.library else "")
+    is_compiling = needs_compile(kernel, params.form) and wanted not in result.compiled_forms
     if is_compiling:
-        wanted = f"{OWN}:{params.form}"
-        server.analysis.requests.compile(Key(path, params.target, Tier.KERNELS, kernel=wanted))
+        server.analysis.requests.compile(Key(path, params.target, Tier.KERNELS, kernel=f"{OWN}:{wanted}"))
     document = own_document(
         result.report, params.kernel, params.form, server.state.read_line, is_compiling=is_compiling
     )
@@ -90,10 +90,6 @@ def own_text(server: Server, path: str, params: KernelDocumentParams) -> KernelT
         "forms": [{"form": form, "name": name} for form, name in document.forms],
         "stale": result.stale,
     }
-
-
-def _was_tried(result: CaptureResult, params: KernelDocumentParams) -> bool:
-    return params.form in result.compiled_forms
 
 
 def _own_links(server: Server, result: CaptureResult, document: KernelDocument) -> Iterator[KernelLink]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import is_user_file
 from fuselight_server.editor.results.lens_facts import age, shorten, with_state
-from fuselight_server.explain.kernels.own_kernels import by_function, key_of, summary
+from fuselight_server.explain.kernels.own_kernels import by_function, figures, key_of, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from fuselight.shared.report import OwnKernel, Report
+    from fuselight.shared.report import Location, OwnKernel, Report
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.snapshot import Snapshot
 
@@ -43,6 +44,8 @@ class PlacedKernel:
     kernel: OwnKernel
     line: int
     last: int
+    is_call: bool = False
+    """Whether the lines are those of the user's call, of a kernel of a library."""
 
 
 def own_kernel_facts(snapshot: Snapshot) -> Iterator[OwnKernelFact]:
@@ -50,8 +53,9 @@ def own_kernel_facts(snapshot: Snapshot) -> Iterator[OwnKernelFact]:
     if snapshot.settings.kernels.lens == "off":
         return
     functions: dict[int, list[PlacedKernel]] = {}
+    calls: dict[int, list[PlacedKernel]] = {}
     for placed in placed_kernels(snapshot.captures.values(), snapshot.path):
-        functions.setdefault(placed.line, []).append(placed)
+        (calls if placed.is_call else functions).setdefault(placed.line, []).append(placed)
     for line, every in sorted(functions.items()):
         newest = every[0].result
         kernels = _distinct(every)
@@ -62,6 +66,23 @@ def own_kernel_facts(snapshot: Snapshot) -> Iterator[OwnKernelFact]:
         state = age(newest)
         shown = with_state(shorten(text, LONGEST - len(state)), state)
         yield OwnKernelFact(line, every[0].last, shown, newest.key.name)
+    for line, every in sorted(calls.items()):
+        newest = every[0].result
+        state = age(newest)
+        shown = with_state(shorten(_call_words(every), LONGEST - len(state)), state)
+        yield OwnKernelFact(line, line, shown, newest.key.name)
+
+
+def _call_words(placed: Sequence[PlacedKernel]) -> str:
+    """`Triton kernel add_k of liger_kernel: 64 registers`, of several kernels `3 Triton kernels of fla: a, b, c`."""
+    kernels = _distinct(placed)
+    names = list(dict.fromkeys(kernel.name for kernel in kernels))
+    library = kernels[0].library
+    if len(names) > 1:
+        return f"{len(names)} Triton kernels of {library}: {', '.join(names)}"
+    compiled = next((kernel for kernel in kernels if kernel.assembled is not None), None)
+    facts = f": {', '.join(figures(compiled))}" if compiled is not None else ""
+    return f"Triton kernel {names[0]} of {library}{facts}"
 
 
 def _distinct(placed: Iterable[PlacedKernel]) -> list[OwnKernel]:
@@ -73,10 +94,19 @@ def _distinct(placed: Iterable[PlacedKernel]) -> list[OwnKernel]:
 
 
 def placed_kernels(results: Iterable[CaptureResult], path: str) -> list[PlacedKernel]:
-    """Return the specializations of a file's kernels, those of the newest captures first."""
+    """Return the specializations of a file's kernels, those of the newest captures first.
+
+    Kernels of libraries are also at the lines of the file that call the library.
+    """
     placed = []
     for result in sorted((result.shown for result in results), key=lambda result: -result.generation):
         for kernel in result.report.own_kernels:
+            if kernel.library:
+                call = _call_of(kernel, result.report)
+                if call is not None and call.path == path:
+                    line = result.places.line_now(path, call.line)
+                    if line is not None:
+                        placed.append(PlacedKernel(result, kernel, line.line, line.line, is_call=True))
             if kernel.location.path != path:
                 continue
             now = result.places.line_now(path, kernel.location.line)
@@ -86,6 +116,11 @@ def placed_kernels(results: Iterable[CaptureResult], path: str) -> list[PlacedKe
                     PlacedKernel(result, kernel, now.line, end.line if end is not None else now.line)
                 )
     return placed
+
+
+def _call_of(kernel: OwnKernel, report: Report) -> Location | None:
+    """The line of the user's files from which a kernel was launched."""
+    return next((at for at in reversed(kernel.launched_at) if is_user_file(at.path, report.roots)), None)
 
 
 def merged(report: Report, further: Report) -> Report:

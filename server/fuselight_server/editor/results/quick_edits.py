@@ -87,7 +87,9 @@ def fastest_configurations(
     Only while the file is the text that ran: another kernel was not measured.
     """
     current = [result for result in view.captures.values() if document.path not in result.shown.changed_files]
-    kernels = [placed.kernel for placed in placed_kernels(current, document.path)]
+    kernels = [
+        placed.kernel for placed in placed_kernels(current, document.path) if not placed.kernel.library
+    ]
     for winner in winners(kernels):
         kernel = winner.kernel
         start = kernel.decorator.line if kernel.decorator is not None else kernel.location.line

@@ -186,7 +186,7 @@ class ResultIntake:
         if result is None:
             return
         shown = result.shown
-        shown.compiled_forms |= {key.kernel.partition(":")[2]}
+        shown.compiled_forms |= {key.kernel.split(":", maxsplit=1)[1]}
         shown.report = merged(shown.report, report)
         self._state.mark_results({key.path, *(kernel.location.path for kernel in report.own_kernels)})
 

@@ -82,8 +82,10 @@ class TargetRuns:
             return request.of_kind(MemoryRequest, device=device, limits=limits)
         if key.kernel.startswith(f"{OWN}:"):
             plan = request.own_kernels or OwnKernelsPlan()
-            form = key.kernel.partition(":")[2]
-            plan = replace(plan, disassemble=form == SASS, configurations=form == CONFIGURATIONS)
+            _, form, *library = key.kernel.split(":")
+            plan = replace(
+                plan, disassemble=form == SASS, configurations=form == CONFIGURATIONS, libraries=bool(library)
+            )
             return replace(request, own_kernels=plan)
         if not key.kernel:
             return request.of_kind(GenerateRequest, device=device)

@@ -42,7 +42,7 @@ def own_kernel_findings(context: Context) -> Iterator[Finding]:
     reported: set[tuple[str, str, int, str]] = set()
     for kernels in by_function(context.report.own_kernels).values():
         for kernel in kernels:
-            if not context.is_user_file(kernel.location.path):
+            if kernel.library or not context.is_user_file(kernel.location.path):
                 continue
             for finding in _of_kernel(context, kernel):
                 key = (finding.code, finding.span.path, finding.span.line, finding.title)

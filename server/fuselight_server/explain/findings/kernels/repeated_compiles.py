@@ -36,6 +36,8 @@ def repeated_compile_findings(context: Context) -> Iterator[Finding]:
     """What makes each kernel compile or tune again, on the line of its `def`."""
     for kernels in by_function(context.report.own_kernels).values():
         first = kernels[0]
+        if first.library:
+            continue
         related = tuple(
             Related(span_of(launch), "launched here")
             for launch in dict.fromkeys(

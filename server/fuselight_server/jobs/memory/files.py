@@ -18,17 +18,15 @@ from fuselight_server.base.formatting import format_size
 from fuselight_server.jobs.memory.analysis import analyze, last_time
 from fuselight_server.jobs.memory.model import ProcessMemory, TensorOrigin
 from fuselight_server.jobs.memory.snapshot import AllocatorSnapshot, SnapshotError, parse_snapshot
-from fuselight_server.jobs.trace_log.files import LogStream
+from fuselight_server.jobs.trace_log.files import LogStream, files_below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 MAX_FILES = 512
 """Snapshots of a job that are read."""
 MAX_UNPACKED = 512 << 20
 """Bytes of a snapshot: a million events have 100 to 200 MB."""
-_MAX_ENTRIES = 100_000
-_MAX_DEPTH = 6
 _SAMPLE = 256
 _NAME = re.compile(r".*\.(?:pickle|pkl)(?:\.gz)?$")
 _RANK = re.compile(r"(?:^|[^a-z0-9])rank[_-]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -116,25 +114,5 @@ def _note(process: ProcessMemory, snapshot: AllocatorSnapshot) -> str:
     return ""
 
 
-def _named(path: str) -> Iterator[str]:
-    if not Path(path).is_dir():
-        yield path
-        return
-    root = Path(path).resolve()
-    depth = path.rstrip(os.sep).count(os.sep)
-    seen = 0
-    for above, folders, names in os.walk(path):
-        seen += len(names) + len(folders)
-        if seen > _MAX_ENTRIES:
-            return
-        if above.count(os.sep) - depth >= _MAX_DEPTH:
-            folders.clear()
-        folders.sort(key=_natural)
-        for name in sorted(names, key=_natural):
-            file = str(Path(above, name))
-            if _NAME.match(name) and root in Path(file).resolve().parents:
-                yield file
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+def _named(path: str) -> list[str]:
+    return files_below(path, _NAME, []) if Path(path).is_dir() else [path]

@@ -107,7 +107,7 @@ def _rank_in(name: str) -> int | None:
 
 def _in_folder(folder: str, notes: list[LogNote]) -> Iterator[str]:
     """The logs in a folder and below, by name: those with torch's names, else any that look like one."""
-    names = sorted(_walk(folder, notes), key=_natural)
+    names = files_below(folder, _ANY, notes)
     named = [name for name in names if _NAMED.match(Path(name).name)]
     yield from named or (name for name in names if _looks_like_log(name))
 
@@ -117,7 +117,15 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _walk(folder: str, notes: list[LogNote]) -> Iterator[str]:
+def files_below(folder: str, name: re.Pattern[str], notes: list[LogNote]) -> list[str]:
+    """The files in a folder and below whose names match, in the order of the numbers in their paths.
+
+    What was left out for a bound, or as a link to a place outside, is added to the notes.
+    """
+    return sorted(_walk(folder, name, notes), key=_natural)
+
+
+def _walk(folder: str, pattern: re.Pattern[str], notes: list[LogNote]) -> Iterator[str]:
     root = os.path.realpath(folder)
     depth = folder.rstrip(os.sep).count(os.sep)
     seen = 0
@@ -132,7 +140,7 @@ def _walk(folder: str, notes: list[LogNote]) -> Iterator[str]:
         folders.sort()
         for name in names:
             path = str(Path(above, name))
-            if not _ANY.match(name):
+            if not pattern.match(name):
                 continue
             if Path(path).is_symlink() and not _is_inside(os.path.realpath(path), root):
                 message = "The file is a link to a place outside the folder: it is not read."

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count, format_ratio, format_target
+from fuselight_server.base.result_verdicts import AS_EAGER, DIFFERS, NOT_COMPARED
 from fuselight_server.cli.formats.accuracy import accuracy_verdict
 from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.text_parts import target_name
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.accuracy import AccuracyOutcome
 
-_DIFFERS, _NOT_COMPARED = "differs", "not compared"
 _CALL_COLUMNS = (
     "target", "call", "function", "called on", "verdict", "result", "first line that differs", "operator", "stage",
     "values", "eager, ms", "compiled, with the compile if any, ms",
@@ -87,21 +87,20 @@ def _targets(outcome: AccuracyOutcome) -> str:
 
 
 def _state_cell(words: str) -> TableCell:
-    return TableCell(words, css="failure" if words == _DIFFERS else "")
+    return TableCell(words, css="failure" if words == DIFFERS else "")
 
 
 def _state_words(report: Report) -> str:
     state = state_of(report)
     if state is ResultsState.AS_EAGER:
         return _as_reference(report)
-    return _DIFFERS if state is ResultsState.DIFFERS else _NOT_COMPARED
+    return DIFFERS if state is ResultsState.DIFFERS else NOT_COMPARED
 
 
 def _as_reference(report: Report) -> str:
     """`as eager`, or as the configuration that calls were compared with."""
-    return (
-        f"as {report.results.against if report.results is not None and report.results.against else 'eager'}"
-    )
+    against = report.results.against if report.results is not None else ""
+    return f"as {against}" if against else AS_EAGER
 
 
 def _left_out(report: Report) -> Iterator[str]:
@@ -133,14 +132,14 @@ def _calls(outcome: AccuracyOutcome) -> str:
         return ""
     columns, filled = filled_columns(_CALL_COLUMNS, lines)
     names = dict.fromkeys(map(target_name, outcome.check.reports))
-    verdicts = dict.fromkeys((*map(_as_reference, outcome.check.reports), _DIFFERS, _NOT_COMPARED))
+    verdicts = dict.fromkeys((*map(_as_reference, outcome.check.reports), DIFFERS, NOT_COMPARED))
     bar = search_bar("Target", names, "Verdict", verdicts)
     caption = "One row for each call that was looked at; press a heading to sort"
     return html_section("Calls", bar, html_table(caption, columns, filled, table_id=ROWS))
 
 
 def _call_line(report: Report, call: ComparedCall) -> TableLine:
-    words = _DIFFERS if call.is_wrong else _as_reference(report) if call.is_as_eager else _NOT_COMPARED
+    words = DIFFERS if call.is_wrong else _as_reference(report) if call.is_as_eager else NOT_COMPARED
     cause = cause_of(report.results, call) if report.results is not None else None
     return TableLine(
         (

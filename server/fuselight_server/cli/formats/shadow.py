@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count, format_target
+from fuselight_server.base.result_verdicts import AS_EAGER, NOT_COMPARED
 from fuselight_server.commands.sources import shown_path
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def print_shadows(shadows: Sequence[Shadow], share: float, terminal: Terminal) -
 def _summary(shadow: Shadow, share: float) -> str:
     wrong = sum(known.call.is_wrong for known in shadow.calls)
     compared = sum(known.call.is_wrong or known.call.is_as_eager for known in shadow.calls)
-    verdict = f"{wrong} differ by more than rounding" if wrong else "as eager" if compared else "not compared"
+    verdict = f"{wrong} differ by more than rounding" if wrong else AS_EAGER if compared else NOT_COMPARED
     spent = shadow.seconds / shadow.all_seconds if shadow.all_seconds else 0.0
     calls = format_count(shadow.call_count, "call")
     return (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.result_verdicts import AS_EAGER, NOT_COMPARED
 from fuselight_server.editor.results.lens_facts import DETAILS, Info, age, caveats, format_where
 from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.explain.benchmarks.words import failed
@@ -43,10 +44,10 @@ def _verdict(shown: AccuracyResult, results: ResultComparison) -> str:
         return f"results differ from eager: {lines[0]}{more}" if lines else "results differ from eager"
     if not compared:
         why = next((why for _, why in not_compared(results)), "no call of compiled code was made")
-        return f"accuracy: not compared: {why}"
+        return f"accuracy: {NOT_COMPARED}: {why}"
     if compared < results.call_count:
-        return f"accuracy: as eager in {compared:,} of {results.call_count:,} calls"
-    return "accuracy: as eager"
+        return f"accuracy: {AS_EAGER} in {compared:,} of {results.call_count:,} calls"
+    return f"accuracy: {AS_EAGER}"
 
 
 def accuracy_summary(result: AccuracyResult) -> str:
@@ -54,7 +55,7 @@ def accuracy_summary(result: AccuracyResult) -> str:
     shown = result.shown
     if shown.results is None or not shown.has_data:
         why = failed(result.report.failures[0]) if result.report.failures else "nothing was compared"
-        return f"not compared: {why}"
+        return f"{NOT_COMPARED}: {why}"
     text = f"{results_in_words(shown.results)}{caveats(shown)}"
     if result.report.failures:
         after = "" if shown is result else "the next run: "

@@ -20,6 +20,7 @@ from fuselight_server.base.formatting import (
     format_time,
     format_time_range,
 )
+from fuselight_server.base.result_verdicts import AS_EAGER, NOT_COMPARED
 from fuselight_server.explain.benchmarks import words
 from fuselight_server.explain.benchmarks.page_types import (
     AccuracyCell,
@@ -467,17 +468,17 @@ def _earlier(timing: Timing | None) -> Iterator[str]:
 def accuracy_words(accuracy: Accuracy) -> str:
     """Return in a line what the comparison with eager came to."""
     if accuracy.passed is None:
-        return f"not compared: {accuracy.why}" if accuracy.why else "not compared"
+        return f"{NOT_COMPARED}: {accuracy.why}" if accuracy.why else NOT_COMPARED
     tolerance = f" within a tolerance of {accuracy.tolerance:g}" if accuracy.tolerance is not None else ""
     compared = format_count(accuracy.compared, "tensor") if accuracy.compared else ""
     against = f" against {accuracy.against}" if accuracy.against else ""
     many = f" ({compared}{against})" if compared else ""
     if accuracy.passed:
-        return f"as eager{tolerance}{many}"
+        return f"{AS_EAGER}{tolerance}{many}"
     why = f": {accuracy.why}" if accuracy.why else ""
     is_new = accuracy.first_operator and accuracy.first_operator not in accuracy.why
     first = f"; first differs in {accuracy.first_operator}" if is_new else ""
-    return f"not as eager{tolerance}{many}{why}{first}"
+    return f"not {AS_EAGER}{tolerance}{many}{why}{first}"
 
 
 def _accuracy(accuracy: Accuracy, report: Report, view: Shows) -> AccuracyCell:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import NonFiniteKind, Stage
 from fuselight_server.base.formatting import format_count
+from fuselight_server.base.result_verdicts import AS_EAGER, DIFFERS, NOT_COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,14 +75,15 @@ def results_in_words(results: ResultComparison) -> str:
     """`as eager (5 calls, 23 values compared; 2 calls not compared: eager's results differ between two calls)`."""
     wrong, compared = wrong_calls(results), compared_calls(results)
     if not results.call_count:
-        return "not compared: the run made no call of compiled code"
+        return f"{NOT_COMPARED}: the run made no call of compiled code"
     coverage = _coverage(results)
     if not compared:
-        return f"not compared ({coverage})"
-    reference = f"`{results.against}`" if results.against else "eager"
+        return f"{NOT_COMPARED} ({coverage})"
     if not wrong:
-        return f"as {reference} ({coverage})"
-    verb = "differs" if len(wrong) == 1 else "differ"
+        words = f"as `{results.against}`" if results.against else AS_EAGER
+        return f"{words} ({coverage})"
+    reference = f"`{results.against}`" if results.against else "eager"
+    verb = DIFFERS if len(wrong) == 1 else "differ"
     return f"{format_count(len(wrong), 'call')} {verb} from {reference} ({coverage})"
 
 
@@ -163,8 +165,8 @@ def call_words(call: ComparedCall) -> str:
     if call.is_wrong:
         return largest_difference(call)
     if call.is_as_eager:
-        return f"as eager, {format_count(call.accuracy.compared, 'value')}"
-    return f"not compared: {call.accuracy.why or _NO_REASON}"
+        return f"{AS_EAGER}, {format_count(call.accuracy.compared, 'value')}"
+    return f"{NOT_COMPARED}: {call.accuracy.why or _NO_REASON}"
 
 
 def non_finite_words(value: NonFinite) -> str:

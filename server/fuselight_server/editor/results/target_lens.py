@@ -15,6 +15,7 @@ from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Rung, Tier
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import format_count, format_lines, format_target
+from fuselight_server.editor.results.accuracy import AccuracyResult
 from fuselight_server.editor.results.accuracy_words import accuracy_info
 from fuselight_server.editor.results.captures import CaptureResult
 from fuselight_server.editor.results.changes import first_of
@@ -57,7 +58,7 @@ from fuselight_server.explain.findings.forecasts.forecasts import lens_text
 from fuselight_server.source.positions import span
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from fuselight.shared.protocol import DirectiveLine
     from fuselight.shared.report import Inputs, Location
@@ -76,6 +77,53 @@ QUEUED = "queued"
 ASKED = "waiting for your answer"
 NEEDS_FILE = "Save this to a file: Fuselight runs files only."
 
+
+@dataclasses.dataclass(frozen=True)
+class _OnRequest:
+    """A tier that a lens starts and cancels, which runs alongside others."""
+
+    tier: Tier
+    title: str
+    cancel_title: str
+    cancel: str
+    start: str
+    show: str
+    """The command that shows what a run has found so far."""
+    tooltip: str
+    """With a place for the target."""
+
+    @property
+    def is_for_server(self) -> bool:
+        """Whether the command that starts it is the server's, which needs the name of the target."""
+        return self.start in {ACCURACY, MEMORY}
+
+
+_ON_REQUEST = (
+    _OnRequest(
+        Tier.ACCURACY, "Accuracy", "Cancel Accuracy", CANCEL_ACCURACY, ACCURACY, DETAILS,
+        "Compare the results of compiled {} with eager mode.",
+    ),
+    _OnRequest(
+        Tier.MEMORY, "Memory", "Cancel Memory", CANCEL_MEMORY, MEMORY, DETAILS,
+        "Estimate the memory that {} needs, eager and compiled, and what each line holds.",
+    ),
+    _OnRequest(
+        Tier.MEASURED, "Benchmark", "Cancel Benchmark", CANCEL_BENCHMARK, ASK_BENCHMARK, SHOW_BENCHMARK,
+        "Measure {}, eager against compiled.",
+    ),
+    _OnRequest(
+        Tier.TUNED, "Tune", "Cancel Tuning", CANCEL_TUNING, ASK_TUNE, SHOW_TUNING,
+        "Search for the fastest configuration of {}.",
+    ),
+)  # fmt: skip
+_INFOS: dict[Tier, Callable[..., Info]] = {
+    Tier.ACCURACY: accuracy_info,
+    Tier.MEMORY: memory_info,
+    Tier.KERNELS: kernel_info,
+    Tier.MEASURED: benchmark_info,
+    Tier.TUNED: tuning_info,
+}
+"""What the lens says of the result of each tier."""
 _OWN_INPUTS = frozenset({Rung.DIRECTIVE, Rung.PROVIDER, Rung.DUMMY_INPUTS, Rung.ANNOTATIONS})
 """Inputs that a target has without the run of a program."""
 _FACTS = 2
@@ -222,33 +270,15 @@ class TargetLens:
                     f"Generate the kernels of {words}, and show them with estimated times on their lines."
                 )
                 yield Info("Kernels", "", KERNELS, name, tooltip)
-        timed = (
-            (
-                Tier.ACCURACY, "Accuracy", "Cancel Accuracy", CANCEL_ACCURACY, ACCURACY,
-                f"Compare the results of compiled {words} with eager mode.",
-            ),
-            (
-                Tier.MEMORY, "Memory", "Cancel Memory", CANCEL_MEMORY, MEMORY,
-                f"Estimate the memory that {words} needs, eager and compiled, and what each line holds.",
-            ),
-            (
-                Tier.MEASURED, "Benchmark", "Cancel Benchmark", CANCEL_BENCHMARK, ASK_BENCHMARK,
-                f"Measure {words}, eager against compiled.",
-            ),
-            (
-                Tier.TUNED, "Tune", "Cancel Tuning", CANCEL_TUNING, ASK_TUNE,
-                f"Search for the fastest configuration of {words}.",
-            ),
-        )  # fmt: skip
-        active = [entry for entry in timed if self._is_timed(entry[0])]
-        yield from (Info(title, "", cancel) for _, _, title, cancel, _, _ in active)
+        active = [entry for entry in _ON_REQUEST if self._is_timed(entry.tier)]
+        yield from (Info(entry.cancel_title, "", entry.cancel) for entry in active)
         if not active and not is_active and self.snapshot.can_run and self._has_inputs:
-            for tier, title, cancel_title, cancel, ask, tooltip in timed:
-                if self._key(tier) in self.snapshot.background:
-                    yield Info(cancel_title, "", cancel)
-                elif self._is_offered(tier):
-                    is_for_server = tier in {Tier.ACCURACY, Tier.MEMORY}
-                    yield Info(title, "", ask, name if is_for_server else None, tooltip)
+            for entry in _ON_REQUEST:
+                if self._key(entry.tier) in self.snapshot.background:
+                    yield Info(entry.cancel_title, "", entry.cancel)
+                elif self._is_offered(entry.tier):
+                    tooltip = entry.tooltip.format(words)
+                    yield Info(entry.title, "", entry.start, name if entry.is_for_server else None, tooltip)
 
     def _is_offered(self, tier: Tier) -> bool:
         """Whether the settings offer a tier; memory is estimated of targets with inputs of their own."""
@@ -272,16 +302,11 @@ class TargetLens:
         if any(self._key(tier) in snapshot.asked for tier in Tier):
             yield Info(ASKED, tooltip="Fuselight asked whether it may run code. Press Run to be asked again.")
         is_timed = False
-        for tier, title, show in (
-            (Tier.ACCURACY, "Accuracy", DETAILS),
-            (Tier.MEMORY, "Memory", DETAILS),
-            (Tier.MEASURED, "Benchmark", SHOW_BENCHMARK),
-            (Tier.TUNED, "Tune", SHOW_TUNING),
-        ):
-            if self._is_timed(tier):
-                running_job = snapshot.running.get(self._key(tier))
-                text = describe(running_job) if running_job is not None else f"{title}: {WAITING}"
-                yield Info(text, "", show)
+        for entry in _ON_REQUEST:
+            if self._is_timed(entry.tier):
+                running_job = snapshot.running.get(self._key(entry.tier))
+                text = describe(running_job) if running_job is not None else f"{entry.title}: {WAITING}"
+                yield Info(text, "", entry.show)
                 is_timed = True
         yield from self._ends()
         tiers = [info for _, info in sorted(self._of_tiers(), key=lambda item: item[0])]
@@ -372,30 +397,14 @@ class TargetLens:
 
         Results that differ come before everything else.
         """
-        snapshot = self.snapshot
-        accuracy = snapshot.comparisons.get(Key(snapshot.path, self.name, Tier.ACCURACY))
-        if accuracy is not None:
-            info = accuracy_info(accuracy, is_running=self._is_timed(Tier.ACCURACY))
-            generation = sys.maxsize if accuracy.shown.is_wrong else accuracy.generation
-            yield (accuracy.shown.stale, -generation), info
-        memory = snapshot.estimates.get(Key(snapshot.path, self.name, Tier.MEMORY))
-        if memory is not None:
-            info = memory_info(memory, is_running=self._is_timed(Tier.MEMORY))
-            yield (memory.shown.stale, -memory.generation), info
-        kernels = snapshot.kernels.get(Key(snapshot.path, self.name, Tier.KERNELS))
-        if kernels is not None:
-            info = kernel_info(kernels, is_running=self._running is not None)
-            yield (kernels.shown.stale, -kernels.generation), info
-        measured = snapshot.measured.get(Key(snapshot.path, self.name, Tier.MEASURED))
-        if measured is not None:
-            info = benchmark_info(measured, is_running=self._is_timed(Tier.MEASURED))
-            yield (measured.shown.stale, -measured.generation), info
-        tuned = snapshot.tunings.get(Key(snapshot.path, self.name, Tier.TUNED))
-        if tuned is not None:
-            yield (
-                (tuned.shown.stale, -tuned.generation),
-                tuning_info(tuned, is_running=self._is_timed(Tier.TUNED)),
-            )
+        for tier, info_of in _INFOS.items():
+            result = self.snapshot.results.get(self._key(tier))
+            if result is None:
+                continue
+            is_running = self._running is not None if tier is Tier.KERNELS else self._is_timed(tier)
+            is_wrong = isinstance(result, AccuracyResult) and result.shown.is_wrong
+            generation = sys.maxsize if is_wrong else result.generation
+            yield (result.shown.stale, -generation), info_of(result, is_running=is_running)
 
 
 def _calls(program: CaptureResult, name: str) -> bool:

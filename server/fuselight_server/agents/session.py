@@ -1,4 +1,4 @@
-"""What the tools of one server share: the host, the paths they may name, the works that run, and the worker.
+"""What the tools of one server share: the host, the paths they may name, the calls that run, and the worker.
 
 Invariant: no path outside of the host's folders reaches a use case, links resolved; user code runs only after the
 host's permission was asked. No process outlives `close`.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.protocol import Limits
 from fuselight_server.agents.answers import RefusedCallError
 from fuselight_server.agents.arguments import ArgumentError
-from fuselight_server.agents.works import Works
+from fuselight_server.agents.work_queue import WorkQueue
 from fuselight_server.base.files import within
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.started_worker import KeptWorker
@@ -31,9 +31,9 @@ class AgentSession:
     """The state of one server."""
 
     def __init__(self, host: AgentHost, turn: asyncio.Lock | None = None) -> None:
-        """`turn`: as in `Works`."""
+        """`turn`: as in `WorkQueue`."""
         self.host = host
-        self.works = Works(turn)
+        self.work = WorkQueue(turn)
         self._worker = KeptWorker(host.idle_seconds)
         self._runners: dict[str, str] = {}
         """Of each file that a run has traced, the target's file that last ran it."""
@@ -53,7 +53,7 @@ class AgentSession:
     async def close(self) -> None:
         """End all work, then the worker."""
         try:
-            await self.works.close()
+            await self.work.close()
         finally:
             await self._worker.close()
 

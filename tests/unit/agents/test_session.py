@@ -26,7 +26,7 @@ from fuselight_server.agents.instructions import INSTRUCTIONS
 from fuselight_server.agents.permissions import FlagPermission
 from fuselight_server.agents.session import AgentSession
 from fuselight_server.agents.toolbox import AgentToolbox
-from fuselight_server.agents.works import Works
+from fuselight_server.agents.work_queue import WorkQueue
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
 from tests.support.agents import MemoryClient, stateless_meta, talk, toolbox_of
@@ -331,9 +331,9 @@ def test_a_missing_interpreter_is_an_answer(project: Path, monkeypatch: pytest.M
 # Long work
 
 
-def works(script: Callable[[Works], Any]) -> None:
+def in_queue(script: Callable[[WorkQueue], Any]) -> None:
     async def run() -> None:
-        own = Works()
+        own = WorkQueue()
         try:
             await script(own)
         finally:
@@ -359,7 +359,7 @@ def test_long_work_is_polled_by_its_handle(monkeypatch: pytest.MonkeyPatch) -> N
     async def fast(_show: Callable[[str], None], _token: CancelToken) -> ToolAnswer:
         return ToolAnswer("at once")
 
-    async def script(own: Works) -> None:
+    async def script(own: WorkQueue) -> None:
         caller = SilentCaller()
         first = (await own.do("check", slow, 0.01, caller)).data
         assert (first["state"], first["handle"], first["progress"]) == ("running", "check-1", "compiling")
@@ -385,7 +385,7 @@ def test_long_work_is_polled_by_its_handle(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(ArgumentError, match="no work `check-9`"):
             await own.result("check-9", 0.0, caller)
 
-    works(script)
+    in_queue(script)
 
 
 def test_work_that_fails_gives_its_error_each_time() -> None:
@@ -393,12 +393,12 @@ def test_work_that_fails_gives_its_error_each_time() -> None:
         await asyncio.sleep(0)
         raise CommandError("no torch")
 
-    async def script(own: Works) -> None:
+    async def script(own: WorkQueue) -> None:
         for _ in range(2):
             with pytest.raises(CommandError, match="no torch"):
                 await own.do("check", fail, 10.0, SilentCaller())
 
-    works(script)
+    in_queue(script)
 
 
 def test_canceled_work_ends_and_the_next_runs() -> None:
@@ -418,7 +418,7 @@ def test_canceled_work_ends_and_the_next_runs() -> None:
             return ToolAnswer("the best so far")
         return ToolAnswer("never")
 
-    async def script(own: Works) -> None:
+    async def script(own: WorkQueue) -> None:
         caller = SilentCaller()
         for work in (endless, search, endless):
             await own.do("tune", work, 0.01, caller)
@@ -431,7 +431,7 @@ def test_canceled_work_ends_and_the_next_runs() -> None:
         assert (await own.result("tune-2", 10.0, caller)).text == "the best so far"
         assert ended == ["ended"], "what was queued has not run"
 
-    works(script)
+    in_queue(script)
 
 
 def test_a_call_that_is_canceled_cancels_its_work_but_a_poll_does_not() -> None:
@@ -444,7 +444,7 @@ def test_a_call_that_is_canceled_cancels_its_work_but_a_poll_does_not() -> None:
         await token.run(asyncio.Event().wait())
         return ToolAnswer("never")
 
-    async def script(own: Works) -> None:
+    async def script(own: WorkQueue) -> None:
         caller = SilentCaller()
         await own.do("check", endless, 0.01, caller)
         poll = asyncio.ensure_future(own.result("check-1", 60.0, caller))
@@ -460,7 +460,7 @@ def test_a_call_that_is_canceled_cancels_its_work_but_a_poll_does_not() -> None:
         await asyncio.gather(call, return_exceptions=True)
         assert tokens[1].is_canceled
 
-    works(script)
+    in_queue(script)
 
 
 def test_works_are_bounded() -> None:
@@ -471,7 +471,7 @@ def test_works_are_bounded() -> None:
     async def fast(_show: Callable[[str], None], _token: CancelToken) -> ToolAnswer:
         return ToolAnswer("at once")
 
-    async def script(own: Works) -> None:
+    async def script(own: WorkQueue) -> None:
         caller = SilentCaller()
         for _ in range(40):
             await own.do("check", fast, 10.0, caller)
@@ -483,7 +483,7 @@ def test_works_are_bounded() -> None:
         with pytest.raises(ArgumentError, match="queued already"):
             await own.do("tune", endless, 0.0, caller)
 
-    works(script)
+    in_queue(script)
 
 
 def test_the_server_starts_without_what_only_fixes_need() -> None:

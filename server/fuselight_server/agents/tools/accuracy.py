@@ -54,7 +54,7 @@ async def _accuracy(session: AgentSession, arguments: dict[str, Any], caller: Ca
         )
         return _compared(await compare(options, show, token, plan=plan), arguments, notices)
 
-    return await session.works.do("accuracy", work, arguments["wait_seconds"], caller)
+    return await session.work.do("accuracy", work, arguments["wait_seconds"], caller)
 
 
 def _compared(outcome: AccuracyOutcome, arguments: dict[str, Any], notices: list[str]) -> ToolAnswer:

@@ -84,7 +84,7 @@ async def _check(session: AgentSession, arguments: dict[str, Any], caller: Calle
             outcome.answers.save()
         return answer
 
-    return await session.works.do("check", work, arguments["wait_seconds"], caller)
+    return await session.work.do("check", work, arguments["wait_seconds"], caller)
 
 
 def _checked(outcome: CheckOutcome, arguments: dict[str, Any], notices: list[str]) -> ToolAnswer:

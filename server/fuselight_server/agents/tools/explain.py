@@ -59,7 +59,7 @@ async def _explain(session: AgentSession, arguments: dict[str, Any], caller: Cal
         session.note_runs(outcome.reports)
         return _explained(check_in_cells(outcome), named, line, code, notices)
 
-    return await session.works.do("explain", work, arguments["wait_seconds"], caller)
+    return await session.work.do("explain", work, arguments["wait_seconds"], caller)
 
 
 def _explained_code(session: AgentSession, code: str) -> ToolAnswer:

@@ -51,7 +51,7 @@ async def _memory(session: AgentSession, arguments: dict[str, Any], caller: Call
         options = session.options(paths, arguments["targets"], seconds=600.0, memory_mb=16384)
         return _estimated(await estimate_memory(options, show, token, plan=plan))
 
-    return await session.works.do("memory", work, arguments["wait_seconds"], caller)
+    return await session.work.do("memory", work, arguments["wait_seconds"], caller)
 
 
 def _estimated(outcome: MemoryOutcome) -> ToolAnswer:

@@ -52,7 +52,7 @@ async def _fix_candidates(session: AgentSession, arguments: dict[str, Any], call
         session.note_runs(outcome.checked.reports)
         return _candidates(session, fix_in_cells(outcome), [*notices, *outcome.unmatched(arguments["codes"])])
 
-    return await session.works.do("fix_candidates", work, arguments["wait_seconds"], caller)
+    return await session.work.do("fix_candidates", work, arguments["wait_seconds"], caller)
 
 
 def _candidates(session: AgentSession, outcome: FixOutcome, notices: list[str]) -> ToolAnswer:
@@ -193,7 +193,7 @@ async def _verify_patch(session: AgentSession, arguments: dict[str, Any], caller
         end = "Apply it, then `check`." if data["passed"] else "Nothing was written."
         return ToolAnswer("\n".join([*verdict_lines(data), end]), data)
 
-    return await session.works.do("verify_patch", work, arguments["wait_seconds"], caller)
+    return await session.work.do("verify_patch", work, arguments["wait_seconds"], caller)
 
 
 def _new_texts(session: AgentSession, arguments: dict[str, Any]) -> dict[str, str]:

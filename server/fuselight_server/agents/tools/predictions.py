@@ -68,7 +68,7 @@ async def _forecast(session: AgentSession, arguments: dict[str, Any], caller: Ca
         outcome = dataclasses.replace(outcome, checked=shown, reports=tuple(shown.reports), trials=trials)
         return _forecasts(outcome, is_full=arguments["all"])
 
-    return await session.works.do("forecast", work, arguments["wait_seconds"], caller)
+    return await session.work.do("forecast", work, arguments["wait_seconds"], caller)
 
 
 def _forecasts(outcome: ForecastOutcome, *, is_full: bool) -> ToolAnswer:
@@ -163,7 +163,7 @@ async def _kernels(session: AgentSession, arguments: dict[str, Any], caller: Cal
         outcome = await generate(options, show, token, device=device)
         return _generated(check_in_cells(outcome), arguments)
 
-    return await session.works.do("kernels", work, arguments["wait_seconds"], caller)
+    return await session.work.do("kernels", work, arguments["wait_seconds"], caller)
 
 
 def _check_cells(paths: list[Path], arguments: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ async def _benchmark(session: AgentSession, arguments: dict[str, Any], caller: C
         outcome, benchmarks = await measure(options, show, token, plan=plan, compare=names, against=against)
         return _measured(outcome, benchmarks, notices)
 
-    return await session.works.do("benchmark", work, arguments["wait_seconds"], caller)
+    return await session.work.do("benchmark", work, arguments["wait_seconds"], caller)
 
 
 def _names(given: Sequence[str], check: Callable[[tuple[str, ...]], object]) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ async def _tune(session: AgentSession, arguments: dict[str, Any], caller: Caller
         outcome = await find_fastest(options, show, token, plan=plan, has_fixes=arguments["tries_fixes"])
         return _tuned(outcome, notices)
 
-    return await session.works.do("tune", work, arguments["wait_seconds"], caller)
+    return await session.work.do("tune", work, arguments["wait_seconds"], caller)
 
 
 def _tuned(outcome: TuningOutcome, notices: list[str]) -> ToolAnswer:

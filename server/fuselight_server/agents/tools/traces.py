@@ -67,7 +67,7 @@ async def _open_trace(session: AgentSession, arguments: dict[str, Any], caller: 
         rows = [_job(job, arguments) for job in jobs]
         return ToolAnswer("\n".join(line for row in rows for line in _job_lines(row)), {"jobs": rows})
 
-    return await session.works.do("open_trace", work, arguments["wait_seconds"], caller)
+    return await session.work.do("open_trace", work, arguments["wait_seconds"], caller)
 
 
 def _job(job: OpenedJob, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ async def _compare(session: AgentSession, arguments: dict[str, Any], caller: Cal
         ]
         return _compared_jobs(compare_opened(*opened))
 
-    return await session.works.do("compare", work, arguments["wait_seconds"], caller)
+    return await session.work.do("compare", work, arguments["wait_seconds"], caller)
 
 
 async def _files(
@@ -151,7 +151,7 @@ async def _files(
         data = verify_data(await verify(options, show, token, texts={str(old): text}))
         return ToolAnswer("\n".join(verdict_lines(data)), {"kind": "files", **data})
 
-    return await session.works.do("compare", work, arguments["wait_seconds"], caller)
+    return await session.work.do("compare", work, arguments["wait_seconds"], caller)
 
 
 def _runs(session: AgentSession, arguments: dict[str, Any]) -> ToolAnswer:
@@ -225,7 +225,7 @@ async def _explain_cache_miss(session: AgentSession, arguments: dict[str, Any], 
         async def read(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
             return _missed_in_jobs(await open_jobs(request, show, token))
 
-        return await session.works.do("explain_cache_miss", read, arguments["wait_seconds"], caller)
+        return await session.work.do("explain_cache_miss", read, arguments["wait_seconds"], caller)
     await session.permit(paths, caller)
 
     async def start_twice(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
@@ -236,7 +236,7 @@ async def _explain_cache_miss(session: AgentSession, arguments: dict[str, Any], 
         )
         return _missed_in_starts(await warm(options, show, token, times_imports=False))
 
-    return await session.works.do("explain_cache_miss", start_twice, arguments["wait_seconds"], caller)
+    return await session.work.do("explain_cache_miss", start_twice, arguments["wait_seconds"], caller)
 
 
 def _missed_in_jobs(jobs: Sequence[OpenedJob]) -> ToolAnswer:

@@ -16,11 +16,11 @@ _HANDLE = Argument("handle", "string", "The handle that a tool answered with", i
 
 
 async def _result(session: AgentSession, arguments: dict[str, Any], caller: Caller) -> ToolAnswer:
-    return await session.works.result(arguments["handle"], arguments["wait_seconds"], caller)
+    return await session.work.result(arguments["handle"], arguments["wait_seconds"], caller)
 
 
 async def _cancel(session: AgentSession, arguments: dict[str, Any], _caller: Caller) -> ToolAnswer:
-    work = session.works.cancel(arguments["handle"])
+    work = session.work.cancel(arguments["handle"])
     if work.has_ended:
         text = f"`{work.handle}` had ended before: it is {work.state.value}."
         return ToolAnswer(text, {"state": work.state.value, "handle": work.handle})

@@ -71,13 +71,13 @@ def _note_failure(task: asyncio.Task[ToolAnswer]) -> None:
         task.exception()
 
 
-class Works:
-    """The works of one server."""
+class WorkQueue:
+    """The calls that one server answers, one after the other."""
 
     def __init__(self, turn: asyncio.Lock | None = None) -> None:
         """`turn`: held while a work runs; a host whose own runs must not overlap with them gives its own lock."""
         self._turn = turn
-        self._works: collections.OrderedDict[str, StartedWork] = collections.OrderedDict()
+        self._started: collections.OrderedDict[str, StartedWork] = collections.OrderedDict()
         self._number = 0
 
     async def do(
@@ -107,9 +107,9 @@ class Works:
 
     async def close(self) -> None:
         """Cancel everything, and wait until its workers have ended."""
-        for work in self._works.values():
+        for work in self._started.values():
             work.token.cancel()
-        tasks = [work.task for work in self._works.values()]
+        tasks = [work.task for work in self._started.values()]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=_LAST_SECONDS)
             for task in late:
@@ -119,23 +119,23 @@ class Works:
     def _start(
         self, name: str, work: Callable[[Callable[[str], None], CancelToken], Awaitable[ToolAnswer]]
     ) -> StartedWork:
-        waiting = sum(work.state is WorkState.QUEUED for work in self._works.values())
+        waiting = sum(work.state is WorkState.QUEUED for work in self._started.values())
         if waiting >= _MAX_QUEUED:
             raise ArgumentError(f"{waiting} calls are queued already: wait for them with `result`")
         self._number += 1
         handle, token = f"{name}-{self._number}", CancelToken()
         started = StartedWork(handle, asyncio.ensure_future(self._run(handle, work)), token)
-        self._works[handle] = started
+        self._started[handle] = started
         started.task.add_done_callback(_note_failure)
-        ended = [handle for handle, kept in self._works.items() if kept.has_ended]
+        ended = [handle for handle, kept in self._started.items() if kept.has_ended]
         for old in ended[: max(len(ended) - _MAX_KEPT, 0)]:
-            del self._works[old]
+            del self._started[old]
         return started
 
     async def _run(
         self, handle: str, do: Callable[[Callable[[str], None], CancelToken], Awaitable[ToolAnswer]]
     ) -> ToolAnswer:
-        work = self._works[handle]
+        work = self._started[handle]
         try:
             async with self._my_turn(work.token):
                 work.state, work.since = WorkState.RUNNING, time.monotonic()
@@ -160,9 +160,9 @@ class Works:
             turn.release()
 
     def _find(self, handle: str) -> StartedWork:
-        work = self._works.get(handle)
+        work = self._started.get(handle)
         if work is None:
-            known = ", ".join(f"`{name}`" for name in self._works) or "none"
+            known = ", ".join(f"`{name}`" for name in self._started) or "none"
             raise ArgumentError(f"there is no work `{handle}`. Known handles: {known}")
         return work
 
@@ -183,7 +183,7 @@ class Works:
 
     def _unfinished(self, work: StartedWork) -> ToolAnswer:
         seconds = round(time.monotonic() - work.since, 1)
-        others = [other.handle for other in self._works.values() if other.state is WorkState.RUNNING]
+        others = [other.handle for other in self._started.values() if other.state is WorkState.RUNNING]
         doing = work.progress
         if work.state is WorkState.QUEUED and others:
             doing = f"waits for `{others[0]}`: one call runs at a time"

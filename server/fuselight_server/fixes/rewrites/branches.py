@@ -273,18 +273,10 @@ def _selection(site: Site, node: cst.If, test: TensorTest, indent: str) -> Itera
     comments = site.comments(start, end)
     if comments is None:
         return
-    reasons = []
-    for kind in ("where", "cond"):
-        try:
-            selected = _selected(site, node, sides, kind)
-        except RewriteRefusedError as error:
-            reasons.append(str(error))
-            continue
-        if selected is None:
-            continue
-        lines, changes = selected
-        lines = [*comments, *under_known(site, node, test.known, lines)]
-        replaced = (start, end, f"{site.newline}{indent}".join(lines))
+    reasons: list[str] = []
+    for kind, lines, changes in _selections(site, node, sides, reasons):
+        text = f"{site.newline}{indent}".join((*comments, *under_known(site, node, test.known, lines)))
+        replaced = (start, end, text)
         flag = _decided_flag(sides)
         if flag:
             yield from _with_flag(site, node, replaced, flag)
@@ -357,16 +349,8 @@ def _continue(
     )
     if comments is None or not _is_bound(site, node, skipped.name):
         return
-    reasons = []
-    for kind in ("where", "cond"):
-        try:
-            selected = _selected(site, node, sides, kind)
-        except RewriteRefusedError as error:
-            reasons.append(str(error))
-            continue
-        if selected is None:
-            continue
-        lines, changes = selected
+    reasons: list[str] = []
+    for kind, lines, changes in _selections(site, node, sides, reasons):
         text = f"{site.newline}{indent}".join((*comments, *under_known(site, node, skipped.known, lines)))
         if skipped.around is not None:
             again = f"{skipped.name} = {_on_one_line(value)}"
@@ -515,6 +499,20 @@ def _binds(statement: cst.BaseSmallStatement, name: str) -> bool:
         if isinstance(target, (cst.Tuple, cst.List)):
             targets += [element.value for element in target.elements]
     return False
+
+
+def _selections(
+    site: Site, node: cst.If, sides: Sides, reasons: list[str]
+) -> Iterator[tuple[str, list[str], str]]:
+    """`where` or `cond`, the statements, and what changes; `reasons` gets why a kind is refused."""
+    for kind in ("where", "cond"):
+        try:
+            selected = _selected(site, node, sides, kind)
+        except RewriteRefusedError as error:
+            reasons.append(str(error))
+            continue
+        if selected is not None:
+            yield kind, *selected
 
 
 def _selected(site: Site, node: cst.If, sides: Sides, kind: str) -> tuple[list[str], str] | None:

@@ -12,10 +12,10 @@ pytest.importorskip("triton")
 
 from fuselight.shared.protocol import CaptureRequest, OwnKernelsPlan
 from fuselight.shared.report import OwnKernel, Report
-from fuselight_server.commands.fastest_configurations import with_fastest
 from fuselight_server.explain.kernels.own_kernels import fastest, summary
 from tests.support.live_worker import LiveWorker
 from tests.support.own_kernel_source import ADD, SCALE, source
+from tests.support.own_kernels import written_fastest
 
 TEXT = source(1 << 22, 'device="cuda"')
 
@@ -58,7 +58,7 @@ def test_registers_are_those_that_the_driver_has(report: Report, tmp_path: Path)
     assert (assembled.registers, assembled.spills) == (kernel.n_regs, kernel.n_spills * 4)
 
 
-def test_each_configuration_was_timed_and_the_fastest_is_written(report: Report) -> None:
+def test_each_configuration_was_timed_and_the_fastest_is_written(report: Report, tmp_path: Path) -> None:
     kernel = own(report, SCALE)
     (tuned,) = kernel.tuned
     print(tuned, kernel.tuned_on)  # noqa: T201 - for the record of the run
@@ -69,8 +69,8 @@ def test_each_configuration_was_timed_and_the_fastest_is_written(report: Report)
     assert best is not None
     assert kernel.chosen == kernel.configurations.index(best)
     assert all(configuration.registers for configuration in kernel.configurations)
-    written = with_fastest(TEXT, [kernel])
-    assert isinstance(written, str)
+    written, refusal = written_fastest(tmp_path, TEXT, kernel)
+    assert not refusal
     assert written.count("triton.Config(") == 1
     assert f'"BLOCK": {best.config.values["BLOCK"]}' in written
 

@@ -17,7 +17,9 @@ from fuselight.shared.report import (
     Occupancy,
     OwnKernel,
     Report,
+    data_key,
 )
+from fuselight_server.commands.fastest_configurations import write_fastest
 from tests.support.reports import ROOT, report
 
 KERNELS_FILE = f"{ROOT}/kernels.py"
@@ -25,6 +27,15 @@ _RECORDED = json.loads(
     (Path(__file__).parent.parent / "recordings" / "own_kernels.json").read_text(encoding="utf-8")
 )
 DEVICE = decode(Device, _RECORDED["device"])
+
+
+def written_fastest(folder: Path, text: str, kernel: OwnKernel) -> tuple[str, str]:
+    """A file with `text` after its autotuner was left with its fastest configurations, and why it was not."""
+    file = folder / "kernels.py"
+    file.write_text(text, encoding="utf-8")
+    kernel = replace(kernel, location=replace(kernel.location, path=str(file)))
+    kept = write_fastest([replace(own_report(kernel), files={str(file): data_key(text.encode())})])
+    return file.read_text(encoding="utf-8"), "".join(entry.refusal for entry in kept)
 
 
 def recorded() -> list[OwnKernel]:

@@ -85,19 +85,6 @@ def edit_of(text: str, winner: Winners, line: int | None = None) -> Configuratio
     return keep_configurations(text, kernel.name, line or kernel.location.line, winner.kept, texts)
 
 
-def with_fastest(text: str, kernels: Iterable[OwnKernel]) -> str | CannotKeepError:
-    """Return the text of a file with every autotuner of it left with its fastest configurations, or why it stays."""
-    edits = []
-    for winner in winners(kernels):
-        try:
-            edits.append(edit_of(text, winner))
-        except CannotKeepError as error:
-            return error
-    for edit in sorted(edits, key=lambda edit: -edit.line):  # from the end: lines above stay where they are
-        text = applied(text, edit)
-    return text
-
-
 @dataclass(frozen=True)
 class KeptConfigurations:
     """What became of one autotuner."""
@@ -142,7 +129,7 @@ def _written(path: str, own: Sequence[Winners], ran: str | None) -> list[str]:
             refusals.append("")
         except CannotKeepError as error:
             refusals.append(str(error))
-    for edit in sorted(edits, key=lambda edit: -edit.line):
+    for edit in sorted(edits, key=lambda edit: -edit.line):  # from the end: lines above stay where they are
         text = applied(text, edit)
     try:
         if edits:

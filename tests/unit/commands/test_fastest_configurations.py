@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from fuselight.shared.report import OwnKernel, TunedSizes, data_key
-from fuselight_server.commands.fastest_configurations import winners, with_fastest, write_fastest
-from fuselight_server.source.autotune_decorators import CannotKeepError
-from tests.support.own_kernels import own_report, tuned_kernel
+from fuselight_server.commands.fastest_configurations import winners, write_fastest
+from tests.support.own_kernels import own_report, tuned_kernel, written_fastest
 
 HEAD = "import triton\n"
 LISTED = '[triton.Config({"BLOCK": 128}), triton.Config({"BLOCK": 256},  # wide\n num_warps=4)]'
@@ -39,19 +38,27 @@ def measured(text: str, *times: tuple[float | None, ...]) -> OwnKernel:
     ],
 )
 def test_only_the_fastest_for_each_measured_size_stay(
-    configs: str, times: tuple[tuple[float, ...], ...], expected: str | None
+    tmp_path: Path, configs: str, times: tuple[tuple[float, ...], ...], expected: str | None
 ) -> None:
     text = program(configs)
-    new = with_fastest(text, [measured(text, *times)])
+    new, _ = written_fastest(tmp_path, text, measured(text, *times))
     texts = [f'triton.Config({{"BLOCK": {size}}}, num_warps=4, num_stages=3)' for size in (128, 512)]
     assert new == program(expected or f"[{', '.join(texts)}]")
 
 
-def test_what_was_not_measured_is_not_written() -> None:
+@pytest.mark.parametrize(
+    "times",
+    [
+        pytest.param(((None, None),), id="not timed"),
+        pytest.param(((10.0, None),), id="one time compares nothing"),
+        pytest.param(((1.0, 2.0), (2.0, 1.0)), id="each wins somewhere"),
+    ],
+)
+def test_what_was_not_measured_is_not_written(
+    tmp_path: Path, times: tuple[tuple[float | None, ...], ...]
+) -> None:
     text = program(LISTED)
-    assert with_fastest(text, [tuned_kernel(None, None)]) == text
-    assert with_fastest(text, [measured(text, (10.0, None))]) == text, "one time compares nothing"
-    assert with_fastest(text, [measured(text, (1.0, 2.0), (2.0, 1.0))]) == text, "each wins somewhere"
+    assert written_fastest(tmp_path, text, measured(text, *times)) == (text, "")
 
 
 @pytest.mark.parametrize(
@@ -62,19 +69,19 @@ def test_what_was_not_measured_is_not_written() -> None:
         (program("CONFIGS") + "(\n", "does not parse"),
     ],
 )
-def test_what_cannot_be_written_says_why(text: str, why: str) -> None:
-    result = with_fastest(text, [measured(text, (14.0, 10.0))])
-    assert isinstance(result, CannotKeepError)
-    assert why in str(result)
+def test_what_cannot_be_written_says_why(tmp_path: Path, text: str, why: str) -> None:
+    new, refusal = written_fastest(tmp_path, text, measured(text, (14.0, 10.0)))
+    assert new == text
+    assert why in refusal
 
 
-def test_a_configuration_with_a_hook_is_kept_only_as_it_is_written() -> None:
+def test_a_configuration_with_a_hook_is_kept_only_as_it_is_written(tmp_path: Path) -> None:
     listed, named = program(LISTED), program("CONFIGS")
     for text, is_written in ((listed, True), (named, False)):
         kernel = measured(text, (14.0, 10.0))
         hooked = tuple(replace(configuration, text="") for configuration in kernel.configurations)
-        new = with_fastest(text, [replace(kernel, configurations=hooked)])
-        assert isinstance(new, str) is is_written
+        _, refusal = written_fastest(tmp_path, text, replace(kernel, configurations=hooked))
+        assert (not refusal) is is_written
 
 
 def test_the_words_have_times_and_sizes() -> None:
@@ -94,7 +101,10 @@ def test_a_file_is_written_unless_it_has_changed_since_the_run(tmp_path: Path) -
     kernel = replace(kernel, location=replace(kernel.location, path=str(file)))
     report = replace(own_report(kernel), files={str(file): data_key(text.encode())})
     (kept,) = write_fastest([report])
-    assert (kept.refusal, file.read_text(encoding="utf-8")) == ("", with_fastest(text, [kernel]))
+    assert (kept.refusal, file.read_text(encoding="utf-8")) == (
+        "",
+        program('[triton.Config({"BLOCK": 256},  # wide\n num_warps=4)]'),
+    )
     assert file.stat().st_mode & 0o777 == 0o640
     (again,) = write_fastest([report])
     assert again.refusal == "the file has changed since the run"

@@ -105,7 +105,6 @@ def test_what_the_backward_makes_has_the_line_of_the_forward() -> None:
         z = y.exp()
         current = next(lines)
         loss = z.sum()
-        tracker.start_peak()
         loss.backward()  # type: ignore[no-untyped-call]
     places = {storage.place for storage in tracker.storages_of([x.grad] if x.grad is not None else [])}
     assert places == {"first"}

@@ -134,10 +134,6 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         """Give no operator the line of an earlier one."""
         self._places.clear()
 
-    def start_peak(self) -> None:
-        """Forget the peak so far: the next moment with most bytes is of what follows."""
-        self.peak = PeakMoment(self.allocated, phase=self.phase, alive=self.alive())
-
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

@@ -12,6 +12,7 @@ from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options, device_option
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
+from fuselight_server.cli.world_options import add_world_options, world_option
 from fuselight_server.commands.memory import OPTIMIZERS, MemoryOutcome, MemoryPlan, estimate_memory, exit_code
 from fuselight_server.commands.notebook_cells import check_in_cells
 
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="line",
         help="what is allocated at the peak: by line, or by module, each with those in it (default: %(default)s)",
     )
+    add_world_options(parser)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument(
         "--train",
@@ -76,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Estimate the targets and print what they need; returns the exit code."""
+    options.world = world_option(options)
     plan = MemoryPlan(
         options.device,
         options.training,

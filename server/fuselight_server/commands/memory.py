@@ -6,17 +6,18 @@ Invariant: nothing of the size of a model is allocated; what the runs show is in
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.protocol import MemoryRequest
+from fuselight.shared.world_plan import ranks_to_run
 from fuselight_server.commands.targets import report_each
 from fuselight_server.explain.memory.fit import Fit, LargestBatch, fit_of
 from fuselight_server.explain.memory.largest import find_largest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from fuselight.shared.report import Device, Report
+    from fuselight.shared.report import Device, Report, WorldPlan
     from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
@@ -63,40 +64,70 @@ async def estimate_memory(
     largest: dict[tuple[str, str], LargestBatch] = {}
 
     async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
-        measured = (
-            await target_run.run_report(
-                target_run.request.of_kind(
-                    MemoryRequest,
-                    training=plan.training,
-                    optimizer=plan.optimizer,
-                    batches=plan.batches,
-                    measures=True,
-                )
-            )
-            if plan.measures
-            else None
-        )
-        if measured is not None and (measured.failures or not measured.memory):
-            return measured
-
-        async def estimated(batches: tuple[int, ...], *, is_search: bool = True) -> Report:
-            request = target_run.request.of_kind(
-                MemoryRequest,
-                device=measured.target_device if measured is not None else plan.device,
-                training=plan.training,
-                optimizer=plan.optimizer,
-                batches=batches,
-                savings=plan.tries_savings and not is_search,
-            )
-            return await target_run.run_report(request)
-
-        report = await estimated(plan.batches, is_search=False)
+        target = _TargetMemory(target_run, plan)
+        report = await target.report()
         if plan.finds_largest and not report.failures:
-            target = report.target
-            largest[target.path, target.name] = await find_largest(estimated)
-        return report if measured is None else with_measured(report, measured)
+            key = report.target.path, report.target.name
+            largest[key] = await find_largest(target.estimated)
+        return report
 
     return MemoryOutcome(await report_each(options, show, token, report_of), largest)
+
+
+@dataclass
+class _TargetMemory:
+    """The estimates of one target: of each rank if it runs in a world, and with what was measured if that is wanted."""
+
+    run: TargetRun
+    plan: MemoryPlan
+    device: Device | None = None
+    """What was measured on, once it is known."""
+
+    async def report(self) -> Report:
+        """The report of the plan."""
+        world = self.run.request.world
+        if world is not None and world.rank is None:
+            reports = [await self._of_rank(replace(world, rank=rank)) for rank in ranks_to_run(world)]
+            return merged_ranks(reports)
+        if not self.plan.measures:
+            return await self._estimated(self.plan.batches, savings=self.plan.tries_savings)
+        measured = await self.run.run_report(self._request(batches=self.plan.batches, measures=True))
+        if measured.failures or not measured.memory:
+            return measured
+        self.device = measured.target_device
+        report = await self._estimated(self.plan.batches, savings=self.plan.tries_savings)
+        return with_measured(report, measured)
+
+    async def estimated(self, batches: tuple[int, ...]) -> Report:
+        """The report with an estimate of each batch."""
+        return await self._estimated(batches)
+
+    async def _estimated(self, batches: tuple[int, ...], *, savings: bool = False) -> Report:
+        device = self.device if self.device is not None else self.plan.device
+        return await self.run.run_report(self._request(device=device, batches=batches, savings=savings))
+
+    async def _of_rank(self, world: WorldPlan) -> Report:
+        request = replace(
+            self._request(
+                device=self.plan.device, batches=self.plan.batches, savings=self.plan.tries_savings
+            ),
+            world=world,
+        )
+        report = await self.run.run_report(request)
+        return replace(report, memory=tuple(replace(estimate, rank=world.rank) for estimate in report.memory))
+
+    def _request(self, **options: Any) -> MemoryRequest:
+        return self.run.request.of_kind(
+            MemoryRequest, training=self.plan.training, optimizer=self.plan.optimizer, **options
+        )
+
+
+def merged_ranks(reports: Sequence[Report]) -> Report:
+    """The first report, with the estimates, failures and notes of all ranks."""
+    failures = dict.fromkeys(failure for report in reports for failure in report.failures)
+    notes = dict.fromkeys(note for report in reports for note in report.notes)
+    estimates = (estimate for report in reports for estimate in report.memory)
+    return replace(reports[0], memory=tuple(estimates), failures=tuple(failures), notes=tuple(notes))
 
 
 def with_measured(report: Report, measured: Report) -> Report:

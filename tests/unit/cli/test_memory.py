@@ -156,6 +156,23 @@ def test_a_measurement_is_beside_the_estimate_for_the_device_that_ran(
     assert run_cli("memory", "m.py", "--measure", "--device", "t4").exit_code == 2
 
 
+def test_each_rank_is_estimated_and_those_that_need_the_same_are_one(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(request: Any) -> Report:
+        size = 4e9 if request.world.rank == 3 else 3e9
+        return replace(reports.report(), memory=(estimate(model, size),), target_device=T4)
+
+    done = run(monkeypatch, AnsweringWorker(answer), "--ranks", "4")
+    calls = [line for line in done.stdout.splitlines() if line.startswith("  Net()")]
+    assert calls == [
+        "  Net()(f32[4, 8], train=True), ranks 0-2: a training step with adamw",
+        "  Net()(f32[4, 8], train=True), rank 3: a training step with adamw",
+    ]
+    data = json.loads(run(monkeypatch, AnsweringWorker(answer), "--ranks", "4", "--format", "json").stdout)
+    assert [call["rank"] for call in data["targets"][0]["calls"]] == [0, 1, 2, 3]
+
+
 @pytest.mark.usefixtures("model")
 def test_a_call_that_cannot_be_measured_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     failure = Failure(Culprit.USER, "exception", "the constructor failed", "Pass a size")

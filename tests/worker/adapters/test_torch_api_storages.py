@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.testing._internal.two_tensor import TwoTensor
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.storages import StorageTracker
@@ -173,3 +174,28 @@ def test_a_training_step_on_fake_tensors_has_the_peak_of_the_allocator(name: str
         with tracker:
             step(model, x)
     assert tracker.peak.bytes - before == pytest.approx(true, rel=0.01)
+
+
+def test_a_storage_that_changes_its_size_is_counted_as_it_is() -> None:
+    """FSDP gathers the parameters of a layer into storages that it empties again."""
+
+    def gathered() -> torch.Tensor:
+        x = vector(4)
+        x.untyped_storage().resize_(0)
+        y = vector(8)
+        x.untyped_storage().resize_(16 * KIB)
+        return y
+
+    with settings.fake_tensors():
+        tracker = tracked(gathered)
+    assert tracker.peak.bytes == 8 * KIB
+    assert [storage.bytes for storage in tracker.every] == [4 * KIB, 0, 8 * KIB, 16 * KIB]
+    assert tracker.allocated == 0
+
+
+def test_a_tensor_made_of_others_is_followed_by_its_parts() -> None:
+    def doubled() -> Any:
+        return TwoTensor(vector(4), vector(4)) * 2  # type: ignore[no-untyped-call]
+
+    tracker = tracked(doubled)
+    assert (tracker.peak.bytes, tracker.unfollowed) == (16 * KIB, set())

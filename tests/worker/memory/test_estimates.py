@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fuselight.shared.devices import find
 from fuselight.shared.protocol import MemoryRequest
-from fuselight.shared.report import MemoryChange, MemoryEstimate, MemoryPeak, MemoryUse, Report, StepPhase
+from fuselight.shared.report import (
+    MemoryChange,
+    MemoryEstimate,
+    MemoryPeak,
+    MemoryUse,
+    Report,
+    StepPhase,
+    WorldPlan,
+)
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -242,16 +251,74 @@ def test_what_cannot_run_without_values_says_why(live: LiveWorker) -> None:
     assert "DynamicOutputShape" in estimate.why_not_eager
 
 
-def test_a_program_and_a_model_that_cannot_be_built_are_failures(live: LiveWorker) -> None:
-    main = "import torch\nif __name__ == '__main__':\n    torch.compile(torch.sin)(torch.ones(3))\n"
-    report = estimated(live, main, "")
-    assert len(report.failures) == 1
+PROGRAM = """\
+import torch
+from torch import nn
+
+def main():
+    net = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32)).cuda().half()
+    step = torch.compile(net)
+    optimizer = torch.optim.AdamW(net.parameters())
+    for index in range(1000):
+        x = torch.randn(256, 32, device="cuda", dtype=torch.half)
+        loss = (step(x) - x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    raise ValueError("it was not ended")
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_program_is_estimated_by_its_first_steps_in_both_forms(live: LiveWorker) -> None:
+    report = estimated(live, PROGRAM, "")
+    assert report.failures == ()
+    (estimate,) = report.memory
+    assert (estimate.training, estimate.optimizer) == (True, "adamw")
+    parameters = (32 * 64 + 64 + 64 * 32 + 32) * 2
+    for peak in peaks(estimate):
+        assert bytes_of(peak, MemoryUse.PARAMETER) == parameters
+        assert bytes_of(peak, MemoryUse.OPTIMIZER) == 2 * parameters + 4 * 4
+        assert sum(row.bytes for row in peak.held) == peak.bytes
+        assert {row.location.line for row in peak.saved if row.location is not None} == {9, 10}
+
+
+def test_a_program_and_a_model_that_fail_are_failures(live: LiveWorker) -> None:
+    report = estimated(live, "if __name__ == '__main__':\n    raise ValueError('no data')\n", "")
+    assert ["no data" in failure.message for failure in report.failures] == [True]
     assert report.memory == ()
     broken = MODEL.replace(
         "self.register_buffer", "raise ValueError('no such size')\n        self.register_buffer"
     )
     report = estimated(live, broken, "Net")
     assert "no such size" in report.failures[0].message
+
+
+SHARDED = """\
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+# fuselight: sharded()(f32[64, 64], train=True)
+def sharded():
+    net = nn.Sequential(nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False))
+    for layer in net:
+        fully_shard(layer, mesh=init_device_mesh("cuda", (4,)))
+    return net
+"""
+
+
+def test_a_rank_has_its_share_of_parameters_and_frees_what_it_gathers(live: LiveWorker) -> None:
+    request = live.request(SHARDED, "sharded").of_kind(MemoryRequest, device=find("cpu"))
+    (estimate,) = live.report(replace(request, world=WorldPlan(4, rank=1))).memory
+    share = 2 * 64 * 64 * 4 // 4
+    for peak in peaks(estimate):
+        assert bytes_of(peak, MemoryUse.PARAMETER) == share
+        assert bytes_of(peak, MemoryUse.OPTIMIZER) == 2 * share + 2 * 4
+        assert all(row.bytes for row in peak.held)
 
 
 CHECKPOINTED = """\

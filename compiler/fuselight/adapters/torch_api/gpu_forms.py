@@ -6,6 +6,7 @@ Invariant: outside of the context nothing is changed.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,4 +75,22 @@ def gpu_forms() -> Iterator[None]:
         return result
 
     with patched(functional, "dropout", dropout), patched(functional, "rms_norm", rms_norm):
+        yield
+
+
+@contextlib.contextmanager
+def list_optimizers() -> Iterator[None]:
+    """Inside, an optimizer with the defaults works on lists of tensors, as torch chooses on a GPU.
+
+    Its temporaries have the size of all parameters.
+    """
+
+    def chosen(*_args: Any, **_named: Any) -> tuple[bool, bool]:
+        return False, True
+
+    name = "_default_to_fused_or_foreach"
+    with contextlib.ExitStack() as stack:
+        for module in [module for key, module in sys.modules.items() if key.startswith("torch.optim.")]:
+            if name in vars(module):
+                stack.enter_context(patched(module, name, chosen))
         yield

@@ -7,14 +7,17 @@ Lifetimes need no model: reference counts, `del`, reuse and autograd's release o
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
+
+from fuselight.adapters.torch_api.patching import patched
 
 P = TypeVar("P")
 """What names the line of an allocation."""
@@ -100,6 +103,7 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         self._operator = 0
         """The number of the last operator that ran."""
         self._alive: dict[int, tuple[Storage[P], weakref.ref[Any]]] = {}
+        self._resizes: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         self._places: dict[int, P | None] = {}
         """Of the forward's operators, by autograd's sequence number."""
 
@@ -108,9 +112,20 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         """Whether compiled code stays compiled under the mode: otherwise Dynamo runs it in eager mode, silently."""
         return True
 
+    def __enter__(self) -> Any:
+        """Also hear of storages that change their size, as those of FSDP's parameters do."""
+        self._resizes = patched(torch.UntypedStorage, "resize_", self._hearing(torch.UntypedStorage.resize_))
+        self._resizes.__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *error: object) -> None:
+        """As in TorchDispatchMode."""
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._resizes.__exit__(None, None, None)
+
     def note(self, tensors: Iterable[torch.Tensor], use: str, place: P | None = None) -> None:
         """Follow tensors that exist already."""
-        for tensor in tensors:
+        for tensor in parts_of(tensors):
             storage = self._add(tensor, place)
             if storage is not None:
                 storage.use, storage.is_before = use, True
@@ -123,11 +138,11 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
 
     def alive(self) -> list[Storage[P]]:
         """What is allocated now."""
-        return [storage for storage, _ in self._alive.values()]
+        return [storage for storage, _ in self._alive.values() if storage.bytes]
 
     def storages_of(self, tensors: Iterable[torch.Tensor]) -> list[Storage[P]]:
         """What is followed of the tensors."""
-        keys = {key for tensor in tensors if (key := _key(tensor)) is not None}
+        keys = {key for tensor in parts_of(tensors) if (key := _key(tensor)) is not None}
         return [self._alive[key][0] for key in keys if key in self._alive]
 
     def forget_lines(self) -> None:
@@ -137,16 +152,17 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Run an operator and follow its results."""
+        """Run an operator and follow its results; the operators of a tensor that is made of others come one by one."""
+        if any(hasattr(kind, "__tensor_flatten__") for kind in types):
+            return NotImplemented
         self._begin()
         result = func(*args, **(kwargs or {}))
         self._operator += 1
         node = torch._C._current_autograd_node()
         place = self._place(node)
         self.operators.add(str(getattr(getattr(func, "_schema", None), "name", func)))
-        for value in tree_leaves(result):
-            if isinstance(value, torch.Tensor):
-                self._add(value, place)
+        for value in parts_of(tree_leaves(result)):
+            self._add(value, place)
         inside = self._inside(func, args, result)
         phase = "backward" if node is not None else self.phase
         self.moments.append(Moment(self.allocated + inside, inside, phase))
@@ -181,7 +197,7 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         if key is None or key in self._alive:
             return None
         untyped = tensor.untyped_storage()
-        size = -(-untyped.nbytes() // self._rounding) * self._rounding
+        size = self._rounded(untyped.nbytes())
         if not size:
             return None
         storage = Storage(size, self.phase, place, born=self._operator)
@@ -192,10 +208,50 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         self.allocated += size
         return storage
 
+    def _hearing(self, resize: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
+        def resized(untyped: Any, size: int) -> Any:
+            result = resize(untyped, size)
+            key = int(untyped._cdata)
+            known = self._alive.get(key)
+            if known is not None:
+                self._resize(key, *known, size)
+            return result
+
+        return resized
+
+    def _resize(self, key: int, storage: Storage[P], reference: weakref.ref[Any], size: int) -> None:
+        """End what a storage was, and begin what it is now."""
+        storage.died = self._operator + 1
+        now = replace(
+            storage,
+            bytes=self._rounded(size),
+            phase=self.phase,
+            is_before=False,
+            born=self._operator,
+            died=None,
+        )
+        self._alive[key] = now, reference
+        self.every.append(now)
+        self.allocated += now.bytes - storage.bytes
+
+    def _rounded(self, size: int) -> int:
+        return -(-size // self._rounding) * self._rounding
+
     def _freed(self, key: int) -> None:
         storage, _ = self._alive.pop(key)
         self.allocated -= storage.bytes
         storage.died = self._operator + 1
+
+
+def parts_of(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors among the values, and in place of one that is made of others, as a DTensor, its parts."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if is_traceable_wrapper_subclass(value):
+                names, _ = value.__tensor_flatten__()
+                yield from parts_of(getattr(value, name) for name in names)
+            else:
+                yield value
 
 
 def _sequence_number() -> int:

@@ -189,6 +189,8 @@ class MemoryEstimate:
     """`adamw`; empty without one."""
     batch: int | None = None
     """The first size of the inputs, where the request names it in place of the directive's."""
+    rank: int | None = None
+    """The rank of the world that the target runs in; None without one."""
     eager: MemoryPeak | None = None
     compiled: MemoryPeak | None = None
     """With the wrapper that Inductor generates for the device."""

@@ -136,6 +136,8 @@ class RunState:
     """Whether a limit was reached: every later exception is a consequence of that."""
     loaded: Loaded = field(default_factory=Loaded)
     """Modules that were loaded before it, and their originals."""
+    around_main: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    """What is in force while the whole `__main__` block runs."""
     environment: Environment | None = None
     """As of the first partial report: to read it takes as long as all else of one."""
     reads: ReadRecorder | None = None

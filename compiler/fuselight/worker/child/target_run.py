@@ -329,7 +329,7 @@ def _run_main(state: RunState) -> None:
     state.rung, state.inputs_line = Rung.SCRIPT if plan.is_script else Rung.MAIN, plan.main_line
     state.recorded.listen()
     try:
-        with _main_step(state):
+        with _main_step(state), state.around_main():
             importing.run_as_main(state.job.request.target.path, state.sources, state.job.request.argv)
     finally:
         if state.aot is not None and state.aot.skipped:
@@ -347,7 +347,7 @@ def _may_be_script(request: RunRequest) -> bool:
 def run_main_again(state: RunState) -> None:
     """Run the `__main__` block once more, as the run has done."""
     request = state.job.request
-    with _fake_tensors(state, state.job.fake), _guarded_writes(state), _main_step(state):
+    with _fake_tensors(state, state.job.fake), _guarded_writes(state), _main_step(state), state.around_main():
         set_seeds()
         importing.run_as_main(request.target.path, state.sources, request.argv)
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.devices import leaves_driver_alone
 from fuselight.capture import dynamo
 from fuselight.capture.calls.present_device import present_device
 from fuselight.shared.devices import FALLBACK, find
@@ -78,7 +79,10 @@ def _target_device(state: RunState) -> Device:
     """Set the device that kernels are for: as requested, else this machine's GPU, else the catalog's fallback."""
     request = state.job.request
     asked = request.device if isinstance(request, (GenerateRequest, AssembleRequest, MemoryRequest)) else None
-    state.device = asked or present_device() or find(FALLBACK)
+    present = (
+        None if asked is not None or leaves_driver_alone() else present_device()
+    )  # of many ranks, none may
+    state.device = asked or present or find(FALLBACK)
     return state.device
 
 
@@ -148,12 +152,16 @@ def _script(state: RunState) -> None:
 def _memory(state: RunState) -> None:
     from fuselight.worker.memory.estimate_run import EstimateMemory  # noqa: PLC0415 - as this module says
     from fuselight.worker.memory.measured_run import MeasureMemory  # noqa: PLC0415 - the same
+    from fuselight.worker.memory.program_run import estimate_program  # noqa: PLC0415 - the same
 
     request = state.job.request
     if isinstance(request, MemoryRequest) and request.measures:
         run_target(state, MeasureMemory())
         return
     state.job = replace(state.job, fake="memory is estimated without allocating it")
+    if request.target.kind == "main" or not request.target.name:
+        estimate_program(state, _target_device(state))
+        return
     run_target(state, EstimateMemory(_target_device(state)))
 
 

@@ -14,7 +14,9 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api import operator_workspaces
+from fuselight.adapters.torch_api.distributed.real_meshes import real_meshes
 from fuselight.adapters.torch_api.fake_numbers import assumed_numbers
+from fuselight.adapters.torch_api.fake_parameters import convertible_parameters
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture import dynamo
 from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode, module_of, with_training
@@ -61,7 +63,12 @@ class EstimateMemory:
         """As in RunStrategy."""
         self._result = state.result = EstimatedMemory()
         self._backend = ReplayBackend(self.device)
-        with dynamo.capture_only(self._backend) as asked:
+        is_rank = state.job.request.world is not None
+        with (
+            real_meshes() if is_rank else contextlib.nullcontext(),
+            convertible_parameters(),
+            dynamo.capture_only(self._backend) as asked,
+        ):
             yield asked
 
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
@@ -78,7 +85,7 @@ class EstimateMemory:
         self, state: RunState, request: MemoryRequest, planned: PlannedCall, prepared: Prepared
     ) -> MemoryEstimate:
         training = prepared.options.train
-        with call_mode(prepared), assumed_numbers(functools.partial(self._note_read, state)):
+        with call_mode(prepared), assumed_numbers(functools.partial(note_read, state)):
             state.grad, state.training = torch.is_grad_enabled(), training
             require_gradients(prepared, training=training)
             step = Step.of(prepared, request.optimizer, training=training)
@@ -107,7 +114,7 @@ class EstimateMemory:
         if not prepared.options.train:
             return
         results = self._result.estimates
-        with call_mode(prepared), assumed_numbers(functools.partial(self._note_read, state)):
+        with call_mode(prepared), assumed_numbers(functools.partial(note_read, state)):
             require_gradients(prepared, training=True)
             step = Step.of(prepared, request.optimizer, training=True)
 
@@ -135,19 +142,12 @@ class EstimateMemory:
         estimator = FormEstimator(self.device, tuple(state.job.request.roots), self._backend)
         form = estimator.peak(step, function, module, is_stopped=lambda: bool(state.stopped))
         if form.record is not None:
-            self._note_workspaces(state, form.record.tracker.operators, training=step.training)
-            _note_unfollowed(state, form.record.tracker.unfollowed)
+            self.note_workspaces(state, form.record.tracker.operators, training=step.training)
+            note_unfollowed(state, form.record.tracker.unfollowed)
         return form
 
-    def _note_read(self, state: RunState) -> None:
-        place = user_line(tuple(state.job.request.roots))
-        line = f" on line {place.line}" if place is not None else ""
-        text = f"No values are computed: a number that is read{line} is 1, and a branch may go another way."
-        note = Note("assumed_values", text, place)
-        if text not in [known.text for known in state.notes]:
-            state.notes.append(note)
-
-    def _note_workspaces(self, state: RunState, operators: set[str], *, training: bool) -> None:
+    def note_workspaces(self, state: RunState, operators: set[str], *, training: bool) -> None:
+        """Say which workspaces are missing from the estimate."""
         notes = [_CONVOLUTIONS] if operator_workspaces.convolves(operators) else []
         notes += [_RECURRENT] if operator_workspaces.recurs(operators) else []
         is_gpu = self.device.backend != "cpu"
@@ -160,7 +160,17 @@ class EstimateMemory:
         state.notes.extend(note for note in notes if note not in state.notes)
 
 
-def _note_unfollowed(state: RunState, kinds: set[str]) -> None:
+def note_read(state: RunState) -> None:
+    """Say that a number was assumed, with its line."""
+    place = user_line(tuple(state.job.request.roots))
+    line = f" on line {place.line}" if place is not None else ""
+    text = f"No values are computed: a number that is read{line} is 1, and a branch may go another way."
+    note = Note("assumed_values", text, place)
+    if text not in [known.text for known in state.notes]:
+        state.notes.append(note)
+
+
+def note_unfollowed(state: RunState, kinds: set[str]) -> None:
     """Say which tensors are missing from the estimate."""
     if kinds:
         text = f"The memory of some tensors is not in the estimate: {', '.join(sorted(kinds))}."

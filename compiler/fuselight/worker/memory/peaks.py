@@ -67,16 +67,8 @@ class StepRecord:
 
         `addresses`: as in StorageTracker.
         """
-        has_gpu, modules = device.backend != "cpu", ModuleStack()
-        tracker: StorageTracker[StorageOrigin] = StorageTracker(
-            functools.partial(_origin, tuple(roots), modules),
-            functools.partial(_origin_of_buffer, tuple(roots), origin_of_buffer),
-            rounding=operator_workspaces.ROUNDING if has_gpu else 1,
-            inside=operator_workspaces.inside_operator
-            if has_gpu
-            else operator_workspaces.inside_operator_of_cpu,
-            addresses=addresses,
-        )
+        modules = ModuleStack()
+        tracker = tracker_for(device, tuple(roots), modules, origin_of_buffer, addresses=addresses)
         prepared = step.prepared
         names = owners(module_of(prepared.function))
         owned: dict[MemoryUse, Sequence[tuple[torch.Tensor, torch.Tensor]]] = {
@@ -112,32 +104,60 @@ class StepRecord:
 
     def peak(self, device: Device) -> MemoryPeak:
         """The moment with most bytes, with what libraries keep."""
-        moment = self.tracker.peak
-        held = _by_line(moment.alive)
-        if moment.inside:
-            held.append(HeldMemory(MemoryUse.INSIDE, moment.inside, 1, _line(moment.place)))
-        library = operator_workspaces.library_workspace(
-            device, self.tracker.operators, training=self.step.training
-        )
-        if library:
-            held.append(HeldMemory(MemoryUse.LIBRARY, library, 1, None))
-        held.sort(key=lambda row: -row.bytes)
-        return MemoryPeak(
-            moment.bytes + library,
-            sum(storage.bytes for storage in moment.alive if storage.is_before),
-            StepPhase(moment.phase or StepPhase.FORWARD),
-            moment.operator,
-            _line(moment.place),
-            tuple(held),
-            tuple(sorted(_by_line(self.saved), key=lambda row: -row.bytes)),
-            _by_module(moment, library),
-            timeline_of(self.tracker.moments, self.tracker.every),
-        )
+        return peak_of(self.tracker, self.saved, device, training=self.step.training)
 
     def lines(self) -> set[tuple[str, int]]:
         """Path and number of each line that has made a tensor in the step."""
         origins = {storage.place for storage in self.tracker.every if storage.place is not None}
         return {(origin.line.path, origin.line.line) for origin in origins if origin.line is not None}
+
+
+def tracker_for(
+    device: Device,
+    roots: tuple[str, ...],
+    modules: ModuleStack,
+    origin_of_buffer: Callable[[], BufferOrigin | None],
+    *,
+    addresses: bool = False,
+) -> StorageTracker[StorageOrigin]:
+    """What follows storages as the allocator of `device` counts them."""
+    has_gpu = device.backend != "cpu"
+    return StorageTracker(
+        functools.partial(_origin, roots, modules),
+        functools.partial(_origin_of_buffer, roots, origin_of_buffer),
+        rounding=operator_workspaces.ROUNDING if has_gpu else 1,
+        inside=operator_workspaces.inside_operator if has_gpu else operator_workspaces.inside_operator_of_cpu,
+        addresses=addresses,
+    )
+
+
+def peak_of(
+    tracker: StorageTracker[StorageOrigin],
+    saved: Iterable[Storage[StorageOrigin]],
+    device: Device,
+    *,
+    training: bool,
+) -> MemoryPeak:
+    """The moment with most bytes that was followed, with what libraries keep."""
+    moment = tracker.peak
+    held = _by_line(moment.alive)
+    if moment.inside:
+        held.append(HeldMemory(MemoryUse.INSIDE, moment.inside, 1, _line(moment.place)))
+    library = operator_workspaces.library_workspace(device, tracker.operators, training=training)
+    if library:
+        held.append(HeldMemory(MemoryUse.LIBRARY, library, 1, None))
+    held.sort(key=lambda row: -row.bytes)
+    return MemoryPeak(
+        moment.bytes + library,
+        sum(storage.bytes for storage in moment.alive if storage.is_before),
+        StepPhase(moment.phase or StepPhase.FORWARD),
+        moment.operator,
+        _line(moment.place),
+        tuple(held),
+        tuple(sorted(_by_line(saved), key=lambda row: -row.bytes)),
+        _by_module(moment, library),
+        timeline_of(tracker.moments, tracker.every),
+    )
 
 
 def _by_line(storages: Iterable[Storage[StorageOrigin]]) -> list[HeldMemory]:

@@ -23,6 +23,7 @@ from fuselight_server.explain.memory.words import (
     cause_in_words,
     changed_lines,
     difference_in_words,
+    grouped_ranks,
     measured_in_words,
     measured_rows,
     peak_in_words,
@@ -55,8 +56,8 @@ def print_memory(outcome: MemoryOutcome, terminal: Terminal, *, by_module: bool 
         name = f"memory, estimated for {device.name}" if device is not None else "memory"
         print_heading(report, name, terminal)
         if device is not None:
-            for estimate in report.memory:
-                _print_estimate(estimate, device, outcome.check, terminal, by_module=by_module)
+            for estimate, ranks in grouped_ranks(report.memory):
+                _print_estimate(estimate, ranks, device, outcome.check, terminal, by_module=by_module)
             _print_largest(outcome.largest_of(report), device, terminal)
         for note in report.notes:
             if note.kind in NOTES:
@@ -77,6 +78,7 @@ def _print_largest(largest: LargestBatch | None, device: Device, terminal: Termi
 
 def _print_estimate(
     estimate: MemoryEstimate,
+    ranks: str,
     device: Device,
     outcome: CheckOutcome,
     terminal: Terminal,
@@ -84,7 +86,7 @@ def _print_estimate(
     by_module: bool,
 ) -> None:
     batch = f", batch {estimate.batch:,}" if estimate.batch is not None else ""
-    terminal.print(f"  {estimate.call}{batch}: {step_in_words(estimate)}")
+    terminal.print(f"  {estimate.call}{batch}{ranks}: {step_in_words(estimate)}")
     _print_peaks(estimate, device, terminal)
     peak, form, measured = (
         (estimate.compiled, "compiled", estimate.measured_compiled)
@@ -228,6 +230,7 @@ def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]
         "training": estimate.training,
         "optimizer": estimate.optimizer,
         "batch": estimate.batch,
+        "rank": estimate.rank,
         "eager": _peak(estimate.eager, device),
         "compiled": _peak(estimate.compiled, device),
         "why_not_eager": estimate.why_not_eager,

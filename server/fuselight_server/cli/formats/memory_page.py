@@ -19,6 +19,7 @@ from fuselight_server.explain.memory.words import (
     cause_in_words,
     changed_lines,
     difference_in_words,
+    grouped_ranks,
     peak_in_words,
     step_in_words,
 )
@@ -73,8 +74,8 @@ class MemoryPage:
         lines = [
             line
             for name, report, largest in self.targets
-            for estimate in report.memory
-            for line in self._forms(name, report.target_device, estimate, largest)
+            for estimate, ranks in grouped_ranks(report.memory)
+            for line in self._forms(name + ranks, report.target_device, estimate, largest)
         ]
         columns, filled = filled_columns(
             (
@@ -135,9 +136,9 @@ class MemoryPage:
 
     def _calls(self) -> Iterator[str]:
         for name, report, _ in self.targets:
-            for estimate in report.memory:
+            for estimate, ranks in grouped_ranks(report.memory):
                 batch = f", batch {estimate.batch:,}" if estimate.batch is not None else ""
-                title = f"{name}: {estimate.call}{batch}, {step_in_words(estimate)}"
+                title = f"{name}: {estimate.call}{batch}{ranks}, {step_in_words(estimate)}"
                 yield html_section(title, *filter(None, self._parts(estimate)))
 
     def _parts(self, estimate: MemoryEstimate) -> Iterator[str]:

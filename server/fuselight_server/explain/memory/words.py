@@ -5,15 +5,17 @@ Invariant: every number is an estimate, and the line above them says so.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import MemoryChange, MemoryUse, SavingKind, StepPhase
 from fuselight_server.base.formatting import format_change, format_count, format_estimate, format_size
+from fuselight_server.base.rank_words import ranks_in_words
 from fuselight_server.explain.memory.fit import Fit, fit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from fuselight.shared.report import (
         Device,
@@ -56,6 +58,18 @@ def peak_bytes(estimate: MemoryEstimate) -> int:
 def shown_peak(estimate: MemoryEstimate) -> MemoryPeak | None:
     """The peak that is shown with its lines: of the compiled call, else of the eager one."""
     return estimate.compiled if estimate.compiled is not None else estimate.eager
+
+
+def grouped_ranks(estimates: Sequence[MemoryEstimate]) -> Iterator[tuple[MemoryEstimate, str]]:
+    """The estimates, of ranks that need the same the first one, with `, ranks 0-3`; empty without ranks."""
+    groups: dict[MemoryEstimate, list[int]] = {}
+    for estimate in estimates:
+        ranks = groups.setdefault(replace(estimate, rank=None), [])
+        if estimate.rank is not None:
+            ranks.append(estimate.rank)
+    yield from (
+        (estimate, f", {ranks_in_words(ranks)}" if ranks else "") for estimate, ranks in groups.items()
+    )
 
 
 def step_in_words(estimate: MemoryEstimate) -> str:

@@ -1,0 +1,200 @@
+"""A run of a whole `__main__` block on fake tensors that records what its training steps, or all of it, allocate.
+
+Invariant: what the program does is not changed up to the end of its third optimizer step, which ends it. The first
+steps compile and make the state of the optimizer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api import program_hooks
+from fuselight.adapters.torch_api.fake_numbers import assumed_numbers
+from fuselight.adapters.torch_api.fake_parameters import convertible_parameters
+from fuselight.adapters.torch_api.gpu_forms import list_optimizers
+from fuselight.adapters.torch_api.storages import StorageTracker
+from fuselight.adapters.virtual_gpu.replayed import BufferOrigin
+from fuselight.capture import dynamo
+from fuselight.capture.calls.rungs import Answered
+from fuselight.shared.report import Device, MemoryEstimate, MemoryPeak, MemoryUse, StepPhase
+from fuselight.shared.report.failure import first_line
+from fuselight.worker.child.state import RunState
+from fuselight.worker.child.target_run import Climb, guarded, run_main_again, run_target
+from fuselight.worker.memory.estimate_run import EstimateMemory, note_read, note_unfollowed
+from fuselight.worker.memory.forms import eager_form
+from fuselight.worker.memory.modules import ModuleStack
+from fuselight.worker.memory.peaks import StorageOrigin, peak_of, tracker_for
+
+_STEPS = 3
+"""Steps of one optimizer after which the program has shown what it needs."""
+_WORDS = 300
+
+
+class StepsRecordedError(BaseException):
+    """Raised in the program to end it."""
+
+
+@dataclass
+class ProgramRecord:
+    """Follows the tensors of a program, and what each is to it."""
+
+    tracker: StorageTracker[StorageOrigin]
+    optimizer: str = ""
+    training: bool = False
+    _steps: Counter[int] = field(default_factory=Counter)
+    _modules: weakref.WeakSet[torch.nn.Module] = field(default_factory=weakref.WeakSet)
+    _saved: dict[int, Any] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record while the program runs, and end it after some steps."""
+        self.tracker.phase = StepPhase.FORWARD.value
+        hooks = program_hooks.ProgramHooks(
+            self._module_changed,
+            self._backward_begins,
+            self._backward_ended,
+            self._step_begins,
+            self._step_ended,
+        )
+        try:
+            with hooks.hearing(), self.tracker:
+                yield
+        except StepsRecordedError:
+            pass
+        finally:
+            self._label_modules()
+
+    def _module_changed(self, module: torch.nn.Module, new: torch.Tensor | None) -> None:
+        self._modules.add(module)
+        if new is None:
+            self._label_modules([module])
+        else:
+            is_parameter = isinstance(new, torch.nn.Parameter)
+            self._label([new], MemoryUse.PARAMETER if is_parameter else MemoryUse.BUFFER)
+
+    def _label_modules(self, modules: Iterable[torch.nn.Module] | None = None) -> None:
+        for module in self._modules if modules is None else modules:
+            self._label(module.parameters(recurse=False), MemoryUse.PARAMETER)
+            self._label(module.buffers(recurse=False), MemoryUse.BUFFER)
+
+    def _label(self, tensors: Iterable[torch.Tensor], use: MemoryUse) -> None:
+        for storage in self.tracker.storages_of(tensors):
+            storage.use = use
+            if use in {MemoryUse.PARAMETER, MemoryUse.BUFFER, MemoryUse.OPTIMIZER}:
+                storage.place, storage.is_before = None, True
+
+    def _backward_begins(self) -> None:
+        self.training = True
+        for storage in self.tracker.alive():
+            if not storage.use:
+                storage.use = MemoryUse.SAVED.value
+                self._saved[id(storage)] = storage
+        self.tracker.phase = StepPhase.BACKWARD.value
+
+    def _backward_ended(self) -> None:
+        self._label_modules()
+        for module in self._modules:
+            gradients = (parameter.grad for parameter in module.parameters(recurse=False))
+            self._label((grad for grad in gradients if grad is not None), MemoryUse.GRADIENT)
+        self.tracker.phase = StepPhase.FORWARD.value
+
+    def _step_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = type(optimizer).__name__.lower()
+        self.tracker.phase = StepPhase.OPTIMIZER.value
+        self.tracker.forget_lines()
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self._label(parameters, MemoryUse.PARAMETER)
+        grads = (parameter.grad for parameter in parameters)
+        self._label((grad for grad in grads if grad is not None), MemoryUse.GRADIENT)
+
+    def _step_ended(self, optimizer: torch.optim.Optimizer) -> None:
+        states = (value for state in optimizer.state.values() for value in state.values())
+        self._label((value for value in states if isinstance(value, torch.Tensor)), MemoryUse.OPTIMIZER)
+        self.tracker.phase = StepPhase.FORWARD.value
+        self._steps[id(optimizer)] += 1
+        if self._steps[id(optimizer)] >= _STEPS:
+            raise StepsRecordedError
+
+    def peak(self, device: Device) -> MemoryPeak:
+        """The moment with most bytes of all that ran."""
+        return peak_of(self.tracker, self._saved.values(), device, training=self.training)
+
+
+@dataclass
+class EstimateProgram(EstimateMemory):
+    """Runs the program as it compiles itself, with Inductor's wrapper for the device (target_run.RunStrategy)."""
+
+    runs_main: bool = True
+
+    @contextlib.contextmanager
+    def compiling(self, state: RunState) -> Iterator[dynamo.CompileCalls]:
+        """As in RunStrategy."""
+        with super().compiling(state) as asked:
+            self.start_record(state, self._backend.origin_of_buffer)
+            yield asked
+
+    def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
+        """A program has no calls of its own to make."""
+        raise NotImplementedError
+
+    def start_record(self, state: RunState, origin_of_buffer: Callable[[], BufferOrigin | None]) -> None:
+        """Record the next run of the program."""
+        roots = tuple(state.job.request.roots)
+        tracker = tracker_for(self.device, roots, ModuleStack(), origin_of_buffer)
+        self.record = ProgramRecord(tracker)
+        state.around_main = functools.partial(self._around, state, self.record)
+
+    @contextlib.contextmanager
+    def _around(self, state: RunState, record: ProgramRecord) -> Iterator[None]:
+        is_gpu = self.device.backend != "cpu"
+        with (
+            assumed_numbers(functools.partial(note_read, state)),
+            list_optimizers() if is_gpu else contextlib.nullcontext(),
+            record.recording(),
+        ):
+            yield
+
+    def add_estimate(self, state: RunState, compiled: MemoryPeak | None, why_not: str) -> None:
+        """Add the program's estimate; `record` is that of its run in eager mode."""
+        note_unfollowed(state, self.record.tracker.unfollowed)
+        self.note_workspaces(state, self.record.tracker.operators, training=self.record.training)
+        self._result.estimates.append(
+            MemoryEstimate(
+                "__main__",
+                self.record.training,
+                self.record.optimizer,
+                eager=self.record.peak(self.device) if self.record.tracker.moments else None,
+                compiled=compiled,
+                why_not_compiled=why_not,
+            )
+        )
+
+
+def estimate_program(state: RunState, device: Device) -> None:
+    """Run the program compiled and in eager mode, and estimate both."""
+    program = EstimateProgram(device)
+    run_target(state, program)
+    compiled, why_not, failures = None, "", list(state.failures)
+    if failures:
+        why_not = first_line(Exception(failures[0].message))[:_WORDS]
+        state.failures.clear()
+    elif program.record.tracker.moments:
+        compiled = program.record.peak(device)
+
+    def again() -> None:
+        program.start_record(state, lambda: None)
+        with eager_form(device):
+            run_main_again(state)
+
+    with convertible_parameters():
+        guarded(state, again)
+    if not state.failures:
+        program.add_estimate(state, compiled, why_not)

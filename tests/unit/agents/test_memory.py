@@ -11,13 +11,18 @@ import pytest
 from fuselight.shared.devices import find
 from fuselight.shared.protocol import MemoryRequest
 from fuselight.shared.report import (
+    ChangedMemory,
     HeldMemory,
     Location,
+    MemoryChange,
     MemoryEstimate,
     MemoryPeak,
+    MemorySaving,
     MemoryUse,
+    ModuleMemory,
     Note,
     Report,
+    SavingKind,
     StepPhase,
 )
 from tests.support import reports
@@ -86,6 +91,49 @@ def test_the_largest_batch_is_searched_if_asked(project: Path, monkeypatch: pyte
     async def script(client: MemoryClient) -> None:
         data, _ = await ask(client, "memory", paths=["model.py"], largest_batch=True)
         assert data["targets"][0]["largest_batch"] == {"eager": 12, "compiled": None}
+
+    talk(lambda: toolbox_of(project), script)
+
+
+def test_modules_causes_and_savings_come_with_the_peaks(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Location(str(project / "model.py"), 6)
+    parameters = HeldMemory(MemoryUse.PARAMETER, 10**9, 8, None)
+    kept = HeldMemory(MemoryUse.TEMPORARY, 10**9, 1, place)
+
+    def peak(*rows: HeldMemory) -> MemoryPeak:
+        modules = (ModuleMemory("blocks.0", MemoryUse.PARAMETER, 10**9, 8),)
+        size = sum(row.bytes for row in rows)
+        return MemoryPeak(size, 10**9, StepPhase.BACKWARD, "aten.mm", place, rows, modules=modules)
+
+    estimate = MemoryEstimate(
+        "Net()(f32[2, 4])",
+        training=True,
+        rank=1,
+        eager=peak(parameters, kept),
+        compiled=peak(parameters),
+        changes=(ChangedMemory(place, MemoryChange.FUSED),),
+        savings=(MemorySaving(SavingKind.CHECKPOINT, "Block (blocks.0)", eager=10**9),),
+    )
+
+    def answer(request: Any) -> Report:
+        assert request.savings
+        return replace(reports.report(), memory=(estimate,), target_device=find("t4"))
+
+    AnsweringWorker(answer).put_in_place(monkeypatch)
+
+    async def script(client: MemoryClient) -> None:
+        data, text = await ask(client, "memory", paths=["model.py"], savings=True)
+        (call,) = data["targets"][0]["calls"]
+        assert call["rank"] == 1
+        assert [row["module"] for row in call["compiled"]["modules"]] == ["blocks", "blocks.0"]
+        (change,) = call["changes"]
+        assert (change["more"], change["line"]) == (-(10**9), "model.py:6")
+        assert change["cause"] == "fused: no buffer is allocated for it"
+        assert [saving["name"] for saving in call["savings"]] == ["checkpoint Block (blocks.0)"]
+        assert "-1 GB temporary model.py:6: fused: no buffer is allocated for it" in text
+        assert "less with checkpoint Block (blocks.0): eager 2 GB -> 1 GB (-50%)" in text
 
     talk(lambda: toolbox_of(project), script)
 

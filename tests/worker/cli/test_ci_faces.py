@@ -112,6 +112,18 @@ def test_the_action_compares_results_if_asked(tmp_path: Path) -> None:
     assert run_action(clone).stdout == "check --format github -- .\n"
 
 
+def test_the_action_estimates_memory_if_asked_and_fails_with_it(tmp_path: Path) -> None:
+    clone, tool = tmp_path / "clone", tmp_path / "runner" / "fuselight" / "bin" / "fuselight"
+    clone.mkdir()
+    tool.parent.mkdir(parents=True)
+    tool.write_text('#!/bin/sh\necho "$@"\n[ "$1" != memory ] || exit 1\n')
+    tool.chmod(0o755)
+    asked = run_action(clone, memory="t4")
+    assert asked.stdout == "check --format github -- .\nmemory --device t4 -- .\n"
+    assert asked.returncode == 1
+    assert run_action(clone).returncode == 0
+
+
 def test_the_action_takes_paths_with_spaces_one_a_line(clone: Path) -> None:
     result = run_action(clone, src="\nno such.py\n\nneither.py\n")
     assert [line for line in result.stdout.splitlines() if "no such file" in line] == [

@@ -15,18 +15,24 @@ from fuselight_server.commands.finding_rows import problem_texts
 from fuselight_server.commands.memory import OPTIMIZERS, MemoryPlan, estimate_memory
 from fuselight_server.commands.notebook_cells import check_in_cells
 from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.memory.modules import module_rows
 from fuselight_server.explain.memory.words import (
     NOTES,
     USES,
+    cause_in_words,
+    changed_lines,
     difference_in_words,
     peak_in_words,
+    saving_in_words,
+    saving_name,
     step_in_words,
+    useful_savings,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fuselight.shared.report import Device, MemoryEstimate, MemoryPeak, Report
+    from fuselight.shared.report import Device, HeldMemory, MemoryEstimate, MemoryPeak, Report
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
@@ -44,6 +50,7 @@ async def _memory(session: AgentSession, arguments: dict[str, Any], caller: Call
         _MODES[arguments["mode"]],
         arguments["optimizer"],
         finds_largest=arguments["largest_batch"],
+        tries_savings=arguments["savings"],
     )
     await session.permit(paths, caller)
 
@@ -78,28 +85,52 @@ def _target(report: Report, outcome: MemoryOutcome) -> dict[str, Any]:
 
 
 def _call(estimate: MemoryEstimate, device: Device, outcome: MemoryOutcome) -> dict[str, Any]:
-    def peak_data(peak: MemoryPeak | None, why_not: str) -> dict[str, Any]:
-        if peak is None:
-            return {"bytes": None, "words": f"not estimated: {why_not}", "held": []}
-        rows = [
-            {
-                "use": USES[row.use],
-                "bytes": row.bytes,
-                "line": f"{shown_path(row.location.path)}:{row.location.line}" if row.location else "",
-                "source": (outcome.check.sources.line(row.location.path, row.location.line) or "").strip()
-                if row.location
-                else "",
-            }
-            for row in peak.held[:_MAX_ROWS]
-        ]
-        return {"bytes": peak.bytes, "words": peak_in_words(peak, device), "held": rows}
-
     return {
         "call": estimate.call,
+        "rank": estimate.rank,
         "step": step_in_words(estimate),
-        "eager": peak_data(estimate.eager, estimate.why_not_eager),
-        "compiled": peak_data(estimate.compiled, estimate.why_not_compiled),
+        "eager": _peak_data(estimate.eager, estimate.why_not_eager, device, outcome),
+        "compiled": _peak_data(estimate.compiled, estimate.why_not_compiled, device, outcome),
         "difference": difference_in_words(estimate),
+        "changes": [
+            {**_row(row, outcome), "more": more, "cause": cause_in_words(estimate, more, row)}
+            for more, row in list(changed_lines(estimate))[:_MAX_ROWS]
+        ],
+        "savings": [
+            {
+                "name": saving_name(saving),
+                "eager": saving.eager,
+                "compiled": saving.compiled,
+                "words": saving_in_words(estimate, saving),
+            }
+            for saving in useful_savings(estimate)
+        ],
+    }
+
+
+def _peak_data(
+    peak: MemoryPeak | None, why_not: str, device: Device, outcome: MemoryOutcome
+) -> dict[str, Any]:
+    if peak is None:
+        return {"bytes": None, "words": f"not estimated: {why_not}", "held": [], "modules": []}
+    return {
+        "bytes": peak.bytes,
+        "words": peak_in_words(peak, device),
+        "held": [{**_row(row, outcome), "bytes": row.bytes} for row in peak.held[:_MAX_ROWS]],
+        "modules": [
+            {"module": row.name, "bytes": row.bytes, "uses": {USES[use]: size for use, size in row.uses}}
+            for row in module_rows(peak)[:_MAX_ROWS]
+            if row.name
+        ],
+    }
+
+
+def _row(row: HeldMemory, outcome: MemoryOutcome) -> dict[str, Any]:
+    at = row.location
+    return {
+        "use": USES[row.use],
+        "line": f"{shown_path(at.path)}:{at.line}" if at is not None else "",
+        "source": (outcome.check.sources.line(at.path, at.line) or "").strip() if at is not None else "",
     }
 
 
@@ -108,7 +139,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"{target['target']} ({target['path']}), {_EVIDENCE}, for {target['device']}"
         yield from (f"  failed: {text}" for text in target["failures"])
         for call in target["calls"]:
-            yield f"  {call['call']}: {call['step']}"
+            rank = f", rank {call['rank']}" if call["rank"] is not None else ""
+            yield f"  {call['call']}{rank}: {call['step']}"
             for form in ("eager", "compiled"):
                 yield f"    {form}: {call[form]['words']}"
             yield from (
@@ -116,6 +148,13 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
                 for row in call["compiled"]["held"] or call["eager"]["held"]
             )
             yield from filter(None, [call["difference"] and f"    {call['difference']}"])
+            yield from (
+                f"      {'+' if row['more'] > 0 else '-'}{format_size(abs(row['more']))} {row['use']} {row['line']}: "
+                f"{row['cause']}"
+                for row in call["changes"]
+                if row["cause"]
+            )
+            yield from (f"    less with {saving['name']}: {saving['words']}" for saving in call["savings"])
         if target["largest_batch"]:
             batch = target["largest_batch"]
             yield f"  largest batch that fits: {batch['eager']} in eager mode, {batch['compiled']} compiled"
@@ -141,11 +180,20 @@ MEMORY = Tool(
             "Also search the largest batch that fits: takes minutes",
             default=False,
         ),
+        Argument(
+            "savings",
+            "boolean",
+            "Also try what would need less in training, as checkpointed modules: takes minutes",
+            default=False,
+        ),
         DEVICE,
         WAIT,
     ),
     {
-        "targets": list_schema("The peaks of each call, with what is allocated then, most bytes first"),
+        "targets": list_schema(
+            "The peaks of each call, with what is allocated then by line and by module, most bytes first, what "
+            "compiling changes and why, and what would need less"
+        ),
         "problems": list_schema("What could not be determined", {"type": "string"}),
         "evidence": text_schema("What the numbers rest on"),
     },

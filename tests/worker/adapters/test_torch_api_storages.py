@@ -199,3 +199,20 @@ def test_a_tensor_made_of_others_is_followed_by_its_parts() -> None:
 
     tracker = tracked(doubled)
     assert (tracker.peak.bytes, tracker.unfollowed) == (16 * KIB, set())
+
+
+def test_a_weight_that_is_there_twice_is_counted_once() -> None:
+    tied = nn.Parameter(vector(4))
+    tracker: StorageTracker[str] = StorageTracker(lambda: "here")
+    tracker.note([tied, tied.t(), tied.detach()], "parameter")
+    assert tracker.allocated == 4 * KIB
+
+
+def test_a_nested_tensor_is_followed_by_its_values_and_offsets() -> None:
+    def nested() -> torch.Tensor:
+        parts = [torch.ones(3, 256), torch.ones(5, 256)]
+        return torch.nested.nested_tensor(parts, layout=torch.jagged)
+
+    tracker = tracked(nested)
+    assert tracker.unfollowed == set()
+    assert any(storage.bytes == 8 * KIB for storage in tracker.every)

@@ -244,8 +244,22 @@ def test_a_number_that_the_program_reads_is_assumed_and_said(live: LiveWorker) -
     assert lines == [4, 6, 8]
 
 
+def test_a_size_that_depends_on_data_gives_a_range(live: LiveWorker) -> None:
+    source = "import torch\n# fuselight: f(f32[1024])\ndef f(x):\n    return x[x > 0].repeat(2)\n"
+    report = estimated(live, source)
+    (estimate,) = report.memory
+    eager, compiled = peaks(estimate)
+    assert estimate.least_eager is not None
+    assert estimate.least_compiled is not None
+    assert estimate.least_eager < 8192 <= eager.bytes - 8192
+    assert estimate.least_compiled < 8192 <= compiled.bytes - 8192
+    assert [note.text for note in report.notes if note.kind == "assumed_values"] == [
+        "A size on line 4 depends on data: the peak is with the largest size."
+    ]
+
+
 def test_what_cannot_run_without_values_says_why(live: LiveWorker) -> None:
-    source = "import torch\n# fuselight: f(f32[8])\ndef f(x):\n    return x[x.nonzero()] + 1\n"
+    source = "import torch\n# fuselight: f(f32[8])\ndef f(x):\n    return x.repeat_interleave(x.long()) + 1\n"
     (estimate,) = estimated(live, source).memory
     assert estimate.eager is None
     assert "DynamicOutputShape" in estimate.why_not_eager

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from torch.nn import functional
 
 from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.fake_numbers import assumed_sizes
 from fuselight.adapters.torch_api.gpu_forms import gpu_forms
+from fuselight.adapters.torch_api.storages import StorageTracker
 
 pytestmark = pytest.mark.torch
 
@@ -45,3 +48,46 @@ def test_a_norm_keeps_its_input_and_a_number_for_each_row() -> None:
     assert torch.equal(real, functional.rms_norm(torch.ones(2, 4), [4])), (
         "values are computed where there are some"
     )
+
+
+def test_a_tensor_that_is_saved_on_the_cpu_is_not_on_the_gpu() -> None:
+    def step() -> int:
+        x = torch.randn(256, requires_grad=True)
+        with torch.autograd.graph.save_on_cpu():
+            y = x.sin().sin()
+        kept = sum(storage.bytes for storage in tracker.alive())
+        y.sum().backward()  # type: ignore[no-untyped-call]
+        assert x.grad is not None
+        return kept
+
+    with settings.fake_tensors():
+        tracker: StorageTracker[str] = StorageTracker(lambda: "here")
+        with gpu_forms(), tracker:
+            offloaded = step()
+        tracker = StorageTracker(lambda: "here")
+        with tracker:
+            kept = step()
+    assert (offloaded, kept) == (2 * 1024, 3 * 1024)
+
+
+def test_real_tensors_are_saved_on_the_cpu_as_before() -> None:
+    x = torch.ones(4, requires_grad=True)
+    with gpu_forms(), torch.autograd.graph.save_on_cpu():
+        y = x.sin()
+    y.sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None
+    assert torch.equal(x.grad, torch.ones(4).cos())
+
+
+@pytest.mark.parametrize(("least", "count"), [(False, 12), (True, 1)])
+def test_sizes_that_depend_on_data_are_the_largest_or_one(*, least: bool, count: int) -> None:
+    seen: list[None] = []
+    with settings.fake_tensors(), assumed_sizes(lambda: seen.append(None), least=least):
+        x = torch.randn(3, 4)
+        values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
+        assert x.nonzero().shape == (count, 2)
+        assert x.masked_select(x[0] > 0).shape == x[x > 0].shape == values.shape == counts.shape == (count,)
+        assert inverse.shape == (3, 4)
+    assert len(seen) == 4
+    with settings.fake_tensors(), pytest.raises(DynamicOutputShapeException):
+        torch.randn(3).nonzero()

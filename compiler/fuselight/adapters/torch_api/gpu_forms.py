@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
-from fuselight.adapters.torch_api.patching import patched
+from fuselight.adapters.torch_api.patching import patched, wrapped
 
 _FUSED_NORM = (2, 9)
 """The torch from which on `rms_norm` is one operator on CUDA."""
@@ -42,7 +42,7 @@ class _RootMeanSquare(torch.autograd.Function):
 
 @contextlib.contextmanager
 def gpu_forms() -> Iterator[None]:
-    """Inside, dropout and `rms_norm` of fake tensors are those of a GPU: one operator each.
+    """Inside, dropout and `rms_norm` of fake tensors are those of a GPU: one operator each; `save_on_cpu` leaves it.
 
     The mask of dropout has a byte for each element; a norm keeps its input and a number for each row.
     """
@@ -74,8 +74,38 @@ def gpu_forms() -> Iterator[None]:
         result: torch.Tensor = torch.native_dropout(input, p, train=True)[0]
         return result
 
-    with patched(functional, "dropout", dropout), patched(functional, "rms_norm", rms_norm):
+    with (
+        patched(functional, "dropout", dropout),
+        patched(functional, "rms_norm", rms_norm),
+        wrapped(torch.autograd.graph.save_on_cpu, "__init__", _offloading),
+    ):
         yield
+
+
+def _offloading(real: Callable[..., None], hooks: Any, *args: Any, **named: Any) -> None:
+    """Keep of a fake tensor that is saved on the CPU what makes it again: here all tensors are on the CPU."""
+    real(hooks, *args, **named)
+    pack, unpack = hooks.pack_hook, hooks.unpack_hook
+
+    def packed(tensor: torch.Tensor) -> Any:
+        if not isinstance(tensor, FakeTensor):
+            return pack(tensor)
+        return _Offloaded(tensor.size(), tensor.stride(), tensor.dtype)
+
+    def unpacked(value: Any) -> torch.Tensor:
+        if not isinstance(value, _Offloaded):
+            return cast("torch.Tensor", unpack(value))
+        return torch.empty_strided(value.size, value.stride, dtype=value.dtype)
+
+    hooks.pack_hook, hooks.unpack_hook = packed, unpacked
+
+
+class _Offloaded(NamedTuple):
+    """A tensor that is not on the GPU."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
 
 
 @contextlib.contextmanager

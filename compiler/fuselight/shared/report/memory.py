@@ -197,6 +197,9 @@ class MemoryEstimate:
     why_not_eager: str = ""
     """Why there is no estimate of eager mode."""
     why_not_compiled: str = ""
+    least_eager: int | None = None
+    """Bytes at the peak with the smallest sizes, where sizes depend on data; the peak is with the largest."""
+    least_compiled: int | None = None
     measured_eager: MeasuredMemory | None = None
     """The step in eager mode on a present device, if requested."""
     measured_compiled: MeasuredMemory | None = None

@@ -15,7 +15,7 @@ import torch
 
 from fuselight.adapters.torch_api import operator_workspaces
 from fuselight.adapters.torch_api.distributed.real_meshes import real_meshes
-from fuselight.adapters.torch_api.fake_numbers import assumed_numbers
+from fuselight.adapters.torch_api.fake_numbers import assumed_numbers, assumed_sizes
 from fuselight.adapters.torch_api.fake_parameters import convertible_parameters
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture import dynamo
@@ -84,15 +84,19 @@ class EstimateMemory:
     def _estimate(
         self, state: RunState, request: MemoryRequest, planned: PlannedCall, prepared: Prepared
     ) -> MemoryEstimate:
-        training = prepared.options.train
+        training, sizes = prepared.options.train, _DataSizes(state)
         with call_mode(prepared), assumed_numbers(functools.partial(note_read, state)):
             state.grad, state.training = torch.is_grad_enabled(), training
             require_gradients(prepared, training=training)
             step = Step.of(prepared, request.optimizer, training=training)
-            with eager_form(self.device):
-                eager = self._peak(state, step, prepared.function, module_of(prepared.function))
             first = len(self._backend.graphs)
-            compiled = self._peak(state, step, state.compiled_form(prepared))
+            with assumed_sizes(sizes.note):
+                eager, compiled = self._forms(state, step, prepared)
+            lowered = self._backend.graphs[first:]
+            least: tuple[FormPeak, ...] = ()
+            if sizes.are_read:
+                with assumed_sizes(sizes.note, least=True):
+                    least = self._forms(state, step, prepared)
         name = request.optimizer if step.optimizer is not None else ""
         return MemoryEstimate(
             planned.text,
@@ -102,19 +106,31 @@ class EstimateMemory:
             compiled=compiled.peak,
             why_not_eager=eager.why_not,
             why_not_compiled=compiled.why_not,
+            least_eager=_bytes_of(least[0].peak) if least else None,
+            least_compiled=_bytes_of(least[1].peak) if least else None,
             changes=tuple(
-                changed_lines(self._backend.graphs[first:], tuple(request.roots), compiled.record.lines())
+                changed_lines(lowered, tuple(request.roots), compiled.record.lines())
                 if compiled.record is not None
                 else ()
             ),
         )
+
+    def _forms(self, state: RunState, step: Step, prepared: Prepared) -> tuple[FormPeak, FormPeak]:
+        """The peaks of eager mode and of the compiled form."""
+        with eager_form(self.device):
+            eager = self._peak(state, step, prepared.function, module_of(prepared.function))
+        return eager, self._peak(state, step, state.compiled_form(prepared))
 
     def _try_savings(self, state: RunState, request: MemoryRequest, prepared: Prepared) -> None:
         """Add what would need less to the last estimate, one by one: a run that is ended keeps what it has."""
         if not prepared.options.train:
             return
         results = self._result.estimates
-        with call_mode(prepared), assumed_numbers(functools.partial(note_read, state)):
+        with (
+            call_mode(prepared),
+            assumed_numbers(functools.partial(note_read, state)),
+            assumed_sizes(lambda: None),
+        ):
             require_gradients(prepared, training=True)
             step = Step.of(prepared, request.optimizer, training=True)
 
@@ -165,8 +181,19 @@ def note_read(state: RunState) -> None:
     place = user_line(tuple(state.job.request.roots))
     line = f" on line {place.line}" if place is not None else ""
     text = f"No values are computed: a number that is read{line} is 1, and a branch may go another way."
-    note = Note("assumed_values", text, place)
-    if text not in [known.text for known in state.notes]:
+    _add_note(state, Note("assumed_values", text, place))
+
+
+def note_largest(state: RunState) -> None:
+    """Say that a size was assumed, with its line."""
+    place = user_line(tuple(state.job.request.roots))
+    line = f" on line {place.line}" if place is not None else ""
+    text = f"A size{line} depends on data: the peak is with the largest size."
+    _add_note(state, Note("assumed_values", text, place))
+
+
+def _add_note(state: RunState, note: Note) -> None:
+    if note.text not in [known.text for known in state.notes]:
         state.notes.append(note)
 
 
@@ -176,6 +203,23 @@ def note_unfollowed(state: RunState, kinds: set[str]) -> None:
         text = f"The memory of some tensors is not in the estimate: {', '.join(sorted(kinds))}."
         note = Note("unfollowed", text)
         state.notes.extend(() if note in state.notes else (note,))
+
+
+@dataclass
+class _DataSizes:
+    """Whether sizes depend on data, and the notes on their lines."""
+
+    state: RunState
+    are_read: bool = False
+
+    def note(self) -> None:
+        """A size depends on data."""
+        self.are_read = True
+        note_largest(self.state)
+
+
+def _bytes_of(peak: MemoryPeak | None) -> int | None:
+    return peak.bytes if peak is not None else None
 
 
 class EstimatedMemory(RequestResult):

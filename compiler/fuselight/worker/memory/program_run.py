@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api import program_hooks
-from fuselight.adapters.torch_api.fake_numbers import assumed_numbers
+from fuselight.adapters.torch_api.fake_numbers import assumed_numbers, assumed_sizes
 from fuselight.adapters.torch_api.fake_parameters import convertible_parameters
 from fuselight.adapters.torch_api.gpu_forms import list_optimizers
 from fuselight.adapters.torch_api.storages import StorageTracker
@@ -28,7 +28,7 @@ from fuselight.shared.report import Device, MemoryEstimate, MemoryPeak, MemoryUs
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import Climb, guarded, run_main_again, run_target
-from fuselight.worker.memory.estimate_run import EstimateMemory, note_read, note_unfollowed
+from fuselight.worker.memory.estimate_run import EstimateMemory, note_largest, note_read, note_unfollowed
 from fuselight.worker.memory.forms import eager_form
 from fuselight.worker.memory.modules import ModuleStack
 from fuselight.worker.memory.peaks import StorageOrigin, peak_of, tracker_for
@@ -157,6 +157,7 @@ class EstimateProgram(EstimateMemory):
         is_gpu = self.device.backend != "cpu"
         with (
             assumed_numbers(functools.partial(note_read, state)),
+            assumed_sizes(functools.partial(note_largest, state)),
             list_optimizers() if is_gpu else contextlib.nullcontext(),
             record.recording(),
         ):

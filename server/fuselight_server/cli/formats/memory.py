@@ -107,11 +107,18 @@ def _print_estimate(
 
 
 def _print_peaks(estimate: MemoryEstimate, device: Device, terminal: Terminal) -> None:
-    for form, peak, why_not, measured in (
-        ("eager", estimate.eager, estimate.why_not_eager, estimate.measured_eager),
-        ("compiled", estimate.compiled, estimate.why_not_compiled, estimate.measured_compiled),
+    for form, peak, least, why_not, measured in (
+        ("eager", estimate.eager, estimate.least_eager, estimate.why_not_eager, estimate.measured_eager),
+        (
+            "compiled",
+            estimate.compiled,
+            estimate.least_compiled,
+            estimate.why_not_compiled,
+            estimate.measured_compiled,
+        ),
     ):
         words = peak_in_words(peak, device) if peak is not None else f"not estimated: {why_not}"
+        words += f"; at least {format_size(least)} with the smallest sizes" if least is not None else ""
         terminal.print(f"    {form:9}{words}")
         if measured is not None:
             terminal.print(f"    {'':9}{measured_in_words(peak, measured)}")
@@ -235,6 +242,8 @@ def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]
         "compiled": _peak(estimate.compiled, device),
         "why_not_eager": estimate.why_not_eager,
         "why_not_compiled": estimate.why_not_compiled,
+        "least_eager": estimate.least_eager,
+        "least_compiled": estimate.least_compiled,
         "measured_eager": encode(estimate.measured_eager),
         "measured_compiled": encode(estimate.measured_compiled),
         "why_not_measured": estimate.why_not_measured,

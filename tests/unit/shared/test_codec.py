@@ -89,7 +89,7 @@ SMALLEST = Report(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("field", typing.get_type_hints(Report).items(), ids=lambda field: field[0])
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=12)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=8)
 @given(data=st.data())
 def test_a_stored_report_round_trips(field: tuple[str, Any], data: st.DataObject) -> None:
     """One field at a time: values of all fields at once are 20 times as large, and no field affects another."""

@@ -49,19 +49,6 @@ const quiet = {
   "workbench.tips.enabled": false,
 };
 
-/** Keys for what tests do between their steps: each command of the palette draws a list of all commands first. */
-export const keys = { putAway: "Control+Alt+Shift+F7", refreshExplorer: "Control+Alt+Shift+F8" };
-const keybindings = [
-  {
-    key: "ctrl+alt+shift+f7",
-    command: "runCommands",
-    args: {
-      commands: ["workbench.action.closeAllEditors", "notifications.clearAll", "workbench.view.explorer"],
-    },
-  },
-  { key: "ctrl+alt+shift+f8", command: "workbench.files.action.refreshFilesExplorer" },
-];
-
 /** Variables of an outer editor or of code-server, which would affect the started one. */
 const foreign = [
   "ELECTRON_RUN_AS_NODE",
@@ -90,9 +77,9 @@ export async function startCodeServer({
     fs.mkdirSync(path.join(profile, scope), { recursive: true });
     fs.writeFileSync(path.join(profile, scope, "settings.json"), JSON.stringify(all, null, 2));
   }
-  fs.writeFileSync(path.join(profile, "User", "keybindings.json"), JSON.stringify(keybindings));
   fs.writeFileSync(path.join(home, "config.yaml"), "auth: none\n");
-  const env = environmentOf(home);
+  const driver = path.join(home, "driver");
+  const env = { ...environmentOf(home), FUSELIGHT_DRIVER: driver };
   const common = ["--config", path.join(home, "config.yaml"), "--user-data-dir", profile];
   common.push("--extensions-dir", extensions ?? path.join(home, "extensions"));
   for (const folder of beside) {
@@ -119,6 +106,8 @@ export async function startCodeServer({
   return {
     base,
     home,
+    /** The socket of the extension `driver`, if that is among the extensions. */
+    driver,
     remote: (file) => `vscode-remote://127.0.0.1:${port}${file}`,
     /** The workbench on a folder (or a `.code-workspace` file), with what VS Code calls a payload. */
     at(folder, payload = []) {

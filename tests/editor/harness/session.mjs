@@ -11,7 +11,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { test as base } from "@playwright/test";
-import { install, keys, startCodeServer, tools } from "./code_server.mjs";
+import { install, startCodeServer, tools } from "./code_server.mjs";
 import { expect } from "./expect.mjs";
 import { stillContext } from "./still.mjs";
 import { workbench } from "./workbench.mjs";
@@ -36,9 +36,8 @@ export const test = base.extend({
   extensions: [
     // biome-ignore lint/correctness/noEmptyPattern: Playwright reads which fixtures it needs out of the pattern
     async ({}, use) => {
-      const installed = install(path.join(root, "fuselight.vsix"), [
-        path.join(import.meta.dirname, "jupyter_stub"),
-      ]);
+      const beside = ["driver", "jupyter_stub"].map((name) => path.join(import.meta.dirname, name));
+      const installed = install(path.join(root, "fuselight.vsix"), beside);
       await use(installed);
       fs.rmSync(installed, { recursive: true, force: true });
     },
@@ -88,7 +87,7 @@ async function startEditor(browser, extensions) {
   context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   await page.goto(server.at(folder));
-  const view = workbench(page);
+  const view = workbench(page, server.driver);
   await view.ready();
   return {
     isTrusted: false,
@@ -116,7 +115,7 @@ async function reset({ folder, page, view }) {
       fs.rmSync(path.join(folder, name), { recursive: true, force: true });
     }
     if ((await entries.count()) > 1) {
-      await page.keyboard.press(keys.refreshExplorer);
+      await view.refreshExplorer();
     }
     expect(left).toEqual([]);
     expect(await entries.count()).toBeLessThanOrEqual(1);

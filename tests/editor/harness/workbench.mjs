@@ -6,13 +6,44 @@
 
 import fs from "node:fs";
 import path from "node:path";
-import { keys, tools } from "./code_server.mjs";
+import { tools } from "./code_server.mjs";
+import { runCommand } from "./driver.mjs";
 import { expect } from "./expect.mjs";
 
 /** Names of the pictures of the docs that this run takes anew (scripts/pictures.py). */
 const pictures = new Set((process.env.FUSELIGHT_PICTURES ?? "").split(",").filter((name) => name !== ""));
 
-export function workbench(page) {
+/** The commands of VS Code that tests run, by their titles. */
+const builtIn = {
+  "Delete Line": "editor.action.deleteLines",
+  "Extensions: Show Installed Extensions": "workbench.extensions.action.installedExtensions",
+  "File: Revert File": "workbench.action.files.revert",
+  "File: Save": "workbench.action.files.save",
+  "Focus on Report View": "fuselight.report.focus",
+  "Insert Line Below": "editor.action.insertLineAfter",
+  "Notifications: Clear All Notifications": "notifications.clearAll",
+  "Quick Fix...": "editor.action.quickFix",
+  "Show or Focus Hover": "editor.action.showHover",
+  "View: Close All Editors": "workbench.action.closeAllEditors",
+  "View: Close Editor": "workbench.action.closeActiveEditor",
+  "View: Focus Active Editor Group": "workbench.action.focusActiveEditorGroup",
+  "View: Focus Problems": "workbench.action.problems.focus",
+  "View: Hide Panel": "workbench.action.closePanel",
+  "View: Show Explorer": "workbench.view.explorer",
+  "View: Toggle Primary Side Bar Visibility": "workbench.action.toggleSidebarVisibility",
+  "Workspaces: Manage Workspace Trust": "workbench.trust.manage",
+};
+/** Those of the extension, as the palette shows them. */
+const own = Object.fromEntries(
+  JSON.parse(
+    fs.readFileSync(path.resolve(import.meta.dirname, "../../../package.json"), "utf8"),
+  ).contributes.commands.map(({ category, title, command }) => [`${category}: ${title}`, command]),
+);
+const ids = { ...builtIn, ...own };
+
+/** `driver`: the socket of the window's extension of this name. */
+export function workbench(page, driver) {
+  const run = (command, ...args) => runCommand(driver, command, ...args);
   const editor = page.locator(".editor-instance .monaco-editor").first();
   return {
     page,
@@ -95,12 +126,20 @@ export function workbench(page) {
     },
     /** Closes tabs and messages, and shows the explorer. */
     async putAway() {
-      await expect(async () => {
-        await page.keyboard.press("Escape");
-        await page.keyboard.press(keys.putAway); // lost if a page that is closed has the focus
-        await expect(page.locator(".tab")).toHaveCount(0, { timeout: 5000 });
-        await expect(page.locator(".explorer-folders-view")).toBeVisible({ timeout: 5000 });
-      }).toPass({ timeout: 90_000 });
+      await page.keyboard.press("Escape"); // closes a menu or a dialog
+      for (const title of [
+        "View: Close All Editors",
+        "Notifications: Clear All Notifications",
+        "View: Show Explorer",
+      ]) {
+        await this.command(title);
+      }
+      await expect(page.locator(".tab")).toHaveCount(0);
+      await expect(page.locator(".explorer-folders-view")).toBeVisible();
+    },
+    /** The explorer misses a file from before it watched the folder. */
+    async refreshExplorer() {
+      await run("workbench.files.action.refreshFilesExplorer");
     },
     /** Resolves when the window accepts keys. */
     async ready() {
@@ -108,7 +147,7 @@ export function workbench(page) {
     },
     /** Loads the window again, with its tabs: the command saves them first, which the end of a page does not. */
     async reload() {
-      await Promise.all([page.waitForEvent("load"), this.command("Developer: Reload Window")]);
+      await Promise.all([page.waitForEvent("load"), run("workbench.action.reloadWindow")]);
       await this.ready();
     },
     /**
@@ -125,15 +164,14 @@ export function workbench(page) {
       }).toPass({ timeout: 90_000 });
       return list;
     },
-    /**
-     * A command of the palette, by its title. The palette closes when the command before moves the focus. While it is
-     * open it lists no command that a starting window adds, so it is opened again.
-     */
+    /** Runs a command, by its title, until it is done. */
     async command(title) {
-      await this.commandThatAsks(title);
-      await page.locator(".quick-input-widget").waitFor({ state: "hidden" });
+      await run(ids[title]);
     },
-    /** The same for a command that opens a list or a dialog, which takes the place of the palette. */
+    /**
+     * The same in the palette, for a command that opens a list or a dialog, which takes the place of the palette. While
+     * it is open it lists no command that a starting window adds, so it is opened again.
+     */
     async commandThatAsks(title) {
       const palette = page.locator(".quick-input-widget");
       await expect(async () => {
@@ -153,16 +191,16 @@ export function workbench(page) {
       await list.locator(".monaco-list-row", { hasText: text }).first().click();
       await list.waitFor({ state: "hidden" });
     },
-    /** Opens a file of the explorer, which misses a file from before it watched the folder, in the focused group. */
+    /** Opens a file of the explorer in the focused group. */
     async openFile(name) {
       if (name.includes("/")) {
         await this.openInFolder(name);
         return;
       }
-      const entry = page.getByRole("treeitem", { name });
+      const entry = page.locator(".explorer-folders-view").getByRole("treeitem", { name });
       await expect(async () => {
         if (!(await entry.isVisible())) {
-          await page.keyboard.press(keys.refreshExplorer); // lost if the window is still starting
+          await this.refreshExplorer();
         }
         await entry.dblclick({ timeout: 10_000 });
       }).toPass({ timeout: 90_000 });
@@ -179,17 +217,10 @@ export function workbench(page) {
     },
     /** Moves the cursor; the editor has the focus afterwards. */
     async goToLine(line) {
-      await expect(async () => {
-        const list = await this.openList("Control+g", `:${line}`);
-        await page.keyboard.press("Enter");
-        try {
-          await list.waitFor({ state: "hidden", timeout: 5000 });
-        } catch (error) {
-          await page.keyboard.press("Escape"); // it was opened before a text editor had the focus
-          throw error;
-        }
-      }).toPass({ timeout: 90_000 });
+      await this.command("View: Focus Active Editor Group");
       await page.locator(".editor-instance .monaco-editor.focused").waitFor();
+      await run("_moveTo", { position: { lineNumber: line, column: 1 } });
+      await run("revealLine", { lineNumber: line - 1, at: "center" });
     },
     /** Accepts the suggestion of a save dialog; resolves to the file name. */
     async saveAsOffered(ending) {

@@ -155,7 +155,7 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
   await test.step("a cancel keeps the previous measurements", async () => {
     await view.editor.click();
     await view.goToLine(lineOf("self.up(x)"));
-    await view.command("Fuselight: Benchmark"); // the target is the one around the cursor
+    await view.commandThatAsks("Fuselight: Benchmark"); // the target is the one around the cursor
     await benchmark.getByRole("button", { name: "Cancel the benchmark" }).click();
     await expect(benchmark.getByRole("button", { name: "Benchmark this target again" })).toBeVisible();
     await expect(row(/^default .*[\d.]+ [um]s/)).toBeVisible();

@@ -82,7 +82,7 @@ test("a save shows the findings on their lines, and an edit changes them", async
   });
 
   await test.step("Problems", async () => {
-    await view.command("Problems: Focus on Problems View");
+    await view.command("View: Focus Problems");
     await expect(view.problems.filter({ hasText: "GB0059" }).first()).toBeVisible();
     await view.screenshot("problems");
     await view.problemsFilter.fill("FL201"); // the list draws only visible entries

@@ -49,7 +49,7 @@ test("from an empty profile to findings, and still there after a reload", async 
   });
 
   await test.step("another interpreter, chosen from a list", async () => {
-    await view.command("Fuselight: Select Interpreter");
+    await view.commandThatAsks("Fuselight: Select Interpreter");
     const mine = view.quickPick.filter({ hasText: ".venv in the folder" });
     await expect(mine.filter({ hasText: /torch \d/ })).toBeVisible();
     await view.screenshot("interpreters");
@@ -196,7 +196,7 @@ test("a package without directives, from opening it to a verified fix", async ({
     await view.command("View: Focus Problems");
     await expect(view.problems.filter({ hasText: "no inputs are known for PictureNet" })).toBeVisible();
     await view.screenshot("package-needs-inputs");
-    await view.command("View: Toggle Panel Visibility");
+    await view.command("View: Hide Panel");
   });
 
   await test.step("a line whose shape fits the first layer, and is selected for typing", async () => {

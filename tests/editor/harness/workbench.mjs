@@ -6,7 +6,6 @@
 
 import fs from "node:fs";
 import path from "node:path";
-import { tools } from "./code_server.mjs";
 import { runCommand } from "./driver.mjs";
 import { expect } from "./expect.mjs";
 
@@ -283,15 +282,11 @@ export function workbench(page, driver) {
         .first()
         .click();
     },
-    /** Kept as an artifact; a name in FUSELIGHT_PICTURES also replaces that picture of the docs. */
+    /** Replaces a picture of the docs, if this run takes it: to draw and compress one takes a fifth of a second. */
     async screenshot(name) {
-      fs.mkdirSync(tools.artifacts, { recursive: true });
-      const file = path.join(tools.artifacts, `${name}.png`);
-      await page.screenshot({ path: file, animations: "disabled" });
       if (pictures.has(name)) {
         const folder = path.resolve(import.meta.dirname, "../../../docs/images");
-        fs.mkdirSync(folder, { recursive: true });
-        fs.copyFileSync(file, path.join(folder, `${name}.png`));
+        await page.screenshot({ path: path.join(folder, `${name}.png`), animations: "disabled" });
       }
     },
     /** Resolves to the text of the file on disk when it is as expected. */

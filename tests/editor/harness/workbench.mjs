@@ -59,7 +59,7 @@ export function workbench(page, driver) {
     quickFixes: page.locator(".action-widget .monaco-list-row"),
     quickPick: page.locator(".quick-input-widget .monaco-list-row"),
     /** The status item, by its accessible label. */
-    status: (text) => page.getByRole("button", { name: text }).and(page.locator(".statusbar-item-label")),
+    status: (text) => page.locator(".statusbar-item").getByRole("button", { name: text }),
     report: page.locator(".pane-body .monaco-list-row"),
     /** An editor group, from the left. */
     group: (index) => page.locator(".editor-group-container").nth(index),

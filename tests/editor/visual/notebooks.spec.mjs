@@ -1,6 +1,5 @@
 /** A notebook: its cells are one program, and lenses, findings and fixes are in them. */
 
-import fs from "node:fs";
 import path from "node:path";
 import { expect } from "../harness/expect.mjs";
 import { test } from "../harness/session.mjs";
@@ -72,6 +71,6 @@ test("lenses, findings and fixes are in the cells of a notebook", async ({ sessi
     await view.save();
     await expect(view.lens(/1 graph, no breaks/).first()).toBeVisible();
     await view.screenshot("notebook-fixed");
-    expect(fs.readFileSync(file, "utf8")).toContain("torch.where(");
+    await view.onDisk(file, "torch.where(");
   });
 });

@@ -46,6 +46,8 @@ def editor_environment(python: str, results: Path, *, pictures: Sequence[str]) -
     editor = ensure_code_server()
     browser = ensure_browser()
     variables = node.environment()
+    # Some images set it: each fork would compile what it imports of the installed extension.
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     variables.update(
         FUSELIGHT_NODE=str(node.executable),
         FUSELIGHT_CODE_SERVER=str(editor.entry),

@@ -28,8 +28,11 @@ _UNUSED_EXTENSIONS = (
     "debug-auto-launch",
     "debug-server-ready",
     "emmet",
+    "extension-editing",
     "git",
+    "git-base",
     "github",
+    "github-authentication",
     "grunt",
     "gulp",
     "ipynb",
@@ -92,7 +95,9 @@ def ensure_code_server() -> Editor:
         home.mkdir(parents=True)
         _install_code_server(node, home)
         ready.touch()
-    if _SPDLOG.is_file():  # after each change of it, too
+    for unused in _UNUSED:  # after each change of the list, too
+        shutil.rmtree(_vscode(home) / unused, ignore_errors=True)
+    if _SPDLOG.is_file():  # the same
         shutil.copy(_SPDLOG, _vscode(home) / "node_modules" / "@vscode" / "spdlog" / "index.js")
     return Editor(node, entry)
 
@@ -147,8 +152,6 @@ def _install_code_server(node: Node, home: Path) -> None:
             node.run_npm("rebuild", "@vscode/native-watchdog", directory=vscode, variables=quick)
         except Unavailable:
             print("code-server runs without its watchdog, which could not be built here", flush=True)
-    for unused in _UNUSED:
-        shutil.rmtree(vscode / unused, ignore_errors=True)
 
 
 def _flags() -> tuple[str, ...]:

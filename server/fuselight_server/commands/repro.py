@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SECONDS = 120.0
 """For the reduction of one fault."""
 _TRIAL_SECONDS = 60.0
-_FRESH_SECONDS = 300.0
+_FRESH_SECONDS = 900.0
 """For a new process of Python, which imports torch and compiles C++ headers first: on a busy machine, minutes."""
 BISECT = "--bisect"
 _MAX_FAULTS = 3

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fuselight.shared.report import ScriptOutcome
 
 _RANGE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?\.\.(\d+)\.(\d+)(?:\.(\d+))?")
+_WORDS = 160
+"""Characters of what a release ended with."""
 _DECIDED = (ScriptState.FAULT, ScriptState.RIGHT)
 
 
@@ -40,14 +42,19 @@ class ReleaseChange:
         if self.after:
             states = ("is right", "is wrong") if self.has_fault else ("is wrong", "is right")
             between = self._undecided_between()
-            passed = f" ({', '.join(between)} between them cannot run it)" if between else ""
+            passed = f" ({', '.join(between)} between them cannot run it{self._why(between)})" if between else ""
             return f"torch {self.before} {states[0]}, and {self.after} {states[1]}{passed}"
         decided = [name for name, outcome in self.outcomes.items() if outcome.state in _DECIDED]
         if not decided:
-            return "no release could run the program"
+            return f"no release could run the program{self._why(list(self.outcomes))}"
         shown = sorted(decided, key=_number)
         which = "the" if self.has_fault else "no"
         return f"torch {' and '.join(shown)} {'have' if len(shown) > 1 else 'has'} {which} fault"
+
+    def _why(self, names: list[str]) -> str:
+        """What the first of these releases ended with, after a colon; empty if it is not known."""
+        lines = [self.outcomes[name].text.strip().rpartition("\n")[2][:_WORDS] for name in names]
+        return next((f": {line}" for line in lines if line), "")
 
     def _undecided_between(self) -> list[str]:
         names = sorted(self.outcomes, key=_number)

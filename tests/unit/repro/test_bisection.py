@@ -46,6 +46,15 @@ def test_the_change_is_between_two_releases_that_ran(shown: str, words: str) -> 
     assert len(ran) == len(set(ran)), "no release runs twice"
 
 
+def test_a_release_that_cannot_run_it_says_why() -> None:
+    right, wrong = ScriptOutcome(STATES["r"]), ScriptOutcome(STATES["w"])
+    outcomes = {"2.0": right, "2.1": ScriptOutcome(STATES["?"], "Traceback\nkilled after 900 s"), "2.2": wrong}
+    change = asyncio.run(find_change(tuple(outcomes), lambda name: asyncio.sleep(0, outcomes[name])))
+    assert change.words == (
+        "torch 2.0 is right, and 2.2 is wrong (2.1 between them cannot run it: killed after 900 s)"
+    )
+
+
 def test_few_of_many_releases_run() -> None:
     change, ran = change_of("r" * 30 + "w" * 20)
     assert (change.before, change.after) == ("2.29", "2.30")

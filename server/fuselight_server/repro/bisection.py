@@ -42,7 +42,9 @@ class ReleaseChange:
         if self.after:
             states = ("is right", "is wrong") if self.has_fault else ("is wrong", "is right")
             between = self._undecided_between()
-            passed = f" ({', '.join(between)} between them cannot run it{self._why(between)})" if between else ""
+            passed = (
+                f" ({', '.join(between)} between them cannot run it{self._why(between)})" if between else ""
+            )
             return f"torch {self.before} {states[0]}, and {self.after} {states[1]}{passed}"
         decided = [name for name, outcome in self.outcomes.items() if outcome.state in _DECIDED]
         if not decided:

@@ -48,7 +48,11 @@ def test_the_change_is_between_two_releases_that_ran(shown: str, words: str) -> 
 
 def test_a_release_that_cannot_run_it_says_why() -> None:
     right, wrong = ScriptOutcome(STATES["r"]), ScriptOutcome(STATES["w"])
-    outcomes = {"2.0": right, "2.1": ScriptOutcome(STATES["?"], "Traceback\nkilled after 900 s"), "2.2": wrong}
+    outcomes = {
+        "2.0": right,
+        "2.1": ScriptOutcome(STATES["?"], "Traceback\nkilled after 900 s"),
+        "2.2": wrong,
+    }
     change = asyncio.run(find_change(tuple(outcomes), lambda name: asyncio.sleep(0, outcomes[name])))
     assert change.words == (
         "torch 2.0 is right, and 2.2 is wrong (2.1 between them cannot run it: killed after 900 s)"

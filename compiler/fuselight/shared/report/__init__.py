@@ -136,6 +136,7 @@ from fuselight.shared.report.results import NonFiniteKind as NonFiniteKind
 from fuselight.shared.report.results import NonFiniteOrigin as NonFiniteOrigin
 from fuselight.shared.report.results import OperatorFault as OperatorFault
 from fuselight.shared.report.results import RandomDraws as RandomDraws
+from fuselight.shared.report.results import RegionEdit as RegionEdit
 from fuselight.shared.report.results import ResultCause as ResultCause
 from fuselight.shared.report.results import ResultComparison as ResultComparison
 from fuselight.shared.report.results import Stage as Stage

@@ -147,6 +147,17 @@ class ComparedCall:
 
 
 @dataclass(frozen=True)
+class RegionEdit:
+    """A line of the source with which a setting holds for one compiled function alone, as a run has shown."""
+
+    path: str
+    line: int
+    old: str
+    new: str
+    """With `options={...}` in the call of torch.compile."""
+
+
+@dataclass(frozen=True)
 class TriedSetting:
     """A setting of torch with which the program ran again."""
 
@@ -158,6 +169,8 @@ class TriedSetting:
     """Whether the call is then as in eager mode."""
     ratio: float | None = None
     """Seconds of the call, compiled before, with the setting to those without it."""
+    region: RegionEdit | None = None
+    """Of a setting that cures: the edit that changes it for the function alone, if torch.compile takes it."""
 
 
 @dataclass(frozen=True)

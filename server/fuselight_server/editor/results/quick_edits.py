@@ -9,16 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count, format_target
 from fuselight_server.base.store import recorded_calls
 from fuselight_server.commands.fastest_configurations import edit_of, winners
 from fuselight_server.editor.results.own_kernels import placed_kernels
+from fuselight_server.explain.findings.results import REGION_OPTIONS
 from fuselight_server.source.autotune_decorators import CannotKeepError
 from fuselight_server.source.document import read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.editor.results.snapshot import Document, ResultsView
@@ -51,6 +53,9 @@ def quick_edits(view: ResultsView, document: Document, finding: Finding) -> Iter
     if "move_directive" in finding.fixes:
         moved = edits.move_directive(document.path, text, line, int(data["above"]))
         offered.append(QuickEdit(f"Move this directive above line {data['above']}", moved, is_preferred=True))
+    if REGION_OPTIONS in finding.fixes:
+        title = f"Change line {data['line']} to `{data['new'].strip()}`: results as in eager mode"
+        offered.append(QuickEdit(title, _region_options(view, data), is_preferred=True))
     if "remove_ignore" in finding.fixes:
         removed = edits.remove_ignore(document.path, text, line, data.get("code"))
         offered.append(QuickEdit("Remove this ignore comment", removed, is_preferred=True))
@@ -103,6 +108,18 @@ def fastest_configurations(
 
         place = Span(document.path, edit.line, edit.column, edit.end_line, edit.end_column)
         yield QuickEdit(winner.title, [TextEdit(place, edit.text)])
+
+
+def _region_options(view: ResultsView, data: Mapping[str, str]) -> list[TextEdit]:
+    """The edit of the call of torch.compile, while its line is the one that a run has confirmed."""
+    from fuselight_server.source.edits import TextEdit  # noqa: PLC0415 - as above
+
+    document, number = view.document(data["path"]), int(data["line"])
+    lines = split_text(document.source.text) if document is not None else []
+    if len(lines) < number or lines[number - 1] != data["old"]:
+        return []
+    place = Span(data["path"], number, 0, number, len(data["old"].encode()))
+    return [TextEdit(place, data["new"])]
 
 
 def _mark_dynamic(view: ResultsView, finding: Finding, sizes: list[tuple[str, str]]) -> list[TextEdit]:

@@ -7,7 +7,7 @@ definition. A setting counts as a cure only if a run has shown that the call is 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.report import Stage
 from fuselight_server.base.finding import Related
@@ -37,10 +37,19 @@ from fuselight_server.explain.findings.common.result_words import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fuselight.shared.report import ComparedCall, Location, ResultCause, ResultComparison, TriedSetting
+    from fuselight.shared.report import (
+        ComparedCall,
+        Location,
+        RegionEdit,
+        ResultCause,
+        ResultComparison,
+        TriedSetting,
+    )
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
+REGION_OPTIONS = "region_options"
+"""The quick fix that gives options to the torch.compile of one function."""
 SETTING = "setting"
 """The kind of a remedy that is a setting of torch."""
 _MAX_DIFFERENCES = 3
@@ -86,6 +95,7 @@ def _finding(context: Context, results: ResultComparison, calls: Sequence[Compar
         stack=stack,
         hints=_remedies(context, results, located, first),
         count=len(calls),
+        **_region_data(cause),
     )
     return replace(finding, related=(*finding.related, *_callers(context, calls, finding)))
 
@@ -159,6 +169,8 @@ def _remedies(
         return
     cause = cause_of(results, call)
     for setting in cause.tried if cause is not None else ():
+        if setting.region is not None:
+            yield _region_remedy(setting.region)
         yield _setting_remedy(setting)
     for fault in call.operators:
         yield FindingRemedy(f"{_DECLARATIONS.get(fault.check, _DECLARATION)} of `{fault.name}`")
@@ -173,6 +185,25 @@ def _remedies(
     has_graph = cause is not None and cause.stage is not Stage.CAPTURE
     program = ". `fuselight repro` writes a small program for it" if has_graph else ""
     yield FindingRemedy(f"Report it to PyTorch{stage}: the compiler is wrong, not your code{program}")
+
+
+def _region_remedy(edit: RegionEdit) -> FindingRemedy:
+    return FindingRemedy(
+        f"On line {edit.line}, for this function alone: `{edit.new.strip()}`",
+        RemedyState.VERIFIED,
+        kind=SETTING,
+        counts="results as in eager mode",
+    )
+
+
+def _region_data(cause: ResultCause | None) -> dict[str, Any]:
+    """The quick fix of a finding, and what it needs."""
+    edits = (setting.region for setting in (cause.tried if cause is not None else ()))
+    edit = next((edit for edit in edits if edit is not None), None)
+    if edit is None:
+        return {}
+    data = ("path", edit.path), ("line", str(edit.line)), ("old", edit.old), ("new", edit.new)
+    return {"fixes": (REGION_OPTIONS,), "data": data}
 
 
 def _setting_remedy(setting: TriedSetting) -> FindingRemedy:

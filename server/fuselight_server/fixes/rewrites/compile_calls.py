@@ -153,12 +153,9 @@ def _excludes(node: cst.BaseExpression, keyword: str) -> bool:
     if not isinstance(node, cst.Call):
         return False
     given = {argument.keyword.value for argument in node.args if argument.keyword is not None}
-    shapes = {"dynamic", "shapes_spec", "dynamic_shapes"}
-    return (
-        any(argument.star for argument in node.args)
-        or keyword in given
-        or bool(keyword in shapes and shapes & given)
-    )
+    groups = ({"dynamic", "shapes_spec", "dynamic_shapes"}, {"options", "mode"}, {"options", "backend"})
+    contradicts = any(keyword in group and group & given for group in groups)
+    return any(argument.star for argument in node.args) or keyword in given or contradicts
 
 
 def _place(call: CallPlace) -> tuple[int, str, str] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import AccuracyRequest
 from fuselight.shared.report import Problem
+from fuselight_server.execution.runs.planning import with_texts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -42,12 +43,14 @@ class AccuracyRuns:
         settings: Mapping[str, str] | None = None,
         locate_seconds: float = 0.0,
         kernels: bool = False,
+        texts: Mapping[str, str] | None = None,
     ) -> Report:
-        """One run, with progress that begins with `words`."""
-        asked = self._request.of_kind(
+        """One run, with progress that begins with `words`; `texts`: changed files, with no setting of `settings`."""
+        request = with_texts(self._request, texts) if texts else self._request
+        asked = request.of_kind(
             AccuracyRequest,
             backend=backend,
-            settings={**self.settings, **(settings or {})},
+            settings={} if texts else {**self.settings, **(settings or {})},
             calls=tuple(sorted(calls)),
             locate_seconds=locate_seconds,
             kernels=kernels,

@@ -13,6 +13,7 @@ from fuselight.shared.report import STAGE_BACKENDS, Problem, ResultCause, Stage,
 from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.findings.common.result_words import wrong_calls
 from fuselight_server.fixes.verification.accuracy_runs import RESULTS, AccuracyRuns, repeated_calls
+from fuselight_server.fixes.verification.region_settings import with_region_edits
 from fuselight_server.fixes.verification.setting_trials import FALLBACK_RANDOM, try_settings
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ async def compare_results(
         explained = {index: stage for index, stage in stages.items() if index in repeated}
         tried = await try_settings(runs, results, explained, tries)
         results = dataclasses.replace(results, causes=(*results.causes, *_causes(explained, tried)))
+    if tries != 0:
+        results = await with_region_edits(runs, results, request.overlays)
     return dataclasses.replace(
         report, results=results, problems=tuple(dict.fromkeys((*report.problems, *runs.problems)))
     )

@@ -6,7 +6,6 @@ its memory. The cache of lines has a bound. The text of a notebook is the module
 
 from __future__ import annotations
 
-import collections
 import os
 import re
 from pathlib import Path
@@ -15,13 +14,14 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.notebooks.module_text import module_of_notebook
+from fuselight_server.base.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_DISK: collections.OrderedDict[str, tuple[tuple[int, int], list[str]]] = collections.OrderedDict()
 _DISK_FILES = 64
+_DISK: Recent[str, tuple[tuple[int, int], list[str]]] = Recent(_DISK_FILES)
 _SKIPPED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env"}
 )  # and everything that starts with a dot
@@ -39,9 +39,7 @@ def disk_lines(path: str) -> list[str]:
         lines = split_text(text)
     except (OSError, ValueError):  # a path with a null byte
         return []
-    _DISK[path] = (stamp, lines)
-    while len(_DISK) > _DISK_FILES:
-        _DISK.popitem(last=False)
+    _DISK.keep(path, (stamp, lines))
     return lines
 
 

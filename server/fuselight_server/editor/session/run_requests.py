@@ -217,7 +217,7 @@ class RunRequests:
 
     def use_program(self, path: str, target: str, program: str) -> None:
         """Get the inputs of a target from another file's program from now on, and run the target."""
-        self._state.choose_program(path, target, program)
+        self._state.input_programs.keep((path, target), program)
         self.permissions.consent.reopen(self._state.folder_of(path), program)
         self.command(path, target)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.files import disk_lines, disk_text, within
+from fuselight_server.base.recent import Recent
 from fuselight_server.base.settings import Settings
 from fuselight_server.editor.messages.client_features import ClientFeatures
 from fuselight_server.editor.results.captures import limit_facts
@@ -88,7 +89,7 @@ class State(ResultsByTier):
         """Called whenever there is something new for `take_changes` to return."""
         self.predictions: dict[tuple[Key, str], Prediction] = {}
         """By the target, and the edited file."""
-        self.input_programs: collections.OrderedDict[tuple[str, str], str] = collections.OrderedDict()
+        self.input_programs: Recent[tuple[str, str], str] = Recent(INPUT_PROGRAMS)
         """By a target's file and name: the other file that the user has chosen to get its inputs from."""
         self._by_path: dict[str, Document] = {}
         self._findings: set[str] = set()
@@ -273,13 +274,6 @@ class State(ResultsByTier):
     def close_jobs(self, ids: Iterable[str]) -> None:
         """Remove jobs and their findings."""
         self.mark_results(self.jobs.close(ids))
-
-    def choose_program(self, path: str, target: str, program: str) -> None:
-        """Get the inputs of a target from the program in another file from now on."""
-        self.input_programs[path, target] = program
-        self.input_programs.move_to_end((path, target))
-        while len(self.input_programs) > INPUT_PROGRAMS:
-            self.input_programs.popitem(last=False)
 
     def programs_of(self, path: str) -> dict[str, str]:
         """Return the programs that were chosen for the targets of a file, by target name."""

@@ -159,11 +159,11 @@ def _print_held(peak: MemoryPeak, outcome: CheckOutcome, terminal: Terminal) -> 
 def _print_measured(
     rows: Sequence[tuple[HeldMemory, int, int]], outcome: CheckOutcome, terminal: Terminal
 ) -> None:
-    shown = [(_described(row, outcome), *sizes) for row, *sizes in rows[:_MAX_ROWS]]
+    shown = [(_described(row, outcome), estimated, measured) for row, estimated, measured in rows[:_MAX_ROWS]]
     rest = rows[_MAX_ROWS:]
     if rest:
-        sizes = [sum(row[column] for row in rest) for column in (1, 2)]
-        shown.append((f"in {format_count(len(rest), 'more row')}", *sizes))
+        sums = sum(estimated for _, estimated, _ in rest), sum(measured for _, _, measured in rest)
+        shown.append((f"in {format_count(len(rest), 'more row')}", *sums))
     for text, estimated, measured in shown:
         terminal.print(f"      {format_size(estimated):>{_WIDTH}}  {format_size(measured):>{_WIDTH}}  {text}")
 

@@ -6,7 +6,6 @@ found it as in eager mode, and no call is wrong that was right before.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from fuselight.shared.report import RegionEdit
 from fuselight_server.base.files import split_text
 from fuselight_server.base.formatting import format_target
 from fuselight_server.explain.findings.common.result_words import wrong_calls
-from fuselight_server.fixes.rewrites.compile_calls import CompiledFunction, with_argument
 from fuselight_server.fixes.verification.accuracy_runs import repeated_calls
 from fuselight_server.fixes.verification.file_texts import FileText
 
@@ -79,7 +77,14 @@ def _candidates(
 ) -> Iterator[tuple[str, str, str]]:
     """A file, its text, and the text with the argument, where it is certain which call compiles the function."""
     argument = _argument(setting)
-    for path in files if argument else ():
+    if not argument:
+        return
+    from fuselight_server.fixes.rewrites.compile_calls import (  # noqa: PLC0415 - LibCST: servers start without it
+        CompiledFunction,
+        with_argument,
+    )
+
+    for path in files:
         text = texts.get(path) or _read(path)
         line = call.location.line if call.location is not None and call.location.path == path else 0
         new = with_argument(path, text, argument, CompiledFunction(call.name, line)) if text else None
@@ -89,7 +94,7 @@ def _candidates(
 
 def _argument(setting: TriedSetting) -> str:
     """`options={"pattern_matcher": False}`; empty for what torch.compile does not take."""
-    if not setting.name.startswith(_INDUCTOR) or ast.literal_eval(setting.value) is None:
+    if not setting.name.startswith(_INDUCTOR) or setting.value == "None":
         return ""
     return f'options={{"{setting.name.removeprefix(_INDUCTOR)}": {setting.value}}}'
 

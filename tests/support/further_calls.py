@@ -197,10 +197,12 @@ def sides(text: str) -> tuple[str, str]:
     return texts[0], texts[1]
 
 
-def new_text(folder: Path, call: Callable[..., Any]) -> tuple[FurtherCalls, VerifiedCalls]:
-    """The further calls of a new text whose calls `call` makes, and their result."""
+def new_text(
+    folder: Path, call: Callable[..., Any], *, records: bool = False, first: int = 0
+) -> tuple[FurtherCalls, VerifiedCalls]:
+    """The further calls of a new text whose calls `call` makes, and their result; with `records`, of the old text."""
     request: Any = SimpleNamespace(
-        folder=str(folder), seconds=60.0, records=False, settings=False, first=0, names=(), sizes=()
+        folder=str(folder), seconds=60.0, records=records, settings=False, first=first, names=(), sizes=()
     )
     caller: Any = SimpleNamespace(call=call, lines=LineWatch(()))
     result = VerifiedCalls()

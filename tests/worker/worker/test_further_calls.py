@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import astuple
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from fuselight.shared.report import (
     Versions,
 )
 from fuselight.worker.verify import further_calls
-from fuselight.worker.verify.case_folder import CaseFolder
+from fuselight.worker.verify.case_folder import CaseFolder, RecordedCase
 from fuselight.worker.verify.further_calls import CaseCall, FurtherCalls
 from fuselight.worker.verify.verification_cases import Case, first_of_families
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
@@ -99,6 +100,28 @@ def test_a_case_of_which_the_compiled_call_alone_is_late_says_so(
     monkeypatch.setattr(calls, "_planned", lambda: planned)
     calls.make()
     assert (result.so_far.reached, result.so_far.left) == (1, ("a, compiled", "b"))
+
+
+def test_a_case_whose_call_in_eager_mode_is_late_has_no_compiled_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiled call would have no record to be compared with."""
+    late = {"0": astuple(RecordedCase(is_made=False, seconds=9.0, is_late=True))}
+    (tmp_path / "further.json").write_text(json.dumps(late), encoding="utf-8")
+    called: list[tuple[str, bool]] = []
+
+    def call(case: Case, *, compiled: bool, is_first: bool) -> None:
+        del is_first
+        called.append((case.name, compiled))
+
+    calls, _ = new_text(tmp_path, call, records=True, first=1)
+    first, second = (Case(name, CaseFamily.SIZE) for name in ("a", "b"))
+    planned = [CaseCall(case, compiled=compiled) for case in (first, second) for compiled in (False, True)]
+    monkeypatch.setattr(calls, "_planned", lambda: planned)
+    calls.make()
+    assert called == [("b", False), ("b", True)]
+    done = json.loads((tmp_path / "further.json").read_text(encoding="utf-8"))
+    assert not RecordedCase(*done["1"]).is_made
 
 
 def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(

@@ -154,6 +154,11 @@ class FurtherCalls:
         first = self._request.first
         known = self._folder.done()
         raised: dict[int, str] = {}
+        late = {
+            id(call.case)
+            for index, call in enumerate(calls[:first])
+            if index in known and known[index].is_late
+        }
         counts: Counter[tuple[CaseFamily, str]] = Counter()
         for index, call in enumerate(calls[:first]):  # what the rounds before this one have counted
             before = known.get(index)
@@ -171,7 +176,10 @@ class FurtherCalls:
             start = _perf_counter()
             try:
                 with deadline(self._end - start + self._least):
-                    is_made = not compiled or self._is_compiled(call, exception, counts)
+                    # A compiled call is compared with the one in eager mode, which has no record if it was late.
+                    is_made = not compiled or (
+                        id(case) not in late and self._is_compiled(call, exception, counts)
+                    )
                     record = (
                         self._caller.call(case, compiled=compiled, is_first=bool(exception))
                         if is_made

@@ -263,6 +263,13 @@ def test_the_cause_of_a_change_is_said_only_where_it_is_known() -> None:
     assert changed(saved, 8, saved=(False, True)) == "saved by compiled code alone"
     assert changed(saved, 8) == "eager mode has freed it at its own peak"
     assert changed(saved, -8) == "compiled code has freed it at its own peak"
+    passed = "passed from one graph to the next, at a graph break or between compiled parts"
+    assert changed(saved, 8, MemoryChange.PASSED, saved=(False, True)) == passed
+    assert changed(temporary, 8, MemoryChange.PASSED) == ""
+    assert (
+        changed(temporary, 8, MemoryChange.PADDED) == "padded: its rows are longer, so that they are aligned"
+    )
+    assert changed(temporary, -8, MemoryChange.PADDED) == ""
     assert changed(temporary, -8, MemoryChange.DONATED) == "written into the memory of a value that was saved"
 
 

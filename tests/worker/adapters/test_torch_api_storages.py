@@ -13,6 +13,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.storages import StorageTracker
+from fuselight.adapters.virtual_gpu.replayed import padded_buffers
 
 pytestmark = pytest.mark.torch
 
@@ -216,3 +217,14 @@ def test_a_nested_tensor_is_followed_by_its_values_and_offsets() -> None:
     tracker = tracked(nested)
     assert tracker.unfollowed == set()
     assert any(storage.bytes == 8 * KIB for storage in tracker.every)
+
+
+def test_a_buffer_with_longer_rows_than_its_values_is_padded() -> None:
+    text = """
+    buf0 = empty_strided_cuda((8, 30), (32, 1), torch.float32)
+    buf1 = empty_strided_cuda((8, 30), (30, 1), torch.float32)
+    buf2 = empty_strided_cuda((s0, 30), (32, 1), torch.float32)
+    buf3 = empty_strided_cuda((), (), torch.float32)
+    buf4 = empty_strided_cuda((30, 8), (1, 30), torch.float32)
+"""
+    assert list(padded_buffers(text)) == ["buf0"]

@@ -139,6 +139,26 @@ def f(x, w):
     assert 5 not in saved
 
 
+def test_what_a_graph_break_keeps_is_named_by_line(live: LiveWorker) -> None:
+    source = """\
+import torch
+def middle(x):
+    h = x.exp() + 1
+    torch._dynamo.graph_break()
+    return h.sin()
+# fuselight: f(f32[512])
+@torch.compile(mode="max-autotune-no-cudagraphs")
+def f(x):
+    return middle(x) * 2
+"""
+    report = estimated(live, source)
+    passed = [
+        change.location.line for change in report.memory[0].changes if change.change is MemoryChange.PASSED
+    ]
+    assert passed == [3, 5]
+    assert ["autotune" in note.text for note in report.notes if note.kind == "workspaces"] == [True]
+
+
 def test_what_exists_before_the_step_is_counted(net: tuple[MemoryEstimate, ...]) -> None:
     inference, training, _ = net
     for peak in peaks(inference):

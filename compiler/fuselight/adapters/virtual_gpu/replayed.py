@@ -7,6 +7,7 @@ Invariant: what the wrapper allocates, reuses and deletes happens in its own ord
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import re
 import sys
@@ -26,6 +27,7 @@ _ROOT = re.compile(r"^[LG]\['[^']*'\]")
 _PATH = re.compile(r"([A-Za-z_]\w*|\d+)|\['?([^'\]]+)'?\]")
 """The parts of a module's path: `.blocks.0`, `._modules['blocks']._modules['0']`, `.blocks[0]`."""
 _REUSED = re.compile(r"^\s+(buf\d+) = (\w+); del \2\b.*# reuse", re.MULTILINE)
+_ALLOCATED = re.compile(r"^\s+(buf\d+) = empty_strided_\w+\(\(([\d, ]*)\), \(([\d, ]*)\)", re.MULTILINE)
 _ASSIGNED = re.compile(r"^\s+(buf\d+) = ")
 _OTHER_DEVICE = re.compile(r"device\(type='(?:cuda|hip|xpu)'(?:, index=\d+)?\)")
 _REPLACED = (
@@ -60,6 +62,17 @@ class ReplayedGraph(NamedTuple):
     """Of buffers that are written into the memory of another buffer."""
     donated: tuple[str, ...]
     """Of buffers that are written into the memory of an input of the graph."""
+    padded: tuple[str, ...] = ()
+    """Of buffers with more memory than their elements need."""
+
+
+class PassedValues(NamedTuple):
+    """What a captured graph gives to the code after it."""
+
+    frame: int | None
+    """Dynamo's number of the frame, which a recompilation has again; None where that is not known."""
+    traces: tuple[str, ...]
+    """Tracebacks of the user's lines that made the values."""
 
 
 class ReplayBackend:
@@ -69,6 +82,8 @@ class ReplayBackend:
         self.device = device
         self.graphs: list[ReplayedGraph] = []
         """Every graph that was lowered, in order."""
+        self.passed: list[PassedValues] = []
+        """Of every captured graph, in order."""
         self._buffers: dict[CodeType, dict[int, BufferOrigin]] = {}
         """By the code of a wrapper, where each buffer comes from, by line."""
 
@@ -77,6 +92,7 @@ class ReplayBackend:
         options = dict(asked.get("options") or {})
         options.pop("backend", None)
         options = {**mode_options(options.pop("mode", None)), **options}
+        self.passed.append(_passed(gm))
         compile_fx = torch._inductor.compile_fx
         unobserved: Any = _Unobserved()
         # What checks the alignment of inputs reads addresses, which fake tensors do not have.
@@ -205,7 +221,27 @@ def _lowered(graph: Any, text: str, origins: Mapping[str, BufferOrigin]) -> Repl
         tuple(str(node.meta["stack_trace"]) for node in again),
         tuple(traces[True]),
         tuple(traces[False]) if is_backward else (),
+        tuple(origins[name].trace for name in padded_buffers(text) if name in origins),
     )
+
+
+def padded_buffers(text: str) -> Iterator[str]:
+    """The buffers of a wrapper that have more memory than their elements need; none where a size is a symbol."""
+    for name, sizes, strides in _ALLOCATED.findall(text):
+        shape, steps = (
+            [int(number) for number in part.split(",") if number.strip()] for part in (sizes, strides)
+        )
+        if all(shape) and 1 + sum(
+            (size - 1) * step for size, step in zip(shape, steps, strict=False)
+        ) > math.prod(shape):
+            yield name
+
+
+def _passed(gm: torch.fx.GraphModule) -> PassedValues:
+    compile_id = torch._guards.CompileContext.current_compile_id()
+    outputs = gm.graph.output_node().all_input_nodes
+    traces = tuple(str(node.meta["stack_trace"]) for node in outputs if node.meta.get("stack_trace"))
+    return PassedValues(getattr(compile_id, "frame_id", None), traces)
 
 
 def _is_of_forward(node: torch.fx.Node) -> bool:

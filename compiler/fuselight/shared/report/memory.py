@@ -132,6 +132,10 @@ class MemoryChange(str, enum.Enum):
     """They are written into the memory of a value that is not needed any more."""
     DONATED = "donated"
     """The backward writes into the memory of a value that was saved for it."""
+    PASSED = "passed"
+    """They leave one graph for code after it, at a graph break or between parts that are compiled separately."""
+    PADDED = "padded"
+    """Their rows are longer than the values in them, so that they are aligned."""
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,18 @@ _RECURRENT = Note(
     "The target has recurrent layers: a library chooses what they keep for the backward, and that is not in the "
     "estimate. It was three times the rest of one step.",
 )
+_GRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
+_TUNED_MODES = frozenset({"max-autotune", "max-autotune-no-cudagraphs"})
+_CUDA_GRAPHS = Note(
+    "workspaces",
+    "torch.compile is asked for CUDA graphs: their memory pool keeps what a graph allocates between its calls, beside "
+    "eager code, and is not in the estimate.",
+)
+_AUTOTUNING = Note(
+    "workspaces",
+    "torch.compile is asked to autotune: while it compiles, each candidate has inputs and outputs of its own, which "
+    "are not in the estimate.",
+)
 _UNMEASURED = (
     "What cuBLAS keeps on this device was not measured, and is not in the estimate (65 MiB on an H200)."
 )
@@ -89,10 +101,10 @@ class EstimateMemory:
             state.grad, state.training = torch.is_grad_enabled(), training
             require_gradients(prepared, training=training)
             step = Step.of(prepared, request.optimizer, training=training)
-            first = len(self._backend.graphs)
+            first, first_passed = len(self._backend.graphs), len(self._backend.passed)
             with assumed_sizes(sizes.note):
                 eager, compiled = self._forms(state, step, prepared)
-            lowered = self._backend.graphs[first:]
+            lowered, passed = self._backend.graphs[first:], self._backend.passed[first_passed:]
             least: tuple[FormPeak, ...] = ()
             if sizes.are_read:
                 with assumed_sizes(sizes.note, least=True):
@@ -109,7 +121,7 @@ class EstimateMemory:
             least_eager=_bytes_of(least[0].peak) if least else None,
             least_compiled=_bytes_of(least[1].peak) if least else None,
             changes=tuple(
-                changed_lines(lowered, tuple(request.roots), compiled.record.lines())
+                changed_lines(lowered, passed, tuple(request.roots), compiled.record.lines())
                 if compiled.record is not None
                 else ()
             ),
@@ -166,6 +178,9 @@ class EstimateMemory:
         """Say which workspaces are missing from the estimate."""
         notes = [_CONVOLUTIONS] if operator_workspaces.convolves(operators) else []
         notes += [_RECURRENT] if operator_workspaces.recurs(operators) else []
+        modes = {call.mode for call in state.asked.calls}
+        notes += [_CUDA_GRAPHS] if modes & _GRAPH_MODES else []
+        notes += [_AUTOTUNING] if modes & _TUNED_MODES else []
         is_gpu = self.device.backend != "cpu"
         if (
             is_gpu

@@ -7,20 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from fuselight.adapters.virtual_gpu.replayed import ReplayedGraph
+from fuselight.adapters.virtual_gpu.replayed import PassedValues, ReplayedGraph
 from fuselight.shared.report import ChangedMemory, Location, MemoryChange
 from fuselight.worker.memory.peaks import line_of_trace
 
 
 def changed_lines(
-    graphs: Sequence[ReplayedGraph], roots: tuple[str, ...], allocating: Collection[tuple[str, int]]
+    graphs: Sequence[ReplayedGraph],
+    passed: Sequence[PassedValues],
+    roots: tuple[str, ...],
+    allocating: Collection[tuple[str, int]],
 ) -> Iterator[ChangedMemory]:
-    """Yield each change once; `allocating`: path and number of the lines that have made a tensor when the code ran."""
+    """Yield each change once; `allocating`: path and number of the lines that have made a tensor when the code ran.
+
+    `passed`: of the graphs that were captured; what the last frame gives is the result of the call.
+    """
+    last = passed[-1].frame if passed else None
     texts = {
         MemoryChange.FUSED: [trace for graph in graphs for trace in graph.computed],
         MemoryChange.RECOMPUTED: [trace for graph in graphs for trace in graph.recomputed],
         MemoryChange.REUSED: [trace for graph in graphs for trace in graph.reused],
         MemoryChange.DONATED: [trace for graph in graphs for trace in graph.donated],
+        MemoryChange.PADDED: [trace for graph in graphs for trace in graph.padded],
+        MemoryChange.PASSED: [trace for frame, traces in passed if frame != last for trace in traces],
     }
     for change, traces in texts.items():
         lines: dict[tuple[str, int], Location] = {}

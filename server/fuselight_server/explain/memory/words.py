@@ -239,6 +239,10 @@ def cause_in_words(estimate: MemoryEstimate, more: int, row: HeldMemory) -> str:
     )
     is_saved, is_recomputed = row.use is MemoryUse.SAVED, MemoryChange.RECOMPUTED in known
     reasons = (
+        (
+            more > 0 and MemoryChange.PASSED in known and not kept_by_eager,
+            "passed from one graph to the next, at a graph break or between compiled parts",
+        ),
         (is_saved and more > 0 and not kept_by_eager, "saved by compiled code alone"),
         (is_saved and more > 0 and _is_gone(estimate.eager, row), "eager mode has freed it at its own peak"),
         (
@@ -253,6 +257,7 @@ def cause_in_words(estimate: MemoryEstimate, more: int, row: HeldMemory) -> str:
             row.use is MemoryUse.TEMPORARY and more > 0 and is_recomputed,
             "computed again in the backward, and allocated then",
         ),
+        (more > 0 and MemoryChange.PADDED in known, "padded: its rows are longer, so that they are aligned"),
         *((more < 0 and row.use in _WRITTEN and change in known, words) for change, words in _LESS.items()),
     )
     return next((words for is_so, words in reasons if is_so), "")

@@ -1,9 +1,9 @@
 """A process that has imported what many processes of the tests import first, and forks each of them.
 
 A worker takes 3 seconds of CPU to import torch, and a server more than 1 second. Invariant: a fork has the variables,
-the folder and the descriptors of its request, and the modules of a fresh process after its imports. Where the variables
-differ from those of the zygote in a way that may decide what is imported, nothing is forked, and the client starts a
-process.
+the folder and the descriptors of its request, and the modules of a fresh process after its imports, a worker those
+that it imports ahead of runs as well. Where the variables differ from those of the zygote in a way that may decide what
+is imported, nothing is forked, and the client starts a process.
 
 zygote.py host|server|program SOCKET: forks for each connection, until its standard input is closed
 """
@@ -15,6 +15,7 @@ STARTED_WITH = frozenset(sys.modules)
 import atexit  # noqa: E402 - what Python loads at its start is read first
 import contextlib  # noqa: E402
 import gc  # noqa: E402
+import importlib  # noqa: E402
 import importlib.util  # noqa: E402
 import itertools  # noqa: E402
 import json  # noqa: E402
@@ -42,6 +43,16 @@ _READ_AT_IMPORT = ("CUDA", "KMP_", "LD_", "MKL_", "OMP_", "PYTHON", "PYTORCH_", 
 """What variables begin with that may decide how torch is imported."""
 _STARTS_HOST = frozenset({"FUSELIGHT_NO_FORK", "FUSELIGHT_RUN"})
 """Our own variables that decide how a worker starts."""
+_IMPORTED_BY_RUNS = (
+    "torch._inductor.compile_fx",
+    "fuselight.capture.inductor",
+    "fuselight.worker.memory.estimate_run",
+    "fuselight.worker.repro.graph_run",
+    "fuselight.worker.results.accuracy_run",
+    "fuselight.worker.timed.benchmark",
+    "fuselight.worker.verify.verification",
+)
+"""What a host imports ahead once a run has imported it: 2 seconds of CPU in the run, in the trial, and in the host."""
 _CACHES = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"})
 """Of these, those that are read at each compile."""
 
@@ -61,6 +72,10 @@ def host() -> Serve:
 
     sys.argv[:] = [LAUNCH]
     warm.warm_up(forks=True)
+    for name in _IMPORTED_BY_RUNS:
+        importlib.import_module(name)
+    importlib.import_module("fuselight.adapters.virtual_gpu.first_graph").warm_up()
+    gc.freeze()
 
     def serve(arguments: Sequence[str]) -> int:
         place = arguments[-1]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fuselight_server.base.consent_store import ConsentStore
+from tests.support.case_files import marked
 from tests.support.recorded_clients import RecordedClient, recorded_clients
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ TARGET = 5
 """0-based line of the target, whose name has another length in each encoding."""
 NAME_END = {"utf-8": 15, "utf-16": 11, "utf-32": 10}
 CLIENTS = recorded_clients()
+FURTHER = [client for client in CLIENTS if client.name in {"ale", "helix", "zed"}]
+"""Clients that know nearly what minimal, eglot and coc know."""
 SEVERE = 1
 """`MessageType.Error`."""
 
@@ -112,7 +115,7 @@ def questions(client: Client) -> list[Json]:
     return [message for message in client.messages if message.get("method") == "window/showMessageRequest"]
 
 
-@pytest.mark.parametrize("recorded", CLIENTS, ids=lambda recorded: recorded.name)
+@pytest.mark.parametrize("recorded", marked(CLIENTS, FURTHER), ids=lambda recorded: recorded.name)
 def test_an_editor_gets_what_it_knows_and_nothing_else(
     connect: Start, recorded: RecordedClient, tmp_path: Path, state: ConsentStore
 ) -> None:

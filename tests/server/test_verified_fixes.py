@@ -183,7 +183,7 @@ RECOMPILED = ["Fix layers.py:10 first", "1 graph, 1 recompilation"]
     ("program", "result"),
     [
         (TRAIN, RECOMPILED),
-        (LOOP, RECOMPILED),
+        pytest.param(LOOP, RECOMPILED, marks=pytest.mark.corpora),
         (NAMED, ["1 graph, no breaks", "layers.py:10: break gone"]),
     ],
 )

@@ -12,6 +12,7 @@ import torch
 
 from fuselight.shared.codec import decode, encode
 from fuselight.shared.report import Assembled, Device, LaunchConfig
+from tests.support.case_files import marked
 from tests.support.kernels import A100, DEVICES, H100, MI300X, NO_TRITON, STAGES, line_of, lines_with, source
 
 pytest.importorskip("triton", reason=NO_TRITON)
@@ -34,6 +35,8 @@ STORES = {
     "sass": r"\bSTG\b",
     "amdgcn": r"buffer_store|global_store",
 }
+FURTHER = {"reduction", "persistent_reduction"}
+"""Kernels whose code has no part that those of the other kernels lack."""
 LOADS = {"ttir": r"tt\.load", "llir": r"ld\.global", "ptx": r"\bld\.global", "sass": r"\bLDG\b"}
 
 
@@ -43,7 +46,9 @@ def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
-@pytest.mark.parametrize("name", ["pointwise", "reduction", "persistent_reduction", "template"])
+@pytest.mark.parametrize(
+    "name", marked(("pointwise", "reduction", "persistent_reduction", "template"), FURTHER)
+)
 def test_a_kernel_is_compiled_for_each_generation(name: str, device: Device) -> None:
     text = source(name)
     assembled = assemble(text, device, disassemble=True)

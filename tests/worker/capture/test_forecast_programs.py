@@ -17,8 +17,10 @@ from fuselight_server.commands.options import CommandOptions
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange, expected_changes
 from tests.support import forecast_programs
-from tests.support.forecast_programs import HEAD, PROGRAMS
+from tests.support.case_files import marked, selected_names
+from tests.support.forecast_programs import FURTHER, HEAD, PROGRAMS
 from tests.support.live_worker import LiveWorker
+from tests.support.prepared import program_interpreter
 
 pytestmark = pytest.mark.torch
 
@@ -26,10 +28,18 @@ _FLOAT = re.compile(r"\d\.\d")
 
 
 @pytest.fixture(scope="module")
-def by_hand(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[int | str]]]:
+def names(request: pytest.FixtureRequest) -> list[str]:
+    """The programs of the selected tests."""
+    return selected_names(request, "name")
+
+
+@pytest.fixture(scope="module")
+def by_hand(
+    names: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, list[int | str]]]:
     """What torch alone compiles for each call."""
     ran = subprocess.run(
-        [sys.executable, str(Path(forecast_programs.__file__).resolve())],
+        [program_interpreter(), str(Path(forecast_programs.__file__).resolve()), *names],
         cwd=tmp_path_factory.mktemp("by_hand"),
         capture_output=True,
         text=True,
@@ -42,12 +52,13 @@ def by_hand(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, lis
 
 
 @pytest.fixture(scope="module")
-def reports(live: LiveWorker) -> dict[str, list[Report]]:
+def reports(names: list[str], live: LiveWorker) -> dict[str, list[Report]]:
     """What `fuselight forecast` has of each program."""
     folder = live.folder / "by_hand"
     folder.mkdir()
     paths = {}
-    for name, program in PROGRAMS.items():
+    for name in names:
+        program = PROGRAMS[name]
         paths[name] = folder / f"{name.replace(' ', '_')}.py"
         call = f"\nif __name__ == '__main__':\n    {program.call}\n"
         paths[name].write_text(f"{HEAD}{program.source}{call}", encoding="utf-8")
@@ -72,7 +83,7 @@ def cost_of(calls: list[int | str], left: int, end: str) -> tuple[str, int]:
     return f"{compiled} of {len(ran)} other * compile", compiled
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", marked(PROGRAMS, FURTHER))
 def test_what_a_forecast_says_of_further_values_is_what_torch_does(
     reports: dict[str, list[Report]], by_hand: dict[str, dict[str, list[int | str]]], name: str
 ) -> None:

@@ -350,8 +350,10 @@ FURTHER = {
     "dynamic=False",
     "an argument that has its default in some calls",
     "a list of numbers",
+    "a switch as a tensor, and a bound of a slice that dynamic=True keeps symbolic",
+    "two bounds of which one alone breaks the graph, and a size",
 }
-"""Of these, the programs whose kinds of cures others have, too."""
+"""The programs whose kinds of cures others have, too."""
 
 TOGETHER = {
     "a number, and a tensor that the first call created in another mode": """\
@@ -396,7 +398,7 @@ if __name__ == "__main__":
 }
 
 
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("name", marked(TOGETHER, FURTHER))
 def test_values_that_change_together_are_changed_together(live: LiveWorker, name: str) -> None:
     request = live.request(HEAD + TOGETHER[name], "")
     report = live.report(request)

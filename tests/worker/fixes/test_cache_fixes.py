@@ -19,6 +19,8 @@ from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.fixes import print_fixes
 from fuselight_server.commands.fix import FixOutcome, FixStatus, fix
 from fuselight_server.commands.options import CommandOptions
+from fuselight_server.fixes.verification.attempts import Attempt
+from tests.support.case_files import selected_names
 from tests.support.live_worker import LiveWorker
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
@@ -48,8 +50,8 @@ def shifted(x):
     return tripled(folded(x)) + 1
 torch.compile(shifted)(torch.ones(4))
 """,
-}
-MIXED = """
+    # torch 2.13 bypasses its cache for it, 2.11 and 2.14 do not.
+    "mixed.py": """
 class Mixed(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -61,27 +63,35 @@ class Mixed(torch.nn.Module):
 net = torch.compile(Mixed())
 loss = net(torch.ones(4, 16)).sum()
 loss.backward()
-"""
-"""torch 2.13 bypasses its cache for it, 2.11 and 2.14 do not."""
+""",
+}
 
 
 @pytest.fixture(scope="module")
-def outcome(live: LiveWorker, tmp_path_factory: pytest.TempPathFactory) -> FixOutcome:
-    """All programs by one command, in the worker of the ring."""
+def outcome(
+    request: pytest.FixtureRequest, live: LiveWorker, tmp_path_factory: pytest.TempPathFactory
+) -> FixOutcome:
+    """The programs of the selected tests by one command, in the worker of the ring."""
     folder = tmp_path_factory.mktemp("programs")
     (folder / "pyproject.toml").touch()
-    for name, text in (PROGRAMS | {"mixed.py": MIXED}).items():
-        (folder / name).write_text(STUBS + text, encoding="utf-8")
+    for name in selected_names(request, "name"):
+        (folder / name).write_text(STUBS + PROGRAMS[name], encoding="utf-8")
     options = CommandOptions(tuple(sorted(folder.glob("*.py"))), python=sys.executable)
     return live.do_command(fix(options, lambda _text: None, CancelToken(), codes=("FL922",), warm=True))
+
+
+def attempt_of(outcome: FixOutcome, name: str) -> Attempt:
+    (attempt,) = [row for row in outcome.attempts if Path(row.finding.span.path).name == name]
+    return attempt
 
 
 def text_of(outcome: FixOutcome, name: str) -> str:
     return next(text for path, text in outcome.texts.items() if Path(path).name == name)
 
 
-def test_a_key_passes_if_the_second_start_hits(outcome: FixOutcome) -> None:
-    (attempt,) = [row for row in outcome.attempts if Path(row.finding.span.path).name == "folded.py"]
+@pytest.mark.parametrize("name", ["folded.py"])
+def test_a_key_passes_if_the_second_start_hits(name: str, outcome: FixOutcome) -> None:
+    attempt = attempt_of(outcome, name)
     assert (attempt.status, attempt.remedy.kind) == (FixStatus.PASSED, "marked_cacheable")
     # Without `--write` the first further calls alone are compiled, and the others are counted.
     assert re.fullmatch(
@@ -89,26 +99,29 @@ def test_a_key_passes_if_the_second_start_hits(outcome: FixOutcome) -> None:
         attempt.why,
     )
     assert attempt.comparison.tried
-    assert "get_hash_for_files((__file__,))" in text_of(outcome, "folded.py")
+    assert "get_hash_for_files((__file__,))" in text_of(outcome, name)
     assert "folded.py" in outcome.diff
 
 
-def test_a_key_is_refused_if_the_second_start_still_compiles(outcome: FixOutcome) -> None:
-    (attempt,) = [row for row in outcome.attempts if Path(row.finding.span.path).name == "two_causes.py"]
+@pytest.mark.parametrize("name", ["two_causes.py"])
+def test_a_key_is_refused_if_the_second_start_still_compiles(name: str, outcome: FixOutcome) -> None:
+    attempt = attempt_of(outcome, name)
     assert attempt.status is FixStatus.REFUSED
     assert attempt.why.startswith("the second start still compiles as much again: `__main__.tripled`")
     assert attempt.comparison.tried == (), "calls take longer than the two starts that refuse it"
-    assert all(Path(path).name != "two_causes.py" for path in outcome.texts)
+    assert all(Path(path).name != name for path in outcome.texts)
 
 
 @pytest.mark.skipif(
     release(importlib.metadata.version("torch"))[:2] != (2, 13),
     reason="this torch caches autocast in a graph",
 )
-def test_autocast_around_the_call_passes(outcome: FixOutcome) -> None:
-    (attempt,) = [row for row in outcome.attempts if Path(row.finding.span.path).name == "mixed.py"]
+@pytest.mark.corpora
+@pytest.mark.parametrize("name", ["mixed.py"])
+def test_autocast_around_the_call_passes(name: str, outcome: FixOutcome) -> None:
+    attempt = attempt_of(outcome, name)
     assert (attempt.status, attempt.remedy.kind) == (FixStatus.PASSED, "autocast_outside"), attempt.why
-    assert "    output = net(torch.ones(4, 16))\nloss = output.sum()" in text_of(outcome, "mixed.py")
+    assert "    output = net(torch.ones(4, 16))\nloss = output.sum()" in text_of(outcome, name)
     out = io.StringIO()
     print_fixes(outcome, Terminal(out), diff_shown=False)
     assert "Enter autocast around `forward`" in out.getvalue()

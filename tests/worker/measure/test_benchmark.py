@@ -367,8 +367,12 @@ class Net(torch.nn.Module):
     ("drawn", "named"),
     [
         ("torch.rand_like(x)", "rand_like"),
-        ("torch.randint(0, 9, (64,)) + torch.empty(64).normal_()", "randint, normal"),
-        ("__import__('random').random()", "random numbers"),
+        pytest.param(
+            "torch.randint(0, 9, (64,)) + torch.empty(64).normal_()",
+            "randint, normal",
+            marks=pytest.mark.corpora,
+        ),
+        pytest.param("__import__('random').random()", "random numbers", marks=pytest.mark.corpora),
     ],
 )
 def test_random_numbers_that_are_no_dropout_are_not_compared(
@@ -387,7 +391,13 @@ def test_random_numbers_that_are_no_dropout_are_not_compared(
     assert "dropout" not in wrong.accuracy.why
 
 
-@pytest.mark.parametrize("line", ["torch.softmax(x, -1).sum(-1).floor()", "torch.signbit(torch.sqrt(x - 9))"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.softmax(x, -1).sum(-1).floor()",
+        pytest.param("torch.signbit(torch.sqrt(x - 9))", marks=pytest.mark.corpora),
+    ],
+)
 def test_a_value_on_a_rounding_edge_is_not_called_wrong(live: LiveWorker, line: str) -> None:
     source = f"import torch\n# fuselight: f(f32[64, 33])\ndef f(x):\n    return {line}\n"
     report = measure(live, source, "f", configurations=("default",), profile=False)

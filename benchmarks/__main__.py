@@ -27,6 +27,7 @@ NAMES = (
     "live_trace",
     "run_overhead",
     "kernels_bench",
+    "memory_bench",
     "benchmark_bench",
     "accuracy",
     "forecast_agreement",

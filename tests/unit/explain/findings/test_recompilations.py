@@ -483,3 +483,23 @@ def test_the_same_advice_is_not_given_again_for_another_value() -> None:
     facts = report(frames=frames, compiles=compiles, recompiles=(again(*carried, compile_id="1/1"),))
     (finding,) = findings(facts)
     assert sum("Remove the graph break on line 25" in hint for hint in finding.hints) == 1
+
+
+def test_objects_that_are_one_are_not_called_tensors() -> None:
+    same = failed("task and tasks[0] were the same object, now they are not", cause=GuardCause.ALIASING)
+    (finding,) = findings(report(recompiles=(again(same),)))
+    assert not any("tensor" in hint for hint in finding.hints)
+    views = failed("x and y are the same tensor now, which they were not", cause=GuardCause.ALIASING)
+    (finding,) = findings(report(recompiles=(again(views),)))
+    assert "the same tensor or views of it" in finding.hints[0]
+
+
+def test_a_number_that_two_lines_read_is_one_finding() -> None:
+    """torch guards on the first read of each compile, which may be another line, or one inside a library."""
+    first = failed("self.scale was 5, now 4", "EQUALS_MATCH", "self.scale", born=(at(38, (8, 20)),))
+    later = failed("self.scale was 4, now 3", "EQUALS_MATCH", "self.scale", born=(at(32, (8, 20)),))
+    (finding,) = findings(report(recompiles=(again(first), again(later, compile_id="0/2"))))
+    assert (finding.span.line, finding.count) == (38, 2)
+    assert "self.scale was 4, now 3 (read on line 32)" in finding.message
+    other = failed("self.other was 4, now 3", "EQUALS_MATCH", "self.other", born=(at(38, (8, 20)),))
+    assert len(findings(report(recompiles=(again(first), again(other, compile_id="0/2"))))) == 2

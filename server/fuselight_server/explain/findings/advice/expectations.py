@@ -158,6 +158,7 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
     known: tuple[tuple[bool, str | tuple[str, ...]], ...] = (
         (_ENVIRON.search(failure.source) is not None, _OUTSIDE),
         (_OF_HOOKS.search(failure.difference) is not None, _HOOKS),
+        (failure.cause is GuardCause.ALIASING and "same tensor" not in failure.difference, _SAME_OBJECT),
         (fixed_by_torch(failure) and _OFFSET.search(failure.difference) is not None, _of_offset(failure)),
         (fixed_by_torch(failure), f"Expect it: {ZERO_OR_ONE}"),
         (is_dynamic, "Expect one extra compile: torch keeps {value} symbolic from the second value on"),
@@ -172,6 +173,9 @@ _OF_HOOKS = re.compile(r"\b(?:pre-)?hook of \S+ was removed|\bthe number of \w+ 
 _HOOKS = (
     "Expect one compile with the hooks and one without: compiled code holds the hooks that the modules had. To compile "
     "once, register them before the first call, and keep them"
+)
+_SAME_OBJECT = (
+    "Expect one compile for each outcome: the code is valid only while these are, or are not, one object"
 )
 _OFFSET = re.compile(r"(?P<tensor>[^\s()]+)\.storage_offset\(\)")
 

@@ -2,8 +2,9 @@
 
 Each new call is compared with the nearest cache entry (the one with the fewest failing guards) in which a guard failed
 that failed in the most recent one, too: torch compares with that first. Invariant: one finding for each line and
-guarded value, however often it changed, and one for all that follows from one graph break or one container; the
-differences of the later times are listed in order. A recompilation that the limit stopped belongs to FL102.
+guarded value, and for each named number of a function, however often it changed, and one for all that follows from one
+graph break or one container; the differences of the later times are listed in order. A recompilation that the limit
+stopped belongs to FL102.
 """
 
 from __future__ import annotations
@@ -90,11 +91,25 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
         key = _of_one_root(context, root.recompile, failure)
         if not key:
             what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
-            key = (home.path, home.line, home.column, *what)
+            key = (*_place_of(context, root.recompile, failure, home), *what)
         groups.setdefault(key, []).append(root)
     shared = {id(group): cause for cause in shared_sizes(context, groups.values()) for group in cause.groups}
     for group in groups.values():
         yield _finding(context, group, shared.get(id(group)))
+
+
+def _place_of(
+    context: Context, recompilation: Recompile, failure: GuardFailure | None, home: Location
+) -> tuple[object, ...]:
+    """Where a guarded value is the same one: in all of a function for a number with a name, else on its line.
+
+    A number that two lines read was a finding on each, as torch guards on the first read of each compile.
+    """
+    is_named = failure is not None and failure.source and CARRIED not in f"{failure.source}{failure.code}"
+    if failure is None or not is_named or failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
+        return (home.path, home.line, home.column)
+    code = recompilation.location
+    return (code.path, code.line, resumed_at(context, recompilation))
 
 
 def _of_one_root(

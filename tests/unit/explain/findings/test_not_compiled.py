@@ -52,6 +52,32 @@ def test_a_generator_whose_caller_torch_could_not_compile_is_no_warning() -> Non
     assert "its caller" in finding.hints[0]
 
 
+def test_the_cost_of_a_skipped_function_is_that_of_its_own_lines() -> None:
+    """What it calls was compiled separately, and so was the line that broke, which is in another function."""
+    inside, own = at(35, function="attend"), at(49, function="forward")
+    skipped = NotCompiled(
+        NotCompiledKind.SKIPPED,
+        "LM.forward",
+        at(46, function="forward"),
+        "no",
+        gb_id="GB0112",
+        stack=(own, inside),
+    )
+    frames = (Frame("LM.forward", at(46, function="forward")), Frame("attend", at(30, function="attend")))
+    called = Compile("1/0", 1, Outcome.COMPILED, graph=Graph(4), caller=(own,))
+    before = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(2))
+
+    def cost(*compiles: Compile) -> tuple[str, ...]:
+        found = findings(report(not_compiled=(skipped,), frames=frames, compiles=compiles))
+        return next(finding.cost for finding in found if finding.code == "FL101")
+
+    separately = "; functions that it calls are compiled separately"
+    assert cost() == ("all of it runs in eager mode",)
+    assert cost(called) == (f"its own lines run in eager mode{separately}",)
+    assert cost(called, before) == (f"the part with line 49 runs in eager mode{separately}",)
+    assert cost(before) == ("the part with line 49 runs in eager mode",)
+
+
 def test_a_function_whose_callee_is_compiled_has_something_to_compile() -> None:
     step = NotCompiled(NotCompiledKind.NO_TENSORS, "train.step", at(12, function="step"), "")
     frames = (Frame("Adam.step", at(215, path=LIBRARY, function="step")),)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.shared.report import Break, Culprit, Failure, Inputs, Rung
+from fuselight.shared.report import Break, Culprit, Failure, Inputs, NotCompiled, NotCompiledKind, Rung
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.breaks.torch_causes import details, in_words
-from tests.support.reports import FILE, at, report
+from tests.support.reports import FILE, at, broken, report
 
 CONTEXTS = {
     "raised exception AttributeError(\"'Tensor' object has no attribute 'frobnicate'\")": (
@@ -166,3 +166,47 @@ def test_the_setting_for_recurrent_modules_is_named_where_it_works(
     assert any(ALLOW in hint for hint in finding.hints) is is_advised
     assert not any("experimental" in hint for hint in finding.hints)
     assert finding.hints[0].startswith("Call the recurrent module outside the compiled code")
+
+
+SYMBOLIC = "TypeError scale(): scale(): argument 'is_causal' must be bool, not SymBool."
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("y = scale(q, is_causal=t > 1)", "t > 1"),
+        ("y = scale(q, t > 1)", "condition"),
+        ("y = scale(q, is_causal=names == '`')", "condition"),
+    ],
+)
+def test_a_condition_on_a_size_that_varies_is_named_with_what_decides_it(call: str, value: str) -> None:
+    """Also as the reason of a function that was skipped. What torch says of eager mode, which ran the line, is not."""
+    eager = "Your code may result in an error when running in eager. Please double check."
+    lines = {20: "def forward(self, q):", 21: f"    {call}", 22: "    return y"}
+    place = at(21, (8, 40), function="forward")
+    broke = broken(
+        place,
+        gb="GB0112",
+        explanation="TypeError when making fake tensor call",
+        context=SYMBOLIC,
+        hints=(eager,),
+    )
+    skipped = NotCompiled(
+        NotCompiledKind.SKIPPED, "Net.forward", at(20), "no signature", gb_id="GB0112", stack=(place,)
+    )
+    found = findings(
+        report(breaks=(broke,), not_compiled=(skipped,)), read_line=lambda _path, line: lines.get(line)
+    )
+    graph_break, not_compiled = sorted(found, key=lambda finding: finding.code, reverse=True)
+    assert graph_break.title == "graph break: `is_causal` depends on a size or a number that varies"
+    (step,) = graph_break.hints
+    assert step.startswith(f"Write `True if {value} else False` for `is_causal`")
+    assert "`is_causal` depends on a size or a number that varies" in not_compiled.message
+
+
+def test_what_torch_says_of_eager_mode_is_no_step() -> None:
+    eager = "Your code may result in an error when running in eager. Please double check."
+    for gb in ("GB0021", "GB0112"):
+        (finding,) = findings(report(breaks=(broken(at(21), gb=gb, explanation="a text", hints=(eager,)),)))
+        assert finding.hints
+        assert not any("in eager" in hint for hint in finding.hints)

@@ -31,7 +31,7 @@ from fuselight_server.explain.findings.breaks.library_breaks import (
     outside_hints,
 )
 from fuselight_server.explain.findings.breaks.size_numbers import indexed, used_as_size
-from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument
+from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument, symbolic_bool
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import excerpt, plain, sentence, shortened
 
@@ -76,6 +76,8 @@ _NO_STEP = (
     "Register ",
     "Set USE_DISTRIBUTED=1",
     "Check usage of context manager: do_not_convert",
+    "Your code may result in an error when running in eager",  # the line ran in eager mode, after the break
+    "Sparse tensor operations are not yet fully supported in torch.compile with fullgraph=True",
     "Set torch._dynamo.config.debug_",
     "It is likely there is a graph break while tracing",
     "If it is a Python builtin, please file an issue",
@@ -227,7 +229,9 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
         return BreakWords(advice.title or title, advice.text, (*advice.hints, *kept), len(kept))
     if gb_id in _NUMBER_IDS and depends_on_random(context, broke):
         return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
-    if (special := _special(context, gb_id, graph_break, title)) is not None:
+    symbolic = symbolic_bool(context, graph_break)
+    special = BreakWords(*symbolic) if symbolic else _special(context, gb_id, graph_break, title)
+    if special is not None:
         return special
     words = _general(_with_conversion(context, broke, title), gb_id, graph_break)
     if _READ in graph_break.explanation and (place := indexed(context, broke)) is not None:
@@ -400,5 +404,7 @@ def title_at(context: Context, gb_id: str | None, reason: str, at: Location | No
         and graph_break.ids[:1] == (gb_id,)
         and (graph_break.stack[-1].path, graph_break.stack[-1].line) == (at.path, at.line)
     )
-    texts = next((f"{graph_break.explanation} {graph_break.context}" for graph_break in same), "")
-    return words_at(context, at, gb_id, title, texts).title
+    first = next(same, None)
+    texts = f"{first.explanation} {first.context}" if first is not None else ""
+    symbolic = symbolic_bool(context, first) if first is not None else None
+    return symbolic[0] if symbolic else words_at(context, at, gb_id, title, texts).title

@@ -23,6 +23,7 @@ _TITLES = {
     "GB0022": "this import does not return a module",
     "GB0025": "requested by torch._dynamo.graph_break()",
     "GB0030": "requested by a comptime call",
+    "GB0021": "text is made from a number that varies",
     "GB0033": "this operator returns a Python number that depends on the tensor's data",
     "GB0034": "an assert fails while torch traces it",
     "GB0036": "the shape of the result depends on the tensor's data",
@@ -254,6 +255,7 @@ def _short_name(name: str) -> str:
     """`<built-in function open>`, `builtins.open` and `<unknown module>.open` as `open`."""
     match = re.search(r"(?:function|method|type|class)\s+'?([\w.]+)", name)
     name = match.group(1) if match else name
+    name = name.replace("torch._VariableFunctionsClass.", "torch.")
     return name.removeprefix("builtins.").removeprefix("<unknown module>.").rstrip(".")
 
 
@@ -288,6 +290,7 @@ _WHOLE = "Change it before or after the call of the operator, not in the functio
 
 _STEPS: dict[str, str] = {
     "GB0014": _RECURRENT,
+    "GB0021": f"Make the text {_OUTSIDE}, from values that it returns: torch formats no number that varies",
     "GB0007": _OR_IN_TORCH,
     "GB0008": _OR_IN_TORCH,
     "GB0033": _NUMBER,

@@ -241,8 +241,15 @@ def _cost(context: Context, uncompiled_code: NotCompiled, name: str, *, partly: 
             _compiled_before(context, uncompiled_code),
             f"`{name}` runs in eager mode from line {uncompiled_code.rest_from} on",
         )
+    called = (
+        "; functions that it calls are compiled separately"
+        if _calls_compiled(context, uncompiled_code)
+        else ""
+    )
     if partly and uncompiled_code.stack:
-        return (f"the part with line {uncompiled_code.stack[-1].line} runs in eager mode",)
+        return (f"the part with line {uncompiled_code.stack[0].line} runs in eager mode{called}",)
+    if called and uncompiled_code.kind is Kind.SKIPPED:
+        return (f"its own lines run in eager mode{called}",)
     return ("all of it runs in eager mode",) if uncompiled_code.kind is not Kind.NO_TENSORS else ()
 
 

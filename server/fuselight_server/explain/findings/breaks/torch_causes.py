@@ -10,12 +10,13 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
-from fuselight_server.explain.findings.common.text import plain, shortened
+from fuselight_server.explain.findings.common.source_tree import tree_around
+from fuselight_server.explain.findings.common.text import plain, quoted, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import Location
+    from fuselight.shared.report import Break, Location
     from fuselight_server.explain.findings.common.context import Context
 
 _LAZY = re.compile(r"LazyVariableTracker\((?:un)?realized: ((?:[^()]|\([^()]*\))*)\)")
@@ -98,6 +99,44 @@ def details(explanation: str, context: str) -> str:
         return ""
     words = in_words(context)
     return f"torch.compile reports: {words}" if words else ""
+
+
+_SYMBOLIC = re.compile(r"argument '(\w+)'[^:]{0,40} must be bool, not SymBool")
+
+
+def symbolic_bool(context: Context, graph_break: Break) -> tuple[str, str, tuple[str, ...]] | None:
+    """Title, text and steps of an operator that gets a comparison of a size that varies; None for other breaks."""
+    match = _SYMBOLIC.search(f"{graph_break.explanation} {graph_break.context}")
+    if match is None or not graph_break.stack:
+        return None
+    name = match[1]
+    written = _keyword(context, graph_break.stack[-1], name)
+    value = written if written and len(written) <= _MAX_WRITTEN and "`" not in written else "condition"
+    step = (
+        f"Write `True if {value} else False` for {quoted(name)}: torch then decides while it compiles, once for each "
+        "outcome. bool() keeps it symbolic"
+    )
+    return (
+        f"`{name}` depends on a size or a number that varies",
+        f"The operator takes True or False, and torch keeps `{value}` symbolic once its numbers have varied.",
+        (step,),
+    )
+
+
+_MAX_WRITTEN = 60
+
+
+def _keyword(context: Context, at: Location, name: str) -> str:
+    """What a call on a line passes for a keyword, as written; empty if no call there does."""
+    tree = tree_around(context, at)
+    values = (
+        ast.unparse(keyword.value)
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, ast.Call) and node.lineno <= at.line <= (node.end_lineno or node.lineno)
+        for keyword in node.keywords
+        if keyword.arg == name
+    )
+    return next(values, "")
 
 
 _ARGUMENTS = re.compile(r"^call_function args: (.*)$", re.DOTALL)

@@ -92,7 +92,8 @@ class FindingRemedy:
             if self.why.startswith(IN_A_TRIAL):
                 text = f"Not verified, and {self.why}: {_lowered(text)}"
             else:
-                text = f"Not tried, as {self.why}: {_lowered(text)}"
+                state = "verified" if self.is_fix and self.cure is None else "tried"
+                text = f"Not {state}, as {self.why}: {_lowered(text)}"
         if self.cost and (self.is_fix or self.state is not RemedyState.NOT_TRIED):
             text = f"{text}. {self.cost}"
         if self.unwritten:

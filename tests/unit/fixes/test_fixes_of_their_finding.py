@@ -10,7 +10,7 @@ import pytest
 
 from fuselight.shared.report import CallCure, CureKind, CureTrial, Tier
 from fuselight_server.base.finding import Finding, Severity, Span
-from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, advice, advised
 from fuselight_server.commands.fix import FixedFiles
 from fuselight_server.commands.known_fixes import keep_verified
 from fuselight_server.editor.session.fix_attempts import FixAttempts
@@ -181,7 +181,12 @@ def test_a_change_that_trials_name_for_two_values_is_listed_once() -> None:
 def test_a_change_that_no_trial_makes_is_not_verified_yet(*, is_fix: bool, is_cure: bool) -> None:
     tried = cure(CureKind.DYNAMIC, value="True") if is_cure else None
     entry = FindingRemedy("Set it", RemedyState.NOT_TRIED, is_fix=is_fix, cure=tried)
-    assert entry.words() == f"Not {'tried' if is_cure or not is_fix else 'verified'} yet: set it"
+    what = "possible change is not tried yet" if is_cure or not is_fix else "possible fix is not verified yet"
+    assert advised((entry,)) == (f"1 {what}",)
+    several = advised((entry, replace(entry, text="Set more")))
+    assert several == ("2 " + what.replace("change is", "changes are").replace("fix is", "fixes are"),)
+    reason = replace(entry, why="the run ended early").words()
+    assert reason == f"Not {'tried' if is_cure or not is_fix else 'verified'}, as the run ended early: set it"
     assert entry.as_data()["state"] == "not tried"
 
 

@@ -100,6 +100,7 @@ def forward(self, x, n):
         ("x if n > 1 else -x", False),
         ("x[:, n:]", False),
         ("x * torch.normal(0.0, n, x.shape)", False),
+        ("huber_loss(x, x, delta=n)", False),
         ("x if x is None or n else -x", False),
         ("x * (not n)", False),
     ],
@@ -706,3 +707,9 @@ def test_a_change_that_does_not_cure_says_what_the_function_is_compiled_again_fo
     assert trial_of(dynamic, run(3), cured).refused == words
     elsewhere = replace(dynamic, line=DEF.line + 1)
     assert "as x.size" not in trial_of(elsewhere, run(3), cured).refused
+
+
+def test_a_float_under_dynamic_false_may_vary_without_it() -> None:
+    given = again(replace(number("scale"), was="0.5", now="0.7"))
+    (finding,) = findings(report(recompiles=(given,), static_compiles=(at(63),)))
+    assert untried(finding)[1:] == ("Remove dynamic=False from torch.compile (line 63)",)

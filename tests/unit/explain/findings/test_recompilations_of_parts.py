@@ -539,3 +539,17 @@ def test_a_dict_that_the_line_of_a_break_fills_follows_from_the_break() -> None:
         item for item in filled("y = y.norm().item(); self.other['norm'] = y") if item.code == "FL201"
     )
     assert elsewhere.follows is None
+
+
+def test_a_text_that_waits_for_a_break_goes_with_it() -> None:
+    text = failed(
+        "___stack0 was '4', now '8'",
+        "EQUALS_MATCH",
+        "___stack0",
+        cause=GuardCause.VALUE,
+        code="L['___stack0'] == '4'",
+    )
+    parts = in_parts(again(text, compile_id="1/1"), breaks=(broken(at(25, (8, 22)), gb="GB0124"),))
+    (finding,) = (item for item in parts if item.code == "FL201")
+    assert finding.hints[0].startswith("Remove the graph break on line 25")
+    assert not any("each string" in hint for hint in finding.hints)

@@ -56,13 +56,12 @@ def of_each_object(*failures: GuardFailure, **parts: Any) -> Report:
 
 def test_what_a_string_selects_is_passed_in() -> None:
     finding = shown(of_each_object(text()), "return self.proj(x[self.side])")
-    assert (
-        finding.hints[0]
-        == "Pass `x[self.side]` in as an argument: compiled code then does not read the string"
+    assert finding.hints[0].startswith(
+        "Pass `x[self.side]` in as an argument if it is a tensor: compiled code"
     )
     assert "isolate_recompiles=True" in finding.hints[1]
     assert "recompile_limit to the number of strings" in finding.hints[2]
-    assert "tensor" not in finding.message
+    assert "as a tensor" not in finding.message
 
 
 def test_an_option_is_advised_only_where_torch_has_it() -> None:
@@ -215,3 +214,13 @@ def test_a_long_title_is_cut_and_stands_in_full_in_the_message() -> None:
 )
 def test_a_label_cuts_nothing_that_is_no_string_but_the_end(title: str, shown_label: str) -> None:
     assert label(title) == shown_label
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "other"),
+    [("None", "'a'", "string"), ("'a'", "None", "string"), ("None", "a list of 2", "other kind")],
+)
+def test_a_string_in_the_place_of_none_has_a_compile_for_each(was: str, now: str, other: str) -> None:
+    failure = failed(f"name was {was}, now {now}", source="name", cause=GuardCause.NONE, was=was, now=now)
+    finding = shown(report(recompiles=(again(failure),)))
+    assert finding.hints[0].startswith(f"Expect one compile for `name` as None, and one for each {other}")

@@ -171,6 +171,7 @@ def _of_number(case: _Case) -> Iterator[TriedAdvice]:
     is_whole = all(_WHOLE.match(value or "") for value in (failure.was, failure.now))
     if case.subject and not case.subject.startswith(CARRIED) and case.is_reachable:
         yield _as_tensor(case)
+    yield from _without_static(case)
     is_whole = is_whole and not _OF_CONTENT.search(failure.difference)
     if is_whole:
         yield case.dynamic()
@@ -236,11 +237,16 @@ def _of_size(case: _Case) -> Iterator[TriedAdvice]:
     sizes = list(_sizes_to_mark(case))
     if sizes and len(sizes) <= _MAX_MARKS and failure.static is None and _may_mark(case, sizes):
         yield _marks(case, sizes)
+    yield from _without_static(case)
+    yield case.dynamic()
+
+
+def _without_static(case: _Case) -> Iterator[TriedAdvice]:
+    """Without `dynamic=False`, torch keeps sizes and numbers symbolic that have varied."""
     if case.context.report.static_compiles:
         lines = format_list([_short(place, case) for place in case.context.report.static_compiles])
         text = f"Remove dynamic=False from torch.compile ({lines})"
         yield TriedAdvice(text, case.cure(CureKind.DYNAMIC, value="None"))
-    yield case.dynamic()
 
 
 def _short(place: Location, case: _Case) -> str:

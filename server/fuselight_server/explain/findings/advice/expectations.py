@@ -158,6 +158,10 @@ def _of_special(failure: GuardFailure, *, other_object: bool, is_dynamic: bool) 
     known: tuple[tuple[bool, str | tuple[str, ...]], ...] = (
         (_ENVIRON.search(failure.source) is not None, _OUTSIDE),
         (_OF_HOOKS.search(failure.difference) is not None, _HOOKS),
+        (
+            failure.cause is GuardCause.NONE and _STRING.match(f"{failure.was};{failure.now}") is not None,
+            _NONE_OR_TEXT,
+        ),
         (failure.cause is GuardCause.ALIASING and "same tensor" not in failure.difference, _SAME_OBJECT),
         (fixed_by_torch(failure) and _OFFSET.search(failure.difference) is not None, _of_offset(failure)),
         (fixed_by_torch(failure), f"Expect it: {ZERO_OR_ONE}"),
@@ -174,6 +178,8 @@ _HOOKS = (
     "Expect one compile with the hooks and one without: compiled code holds the hooks that the modules had. To compile "
     "once, register them before the first call, and keep them"
 )
+_STRING = re.compile(r"(?:None;)?['\"]")
+_NONE_OR_TEXT = "Expect one compile for {value} as None, and one for each string"
 _SAME_OBJECT = (
     "Expect one compile for each outcome: the code is valid only while these are, or are not, one object"
 )

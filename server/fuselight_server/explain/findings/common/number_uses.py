@@ -50,9 +50,12 @@ _PYTHON = frozenset(
 )
 
 _OPTIONS = frozenset(
-    "normal normal_ uniform_ exponential_ log_normal_ cauchy_ geometric_ dropout alpha_dropout".split()  # noqa: SIM905 - as above
+    """
+    normal normal_ uniform_ exponential_ log_normal_ cauchy_ geometric_ dropout alpha_dropout huber_loss
+    smooth_l1_loss clip_grad_norm_ clip_grad_value_
+    """.split()  # noqa: SIM905 - as above
 )
-"""Functions and methods of torch whose options are numbers, where they get a shape or work in place."""
+"""Functions and methods of torch some of whose options are numbers, where they get a shape or work in place."""
 _NEED_NUMBERS = frozenset({Use.SLICE, Use.INDEX, Use.SIZE, Use.LOOP, Use.CONDITION, Use.PYTHON})
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import GuardCause
 from fuselight_server.base.formatting import cut_list, format_list
-from fuselight_server.explain.findings.advice.expectations import is_of_object
+from fuselight_server.explain.findings.advice.expectations import CARRIED, is_of_object
 from fuselight_server.explain.findings.common.library_remedies import is_new_state
 from fuselight_server.explain.findings.common.source_tree import (
     cached_function_around,
@@ -43,7 +43,8 @@ def value_remedy(context: Context, recompilation: Recompile, failure: GuardFailu
         return (
             f"Call `{cached.function}` outside the compiled code and pass its result in, as its cache works there",
         )
-    return _text_hints(context, recompilation, failure) if _is_text(failure) else ()
+    is_text = _is_text(failure) and CARRIED not in failure.code  # a text that waits for a break goes with it
+    return _text_hints(context, recompilation, failure) if is_text else ()
 
 
 def cached_function(context: Context, failure: GuardFailure) -> Location | None:
@@ -96,7 +97,8 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
     expected = f"Expect one compile for each string: {format_list(cut_list(strings, _MAX_NAMED))} so far"
     outside = "Where there are many strings, as names or ids, use them outside the compiled code: each new one compiles"
     first = (
-        f"Pass `{selected}` in as an argument: compiled code then does not read the string"
+        f"Pass `{selected}` in as an argument if it is a tensor: compiled code then does not read the string. "
+        "A function or a module in its place is guarded as the string is"
         if selected
         else expected
     )

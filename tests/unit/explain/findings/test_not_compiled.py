@@ -68,8 +68,8 @@ def test_the_cost_of_a_skipped_function_is_that_of_its_own_lines() -> None:
     before = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(2))
 
     def cost(*compiles: Compile) -> tuple[str, ...]:
-        found = findings(report(not_compiled=(skipped,), frames=frames, compiles=compiles))
-        return next(finding.cost for finding in found if finding.code == "FL101")
+        every = findings(report(not_compiled=(skipped,), frames=frames, compiles=compiles))
+        return next(finding.cost for finding in every if finding.code == "FL101")
 
     separately = "; functions that it calls are compiled separately"
     assert cost() == ("all of it runs in eager mode",)

@@ -194,10 +194,10 @@ def test_a_condition_on_a_size_that_varies_is_named_with_what_decides_it(call: s
     skipped = NotCompiled(
         NotCompiledKind.SKIPPED, "Net.forward", at(20), "no signature", gb_id="GB0112", stack=(place,)
     )
-    found = findings(
+    both = findings(
         report(breaks=(broke,), not_compiled=(skipped,)), read_line=lambda _path, line: lines.get(line)
     )
-    graph_break, not_compiled = sorted(found, key=lambda finding: finding.code, reverse=True)
+    graph_break, not_compiled = sorted(both, key=lambda finding: finding.code, reverse=True)
     assert graph_break.title == "graph break: `is_causal` depends on a size or a number that varies"
     (step,) = graph_break.hints
     assert step.startswith(f"Write `True if {value} else False` for `is_causal`")

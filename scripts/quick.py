@@ -36,8 +36,8 @@ def main() -> int:
     except Unavailable as why:
         print(why, file=sys.stderr)
         return 1
-    results = run_checks(check_texts(environment))
-    with ThreadPoolExecutor(1) as background:
+    with ThreadPoolExecutor(2) as background:  # a check alone would leave a processor unused
+        texts = background.submit(run_checks, check_texts(environment))
         types = background.submit(check_types, changed_files())
         tests = ROOT / "tests"
         os.environ["FUSELIGHT_EXAMPLES"] = "20"  # `make test` tries more of each property
@@ -45,7 +45,7 @@ def main() -> int:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         files = [*tests.glob("test_*.py"), tests / "unit"]
         outcome = unit_ring("quick", environment, files, options=["-m", "not slow"])
-        results["types of changed files"] = types.result()
+        results = {**texts.result(), "types of changed files": types.result()}
     print(outcome)
     code = conclude({**results, "unit tests": not outcome.failed})
     print(f"{time.monotonic() - started:.0f} s")

@@ -52,6 +52,8 @@ class _Elements:
     """Whether a store changed the value."""
     reader: Any
     """The first program that loaded."""
+    is_written: bool = False
+    """Whether anything has stored."""
     last_store: tuple[str, int] = ("", 0)
 
 
@@ -76,31 +78,35 @@ class AccessHistory:
         numpy, me = self._numpy, self.program
         new, old = _bits(numpy, values), _bits(numpy, before)
         differs = new != old
-        self._within_block(elements, new)
+        kept.is_written = True
+        at = self._range(elements)
+        if not isinstance(at, slice):
+            self._within_block(elements, new)
         if not self.is_ordered:
-            writer, reader = kept.writer[elements], kept.reader[elements]
+            writer, reader = kept.writer[at], kept.reader[at]
             self._note(elements, writer, (writer != 0) & (writer != me) & differs, "store")
             self._note(elements, reader, (reader != 0) & (reader != me) & differs, "load")
-        kept.writer[elements] = me
-        kept.changed[elements] |= differs
+        kept.writer[at] = me
+        kept.changed[at] |= differs
 
     def load(self, accessed: AccessedElements) -> None:
         """Note a load."""
         kept, elements = self._elements(accessed), accessed.elements
         if kept is None:
             return
-        me = self.program
-        writer = kept.writer[elements]
-        if not self.is_ordered:
-            self._note(elements, writer, (writer != 0) & (writer != me) & kept.changed[elements], "store")
-        reader = kept.reader[elements]
-        kept.reader[elements] = self._numpy.where(reader == 0, me, reader)
+        me, at = self.program, self._range(elements)
+        if not self.is_ordered and kept.is_written:
+            writer = kept.writer[at]
+            self._note(elements, writer, (writer != 0) & (writer != me) & kept.changed[at], "store")
+        reader = kept.reader[at]
+        kept.reader[at] = self._numpy.where(reader == 0, me, reader)
 
     def atomic(self, accessed: AccessedElements) -> None:
         """Note an atomic operation."""
         self.is_ordered = True
         kept = self._elements(accessed)
         if kept is not None:
+            kept.is_written = True
             kept.writer[accessed.elements] = self.program
 
     def place_of_store(self, start: int, place: tuple[str, int]) -> None:
@@ -130,10 +136,21 @@ class AccessHistory:
             kept = self._storages[start] = None
         return kept
 
+    def _range(self, elements: Any) -> Any:
+        """The elements as a slice, where they follow each other: most do, and a slice is much faster."""
+        count = elements.size
+        if count and int(elements[-1]) - int(elements[0]) == count - 1:
+            follows = elements[1:] - elements[:-1] == 1
+            if bool(follows.all()):
+                return slice(int(elements[0]), int(elements[0]) + count)
+        return elements
+
     def _within_block(self, elements: Any, bits: Any) -> None:
         """Two lanes of a store that write different values to an element."""
         numpy = self._numpy
         if elements.size < 2:  # noqa: PLR2004 - two lanes
+            return
+        if bool((elements[1:] > elements[:-1]).all()):  # each lane has an element of its own
             return
         order = numpy.argsort(elements, kind="stable")
         sorted_, values = elements[order], bits[order]

@@ -104,7 +104,7 @@ class CheckedMemory:
         item = self._numpy.dtype(dtype).itemsize
         real, lanes = self._checked("load", addresses, mask, item)
         for region, at in self._touched(real, lanes):
-            self.history.load(self._accessed(real[at], region, item))
+            self.history.load(self._accessed(_selected(real, at), region, item))
         return self._native.load(real, lanes, other, dtype)
 
     def store(self, addresses: Any, values: Any, mask: Any) -> Any:
@@ -147,23 +147,25 @@ class CheckedMemory:
     def _note_store(self, real: Any, lanes: Any, values: Any, item: int) -> None:
         numpy = self._numpy
         for region, at in self._touched(real, lanes):
-            addresses = real[at]
+            addresses = _selected(real, at)
             every = numpy.ones(addresses.shape, dtype=bool)
             before = self._native.load(
                 addresses, every, numpy.zeros(addresses.shape, values.dtype), values.dtype
             )
-            self._kind, new = "store", numpy.broadcast_to(values, real.shape)[at]
+            self._kind, new = "store", _selected(numpy.broadcast_to(values, real.shape), at)
             self.history.store(self._accessed(addresses, region, item), new, before)
             self.history.place_of_store(region.real_start, self._place())
 
     def _note_atomic(self, real: Any, lanes: Any, item: int) -> None:
         for region, at in self._touched(real, lanes):
-            self.history.atomic(self._accessed(real[at], region, item))
+            self.history.atomic(self._accessed(_selected(real, at), region, item))
             self.history.place_of_store(region.real_start, self._place())
 
     def _accessed(self, addresses: Any, region: TensorMemory, item: int) -> AccessedElements:
         numpy = self._numpy
-        elements = ((addresses - numpy.uint64(region.real_start)) // numpy.uint64(item)).astype("int64")
+        offsets = addresses - numpy.uint64(region.real_start)
+        shift = item.bit_length() - 1  # sizes of elements are powers of two
+        elements = (offsets >> numpy.uint64(shift)).view("int64")
         return AccessedElements(region.real_start, region.size, elements, item)
 
     def _touched(self, real: Any, lanes: Any) -> Iterator[tuple[TensorMemory, Any]]:
@@ -287,3 +289,8 @@ class CheckedMemory:
                 return frame.f_code.co_filename, frame.f_lineno
             frame = frame.f_back  # type: ignore[assignment]
         return "", 0
+
+
+def _selected(values: Any, lanes: Any) -> Any:
+    """The values of which `lanes` is true, in a row. Most accesses have all of them, which takes no copy."""
+    return values.ravel() if lanes.all() else values[lanes]

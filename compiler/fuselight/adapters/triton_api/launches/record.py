@@ -93,6 +93,8 @@ class LaunchSummary:
     """Of each argument that is a tensor."""
     written: frozenset[str]
     """The arguments that it writes."""
+    numbers: dict[str, float] = field(default_factory=dict)
+    """Of each argument that is a number."""
 
 
 class LaunchStopped(BaseException):

@@ -279,3 +279,16 @@ def overlapping_tail(x):
     out = torch.empty_like(x)
     last_block_first[(triton.cdiv(x.numel(), 256),)](x, out, x.numel(), BLOCK=256)
     return out
+
+
+@triton.jit
+def single_size(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at) * 2)
+
+
+# fuselight: one_block(f32[64])
+def one_block(x):
+    out = torch.empty_like(x)
+    single_size[(1,)](x, out, BLOCK=64)
+    return out

@@ -167,7 +167,10 @@ def _compare(
     except NoReferenceError as why:
         target = state.job.request.target
         fault = DirectiveFault(str(why), planned.location or Location(target.path, target.line))
-        state.failures.append(run_failures.directive_failure(fault, call=child.call_index(state)))
+        failure = run_failures.directive_failure(
+            fault, call=child.call_index(state), next_step=run_failures.CORRECT_REFERENCE
+        )
+        state.failures.append(failure)
 
 
 def mismatches_of(

@@ -186,13 +186,25 @@ def shadowed_failure(failure: Failure, error: BaseException, folders: Sequence[s
     )
 
 
-def directive_failure(fault: DirectiveFault, *, call: int | None) -> Failure:
+CORRECT_DIRECTIVE = (
+    "correct the directive: write a Python call, with tensors as `f32[4, 8]` "
+    "(docs/inputs.md lists the notation)"
+)
+CORRECT_REFERENCE = (
+    "correct `reference=`: it names a function of this file that takes the inputs of the call and returns the tensors "
+    "that the target returns (docs/triton.md)"
+)
+
+
+def directive_failure(
+    fault: DirectiveFault, *, call: int | None, next_step: str = CORRECT_DIRECTIVE
+) -> Failure:
     """Describe a directive that is wrong."""
     return Failure(
         Culprit.USER,
         "inputs",
         fault.message,
-        "correct the directive: write a Python call, with tensors as `f32[4, 8]` (docs/inputs.md lists the notation)",
+        next_step,
         stack=(fault.location,),
         call=call,
         phase="build",

@@ -136,6 +136,8 @@ class VariedLaunches:
             return False  # without a mask, the kernel may be for larger sizes
         if variation.kind in {"slice", "transposed"}:
             return bool(fault.argument)
+        if not fault.masked and _same_sizes(shown.launches, launched):
+            return False  # the kernel does not learn the size: it may be for a single one
         if not variation.is_common and _same_launches(shown.launches, launched):
             return False  # no launch depends on the size that has changed: the tensors may not fit together
         return any(
@@ -193,7 +195,7 @@ class _SmallestCall:
         """Make the sizes of one group smaller."""
         sizes = smaller_bases(self._sized.groups[at])
         overflows = self.fault.kind == "overflow"  # then each larger size shows it, too
-        below = -1
+        below = 0
         for base in reversed(sizes) if overflows else sizes:
             is_shown = self._shows(at, base)
             if not is_shown:
@@ -230,6 +232,13 @@ def _line(fault: KernelFault) -> tuple[object, ...]:
 
 def _key(fault: KernelFault) -> tuple[object, ...]:
     return fault.location, fault.kind, fault.access, fault.argument
+
+
+def _same_sizes(launches: Sequence[LaunchSummary], others: Sequence[LaunchSummary]) -> bool:
+    """Whether launches get the same grids and numbers."""
+    return [(launch.grid, launch.numbers) for launch in launches] == [
+        (launch.grid, launch.numbers) for launch in others
+    ]
 
 
 def _same_launches(launches: Sequence[LaunchSummary], others: Sequence[LaunchSummary]) -> bool:

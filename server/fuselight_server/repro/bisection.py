@@ -51,7 +51,10 @@ class ReleaseChange:
             return f"no release could run the program{self._why(list(self.outcomes))}"
         shown = sorted(decided, key=_number)
         which = "the" if self.has_fault else "no"
-        return f"torch {' and '.join(shown)} {'have' if len(shown) > 1 else 'has'} {which} fault"
+        others = sorted(self.outcomes.keys() - {*decided}, key=_number)
+        why = self._why(others)
+        failed = f" ({', '.join(others)} cannot run it{why})" if why else ""
+        return f"torch {' and '.join(shown)} {'have' if len(shown) > 1 else 'has'} {which} fault{failed}"
 
     def _why(self, names: list[str]) -> str:
         """What the first of these releases ended with, after a colon; empty if it is not known."""

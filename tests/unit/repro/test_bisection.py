@@ -57,6 +57,9 @@ def test_a_release_that_cannot_run_it_says_why() -> None:
     assert change.words == (
         "torch 2.0 is right, and 2.2 is wrong (2.1 between them cannot run it: killed after 900 s)"
     )
+    first = {"2.0": outcomes["2.1"], "2.1": right}
+    change = asyncio.run(find_change(tuple(first), lambda name: asyncio.sleep(0, first[name])))
+    assert change.words == "torch 2.1 has no fault (2.0 cannot run it: killed after 900 s)"
 
 
 def test_few_of_many_releases_run() -> None:

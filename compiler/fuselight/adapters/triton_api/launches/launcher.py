@@ -155,7 +155,7 @@ class Launcher:
                 name: tuple(value.shape) for name, value in bound.items() if isinstance(value, torch.Tensor)
             }
             path, written = str(kernel.fn.__code__.co_filename), done.memory.written_names()
-            numbers = {name: value for name, value in bound.items() if isinstance(value, (int, float))}
+            numbers = {name: float(value) for name, value in bound.items() if isinstance(value, (int, float))}
             summaries.append(LaunchSummary(kernel.__name__, path, grid, shapes, written, numbers))
 
 

@@ -138,6 +138,8 @@ def main():
         pass
     with net.layer.register_forward_hook(keep):  # compiled again, with the hook
         compiled(torch.ones(5, 3))
+    with net.layer.register_forward_hook(keep):  # runs in the code that was compiled with a hook
+        compiled(torch.ones(5, 3))
     with net.layer.register_forward_pre_hook(keep):  # missed
         compiled(x)
     compiled(torch.ones(1, 3))

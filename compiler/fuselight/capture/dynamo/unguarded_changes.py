@@ -3,7 +3,8 @@
 With torch 2.13 these are hooks that a module gets after it was compiled (unless skip_nnmodule_hook_guards is off),
 hooks of all modules, a method that is replaced in its class, and an environment variable that os.getenv reads, or that
 os.environ.get does not find. Invariant: a change is reported only if the function was not compiled again after it, for
-code that was compiled later has it; one that was undone, only if compiled code was called in between.
+code that was compiled later has it; one that was undone, only if compiled code was called in between. Code that was
+compiled while a module had hooks has a guard on them, and runs whatever hook the module has at a call.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ class _CompiledFunction:
     modules: tuple[weakref.ref[torch.nn.Module], ...]
     methods: tuple[_Method, ...]
     variables: tuple[_Variable, ...] = ()
+    guarded_hooks: frozenset[int] = frozenset()
+    """The `id` of each dict of hooks that was not empty: torch has a guard on it."""
 
     @property
     def key(self) -> tuple[str, Location]:
@@ -78,10 +81,9 @@ class _CompiledFunction:
 
 @dataclass(frozen=True)
 class _Hook:
-    number: int
     identity: int
-    functions: frozenset[tuple[str, Location]]
-    """The compiled functions that call the module."""
+    versions: frozenset[int]
+    """The numbers of the versions that call the module, and have no guard on its hooks."""
     kind: str
     """The name of the function that registered it."""
     owner: str
@@ -126,8 +128,9 @@ class UnseenLog:
         inlined = {id(other_code): other_code for other_code in traced if other_code is not code}
         kinds = {type(value) for value in reachable.values()} if inlined else set()
         methods = tuple(method for kind in kinds for method in _methods(kind, inlined))
+        guarded = frozenset(id(hooks) for module in called for hooks in _hooks_in(module))
         self._compiled.append(
-            _CompiledFunction(self._next(), function, location, references, methods, variables)
+            _CompiledFunction(self._next(), function, location, references, methods, variables, guarded)
         )
 
     def last_modules(self) -> list[torch.nn.Module]:
@@ -177,18 +180,18 @@ class UnseenLog:
         concerned = [
             compiled_function
             for compiled_function in self._compiled
-            if (
+            if id(hooks) not in compiled_function.guarded_hooks
+            and (
                 compiled_function.modules
                 if module is None
                 else any(known() is module for known in compiled_function.modules)
             )
         ]
-        functions = frozenset(compiled_function.key for compiled_function in concerned)
-        is_further = any(hook.functions & functions and hook.kind == kind for hook in self._hooks)
-        if not functions or (hooks and not is_further and module is not None):
-            return  # torch has guards on the hooks of a module that had some when it was compiled
+        if not concerned:
+            return
+        versions = frozenset(compiled_function.number for compiled_function in concerned)
         owner = "" if module is None else type(module).__name__
-        self._hooks.append(_Hook(self._next(), identity, functions, kind, owner, stacks.calling_frames()))
+        self._hooks.append(_Hook(identity, versions, kind, owner, stacks.calling_frames()))
         for function in concerned:
             self._watch(function)
 
@@ -209,11 +212,7 @@ class UnseenLog:
     def _hooks_of(self, function: _CompiledFunction) -> Iterator[UnseenChange]:
         """The hooks that are registered and that a version does not run."""
         for hook in self._hooks:
-            if (
-                function.key in hook.functions
-                and hook.number > function.number
-                and hook.identity not in self._removed
-            ):
+            if function.number in hook.versions and hook.identity not in self._removed:
                 kind = UnseenKind.HOOK if hook.owner else UnseenKind.GLOBAL_HOOK
                 yield UnseenChange(
                     kind, hook.owner, function.function, function.location, hook.stack, hook.kind
@@ -247,6 +246,13 @@ def _reachable(values: Iterable[object]) -> Iterator[object]:
             for module in itertools.islice(other_module.modules(), _MAX_MODULES):
                 yield module
                 yield from _attributes(module)
+
+
+def _hooks_in(module: torch.nn.Module) -> Iterator[object]:
+    """The dicts of hooks of a module that are not empty."""
+    for name, value in vars(module).items():
+        if name.endswith("_hooks") and isinstance(value, dict) and value:
+            yield value
 
 
 def _attributes(value: object) -> list[object]:

@@ -166,3 +166,29 @@ def test_a_graph_that_aot_autograd_refuses_for_inductor_too_is_a_failure(
     assert isinstance(result, Exception)
     assert "NotImplementedError: refused" in str(result)
     assert aot.problems == ()
+
+
+def test_a_failed_trace_leaves_no_mode_of_its_graph_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, modes = [], []
+
+    def fails(_gm: torch.fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
+        left.append(torch.inference_mode())
+        left[-1].__enter__()  # as an operator of a graph does, whose end is not reached
+        message = "inside inference mode"
+        raise RuntimeError(message)
+
+    def refusal(*_: Any) -> None:
+        modes.append((torch.is_inference_mode_enabled(), torch.is_grad_enabled()))
+
+    monkeypatch.setattr(aot_graphs, "refusal_of_inductor", refusal)
+    _, result = _capture(fails)
+    assert isinstance(result, torch.Tensor)
+    assert modes == [(False, True)]
+
+
+def test_a_graph_that_torch_cannot_compile_in_inference_mode_is_a_failure() -> None:
+    aot, program = AotCapture(lambda: True), torch.inference_mode()(lambda x: x[1:] * 2)
+    torch._dynamo.reset()
+    with capture_only(aot), pytest.raises(RuntimeError, match="version_counter for inference tensor"):
+        torch.compile(program)(torch.ones(4))
+    assert aot.problems == ()

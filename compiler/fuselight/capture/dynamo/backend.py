@@ -138,7 +138,7 @@ class AotCapture:
             return captured
         try:
             backend = self.aot_eager or targets.backend_named("aot_eager")
-            with _placed_failures():
+            with aot_graphs.modes_of_caller_kept(), _placed_failures():
                 compiled: Callable[..., Any] = backend(gm, example_inputs)
         except errors.CONTROL_FLOW:
             raise

@@ -12,7 +12,7 @@ import contextvars
 import importlib
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -72,6 +72,18 @@ def _is_called_by_aot_autograd() -> bool:
 def _is_builtin(func: Any) -> bool:
     library: Any = importlib.import_module("torch._library.utils")
     return isinstance(func, torch._ops.OpOverload) and bool(library.is_builtin(func))
+
+
+@contextlib.contextmanager
+def modes_of_caller_kept() -> Iterator[None]:
+    """After the block, inference mode and grad mode are as before it.
+
+    A trace that fails leaves the modes on that its graph has entered: a second trace of the graph would then start in
+    them, and may pass.
+    """
+    has_gradients = torch.is_grad_enabled()  # which inference mode sets too
+    with torch.inference_mode(torch.is_inference_mode_enabled()), torch.set_grad_enabled(has_gradients):
+        yield
 
 
 def refusal_of_inductor(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Exception | None:

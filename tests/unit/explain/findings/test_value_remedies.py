@@ -64,6 +64,21 @@ def test_what_a_string_selects_is_passed_in() -> None:
     assert "as a tensor" not in finding.message
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return ACT[self.side](x)",
+        "act = ACT[self.side]\nreturn act(x)",
+        "self.cells[self.side] = x",
+        "self.cells[self.side] += x",
+    ],
+    ids=["called", "called by a name", "written", "added to"],
+)
+def test_a_function_that_a_string_selects_and_an_entry_that_is_written_are_not_passed_in(body: str) -> None:
+    finding = shown(of_each_object(text()), body)
+    assert finding.hints[0] == "Expect one compile for each string: `'left'` and `'right'` so far"
+
+
 def test_an_option_is_advised_only_where_torch_has_it() -> None:
     old = dataclasses.replace(VERSIONS, torch="2.11.0")
     assert "isolate_recompiles" not in shown(of_each_object(text(), versions=old)).message

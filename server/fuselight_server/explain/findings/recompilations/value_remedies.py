@@ -138,12 +138,29 @@ def _isolates(context: Context) -> bool:
 
 
 def _selected(context: Context, failure: GuardFailure) -> str:
-    """The expression that the string selects from a dict, as `batch[self.key]`; empty if it does something else."""
+    """The expression that the string selects from a dict, as `batch[self.key]`; empty if it does something else.
+
+    An entry that is called is no tensor, and one that is written is not passed in.
+    """
     read = context.innermost_user_frame(failure.born)
     tree = tree_around(context, read) if read is not None else None
-    selected = (
-        ast.unparse(node)
-        for node in ast.walk(tree or ast.Module([], []))
+    nodes = list(ast.walk(tree or ast.Module([], [])))
+    unfit = _called(nodes)
+    entries = [
+        node
+        for node in nodes
         if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == failure.source
-    )
-    return next(selected, "")
+    ]
+    unfit |= {ast.unparse(node) for node in entries if not isinstance(node.ctx, ast.Load)}
+    return next((text for text in map(ast.unparse, entries) if text not in unfit), "")
+
+
+def _called(nodes: list[ast.AST]) -> set[str]:
+    """The expressions that are called, also by a name that they are assigned to."""
+    called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+    named = {
+        ast.unparse(node.value)
+        for node in nodes
+        if isinstance(node, ast.Assign) and called.intersection(map(ast.unparse, node.targets))
+    }
+    return called | named

@@ -553,3 +553,38 @@ def test_a_text_that_waits_for_a_break_goes_with_it() -> None:
     (finding,) = (item for item in parts if item.code == "FL201")
     assert finding.hints[0].startswith("Remove the graph break on line 25")
     assert not any("each string" in hint for hint in finding.hints)
+
+
+@pytest.mark.parametrize(
+    ("source", "statement", "goes"),
+    [
+        ("steps", "global steps; steps += 1", False),
+        ("steps", "global steps; steps = steps + 1", False),
+        ("steps", "global steps; steps = len(x)", True),
+        ("pool.used", "pool.used += 1", False),
+        ("pool.used", "pool.used = len(x)", True),
+        ("pool.used", "y = len(x)", False),
+    ],
+)
+def test_a_global_does_not_cross_a_break(source: str, statement: str, *, goes: bool) -> None:
+    number = failed(
+        f"{source} was 3, now 4", "EQUALS_MATCH", source, expression=f"G['{source}']", born=(at(26),)
+    )
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED))
+    text = {DEF.line: "def forward(self, x):", 24: f"    {statement}", 25: "    print(x)", 26: "    return x"}
+    (finding,) = (
+        item
+        for item in findings(
+            report(
+                frames=(PART,),
+                compiles=compiles,
+                recompiles=(again(number),),
+                breaks=(broken(at(25, (8, 22))),),
+            ),
+            read_line=lambda _path, line: text.get(line, "") if line < 30 else None,
+        )
+        if item.code == "FL201"
+    )
+    hints = [hint for hint in finding.hints if hint.startswith("Remove the graph break on line 25")]
+    assert bool(hints) is goes
+    assert (finding.follows is not None) is (goes and source == "steps")

@@ -423,6 +423,8 @@ def is_made_by_the_function(context: Context, recompilation: Recompile, failure:
         return False
     if CARRIED in failure.code:
         return True
+    if _is_left_by_calls(context, recompilation, failure):
+        return False
     name, tree = _ROOT.match(failure.source), function_tree(context.read_line, recompilation.location)
     return name is not None and any(
         isinstance(node, ast.Name) and node.id == name[0] and isinstance(node.ctx, ast.Store)
@@ -434,8 +436,30 @@ def _is_given(context: Context, recompilation: Recompile, failure: GuardFailure)
     """Whether the caller gives the value, and not the code before a graph break: its guard fails without it, too."""
     if CARRIED in failure.code:
         return False
+    if _is_left_by_calls(context, recompilation, failure):
+        return True
     sources = [failure.source] if failure.source else list(_sources_of_relation(failure))
     return bool(sources) and all(_gives(context, recompilation, source) for source in sources)
+
+
+def _is_left_by_calls(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    """Whether a global has what earlier calls left in it: `n += 1` and `n = n + 1` count on, and no line sets it."""
+    root, tree = _ROOT.match(failure.source), function_tree(context.read_line, recompilation.location)
+    if root is None or tree is None or not failure.expression.startswith("G["):
+        return False
+    nodes, counted = list(ast.walk(tree)), set[ast.expr]()
+    for node in nodes:
+        if isinstance(node, ast.AugAssign):
+            counted.add(node.target)
+        elif isinstance(node, ast.Assign):
+            read = {ast.unparse(part) for part in ast.walk(node.value) if isinstance(part, ast.expr)}
+            counted.update(target for target in node.targets if ast.unparse(target) in read)
+    stored = (
+        node
+        for node in nodes
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store)
+    )
+    return all(node in counted or ast.unparse(node) not in {root[0], failure.source} for node in stored)
 
 
 def _gives(context: Context, recompilation: Recompile, source: str) -> bool:

@@ -136,14 +136,19 @@ class AotCapture:
         captured = capture_backend(gm, example_inputs, **asked)
         if wanted not in _WITH_AOT_AUTOGRAD or not self.is_wanted() or not self._fits(gm):
             return captured
+        modes = aot_graphs.gradient_modes()
         try:
             backend = self.aot_eager or targets.backend_named("aot_eager")
-            with aot_graphs.modes_of_caller_kept(), _placed_failures():
+            with _placed_failures():
                 compiled: Callable[..., Any] = backend(gm, example_inputs)
         except errors.CONTROL_FLOW:
             raise
         except Exception as error:
-            if wanted in _AOT_EAGER or aot_graphs.refusal_of_inductor(gm, example_inputs) is not None:
+            with aot_graphs.in_gradient_modes(modes):
+                is_refused = (
+                    wanted in _AOT_EAGER or aot_graphs.refusal_of_inductor(gm, example_inputs) is not None
+                )
+            if is_refused:
                 raise
             self._lose("what AOTAutograd fixes or refuses in a graph", error)
             return captured

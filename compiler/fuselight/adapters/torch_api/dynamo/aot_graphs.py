@@ -74,15 +74,23 @@ def _is_builtin(func: Any) -> bool:
     return isinstance(func, torch._ops.OpOverload) and bool(library.is_builtin(func))
 
 
+def gradient_modes() -> tuple[bool, bool]:
+    """Whether inference mode is on, and whether gradients are."""
+    return torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+
 @contextlib.contextmanager
-def modes_of_caller_kept() -> Iterator[None]:
-    """After the block, inference mode and grad mode are as before it.
+def in_gradient_modes(modes: tuple[bool, bool]) -> Iterator[None]:
+    """Within the block, the modes are `modes`.
 
     A trace that fails leaves the modes on that its graph has entered: a second trace of the graph would then start in
     them, and may pass.
     """
-    has_gradients = torch.is_grad_enabled()  # which inference mode sets too
-    with torch.inference_mode(torch.is_inference_mode_enabled()), torch.set_grad_enabled(has_gradients):
+    if gradient_modes() == modes:  # entered again, inference mode changes more than itself
+        yield
+        return
+    is_inference, has_gradients = modes
+    with torch.inference_mode(is_inference), torch.set_grad_enabled(has_gradients):
         yield
 
 

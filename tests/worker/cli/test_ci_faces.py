@@ -109,6 +109,8 @@ def test_the_action_compares_results_if_asked(tmp_path: Path) -> None:
     tool.write_text('#!/bin/sh\necho "$@"\n')
     tool.chmod(0o755)
     assert run_action(clone, accuracy="true").stdout == "check --format github --accuracy -- .\n"
+    further = run_action(clone, accuracy="true", accuracy_against="default", accuracy_kernels="true").stdout
+    assert further == "check --format github --accuracy --accuracy-against=default --accuracy-kernels -- .\n"
     assert run_action(clone).stdout == "check --format github -- .\n"
 
 

@@ -192,8 +192,15 @@ _KINDS: dict[str, Callable[[KernelFault], _Words]] = {
 
 
 def _mismatch_findings(context: Context) -> Iterator[Finding]:
-    """Results that differ from a reference, where the last kernel of the call is launched."""
-    for mismatch in context.report.kernel_mismatches:
+    """Results that differ from a reference, where the last kernel of the call is launched.
+
+    What differs at the directive's own sizes is not said again for other sizes.
+    """
+    mismatches = context.report.kernel_mismatches
+    own = {(wrong.kernel, wrong.reference) for wrong in mismatches if not wrong.is_of_variation}
+    for mismatch in mismatches:
+        if mismatch.is_of_variation and (mismatch.kernel, mismatch.reference) in own:
+            continue
         launch = context.innermost_user_frame(mismatch.launch)
         home = mismatch.location
         related: tuple[Related, ...] = ()

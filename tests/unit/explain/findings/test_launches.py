@@ -160,3 +160,29 @@ def test_a_difference_from_the_reference_is_where_the_last_kernel_is_launched() 
     assert "Tensor 0 has 1.5 at [3, 4], and `plain` gives 2." in finding.message
     assert "The largest difference is 0.5; up to 1e-06 is rounding." in finding.message
     assert [related.span.line for related in finding.related] == [7]
+
+
+def test_a_difference_at_the_sizes_of_the_directive_is_not_repeated_for_others() -> None:
+    own = KernelMismatch(
+        "scale",
+        at(7),
+        (at(12),),
+        "plain",
+        0,
+        (0,),
+        1.5,
+        2.0,
+        0.5,
+        1e-6,
+        9,
+        9,
+        "scaled(f32[9], reference=plain)",
+    )
+    varied = dataclasses.replace(
+        own, count=8, elements=8, inputs="scaled(f32[8], reference=plain)", is_of_variation=True
+    )
+    assert [finding.title for finding in findings(report(kernel_mismatches=(own, varied)))] == [
+        "9 of 9 elements differ from `plain`"
+    ]
+    (alone,) = findings(report(kernel_mismatches=(varied,)))
+    assert alone.severity is Severity.WARNING

@@ -503,3 +503,14 @@ def test_a_number_that_two_lines_read_is_one_finding() -> None:
     assert "self.scale was 4, now 3 (read on line 32)" in finding.message
     other = failed("self.other was 4, now 3", "EQUALS_MATCH", "self.other", born=(at(38, (8, 20)),))
     assert len(findings(report(recompiles=(again(first), again(other, compile_id="0/2"))))) == 2
+
+
+def test_a_number_that_a_library_reads_is_a_finding_on_each_call_of_the_user() -> None:
+    first = failed("mode was 0, now 1", "EQUALS_MATCH", "mode", born=())
+    later = failed("mode was 1, now 2", "EQUALS_MATCH", "mode", born=())
+    inside = at(9, path=LIBRARY)
+    calls = (
+        again(first, location=inside, caller=(at(40, function="main"),)),
+        again(later, location=inside, caller=(at(41, function="main"),), compile_id="0/2"),
+    )
+    assert [finding.span.line for finding in findings(report(recompiles=calls))] == [40, 41]

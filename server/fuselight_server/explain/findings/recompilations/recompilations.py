@@ -103,12 +103,15 @@ def _place_of(
 ) -> tuple[object, ...]:
     """Where a guarded value is the same one: in all of a function for a number with a name, else on its line.
 
-    A number that two lines read was a finding on each, as torch guards on the first read of each compile.
+    A number that two lines read was a finding on each, as torch guards on the first read of each compile. Of a function
+    of a library, the lines are calls of the user's code, and each has its own.
     """
     is_named = failure is not None and failure.source and CARRIED not in f"{failure.source}{failure.code}"
     if failure is None or not is_named or failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
         return (home.path, home.line, home.column)
     code = recompilation.location
+    if code.path != home.path:
+        return (home.path, home.line, home.column)
     return (code.path, code.line, resumed_at(context, recompilation))
 
 

@@ -22,7 +22,7 @@ class Counted(nn.Module):
         self.index = index
 
     def forward(self, x):
-        return x * self.index  # warning: [FL201] "allow_unspec_int_on_nn_module"
+        return x * self.index  # warning: [FL201] "recompiled: self.index was 2, now 3"
 
 
 class Bank(nn.Module):
@@ -31,7 +31,7 @@ class Bank(nn.Module):
         self.register_buffer("rows", torch.zeros(2, 3))
 
     def forward(self, x):
-        return x + self.rows.sum(0)  # warning: [FL201] "force_parameter_static_shapes = False"
+        return x + self.rows.sum(0)  # warning: [FL201] "recompiled: self.rows.size(0) was 2, now 3"
 
 
 def shrink(weight, rate):

@@ -203,6 +203,8 @@ test("a package without directives, from opening it to a verified fix", async ({
     await view.lensAction("needs inputs: add a line").click();
     await expect(view.editor.getByText("# fuselight: PictureNet(Sizes())(f32[2, 3, 32, 32])")).toBeVisible();
     await view.screenshot("package-line-added");
+    await expect(view.editor).toHaveClass(/\bfocused\b/);
+    await expect(view.editor.locator(".selected-text").first()).toBeVisible();
     await view.page.keyboard.insertText("4, 3, 64, 64");
     await expect(view.editor.getByText("# fuselight: PictureNet(Sizes())(f32[4, 3, 64, 64])")).toBeVisible();
     await expect(view.lens("inputs from line 16")).toBeVisible();

@@ -10,7 +10,7 @@ import pytest
 from fuselight.shared.protocol import CaptureRequest, InputsPlan, Target
 from fuselight.shared.report import CallCure, CureKind, CureTrial, Report, TrialCounts
 from fuselight_server.fixes.verification import cure_trials
-from fuselight_server.fixes.verification.cure_trials import TrialBudget, try_cures
+from fuselight_server.fixes.verification.cure_trials import LEAST, TrialBudget, try_cures
 from tests.support.reports import FILE, report
 
 TENSOR = CallCure(CureKind.TENSOR, FILE, 20, ("lr",))
@@ -42,3 +42,18 @@ async def test_changes_are_tried_together_where_none_is_enough_alone(
         request, given, run, budget=TrialBudget(None), read_line=lambda _path, _line: None
     )
     assert [trial.cure for trial in known.trials] == tried
+
+
+def test_a_short_command_has_seconds_for_trials_that_its_share_would_not_allow() -> None:
+    now = [0.0]
+    budget = TrialBudget(0.3, clock=lambda: now[0])
+    now[0] = 1.0
+    assert budget.allows(LEAST)
+    assert not budget.allows(LEAST + 0.1)
+    budget.spent = 1.0
+    now[0] = 2.0
+    assert budget.allows(LEAST - 1.0)
+    assert not budget.allows(LEAST - 0.9)
+    now[0] = 101.0
+    assert budget.allows(29.0)
+    assert not TrialBudget(0, clock=lambda: now[0]).allows(0.1)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.3
 """Of the time of a command that trials may take in addition."""
+LEAST = 3.0
+"""Seconds that trials may take of however short a command: a share of a small program's time is too little for one."""
 MAX_TRIALS = 40
 """Trials of one target, however much time there is."""
 _EXPENSIVE = 1.5
@@ -34,7 +36,7 @@ _EXPENSIVE = 1.5
 
 @dataclass
 class TrialBudget:
-    """Seconds for the trials of one command: a share of all other time since it was made."""
+    """Seconds for the trials of one command: a share of all other time since it was made, or LEAST if that is more."""
 
     share: float | None = SHARE
     """None: there is no such limit. 0: nothing is tried."""
@@ -54,7 +56,7 @@ class TrialBudget:
         if self.share is None:
             return True
         others = self.clock() - self._started - self.spent
-        return self.share > 0 and self.spent + seconds <= self.share * others
+        return self.share > 0 and self.spent + seconds <= max(self.share * others, LEAST)
 
 
 async def try_cures(

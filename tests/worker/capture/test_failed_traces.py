@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -181,14 +182,22 @@ def test_a_failed_trace_leaves_no_mode_of_its_graph_on(monkeypatch: pytest.Monke
         modes.append((torch.is_inference_mode_enabled(), torch.is_grad_enabled()))
 
     monkeypatch.setattr(aot_graphs, "refusal_of_inductor", refusal)
-    _, result = _capture(fails)
+    try:
+        _, result = _capture(fails)
+    finally:
+        left[-1].__exit__(None, None, None)
     assert isinstance(result, torch.Tensor)
     assert modes == [(False, True)]
 
 
 def test_a_graph_that_torch_cannot_compile_in_inference_mode_is_a_failure() -> None:
     aot, program = AotCapture(lambda: True), torch.inference_mode()(lambda x: x[1:] * 2)
-    torch._dynamo.reset()
-    with capture_only(aot), pytest.raises(RuntimeError, match="version_counter for inference tensor"):
-        torch.compile(program)(torch.ones(4))
+
+    def call() -> None:
+        torch._dynamo.reset()
+        with capture_only(aot), pytest.raises(RuntimeError, match="version_counter for inference tensor"):
+            torch.compile(program)(torch.ones(4))
+
+    with ThreadPoolExecutor(1) as thread:  # torch leaves dispatch modes on in the thread whose trace failed
+        thread.submit(call).result()
     assert aot.problems == ()

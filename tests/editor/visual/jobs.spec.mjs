@@ -157,6 +157,7 @@ test("a job that ran elsewhere, from its logs to its lines and back", async ({ s
   await test.step("where two files may be that of the job, it asks once, and remembers the answer", async () => {
     await view.commandThatAsks("Fuselight: Close the Job");
     await view.choose("Close which job?", "live");
+    await expect(view.report.filter({ hasText: /^job live/ })).toHaveCount(0); // or the next command asks, too
     await view.command("Fuselight: Close the Job");
     await view.command("View: Close All Editors");
     await view.command("View: Show Explorer");

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,11 +23,10 @@ from fuselight.adapters.torch_api.gpu_forms import list_optimizers
 from fuselight.adapters.torch_api.storages import StorageTracker
 from fuselight.adapters.virtual_gpu.replayed import BufferOrigin
 from fuselight.capture import dynamo
-from fuselight.capture.calls.rungs import Answered
 from fuselight.shared.report import Device, MemoryEstimate, MemoryPeak, MemoryUse, StepPhase
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.child.state import RunState
-from fuselight.worker.child.target_run import Climb, guarded, run_main_again, run_target
+from fuselight.worker.child.target_run import guarded, run_main_again, run_target
 from fuselight.worker.memory.estimate_run import EstimateMemory, note_largest, note_read, note_unfollowed
 from fuselight.worker.memory.forms import eager_form
 from fuselight.worker.memory.modules import ModuleStack
@@ -140,10 +139,6 @@ class EstimateProgram(EstimateMemory):
         with super().compiling(state) as asked:
             self.start_record(state, self._backend.origin_of_buffer)
             yield asked
-
-    def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
-        """A program has no calls of its own to make."""
-        raise NotImplementedError
 
     def start_record(self, state: RunState, origin_of_buffer: Callable[[], BufferOrigin | None]) -> None:
         """Record the next run of the program."""

@@ -27,7 +27,7 @@ from fuselight_server.commands.targets import readings_of, report_each
 from fuselight_server.fixes.rewrites.families import FixClass
 from fuselight_server.fixes.verification.attempts import Attempt, FixStatus
 from fuselight_server.fixes.verification.file_texts import FileText
-from fuselight_server.fixes.verification.fixer import MOST_COMPILED, Fixer, FixOptions
+from fuselight_server.fixes.verification.fixer import MAX_COMPILED, Fixer, FixOptions
 from fuselight_server.fixes.verification.notebook_texts import text_of_file
 from fuselight_server.fixes.verification.remedy_list import of_attempt, of_refusal, with_fixes
 
@@ -147,7 +147,7 @@ async def fix(
             writes=writes,
             inductor=inductor,
             warm=warm,
-            most_compiled=None if writes else MOST_COMPILED,
+            most_compiled=None if writes else MAX_COMPILED,
             on_verdict=on_verdict,
             texts=options.texts,
             notify=options.notify,

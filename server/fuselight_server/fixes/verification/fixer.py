@@ -43,7 +43,7 @@ CASE_SECONDS = 20.0
 """Time for the further calls of one text in one round."""
 MAX_ROUNDS = 30
 """Rounds of further calls of one change: one or two are enough, unless calls take seconds."""
-MOST_COMPILED = 8
+MAX_COMPILED = 8
 """Further calls of one change that are compiled if nothing is written: there may be 60, of about 1 CPU-second each."""
 _Trial = tuple[object, ...]
 """A finding in the file as it was read, the text of its line now, and the kind and the title of a remedy."""

@@ -19,9 +19,9 @@ from fuselight.capture.calls.rungs import Ladder
 from fuselight.shared.devices import find
 from fuselight.shared.protocol import DirectiveLine, InputsPlan, Target
 from fuselight.shared.report import KernelFault
-from fuselight.worker.child import kernel_checks
-from fuselight.worker.child.kernel_launches import KernelLaunches
-from fuselight.worker.child.varied_launches import VariedLaunches, VariedResult
+from fuselight.worker.child import kernel_calls, kernel_checks
+from fuselight.worker.child.kernel_launches import KernelLaunches, VariedResult
+from fuselight.worker.child.varied_launches import VariedLaunches
 
 CODES = {"bounds": "FL941", "race": "FL942", "unwritten": "FL943", "overflow": "FL944", "sectors": "FL945"}
 _DIRECTIVE = re.compile(r"^# fuselight: ((\w+)\(.*\))$", re.MULTILINE)
@@ -60,11 +60,11 @@ class CheckedFile:
         why = kernel_checks.reason_for_fake(planned)
         if planned.fake or why is not None:
             with settings.fake_tensors():
-                kernel_checks.eager_call(planned, None)
+                kernel_calls.eager_call(planned, None)
         else:
             memory = UninitializedMemory(self.launches.note_unwritten)
             self.launches.log.uninitialized = memory
-            kernel_checks.eager_call(planned, memory)
+            kernel_calls.eager_call(planned, memory)
         self.launches.log.uninitialized = None
         self.launches.log.seconds = self.launches.log.address_seconds = 0.0
         return self.launches.faults[before:]

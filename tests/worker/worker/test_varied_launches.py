@@ -12,7 +12,7 @@ from tests.support.kernels import NO_TRITON
 pytest.importorskip("triton", reason=NO_TRITON)
 pytest.importorskip("numpy")
 
-from fuselight.worker.child.varied_launches import VariedResult
+from fuselight.worker.child.kernel_launches import VariedResult
 from tests.support.checked_kernels import CODES, checked_file, directives, expected
 
 pytestmark = [

@@ -35,7 +35,7 @@ from fuselight.shared.protocol import (
 )
 from fuselight.shared.report import Culprit, Failure, is_user_file
 from fuselight.worker.child import answers, run_failures
-from fuselight.worker.child.kernel_launches import (
+from fuselight.worker.child.launch_modes import (
     compile_own_kernels,
     measured_without_gpu,
     with_gpu,
@@ -187,7 +187,7 @@ def _stop(state: RunState, frame: types.FrameType | None) -> None:
             "stopped",
             "stopped at a limit",
             stack=(*stack, *traced),
-            call=call_index(state),
+            call=state.call_index,
             phase=state.phase,
         )
         put(os.path.join(state.job.directory, "stopped.json"), wire.dump(encode(where)))
@@ -202,7 +202,7 @@ def _exited(state: RunState, status: int, frame: types.FrameType) -> None:
         state.originals.restore()
         stack = run_failures.stack_of(traceback.extract_stack(frame), state.job.request.roots)
         state.failures.append(
-            run_failures.exit_failure(status, stack, call=call_index(state), phase=state.phase)
+            run_failures.exit_failure(status, stack, call=state.call_index, phase=state.phase)
         )
         finish(state)
 
@@ -222,7 +222,7 @@ def failure_of(state: RunState, error: BaseException) -> Failure:
                     known, phase=state.phase, stack=stack if known.kind == "world" else known.stack
                 )
         roots = state.job.request.roots
-        failure = dynamo.failure_of(error, roots=roots, call=call_index(state), phase=state.phase)
+        failure = dynamo.failure_of(error, roots=roots, call=state.call_index, phase=state.phase)
         folders = (os.path.dirname(state.job.request.target.path), *roots)
         shadowed = run_failures.shadowed_failure(failure, error, folders)
         if shadowed is not None:
@@ -240,8 +240,3 @@ def _raised_in(error: BaseException, roots: Sequence[str]) -> bool:
     """Whether the innermost frame is user code."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return bool(frames) and is_user_file(frames[-1].f_code.co_filename, roots)
-
-
-def call_index(state: RunState) -> int | None:
-    """Return the index of the call that is being made."""
-    return state.calls[-1].index if state.calls else None

@@ -7,26 +7,26 @@ further call raises changes nothing: the capture has reported what is wrong with
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from fuselight.adapters.torch_api.uninitialized import UninitializedMemory
 from fuselight.adapters.triton_api.launches.stand_in import has_kernels
-from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode, call_outputs
-from fuselight.capture.calls.random_fill import quick_random
+from fuselight.capture.calls.calls import PlannedCall
 from fuselight.capture.calls.rungs import DirectiveFault, Ladder
-from fuselight.capture.calls.tensors import set_seeds, tensors_in
 from fuselight.shared.codec import decode, encode
 from fuselight.shared.protocol import DirectiveLine, InputsPlan
-from fuselight.shared.report import KernelMismatch, Location, Note, Rung, is_user_file
-from fuselight.worker.child import child, run_failures
+from fuselight.shared.report import Location, Note, Rung, is_user_file
+from fuselight.worker.child import run_failures
 from fuselight.worker.child.forked_answer import forked_answer
-from fuselight.worker.child.reference_comparison import NoReferenceError, compare_with_reference
+from fuselight.worker.child.kernel_calls import eager_call, mismatches_of
+from fuselight.worker.child.kernel_launches import VariedResult
+from fuselight.worker.child.reference_comparison import NoReferenceError
+from fuselight.worker.child.varied_launches import HARD_SECONDS, VariedLaunches
 
 if TYPE_CHECKING:
     from fuselight.adapters.triton_api.launches.record import LaunchSummary
@@ -95,12 +95,6 @@ class _Checked(NamedTuple):
 
 def _vary(state: RunState, planned: PlannedCall, names: Mapping[str, Any], checked: _Checked) -> None:
     """Make calls with other sizes and strides in a fork, and take what they show."""
-    from fuselight.worker.child.varied_launches import (  # noqa: PLC0415 - it imports this module
-        HARD_SECONDS,
-        VariedLaunches,
-        VariedResult,
-    )
-
     launches, target = state.kernel_launches, state.job.request.target
     known = launches.faults[launches.shrunk :]
     own = [launch for launch in checked.launched if is_user_file(launch.path, launches.roots)]
@@ -133,26 +127,6 @@ def _vary(state: RunState, planned: PlannedCall, names: Mapping[str, Any], check
         launches.accept_varied(known, decode(VariedResult, answer), planned.location)
 
 
-def eager_call(planned: PlannedCall, memory: UninitializedMemory | None) -> tuple[Prepared, Any]:
-    """Make a call in eager mode; return it and its results. Raises what the call raises.
-
-    `memory` follows what is allocated without values.
-    """
-    prepared = _prepared(planned)
-    with call_mode(prepared), torch.compiler.set_stance("force_eager"), memory or contextlib.nullcontext():
-        outputs, _ = call_outputs(prepared, prepared.function)
-    if memory is not None:
-        for tensor in tensors_in(outputs):
-            memory.note_use(tensor)
-    return prepared, outputs
-
-
-def _prepared(planned: PlannedCall) -> Prepared:
-    set_seeds()
-    with quick_random():
-        return planned.build()
-
-
 def _compare(
     state: RunState, planned: PlannedCall, names: Mapping[str, Any], outputs: Any, last_launch: Any
 ) -> None:
@@ -168,25 +142,6 @@ def _compare(
         target = state.job.request.target
         fault = DirectiveFault(str(why), planned.location or Location(target.path, target.line))
         failure = run_failures.directive_failure(
-            fault, call=child.call_index(state), next_step=run_failures.CORRECT_REFERENCE
+            fault, call=state.call_index, next_step=run_failures.CORRECT_REFERENCE
         )
         state.failures.append(failure)
-
-
-def mismatches_of(
-    planned: PlannedCall, names: Mapping[str, Any], outputs: Any, last_launch: Any
-) -> Iterator[KernelMismatch]:
-    """Compare the results of a call with those of its reference. Raises NoReferenceError."""
-    prepared = _prepared(planned)  # a kernel may have changed the inputs of the other one
-    name = str(prepared.options.reference)
-    difference = compare_with_reference(prepared, outputs, name, names)
-    if difference is not None:
-        outcome, stack = last_launch if last_launch is not None else (None, ())
-        yield KernelMismatch(
-            outcome.kernel if outcome is not None else "",
-            Location(outcome.path, outcome.line) if outcome is not None else planned.location,
-            stack,
-            name,
-            **vars(difference),
-            inputs=planned.text,
-        )

@@ -18,7 +18,7 @@ from fuselight.capture.calls.present_device import present_device
 from fuselight.shared import kernel_forms
 from fuselight.shared.devices import FALLBACK, estimate, find
 from fuselight.shared.kernel_options import CompileTrial, wanted_trials
-from fuselight.shared.protocol import CaptureRequest, GenerateRequest, OwnKernelsPlan
+from fuselight.shared.protocol import CaptureRequest, GenerateRequest, OwnKernelsPlan, RunRequest
 from fuselight.shared.report import (
     Assembled,
     CompiledOption,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         LaunchedSpecialization,
         LaunchRecord,
     )
-    from fuselight.worker.child.state import RunState
+    from fuselight.worker.child.progress import ProgressPipe
 
 MAX_COMPILE_SECONDS = 15.0
 """Of one compile: the others need time, too."""
@@ -48,9 +48,8 @@ _LONGEST_TEXT = 2_000_000
 _perf_counter = time.perf_counter  # bound before any user code runs
 
 
-def plan_of(state: RunState) -> OwnKernelsPlan | None:
-    """What the run's request says of the program's own kernels; None where nothing is compiled."""
-    request = state.job.request
+def plan_of(request: RunRequest) -> OwnKernelsPlan | None:
+    """What a request says of the program's own kernels; None where nothing is compiled."""
     plan = request.own_kernels
     if plan is None or request.world is not None:
         return None
@@ -73,13 +72,23 @@ class OwnKernels:
     problems: list[Problem] = field(default_factory=list)
     device: Device | None = None
 
-    def compile(self, state: RunState, record: LaunchRecord, plan: OwnKernelsPlan) -> None:
-        """Compile what was launched, those of the innermost need first: the launched ones, then what is tried."""
+    def compile(
+        self,
+        record: LaunchRecord,
+        plan: OwnKernelsPlan,
+        *,
+        directory: str,
+        roots: Sequence[str],
+        progress: ProgressPipe,
+    ) -> None:
+        """Compile what was launched, those of the innermost need first: the launched ones, then what is tried.
+
+        `directory`: the run's, beside which compiled kernels are kept.
+        """
         device = self.device = device_of(plan)
-        compiles = _Compiles(device, plan, os.path.join(os.path.dirname(state.job.directory), "own-kernels"))
+        compiles = _Compiles(device, plan, os.path.join(os.path.dirname(directory), "own-kernels"))
         present = present_device()
         gpu = present.name if present is not None else ""
-        roots = state.job.request.roots
         known = [
             (specialization, _listed(specialization, gpu, roots))
             for specialization in record.specializations.values()
@@ -98,7 +107,7 @@ class OwnKernels:
             for index, (specialization, kernel) in enumerate(known):
                 if kernel.library and (step == self._trials or not plan.libraries):
                     continue  # nobody changes it
-                state.progress.tell("assemble", kernel.name, kernel.location.path, kernel.location.line)
+                progress.tell("assemble", kernel.name, kernel.location.path, kernel.location.line)
                 step(index, specialization, compiles)
         self.kernels.sort(key=lambda kernel: (kernel.location.path, kernel.location.line))
         self._say_what_is_missing(record, compiles)

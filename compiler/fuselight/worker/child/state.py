@@ -154,6 +154,11 @@ class RunState:
         """The functions of Python's own, which user code may replace."""
         return self.loaded.originals
 
+    @property
+    def call_index(self) -> int | None:
+        """The index of the call that is being made."""
+        return self.calls[-1].index if self.calls else None
+
     def __post_init__(self) -> None:
         request = self.job.request
         self.progress = ProgressPipe(self.job.progress, request.id, self.originals, self.pid)

@@ -148,10 +148,10 @@ def guarded(state: RunState, work: Callable[[], None]) -> None:
             state.originals.restore()  # user code has ended
             stack = run_failures.user_stack(stop, roots)
             state.failures.append(
-                run_failures.exit_failure(stop.code, stack, call=child.call_index(state), phase=state.phase)
+                run_failures.exit_failure(stop.code, stack, call=state.call_index, phase=state.phase)
             )
     except rungs.DirectiveFault as fault:
-        state.failures.append(run_failures.directive_failure(fault, call=child.call_index(state)))
+        state.failures.append(run_failures.directive_failure(fault, call=state.call_index))
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         if not state.stopped:  # else the compiler's wrapping of what stopped it
             failure = child.failure_of(state, error)
@@ -486,7 +486,5 @@ def report_descriptors(state: RunState) -> None:
     """Report, once, that user code closed descriptors of ours."""
     if not any(failure.kind == "descriptors" for failure in state.failures):
         state.failures.append(
-            run_failures.descriptors_failure(
-                state.job.request, state.phase, child.call_index(state), state.calls
-            )
+            run_failures.descriptors_failure(state.job.request, state.phase, state.call_index, state.calls)
         )

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fuselight.adapters.torch_api import settings
@@ -20,8 +20,8 @@ from fuselight.adapters.triton_api.launches.record import LaunchSummary
 from fuselight.capture.calls.calls import PlannedCall
 from fuselight.shared.inputs.variations import SizedCall, Variation, sized_call, smaller_bases
 from fuselight.shared.report import KernelFault, KernelMismatch, is_user_file
-from fuselight.worker.child import kernel_checks
-from fuselight.worker.child.kernel_launches import KernelLaunches
+from fuselight.worker.child.kernel_calls import eager_call, mismatches_of
+from fuselight.worker.child.kernel_launches import KernelLaunches, VariedResult
 
 MAX_VARIATIONS = 16
 """Of one directive."""
@@ -34,18 +34,6 @@ SECONDS = 3.0
 HARD_SECONDS = 30.0
 """After which the fork is ended."""
 _process_time = time.process_time  # bound before any user code runs
-
-
-@dataclass
-class VariedResult:
-    """What further calls of a directive showed."""
-
-    smallest: dict[str, str] = field(default_factory=dict)
-    """By position of a fault of the directive's own call: the smallest call that shows it, if one is smaller."""
-    calls: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
-    faults: tuple[KernelFault, ...] = ()
-    mismatches: tuple[KernelMismatch, ...] = ()
 
 
 @dataclass
@@ -169,12 +157,10 @@ class VariedLaunches:
             with settings.fake_tensors() if self._enters_fake else contextlib.nullcontext():
                 memory = None if self._is_fake else UninitializedMemory(launches.note_unwritten)
                 launches.log.uninitialized = memory
-                prepared, outputs = kernel_checks.eager_call(planned, memory)
+                prepared, outputs = eager_call(planned, memory)
                 mismatches = []
                 if memory is not None and prepared.options.reference is not None and not launches.unknown:
-                    mismatches = list(
-                        kernel_checks.mismatches_of(planned, self._names, outputs, memory.last_launch)
-                    )
+                    mismatches = list(mismatches_of(planned, self._names, outputs, memory.last_launch))
         except (Exception, SystemExit):  # noqa: BLE001 - user code may raise anything
             return None
         finally:

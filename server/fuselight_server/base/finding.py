@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from fuselight.shared.report import CallCure, Tier
 from fuselight_server.base.remedies import FindingRemedy, advised
 
+WRONG_RESULTS = frozenset({"FL202", "FL205", "FL801", "FL941", "FL942", "FL943", "FL944", "FL948"})
+"""Codes of lines that compute or keep something else than they should, without a message: they come before all others
+of their severity."""
+
 
 class Severity(enum.IntEnum):
     """Higher is worse; `fuselight check` fails at WARNING and above."""
@@ -147,6 +151,7 @@ def by_place(finding: Finding) -> tuple[str, int, bool, int, str]:
     return (span.path, span.start[0], follows, span.start[1], finding.code)
 
 
-def rank(finding: Finding) -> tuple[int, float, str, tuple[int, int]]:
-    """Order findings: the worst first, of these the most expensive, then by place."""
-    return (-finding.severity, -finding.cost_us, finding.span.path, finding.span.start)
+def rank(finding: Finding) -> tuple[int, bool, float, str, tuple[int, int]]:
+    """Order findings: the worst first, of these wrong results, then the most expensive, then by place."""
+    is_right = finding.code not in WRONG_RESULTS
+    return (-finding.severity, is_right, -finding.cost_us, finding.span.path, finding.span.start)

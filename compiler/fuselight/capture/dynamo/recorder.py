@@ -19,6 +19,7 @@ import torch
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import errors, frames, hooks
+from fuselight.adapters.torch_api.dynamo.lost_changes import LostChange
 from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import eager_frames, graphs, guards, stacks
 from fuselight.capture.dynamo.compile_under_way import CompileUnderWay
@@ -297,6 +298,12 @@ class Recorder:
     def variable_read(self, name: str) -> None:
         """The trace reads an environment variable, on which torch makes no guard."""
         self._unseen.variable_read(name)
+
+    def change_lost(self, change: LostChange) -> None:
+        """The compile under way changes a container in eager mode only."""
+        if self._running:
+            run = self._running[-1]
+            self._unseen.change_lost(run.callee.function, run.callee.location, change)
 
     def guards_built(self, manager: Any, output_graph: Any) -> None:
         """Dynamo built the guards of a compile."""

@@ -5,6 +5,8 @@ hooks of all modules, a method that is replaced in its class, and an environment
 os.environ.get does not find. Invariant: a change is reported only if the function was not compiled again after it, for
 code that was compiled later has it; one that was undone, only if compiled code was called in between. Code that was
 compiled while a module had hooks has a guard on them, and runs whatever hook the module has at a call.
+
+The changes that compiled code itself should make, and does not (`lost_changes`), are kept here too.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from typing import Any
 
 import torch
 
-from fuselight.adapters.torch_api.dynamo import frames, version_calls
+from fuselight.adapters.torch_api.dynamo import frames, lost_changes, version_calls
+from fuselight.adapters.torch_api.dynamo.lost_changes import LostChange
 from fuselight.capture.dynamo import stacks
+from fuselight.shared import torch_texts
 from fuselight.shared.report import Location, Stack, UnseenChange, UnseenKind
 
 _MAX_COMPILES = 512
@@ -30,7 +34,11 @@ _MAX_HOOKS = 256
 _MAX_MODULES = 5000
 _MAX_VARIABLES = 64
 _MAX_ATTRIBUTES = 1000
-
+_LOST = {
+    lost_changes.ADDITION: UnseenKind.LOST_ADDITION,
+    lost_changes.REMOVAL: UnseenKind.LOST_REMOVAL,
+    lost_changes.ORDER: UnseenKind.LOST_ORDER,
+}
 
 _HOOKS = frozenset(
     {
@@ -149,6 +157,13 @@ class UnseenLog:
             self._read.append(
                 _Variable(name, os.environ.get(name), stacks.from_summaries(frames.user_stack()))
             )
+
+    def change_lost(self, function: str, location: Location, change: LostChange) -> None:
+        """The code of a function does not change a container, as the function does in eager mode."""
+        kind, stack = _LOST[change.kind], stacks.from_summaries(change.stack)
+        stack = tuple(frame for frame in stack if not stacks.is_polyfill(frame.path))
+        name = torch_texts.in_user_words(change.source)
+        self._missed.setdefault(UnseenChange(kind, name, function, location, stack))
 
     def guarded(self, manager: Any) -> None:
         """The function that was compiled last got its guards."""

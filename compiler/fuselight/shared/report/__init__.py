@@ -350,7 +350,7 @@ class Report:
     recompiles: tuple[Recompile, ...] = ()
     not_compiled: tuple[NotCompiled, ...] = ()
     unseen: tuple[UnseenChange, ...] = ()
-    """Changes of the program that its compiled code does not follow."""
+    """Changes of the program that its compiled code does not follow, and those that it does not make."""
     failures: tuple[Failure, ...] = ()
     notes: tuple[Note, ...] = ()
     problems: tuple[Problem, ...] = ()

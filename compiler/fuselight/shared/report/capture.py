@@ -333,21 +333,28 @@ class UnseenKind(str, enum.Enum):
     """A method that was replaced in its class."""
     VARIABLE = "variable"
     """An environment variable that the trace read, and on which torch has no guard."""
+    LOST_ADDITION = "lost_addition"
+    """A line adds to a set or a dict in eager mode, and not in compiled code."""
+    LOST_REMOVAL = "lost_removal"
+    """A line removes from a set or a dict in eager mode, and not in compiled code."""
+    LOST_ORDER = "lost_order"
+    """A line changes the order of a dict in eager mode, and not in compiled code."""
 
 
 @dataclass(frozen=True)
 class UnseenChange:
-    """A change of the program that compiled code does not follow, because torch has no guard on it."""
+    """A change that compiled code does not follow, because torch has no guard on it, or that it does not make."""
 
     kind: UnseenKind
     what: str
-    """The class of the module, the method as `Net.forward`, or the variable; empty for a hook of all modules."""
+    """The class of the module, the method as `Net.forward`, the variable, or the container as `self.seen`; empty for a
+    hook of all modules."""
     function: str
     """The compiled function."""
     location: Location
     """Its `def` line."""
     stack: Stack = ()
-    """Where the hook was registered or the variable was read, outermost frame first, or the `def` line of the new
-    method."""
+    """Where the hook was registered, the variable was read or the container is changed, outermost frame first, or the
+    `def` line of the new method."""
     registration: str = ""
     """`register_forward_hook`; empty for all else."""

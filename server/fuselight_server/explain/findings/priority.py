@@ -2,11 +2,13 @@
 
 The rules, in this order:
 1. what ended the run, because nothing after it was analyzed;
-2. lines that leave whole functions in eager mode: the target's own function before others, then the most functions;
-3. lines that lead to the recompile limit, because later calls run in eager mode;
-4. lines that break graphs: the most measured time in eager mode, where a benchmark has it, then the most breaks, then
+2. lines whose results are wrong without a message, as a change that compiled code does not make;
+3. lines that leave whole functions in eager mode: the target's own function before others, then the most functions;
+4. lines that lead to the recompile limit, because later calls run in eager mode;
+5. lines that compile again for each number that they get, because more numbers lead to the limit;
+6. lines that break graphs: the most measured time in eager mode, where a benchmark has it, then the most breaks, then
    the most recompilations for values that the break carries;
-5. lines that compile again: the most seconds, as they are shown, then the most recompilations.
+7. lines that compile again: the most seconds, as they are shown, then the most recompilations.
 Recompilations that every such program needs, as for a grad mode, do not count: no fix takes them away. A line whose
 findings name no step, only what to expect, is left out unless it keeps code from being compiled. Of lines that cost the
 same, the one that runs first comes first. A line whose finding follows from another line comes after that one, whatever
@@ -18,14 +20,15 @@ eager mode is one that a benchmark measured, and is marked so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import NotCompiledKind
-from fuselight_server.base.finding import Severity
+from fuselight.shared.report import GuardCause, Location, NotCompiledKind
+from fuselight_server.base.finding import WRONG_RESULTS, Severity
 from fuselight_server.base.formatting import cut_list, format_count, format_list, format_target, format_time
 from fuselight_server.explain.findings.breaks.break_costs import sides_of
 from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
@@ -37,7 +40,7 @@ from fuselight_server.explain.findings.recompilations.recompilations import birt
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from fuselight.shared.report import Break, Location, Recompile, Report
+    from fuselight.shared.report import Break, GuardFailure, Recompile, Report
     from fuselight_server.base.finding import Finding, Related
     from fuselight_server.explain.findings.breaks.break_costs import GraphSides
 
@@ -56,6 +59,8 @@ class FindingCost:
     path: str
     line: int
     ends_run: bool = False
+    is_wrong: bool = False
+    """Whether its results are wrong without a message."""
     eager: tuple[str, ...] = ()
     """Functions that run in eager mode as a whole because of it."""
     is_target_eager: bool = False
@@ -74,6 +79,8 @@ class FindingCost:
     recompilations: int = 0
     seconds: float = 0.0
     """Of those recompilations."""
+    is_of_each_number: bool = False
+    """Whether each number that a value had needed a compile of its own: at least four of them."""
     eager_us: float = 0.0
     """Measured time in eager mode of the line in one call; 0 where no benchmark has it."""
 
@@ -85,7 +92,7 @@ class FindingCost:
     @property
     def costs_nothing(self) -> bool:
         """Whether there is nothing to gain."""
-        return not (self.ends_run or self.eager or self.limited or self.breaks or self.recompilations)
+        return not (self.stops_compiling or self.is_wrong or self.breaks or self.recompilations)
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,8 @@ class Priority:
     def is_gained_by(self, code: str, path: str, line: int) -> bool:
         """Whether a fix of a finding removes what the line costs: of a line that breaks graphs, a fix of the break."""
         is_here = (path, line) == (self.cost.path, self.cost.line)
+        if self.cost.is_wrong:
+            return is_here and code in WRONG_RESULTS
         return is_here and (code in RECOMPILED) != bool(self.cost.eager or self.cost.breaks)
 
 
@@ -169,6 +178,7 @@ def of_reports(
             is_worth_it = place in (places if priority.cost.stops_compiling else advised)
             if is_worth_it and (known is None or _rank(priority.cost) < _rank(known.cost)):
                 actual_priorities[place] = priority
+    actual_priorities |= _wrong_results(findings, actual_priorities)
     follows = {
         (finding.span.path, finding.span.line): finding.follows
         for folded in findings
@@ -183,6 +193,28 @@ def of_reports(
         )
         for place in _roots_first(ordered, roots)
     )
+
+
+def _wrong_results(findings: Iterable[Finding], known: Mapping[_Place, Priority]) -> dict[_Place, Priority]:
+    """The lines whose results are wrong, each with what else it costs."""
+    wrong = dict[_Place, Priority]()
+    for folded in findings:
+        for finding in (folded, *folded.also_at):
+            place = (finding.span.path, finding.span.line)
+            if finding.code not in WRONG_RESULTS or place in wrong:
+                continue
+            other = known.get(place)
+            cost = replace(other.cost if other is not None else FindingCost(*place), is_wrong=True)
+            gain = "; ".join(
+                filter(None, (plain(finding.title).replace("`", ""), other.gain if other is not None else ""))
+            )
+            target = (
+                (other.target_path, other.target)
+                if other is not None
+                else (finding.target_path, finding.target)
+            )
+            wrong[place] = Priority(cost, gain, *target)
+    return wrong
 
 
 def _with_consequences(priority: Priority, after: Related | None, limited: tuple[str, ...]) -> Priority:
@@ -218,12 +250,13 @@ def _roots_first(ordered: Iterable[_Place], roots: Mapping[_Place, _Place]) -> l
 def advice(lines: Sequence[Priority], path: str = "") -> Priority | None:
     """The line to name as the first to fix; None where it goes without saying.
 
-    It does where it is the only one, in the file `path` that the user looks at, and costs no whole function.
+    It does where it is the only one, in the file `path` that the user looks at, costs no whole function and is not
+    wrong.
     """
     if not lines:
         return None
     first = lines[0].cost
-    is_plain = len(lines) == 1 and not first.eager and not first.limited
+    is_plain = len(lines) == 1 and not (first.is_wrong or first.eager or first.limited)
     return None if is_plain and path in {"", first.path} else lines[0]
 
 
@@ -231,12 +264,13 @@ _MAX_NAMED = 3
 
 
 def more_like_the_first(lines: Sequence[Priority], place: Callable[[Priority], str]) -> str:
-    """Say which other lines end a run, or leave functions in eager mode, where the first line does: how many and where.
+    """Say which other lines cost what the first one does, as the end of a run: how many and where.
 
     `place` names a line. Empty where there is none, and where the first line costs less.
     """
     rules: dict[str, Callable[[FindingCost], bool]] = {
         "ends a run": lambda cost: cost.ends_run,
+        "differs from eager mode": lambda cost: cost.is_wrong,
         "leaves functions in eager mode": lambda cost: bool(cost.eager),
         "leads to the recompile limit": lambda cost: bool(cost.limited),
     }
@@ -258,10 +292,12 @@ def ranked(costs: Iterable[FindingCost]) -> list[FindingCost]:
 def _rank(cost: FindingCost) -> tuple[object, ...]:
     return (
         not cost.ends_run,
+        not cost.is_wrong,
         not cost.eager,
         not cost.is_target_eager,
         -len(cost.eager),
         not cost.limited,
+        not cost.is_of_each_number,
         not cost.breaks,
         -cost.eager_us,
         -cost.breaks,
@@ -287,7 +323,7 @@ def _gain(cost: FindingCost, target: str) -> str:
     if cost.breaks:
         split = _split(cost, cost.broken[0] if cost.broken else "the function")
         return f"{split}{f', and {again}' if again else ''}"
-    return f"it causes {again}"
+    return f"it causes {again}{', one for each new number' if cost.is_of_each_number else ''}"
 
 
 def _split(cost: FindingCost, named: str) -> str:
@@ -406,6 +442,7 @@ def _birthplace(context: Context, recompilation: Recompile) -> Location:
 def _add_recompilations(
     context: Context, at: Callable[[Location], FindingCost], keep: Callable[[FindingCost], None]
 ) -> None:
+    numbers: dict[tuple[str, int, str], set[str]] = {}
     worded = (
         in_the_users_words(context, recompilation)
         for recompilation in context.report.recompiles
@@ -426,3 +463,28 @@ def _add_recompilations(
                 seconds=cost.seconds + seconds,
             )
         )
+        _add_number(numbers, root.recompile, birthplace(context, root.recompile)[1], home)
+    for (path, line, *_), seen in numbers.items():
+        if len(seen) > _MOST_BOUNDED:
+            keep(replace(at(Location(path, line)), is_of_each_number=True))
+
+
+_MOST_BOUNDED = 3
+"""Numbers for which a value is compiled before it is taken to have ever new ones."""
+_OF_NUMBERS = {GuardCause.NUMBER, GuardCause.VALUE, GuardCause.DIMENSION, GuardCause.LENGTH}
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$")
+
+
+def _add_number(
+    numbers: dict[tuple[str, int, str], set[str]],
+    recompilation: Recompile,
+    failure: GuardFailure | None,
+    home: Location,
+) -> None:
+    """Note the two numbers that a guarded value had, if it is one, and no other object made it another."""
+    is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
+    if failure is None or is_other or failure.cause not in _OF_NUMBERS:
+        return
+    values = [value for value in (failure.was, failure.now) if value and _NUMBER.match(value)]
+    if len(values) == 2:  # noqa: PLR2004 - the number before and after
+        numbers.setdefault((home.path, home.line, failure.source), set()).update(values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import json
 
 import pytest
@@ -23,8 +24,10 @@ from fuselight.shared.report import (
     Recompile,
     Report,
     TargetRef,
+    UnseenChange,
+    UnseenKind,
 )
-from fuselight_server.base.finding import Severity
+from fuselight_server.base.finding import Severity, rank
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.findings import print_findings
@@ -75,10 +78,15 @@ def priorities_of(breaks: tuple[Break, ...], *recompiles: Recompile) -> tuple[Pr
     ("first", "second"),
     [
         (line(9, ends_run=True), line(1, eager=("a", "b"), is_target_eager=True)),
+        (line(9, ends_run=True), line(1, is_wrong=True)),
+        (line(9, is_wrong=True), line(1, eager=("a", "b"), is_target_eager=True)),
+        (line(9, is_wrong=True), line(1, breaks=9, limited=("a",))),
         (line(9, eager=("a",)), line(1, breaks=9, recompilations=9, seconds=9.0)),
         (line(9, eager=("a",), is_target_eager=True), line(1, eager=("b", "c"))),
         (line(9, eager=("a", "b")), line(1, eager=("c",), breaks=5)),
         (line(9, limited=("a",)), line(1, breaks=3)),
+        (line(9, limited=("a",)), line(1, recompilations=9, is_of_each_number=True)),
+        (line(9, recompilations=4, is_of_each_number=True), line(1, breaks=3, recompilations=9, seconds=9.0)),
         (line(9, breaks=1, eager_us=40.0), line(1, breaks=3, eager_us=2.0)),
         (line(9, breaks=1, eager_us=1.0), line(1, breaks=1, recompilations=8)),
         (line(9, breaks=2), line(1, breaks=1, recompilations=8, seconds=8.0)),
@@ -346,3 +354,46 @@ def test_a_fix_is_a_step_also_where_the_run_says_only_what_to_expect() -> None:
         stream = io.StringIO()
         print_findings(outcome, Terminal(stream), iter([dataclasses.replace(finding, remedies=remedies)]))
         assert (NO_CHANGE in stream.getvalue()) is (fix not in remedies)
+
+
+def test_a_wrong_result_comes_before_a_break_and_is_named_with_what_else_its_line_costs() -> None:
+    lost = UnseenChange(UnseenKind.LOST_ADDITION, "self.seen", "Net.forward", at(20), (at(26),))
+    given = report(
+        frames=FRAMES, compiles=TWO_GRAPHS, breaks=(broken(at(22)), broken(at(26))), unseen=(lost,)
+    )
+    lines = of_reports([given], findings(given))
+    assert [priority.cost.line for priority in lines] == [26, 22]
+    first = advice(lines)
+    assert first is not None
+    lost_words, _, split = first.gain.partition("; ")
+    assert lost_words == "compiled code of Net.forward adds nothing to self.seen"
+    assert "graph of Net.forward" in split
+    assert first.is_gained_by("FL205", FILE, 26)
+    assert not first.is_gained_by("GB0170", FILE, 26)
+    alone = dataclasses.replace(given, breaks=())
+    only = advice(of_reports([alone], findings(alone)), FILE)
+    assert only is not None, "it is named also where it is the only line"
+    ordered = sorted(findings(given), key=rank)
+    assert ordered[0].code == "FL205", "agents and the report get it first"
+
+
+def test_a_value_with_ever_new_numbers_comes_before_one_with_few() -> None:
+    def of(name: str, line: int, *values: object) -> list[Recompile]:
+        pairs = itertools.pairwise(values)
+        changed = (
+            failed(
+                f"{name} was {was}, now {now}",
+                source=name,
+                was=str(was),
+                now=str(now),
+                cause=GuardCause.NUMBER,
+            )
+            for was, now in pairs
+        )
+        return [again(dataclasses.replace(failure, born=(at(line),))) for failure in changed]
+
+    few, many = of("flag", 22, 1, 2, 1, 2, 1, 2), of("step", 26, 1, 2, 3, 4)
+    lines = priorities_of((broken(at(30)),), *few, *many)
+    assert [priority.cost.line for priority in lines] == [26, 30, 22]
+    assert lines[0].gain.endswith("3 recompilations, one for each new number")
+    assert not lines[2].gain.endswith("number")

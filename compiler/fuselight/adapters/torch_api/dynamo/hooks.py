@@ -30,6 +30,12 @@ import torch.utils.hooks
 
 from fuselight.adapters.torch_api.dynamo.frame_text_cache import cache_stack_texts
 from fuselight.adapters.torch_api.dynamo.line_numbers import fix_places
+from fuselight.adapters.torch_api.dynamo.lost_changes import (
+    ContainerChanges,
+    LostChange,
+    generated_values,
+    side_effects_class,
+)
 from fuselight.adapters.torch_api.inductor.artifacts import entry_list
 from fuselight.adapters.torch_api.patching import wrapped
 
@@ -56,6 +62,7 @@ class Listener(Protocol):
     def hook_registered(self, module: Any, kind: str, hooks: Any, identity: int) -> None: ...
     def hook_removed(self, identity: int) -> None: ...
     def variable_read(self, name: str) -> None: ...
+    def change_lost(self, change: LostChange) -> None: ...
     def frame_fell_back(self, error: BaseException, code: CodeType) -> None: ...
     def frame_without_tensors(self, code: CodeType) -> None: ...
     def frame_skipped(self, reason: str, code: CodeType) -> None: ...
@@ -126,6 +133,7 @@ def listen(listener: Listener, *, lines: bool = False, steps: StepListener | Non
         _listen_to_graphs(installed)
         _listen_to_module_hooks(installed)
         _listen_to_variables(installed)
+        _listen_to_changes(installed)
         if lines:
             _listen_to_lines(installed)
         if steps is not None:
@@ -366,6 +374,29 @@ def _listen_to_variables(installed: _Installed) -> None:
 
     translator = torch._dynamo.symbolic_convert.InliningInstructionTranslator
     installed.replace("variables", translator, "inline_call", inline_call)
+
+
+def _listen_to_changes(installed: _Installed) -> None:
+    """Changes of containers that the trace has seen, and that compiled code does not make."""
+    changes, feature = ContainerChanges(), "lost changes"
+
+    def report(side_effects: Any, generated: set[int]) -> None:
+        for change in changes.lost(side_effects, generated):
+            installed.tell(feature, installed.listener.change_lost, change)
+
+    def mutation(real: Callable[..., Any], self: Any, variable: Any, *args: Any, **kwargs: Any) -> Any:
+        installed.tell(feature, changes.changing, self, variable)
+        return real(self, variable, *args, **kwargs)
+
+    def generate(real: Callable[..., Any], self: Any, codegen: Any, *args: Any, **kwargs: Any) -> Any:
+        with generated_values(codegen) as generated:
+            result = real(self, codegen, *args, **kwargs)
+        installed.tell(feature, report, self, generated)
+        return result
+
+    owner = side_effects_class()
+    installed.replace(feature, owner, "mutation", mutation)
+    installed.replace(feature, owner, "codegen_update_mutated", generate)
 
 
 def _listen_to_lines(installed: _Installed) -> None:

@@ -1,7 +1,7 @@
-"""FL202: a change of the program that its compiled code does not follow, on the line that makes the change.
+"""FL202 and FL205: changes that compiled code does not follow, or that it does not make, on the line of the change.
 
-Invariant: the report says what torch has no guard on; nothing here is concluded from the source, except on which line
-of a file a method is replaced.
+Invariant: the report says what torch has no guard on, and for which change it generates no code; nothing here is
+concluded from the source, except on which line of a file a method is replaced.
 """
 
 from __future__ import annotations
@@ -42,6 +42,24 @@ _HINTS = {
         "Or set it before the first call, and read it as `os.environ[...]`: torch then has a guard on it",
     ),
 }
+_LOST = {
+    UnseenKind.LOST_ADDITION: (
+        "adds nothing to",
+        "adds to",
+        "Use a dict in the place of {what}, as in `seen[key] = None`",
+    ),
+    UnseenKind.LOST_REMOVAL: (
+        "removes nothing from",
+        "removes from",
+        "Use a dict in the place of {what}, and `pop(key, None)`",
+    ),
+    UnseenKind.LOST_ORDER: (
+        "keeps the order of",
+        "changes the order of",
+        "Take the value out and put it in again, as in `cache[key] = cache.pop(key)`",
+    ),
+}
+"""By the kind: what compiled code does, what eager mode does, and what torch generates code for."""
 
 
 def unseen_findings(context: Context) -> Iterator[Finding]:
@@ -57,6 +75,8 @@ def unseen_findings(context: Context) -> Iterator[Finding]:
 
 def _finding(context: Context, group: list[UnseenChange]) -> Finding:
     change, home = group[0], _home(context, group[0])
+    if change.kind in _LOST:
+        return _lost(context, group, home)
     functions = format_list(dict.fromkeys(f"`{item.function}`" for item in group))
     title, text = _words(
         change, functions, format_list(dict.fromkeys(f"`{item.what}`" for item in group if item.what))
@@ -70,6 +90,32 @@ def _finding(context: Context, group: list[UnseenChange]) -> Finding:
         at=home,
         hints=_HINTS[change.kind],
         related=related,
+        subject=f"{change.kind.value} {change.what}",
+        count=len(group),
+    )
+
+
+def _lost(context: Context, group: list[UnseenChange], home: Location | None) -> Finding:
+    """The finding of a line that changes a container in eager mode alone."""
+    change, functions = group[0], format_list(dict.fromkeys(f"`{item.function}`" for item in group))
+    what = format_list(dict.fromkeys(f"`{item.what}`" for item in group))
+    compiled, eager, step = _LOST[change.kind]
+    return context.finding(
+        "FL205",
+        f"compiled code of {functions} {compiled} {what}",
+        (
+            f"In eager mode this line {eager} {what}. torch follows the change while it compiles, but generates no "
+            "code that makes it, and reports nothing."
+        ),
+        at=home,
+        hints=(
+            f"{step.format(what=what)}: torch generates code for that",
+            "Or make the change outside the compiled code",
+        ),
+        related=tuple(
+            Related(span_of(place), "compiled without it")
+            for place in dict.fromkeys(item.location for item in group)
+        ),
         subject=f"{change.kind.value} {change.what}",
         count=len(group),
     )

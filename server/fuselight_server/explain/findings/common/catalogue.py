@@ -71,6 +71,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL202", _WARNING, _CAPTURE, "compiled code does not follow a change of the program"),
         CodeInfo("FL203", _WARNING, _CAPTURE, "many or slow guards"),
         CodeInfo("FL204", _INFO, _CAPTURE, "compiled code does not use the cache of a function"),
+        CodeInfo("FL205", _WARNING, _CAPTURE, "compiled code does not make a change that eager mode makes"),
         CodeInfo("FL301", _WARNING, _CAPTURE, "a dynamic dimension was fixed to one size"),
         CodeInfo("FL302", _WARNING, _CAPTURE, "a dynamic number was fixed to one value"),
         CodeInfo("FL401", _ERROR, _CAPTURE, "the code raised an exception"),

@@ -25,7 +25,7 @@ from fuselight_server.base.finding import Finding
 from fuselight_server.commands.changed_texts import diff_texts
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
-from fuselight_server.fixes.verification.fixer import MOST_COMPILED
+from fuselight_server.fixes.verification.fixer import MAX_COMPILED
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, differing, patch_remedies, replaced, report_of_text
 
@@ -117,7 +117,7 @@ def test_each_result_is_a_line_before_all_are_known_and_only_what_is_written_com
     assert lines[1].endswith("Use where: passed: 2 -> 1 breaks, same results")
     assert "Use where" not in world.run("--format", "json").stderr
     bounds = {request.most_compiled for request in cases_of(world)}
-    assert bounds == {MOST_COMPILED}
+    assert bounds == {MAX_COMPILED}
     world.worker.requests.clear()
     world.run("--write")
     assert {request.most_compiled for request in cases_of(world)} == {None}

@@ -631,3 +631,30 @@ def test_a_cure_passes_where_following_it_saves_compiles(live: LiveWorker, name:
     tried = trials_of(live, source)
     cures = {kind: (trial.before, trial.after) for kind, trial in tried.items() if trial.cures}
     assert cures == expected, tried
+
+
+SCHEDULED = (
+    HEAD
+    + """\
+@torch.compile(backend="eager")
+def update():
+    optimizer.step()
+if __name__ == "__main__":
+    net = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=torch.tensor(0.1), momentum=0.9, weight_decay=0.1)
+    seen = {}
+    for step in range(3):
+        net(torch.ones(1, 2)).sum().backward()
+        update()
+        optimizer.param_groups[0]["weight_decay"] = 0.1 / (2 + step)
+"""
+)
+
+
+def test_what_hears_of_uses_of_tensors_is_no_frame_of_the_program(live: LiveWorker) -> None:
+    """Optimizers hash tensors between graphs: each frame there counts as a compile, and runs could not be compared."""
+    request = live.request(SCHEDULED, "")
+    report = live.report(request)
+    assert isinstance(request, CaptureRequest)
+    without = live.report(replace(request, trial=CureRun(None)))
+    assert [frame.function for frame in without.frames] == [frame.function for frame in report.frames]

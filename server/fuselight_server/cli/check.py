@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(TRIES),
         default="some",
         help="which changes that may cure a recompilation are tried on the calls of the run: none, those for which "
-        "30%% of the command's time, or 3 seconds, are enough, the worst findings first, or all (default: %(default)s)",
+        "30%% of the command's time, or 20 seconds, are enough, worst findings first, or all (default: %(default)s)",
     )
     parser.add_argument(
         "--warm",

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.3
 """Of the time of a command that trials may take in addition."""
-LEAST = 3.0
-"""Seconds that trials may take of however short a command: a share of a small program's time is too little for one."""
+LEAST = 20.0
+"""Seconds that trials may take of however short a command: each is a whole run, and untried advice is of no use."""
 MAX_TRIALS = 40
 """Trials of one target, however much time there is."""
 _EXPENSIVE = 1.5
@@ -77,7 +77,7 @@ async def try_cures(
     seconds = sum(report.phases.values())
     if not cures or not isinstance(request, CaptureRequest) or not _may_try(request, report):
         return report
-    if not budget.allows(2 * _EXPENSIVE * seconds):
+    if not budget.allows(2 * seconds):  # the run for comparison, and one trial
         return report
 
     capture = request

@@ -24,7 +24,7 @@ pytest.importorskip("numpy")
 from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches import launcher
 from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome
-from fuselight.adapters.triton_api.launches.stand_in import refusing_launches, standing_in
+from fuselight.adapters.triton_api.launches.stand_in import KernelCode, refusing_launches, standing_in
 from fuselight.worker.child.kernel_launches import KernelLaunches
 from fuselight.worker.verify.case_caller import NothingToCompareError, check_values
 
@@ -248,13 +248,30 @@ def test_a_warm_up_returns_a_kernel_that_has_registers_and_can_be_launched(
 
 def test_other_code_gets_torchs_own_answers(kernels: Any) -> None:
     assert kernels.asks_for_gpu(torch.ones(kernels.LENGTH)).shape == (kernels.LENGTH,)
-    assert not torch.ones(1).is_cuda  # this module has no kernel
     assert not torch.cuda.is_available()
-    assert torch.cuda.device_count() == 0
+    others = {"torch": torch, "__name__": "plain"}  # modules next to this one have kernels
+    exec("is_cuda = torch.ones(1).is_cuda\ncount = torch.cuda.device_count()", others)  # noqa: S102 - code of another module
+    assert (others["is_cuda"], others["count"]) == (False, 0)
     with pytest.raises((AssertionError, RuntimeError)):
-        torch.cuda.get_device_properties(0)
+        exec("torch.cuda.get_device_properties(0)", others)  # noqa: S102 - as above
     pad = sys.modules.get("torch._inductor.fx_passes.pad_mm")
     assert pad is None or not pad.has_triton()
+
+
+def test_a_library_that_has_not_imported_its_kernels_is_code_with_kernels(tmp_path: Path) -> None:
+    for name, text in (
+        ("library/ops.py", ""),
+        ("library/gpu/late.py", "@triton.jit"),
+        ("plain/ops.py", "x = 1"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    code = KernelCode(names.runtime_jit(), lambda _: False)
+    modules = [("made_library.ops", "library"), ("made_plain.ops", "plain"), ("ops", "library")]
+    answers = [
+        code({"__name__": name, "__file__": str(tmp_path / folder / "ops.py")}) for name, folder in modules
+    ]
+    assert answers == [True, False, False]
 
 
 def test_inductor_leaves_a_graph_with_kernels_as_it_was_captured(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 
+from fuselight.capture.calls.kernel_devices import answer_comparisons, imports_triton
 from fuselight.shared.report import Location, Note
 
 _CUDA = re.compile(r"^cuda(:\d+)?$")
@@ -27,10 +28,13 @@ _METHODS = frozenset({"cuda", "pin_memory"})
 def redirect_devices(tree: ast.AST, path: str, *, numbers: bool = False) -> list[Note]:
     """Change `tree` in place: `.cuda()` to `.cpu()`, "cuda" to "cpu", `torch.cuda` to `torch.cpu`. One Note a line.
 
-    `numbers`: whether a device may be a number, as in `.to(rank)`; a variable is asked when it is used.
+    `numbers`: whether a device may be a number, as in `.to(rank)`; a variable is asked when it is used. Code that
+    imports Triton believes that tensors are on a GPU.
     """
     redirection = _Redirection(_names_of_torch(tree), numbers=numbers)
     redirection.visit(tree)
+    if imports_triton(tree):
+        answer_comparisons(tree)
     notes = []
     for line, (node, text) in sorted(redirection.changed.items()):
         location = Location(path, line, node.col_offset, node.end_lineno, node.end_col_offset)

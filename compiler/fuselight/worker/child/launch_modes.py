@@ -13,12 +13,14 @@ from contextlib import AbstractContextManager
 import torch
 
 from fuselight.adapters.torch_api.absent_gpu import device_guards
+from fuselight.adapters.torch_api.cuda_operators import cuda_operators_on_cpu
 from fuselight.adapters.triton_api.launches.specializations import LaunchRecord
 from fuselight.adapters.triton_api.launches.stand_in import (
     recording_on_gpu,
     refusing_launches,
     standing_in,
 )
+from fuselight.capture.calls.kernel_devices import libraries_of_kernels_on_cpu
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.devices import FALLBACK, find
 from fuselight.shared.protocol import AssembleRequest, GenerateRequest
@@ -45,6 +47,8 @@ def without_gpu(state: RunState) -> Iterator[None]:
     state.kernel_launches.log.record = _record(state)
     with (
         device_guards(),
+        cuda_operators_on_cpu(),
+        libraries_of_kernels_on_cpu(),
         standing_in(_gpu(device), state.kernel_launches.log, state.sources.is_users),
     ):
         yield

@@ -67,7 +67,7 @@ class ParsedFile:
     def compiled(self, functions: Iterable[FunctionText], *, redirect: bool) -> dict[int, CodeType]:
         """Compile functions, by the identity of their nodes, with what surrounds them but nothing else of the file."""
         functions = list(functions)
-        if redirect and any("cuda" in line for line in self.lines):
+        if redirect and any("cuda" in line or "triton" in line for line in self.lines):
             redirect_devices(self.tree, self.path)
         future = [
             statement

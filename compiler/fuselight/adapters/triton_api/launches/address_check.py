@@ -24,7 +24,7 @@ BRANCH_FROM_MEMORY = "a branch or a loop depends on values from memory"
 OUT_OF_TIME = "the check took too long"
 MAX_PROGRAMS = 64
 """Launches of at most so many programs are checked as a whole."""
-_perf_counter = time.perf_counter  # bound before any user code runs
+_processor_time = time.thread_time  # bound before any user code runs; the same on a busy machine
 
 
 class AddressCheck(Interpretation):
@@ -47,7 +47,7 @@ class AddressCheck(Interpretation):
             values = {name: self._value(name, argument, types[name]) for name, argument in arguments.items()}
             program = self._forms.of(self._kernel)
             self._builder.set_grid_dim(*self._grid)
-            self._deadline = _perf_counter() + self._seconds
+            self._deadline = _processor_time() + self._seconds
             for place in sampled_programs(self._grid):
                 self.memory.program = place
                 self._builder.set_grid_idx(*place)
@@ -120,9 +120,11 @@ class AddressCheck(Interpretation):
     def _reduction(self, real: Callable[..., Any]) -> Callable[..., Any]:
         """`tl.reduce`, which computes nothing of unknown values: the interpreter takes each element by itself."""
 
-        def reduce(values: Any, axis: Any, combine: Any, keep_dims: Any = False, **_: Any) -> Any:  # noqa: FBT002
+        # Names of Triton's parameters: kernels pass them by name.
+        def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:  # noqa: A002, FBT002
+            values = input
             if not is_unknown(values):
-                return real(values, axis, combine, keep_dims)
+                return real(values, axis, combine_fn, keep_dims)
             several = isinstance(values, tuple)
             results = []
             for value in values if several else (values,):
@@ -141,9 +143,10 @@ class AddressCheck(Interpretation):
     def _scan(self, real: Callable[..., Any]) -> Callable[..., Any]:
         """`tl.associative_scan`, likewise."""
 
-        def scan(values: Any, axis: Any, combine: Any, reverse: Any = False, **_: Any) -> Any:  # noqa: FBT002
+        def scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:  # noqa: A002, FBT002
+            values = input
             if not is_unknown(values):
-                return real(values, axis, combine, reverse)
+                return real(values, axis, combine_fn, reverse)
             several = isinstance(values, tuple)
             results = [
                 self._unknown(list(value.handle.data.shape), value.dtype)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable
 from typing import Any
 
+from fuselight.adapters.triton_api.launches.device_conversions import conversion
 from fuselight.adapters.triton_api.launches.record import LaunchStopped
 
 _AS_IN_NUMPY = (
@@ -19,12 +21,28 @@ _RENAMED = {
     "fast_cosf": "cos", "fast_tanf": "tan", "fast_powf": "power", "fast_tanhf": "tanh", "finitef": "isfinite",
     "isfinited": "isfinite", "signbit": "signbit", "isinfd": "isinf", "fast_dividef": "divide", "div_rn": "divide",
     "add_rn": "add", "mul_rn": "multiply", "sub_rn": "subtract", "sqrt_rn": "sqrt", "min": "fmin", "max": "fmax",
+    "mul24": "multiply", "scalbn": "ldexp",
 }  # fmt: skip
+
+
+def _inverse_normal(part: float) -> float:
+    """The value below which a part of a normal distribution is."""
+    ends = {0.0: -math.inf, 1.0: math.inf}
+    if part in ends:
+        return ends[part]
+    return statistics.NormalDist().inv_cdf(part) if 0 < part < 1 else math.nan
+
+
 _BY_ELEMENT: dict[str, Callable[..., float]] = {
     "erf": math.erf,
     "erfc": math.erfc,
     "tgamma": math.gamma,
     "lgamma": math.lgamma,
+    "remainder": math.remainder,
+    "normcdf": lambda x: math.erfc(-x / math.sqrt(2)) / 2,
+    "normcdfinv": _inverse_normal,
+    "erfinv": lambda x: _inverse_normal((x + 1) / 2) / math.sqrt(2),
+    "erfcinv": lambda x: _inverse_normal(1 - x / 2) / math.sqrt(2),
 }
 
 
@@ -36,6 +54,12 @@ def _functions(numpy: Any) -> dict[str, Callable[..., Any]]:
         "rsqrt": lambda x: 1 / numpy.sqrt(x),
         "rsqrt_rn": lambda x: 1 / numpy.sqrt(x),
         "rcp_rn": lambda x: 1 / x,
+        "rcbrt": lambda x: 1 / numpy.cbrt(x),
+        "rhypot": lambda x, y: 1 / numpy.hypot(x, y),
+        "norm3d": lambda x, y, z: numpy.hypot(numpy.hypot(x, y), z),
+        "rnorm3d": lambda x, y, z: 1 / numpy.hypot(numpy.hypot(x, y), z),
+        "norm4d": lambda x, y, z, w: numpy.hypot(numpy.hypot(x, y), numpy.hypot(z, w)),
+        "rnorm4d": lambda x, y, z, w: 1 / numpy.hypot(numpy.hypot(x, y), numpy.hypot(z, w)),
         "exp10": lambda x: numpy.power(10.0, x),
         "fast_exp10f": lambda x: numpy.power(10.0, x),
         "sinpi": lambda x: numpy.sin(numpy.pi * x),
@@ -45,13 +69,14 @@ def _functions(numpy: Any) -> dict[str, Callable[..., Any]]:
         "fdim": lambda x, y: numpy.maximum(x - y, 0),
         # Half of a number goes away from zero.
         "round": lambda x: numpy.trunc(x + numpy.copysign(0.5, x)),
-        "llrint": numpy.rint,
         "saturatef": lambda x: numpy.clip(x, 0, 1),
     }
 
 
 _TRUTHS = frozenset({"isnan", "isinf", "isfinite", "finitef", "isfinited", "isinfd", "signbit"})
 """Functions whose result is an integer, 0 or 1."""
+
+_INTEGER = "int32"
 
 
 class DeviceFunctions:
@@ -63,21 +88,22 @@ class DeviceFunctions:
 
     def named(self, name: str) -> Callable[..., Any]:
         """The function of that name, for tensors of the interpreter."""
-        compute = self._functions.get(name)
+        compute, of_type = self._functions.get(name), _INTEGER if name in _TRUTHS else ""
+        if compute is None:
+            compute, of_type = conversion(name, self._interpreter.np) or (None, "")
 
         def call(*args: Any, **_: Any) -> Any:
             if compute is None:
                 raise LaunchStopped(f"it calls `{name}` of libdevice")
-            return self._tensor(name, compute, [self._semantic.to_tensor(argument) for argument in args])
+            return self._tensor(compute, of_type, [self._semantic.to_tensor(argument) for argument in args])
 
         return call
 
-    def _tensor(self, name: str, compute: Callable[..., Any], args: list[Any]) -> Any:
+    def _tensor(self, compute: Callable[..., Any], of_type: str, args: list[Any]) -> Any:
         widest = max(args, key=lambda argument: argument.handle.data.dtype.itemsize)
         values = self._interpreter.np.asarray(compute(*[argument.handle.data for argument in args]))
-        dtype = self._language.int32 if name in _TRUTHS else widest.dtype.scalar
-        numpy_type = self._interpreter.np.int32 if name in _TRUTHS else widest.handle.data.dtype
-        handle = self._interpreter.TensorHandle(values.astype(numpy_type), dtype)
+        dtype = getattr(self._language, of_type) if of_type else widest.dtype.scalar
+        handle = self._interpreter.TensorHandle(values.astype(of_type or widest.handle.data.dtype), dtype)
         is_block = any(argument.type.is_block() for argument in args)
         return self._language.tensor(
             handle, self._language.block_type(dtype, list(values.shape)) if is_block else dtype

@@ -6,6 +6,8 @@ Invariant: nothing happens before Triton is imported, and nothing at all where a
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -31,6 +33,8 @@ from fuselight.shared.report import Device
 
 _OTHERS = ("torch", "triton", "fuselight")
 """Packages whose kernels are none of the user's."""
+_MAX_FILES = 150
+"""Of a folder of a library of kernels. A larger one is one that has kernels besides, as `transformers`."""
 
 
 @contextlib.contextmanager
@@ -154,9 +158,10 @@ def _is_absent() -> bool:
 
 
 class KernelCode:
-    """Whether a module launches Triton kernels: it uses Triton itself, or is next to a module with kernels.
+    """Whether a module launches Triton kernels: it uses Triton itself, or is next to or above a module with kernels.
 
-    Of the user's own files, all are, once one of them has a kernel.
+    Of the user's own files, all are, once one of them has a kernel. A library may import its kernels only when it
+    launches one: then the files of its folder say so.
     """
 
     def __init__(self, jit: Any, is_users: Callable[[str], bool]) -> None:
@@ -165,6 +170,7 @@ class KernelCode:
         self._count = -1
         self._packages: tuple[str, ...] = ()
         self._has_own = False
+        self._folders: dict[str, bool] = {}
 
     def __call__(self, module: Mapping[str, Any]) -> bool:
         """`module` has the names of a module."""
@@ -176,7 +182,15 @@ class KernelCode:
         self._update()
         if self._has_own and self._is_users(str(module.get("__file__", ""))):
             return True
-        return any(name == package or name.startswith(package + ".") for package in self._packages)
+        if any(name == package or name.startswith(package + ".") for package in self._packages):
+            return True
+        folder = os.path.dirname(str(module.get("__file__") or ""))
+        if "." not in name or not folder:
+            return False
+        known = self._folders.get(folder)
+        if known is None:
+            known = self._folders[folder] = _has_kernel_files(folder)
+        return known
 
     def _update(self) -> None:
         if len(self._kernels) == self._count:
@@ -193,3 +207,20 @@ class KernelCode:
                 function.__code__.co_filename
             )
         self._packages = tuple(packages)
+
+
+def _has_kernel_files(folder: str) -> bool:
+    """Whether a module in a folder of at most so many has kernels."""
+    files = (
+        os.path.join(at, name) for at, _, names_ in os.walk(folder) for name in names_ if name.endswith(".py")
+    )
+    paths = list(itertools.islice(files, _MAX_FILES + 1))
+    return len(paths) <= _MAX_FILES and any(b"@triton.jit" in _content(path) for path in paths)
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -1,0 +1,147 @@
+"""Devices in code that launches Triton kernels, on a machine without a GPU.
+
+Such code refuses tensors of the CPU, or takes another way for them, and a library of kernels makes tensors with
+`device="cuda"`. Invariant: positions of the tree stay as they are, and code that does not import Triton is as it was.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import importlib.machinery
+import re
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any
+
+_CUDA = re.compile(r"^cuda(:\d+)?$")
+_OTHER = {"cuda": "cpu", "cpu": "cuda"}
+_DEVICE_NAMES = frozenset({"device", "device_type", "device_types"})
+_ANSWERED = "_fuselight_answered"
+"""Marks a comparison that was changed: a tree may be compiled several times."""
+_NEVER = frozenset({"torch", "triton", "fuselight", "numpy", "torchvision", "torchaudio"})
+"""Packages whose code stays as it is."""
+
+
+def imports_triton(tree: ast.AST) -> bool:
+    """Whether a module imports Triton, anywhere."""
+    return any(
+        (
+            isinstance(node, ast.Import)
+            and any(alias.name.partition(".")[0] == "triton" for alias in node.names)
+        )
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "triton")
+        for node in ast.walk(tree)
+    )
+
+
+def answer_comparisons(tree: ast.AST) -> None:
+    """Have `x.device.type == "cuda"` be true of a tensor of the CPU, and `== "cpu"` be false, in place."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and len(node.comparators) == 1 and not hasattr(node, _ANSWERED):
+            setattr(node, _ANSWERED, True)
+            sides = [node.left, node.comparators[0]]
+            for side, other in (sides, sides[::-1]):
+                if _is_type_of_device(side):
+                    _exchange(other)
+
+
+def _is_type_of_device(node: ast.expr) -> bool:
+    """Whether this is `x.device.type`. A device by itself, as `device.type`, may be one that the program chose."""
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "type"
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == "device"
+    )
+
+
+def _exchange(node: ast.expr) -> None:
+    """Exchange the names of the devices in a text, or in each text of a tuple, list or set."""
+    for item in node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]:
+        if isinstance(item, ast.Constant) and isinstance(item.value, str):
+            item.value = _OTHER.get(item.value, item.value)
+
+
+def redirect_library(tree: ast.AST) -> None:
+    """Have a library's module make its tensors on the CPU; only where a text is clearly a device. In place."""
+    answer_comparisons(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg in _DEVICE_NAMES:
+            _to_cpu(node.value)
+        elif isinstance(node, ast.arguments):
+            _redirect_defaults(node)
+        elif isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if name in {"to", "device"} and node.args:
+                _to_cpu(node.args[0])
+            elif name == "cuda" and isinstance(node.func, ast.Attribute):
+                node.func.attr, node.args, node.keywords = "cpu", [], []
+
+
+def _redirect_defaults(arguments: ast.arguments) -> None:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    for argument, default in pairs:
+        if argument.arg in _DEVICE_NAMES and default is not None:
+            _to_cpu(default)
+
+
+def _to_cpu(node: ast.expr) -> None:
+    for item in node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]:
+        if isinstance(item, ast.Constant) and isinstance(item.value, str) and _CUDA.match(item.value):
+            item.value = "cpu"
+        elif isinstance(item, ast.IfExp):
+            _to_cpu(item.body)
+            _to_cpu(item.orelse)
+
+
+@contextlib.contextmanager
+def libraries_of_kernels_on_cpu() -> Iterator[None]:
+    """Have modules of installed packages that import Triton make their tensors on the CPU, until the block ends.
+
+    Of a module that is imported within it: the code of others is read from their bytecode, and stays as it is.
+    """
+    loader: Any = importlib.machinery.SourceFileLoader
+    real = loader.get_code
+    inherited = "get_code" not in vars(loader)
+
+    @functools.wraps(real)
+    def get_code(self: Any, fullname: str) -> CodeType | None:
+        code: CodeType | None = real(self, fullname)
+        if (
+            type(self) is not loader
+            or code is None
+            or fullname.partition(".")[0] in _NEVER
+            or not _names_triton(code)
+        ):
+            return code
+        path = self.get_filename(fullname)
+        data = self.get_data(path)
+        if b"cuda" not in data and b"cpu" not in data:
+            return code
+        tree = ast.parse(data, path)
+        redirect_library(tree)
+        changed: CodeType = compile(tree, path, "exec", dont_inherit=True)
+        return changed
+
+    loader.get_code = get_code
+    try:
+        yield
+    finally:
+        if vars(loader).get("get_code") is get_code:
+            if inherited:
+                del loader.get_code
+            else:
+                loader.get_code = real
+
+
+def _names_triton(code: CodeType) -> bool:
+    """Whether the code of a module imports Triton, at its top or in a function."""
+    if any(name == "triton" or name.startswith("triton.") for name in code.co_names):
+        return True
+    return any(isinstance(part, CodeType) and _names_triton(part) for part in code.co_consts)

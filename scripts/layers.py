@@ -166,7 +166,8 @@ ROOMS = (
     ),
     _room(
         f"{_C}.worker.repro",
-        "graphs of a call as Python without values, and runs of small programs that are made of them",
+        "graphs of a call, or a call that Dynamo traces, as Python without values, and runs of small programs that are "
+        "made of them",
         "shared adapters capture worker.child",
         "torch",
     ),

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar, get_args
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.report import (
     CallChange,
+    CodeSearch,
     CureRun,
     Device,
     Failure,
@@ -404,14 +405,13 @@ class GraphsRequest(RunRequest):
     """Index of the call, as in `AccuracyRequest`; None: the first graph that the backend cannot compile."""
     with_values: bool = False
     """Whether the values of small tensors are recorded."""
+    code: CodeSearch | None = None
+    """Set to record, in place of graphs, a call that Dynamo traces, as Python."""
 
 
 @dataclass(frozen=True)
 class ScriptRequest(RunRequest):
-    """Run a generated program that imports torch alone, and say what it shows. In `reproduction`.
-
-    No code of the user's runs; the target only names it.
-    """
+    """Run a generated program, which has none of the user's files: the target only names it. In `reproduction`."""
 
     script: str = ""
     arguments: tuple[str, ...] = ()

@@ -14,22 +14,40 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import GraphsRequest, Limits, ScriptRequest
-from fuselight.shared.report import STAGE_BACKENDS, Aspect, Culprit, ScriptOutcome, ScriptState, Stage
+from fuselight.shared.report import (
+    STAGE_BACKENDS,
+    Aspect,
+    CodeSearch,
+    Culprit,
+    ScriptOutcome,
+    ScriptState,
+    Stage,
+)
+from fuselight.shared.script_end import NAME
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.outcome import CheckOutcome
-from fuselight_server.commands.started_worker import StartedWorker
+from fuselight_server.commands.source_repro import (
+    SourceSearch,
+    TracingFault,
+    breaks_of,
+    hang_of,
+    is_of_compiler,
+)
 from fuselight_server.commands.targets import report_each
+from fuselight_server.execution.interpreters import NoInterpreterError
+from fuselight_server.execution.script_process import run_program
 from fuselight_server.execution.torch_releases import check_installed, find_side, interpreters_of
 from fuselight_server.explain.findings.common.result_words import STAGE_NAMES, cause_of, wrong_calls
 from fuselight_server.fixes.verification.wrong_results import compare_results
 from fuselight_server.repro.bisection import find_change
 from fuselight_server.repro.issue import ConfirmedProgram
 from fuselight_server.repro.model import Observed, program_of
-from fuselight_server.repro.reduction import Reduction, variants
+from fuselight_server.repro.reduction import Reduction, kind_of, variants
+from fuselight_server.repro.source_program import Tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from fuselight.shared.protocol import AccuracyRequest
     from fuselight.shared.report import ComparedCall, RecordedGraph, Report, Reproduction
@@ -49,6 +67,8 @@ _MAX_FAULTS = 3
 _IN_TRACING = (
     "the fault is in tracing (TorchDynamo): no captured graph shows it, and a program of graphs cannot either"
 )
+_RAISES = (Observed.FAILURE, Tracing.FAILURE, Tracing.BREAK)
+"""Faults whose programs may fail in another way in another release."""
 _RANDOM = "its random numbers have another distribution, which one call in each mode cannot show"
 
 
@@ -74,7 +94,7 @@ class Fault:
     name: str
     """What was compiled."""
     what: str
-    """`result` or `failure`."""
+    """`result`, `failure`, `break` or `hang`."""
     confirmed: ConfirmedProgram | None = None
     why_not: str = ""
     """Why there is no program."""
@@ -98,9 +118,14 @@ class ReproOutcome:
         """0: each fault has a confirmed program, or there is no fault; 1: one has none; 2: a target failed."""
         if self.check.problems or not (self.check.reports or self.faults):
             return 2
-        if any(_is_unanalyzed(report) for report in self.check.reports):
+        if any(_is_unanalyzed(report) and not self._has_program(report) for report in self.check.reports):
             return 2
         return int(any(fault.confirmed is None for fault in self.faults))
+
+    def _has_program(self, report: Report) -> bool:
+        """Whether a fault of the target has a program: what ended the run may be the fault."""
+        target = report.target.path, report.target.name
+        return any(fault.confirmed and (fault.path, fault.target) == target for fault in self.faults)
 
 
 def _is_unanalyzed(report: Report) -> bool:
@@ -126,12 +151,11 @@ async def reproduce(
             return await shown.run_report(request)
 
         report = await compare_results(target_run.request, run, locate_seconds=0.0, tries=0)
-        for name, what, call, stage in _faults(report):
-            search = _Search(target_run, plan, report)
-            outcome.faults.append(await search.fault(name, what, call, stage))
+        search = _Search(target_run, plan, report)
+        async for fault in search.faults():
+            outcome.faults.append(fault)
             token.check()
-            if plan.releases and outcome.faults[-1].confirmed is not None:
-                fault = outcome.faults[-1]
+            if plan.releases and fault.confirmed is not None:
                 change = await token.run(bisect(fault.confirmed, target_run, plan, options.log))
                 outcome.faults[-1] = dataclasses.replace(fault, change=change)
         return report
@@ -162,7 +186,9 @@ def _faults(report: Report) -> Iterator[tuple[str, str, int | None, Stage | None
             for other in call.others
         )
         yield call.name, "failure" if fails else "result", None if fails else call.index, stage
-    if not seen and any(failure.culprit is Culprit.COMPILER for failure in report.failures):
+    if not seen and any(
+        failure.culprit is Culprit.COMPILER or is_of_compiler(failure) for failure in report.failures
+    ):
         yield report.target.name, "failure", None, None
 
 
@@ -187,22 +213,36 @@ async def run_script(target_run: TargetRun, text: str, *arguments: str, fresh: b
 async def bisect(
     confirmed: ConfirmedProgram | None, target_run: TargetRun, plan: ReproPlan, log: Callable[[str], None]
 ) -> ReleaseChange | None:
-    """In which release of the plan the fault of a program begins or ends. Raises NoInterpreterError."""
+    """In which release of the plan the fault of a program begins or ends; a release without an answer says why.
+
+    The program runs by itself, without a worker of that torch: such a worker imports torch first, and where a release
+    was just installed and the machine is busy, that takes longer than a start of a worker may.
+    """
     if confirmed is None:
         return None
     script = confirmed.script
 
     async def run(release: str) -> ScriptOutcome:
         target_run.show(f"torch {release}")
-        (interpreter,) = await interpreters_of([find_side(release, BISECT, os.environ)], target_run.show)
-        started = StartedWorker(interpreter, log)
         try:
-            other = dataclasses.replace(target_run, worker=await started.ready(), choice=interpreter)
-            return await run_script(other, script, fresh=True)
-        finally:
-            await started.close()
+            (interpreter,) = await interpreters_of([find_side(release, BISECT, os.environ)], target_run.show)
+        except NoInterpreterError as error:  # the other releases may have an answer
+            return ScriptOutcome(ScriptState.ERROR, str(error))
+        log(f"bisect: torch {release}: {interpreter.executable} {NAME}")
+        outcome = await run_program(interpreter, script, _FRESH_SECONDS, os.environ)
+        log(f"bisect: torch {release}: {outcome.state.value}: {outcome.text}")
+        return with_same_kind(confirmed, outcome)
 
     return await find_change(plan.releases, run)
+
+
+def with_same_kind(confirmed: ConfirmedProgram, outcome: ScriptOutcome) -> ScriptOutcome:
+    """The outcome in another release; another error than the one that is looked for is none of it."""
+    if outcome.state is not ScriptState.FAULT or confirmed.program.observed not in _RAISES:
+        return outcome
+    if outcome.text.startswith(kind_of(confirmed.fault.text)):
+        return outcome
+    return ScriptOutcome(ScriptState.ERROR, f"it fails in another way: {outcome.text.partition(chr(10))[0]}")
 
 
 class _Search:
@@ -210,6 +250,20 @@ class _Search:
 
     def __init__(self, target_run: TargetRun, plan: ReproPlan, report: Report) -> None:
         self._target_run, self._plan, self._report = target_run, plan, report
+
+    async def faults(self) -> AsyncIterator[Fault]:
+        """The faults of the target: of results and failures, of a compile that does not end, of graph breaks."""
+        count = 0
+        for name, what, call, stage in _faults(self._report):
+            count += 1
+            yield await self.fault(name, what, call, stage)
+        hang = None if count else hang_of(self._report, self._target_run.request.limits.seconds)
+        if hang is not None:
+            yield await self._traced(hang)
+        if count or hang is not None or self._report.failures:
+            return
+        for graph_break in (await breaks_of(self._target_run))[:_MAX_FAULTS]:
+            yield await self._traced(graph_break)
 
     async def fault(self, name: str, what: str, call: int | None, stage: Stage | None) -> Fault:
         """The fault with its program, or with why there is none."""
@@ -229,6 +283,8 @@ class _Search:
         )
         recorded = await self._target_run.run_report(request)
         parts = recorded.reproduction
+        if call is None and not any(graph.error for graph in (parts.graphs if parts is not None else ())):
+            return await self._traced(TracingFault(fault.name, fault.what, CodeSearch()))
         why = _unrecorded(recorded, parts)
         if parts is None or why:
             return dataclasses.replace(fault, why_not=why)
@@ -252,6 +308,25 @@ class _Search:
         if reduction.best is None:
             return dataclasses.replace(fault, why_not=_unconfirmed(parts, reduction, self._plan))
         return await self._confirmed(fault, reduction.best, stage)
+
+    async def _traced(self, tracing: TracingFault) -> Fault:
+        """A fault of which no captured graph is made: its program is one of source."""
+        start = time.monotonic()
+        target = self._report.target
+        seconds, versions = self._plan.seconds, _versions(self._report)
+        search = SourceSearch(self._target_run, time.monotonic, seconds, versions, run_script)
+        result = await search.outcome(tracing)
+        return Fault(
+            target.path,
+            target.name,
+            tracing.name,
+            tracing.what,
+            result.confirmed,
+            result.why_not,
+            result.tried,
+            time.monotonic() - start,
+            result.is_partial,
+        )
 
     def _programs(self, parts: Reproduction, call: int | None, stage: Stage | None) -> Iterator[SmallProgram]:
         """The programs to try first, the likelier ones first."""

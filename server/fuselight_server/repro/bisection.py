@@ -56,6 +56,17 @@ class ReleaseChange:
         failed = f" ({', '.join(others)} cannot run it{why})" if why else ""
         return f"torch {' and '.join(shown)} {'have' if len(shown) > 1 else 'has'} {which} fault{failed}"
 
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """What each release that ran showed: `2.14.0: no answer: it took longer than 900 s`."""
+        names = {ScriptState.FAULT: "wrong", ScriptState.RIGHT: "right"}
+        return tuple(
+            f"{name}: {names[outcome.state]}"
+            if outcome.state in names
+            else f"{name}: no answer{self._why([name]) or ': it gave no reason'}"
+            for name, outcome in sorted(self.outcomes.items(), key=lambda item: _number(item[0]))
+        )
+
     def _why(self, names: list[str]) -> str:
         """What the first of these releases ended with, after a colon; empty if it is not known."""
         lines = [self.outcomes[name].text.strip().rpartition("\n")[2][:_WORDS] for name in names]

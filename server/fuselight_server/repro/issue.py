@@ -5,22 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.repro.model import Observed
+from fuselight_server.repro.model import Observed, SmallProgram
+from fuselight_server.repro.source_program import WHAT, Tracing
 from fuselight_server.repro.text import operators_of, script_of, what_differs
 
 if TYPE_CHECKING:
     from fuselight.shared.report import ScriptOutcome
-    from fuselight_server.repro.model import SmallProgram
+    from fuselight_server.repro.source_program import SourceProgram
 
 _MAX_OPERATORS = 4
 _MAX_TEXT = 1500
+_MAX_TITLE = 120
+_EXPECTED: dict[Observed | Tracing, str] = {
+    Observed.FAILURE: "It compiles: eager mode runs the function.",
+    Tracing.FAILURE: "It compiles: eager mode runs the function.",
+    Tracing.BREAK: "One graph: eager mode runs the function.",
+    Tracing.HANG: "It compiles in a time as for other functions of this size: eager mode runs the function.",
+}
 
 
 @dataclass(frozen=True)
 class ConfirmedProgram:
     """A program that a new process of Python has confirmed."""
 
-    program: SmallProgram
+    program: SmallProgram | SourceProgram
     fault: ScriptOutcome
     """Of the run that shows the fault."""
     stage: str = ""
@@ -31,7 +39,7 @@ class ConfirmedProgram:
     @property
     def script(self) -> str:
         """The file."""
-        return script_of(self.program)
+        return script_of(self.program) if isinstance(self.program, SmallProgram) else self.program.script
 
     @property
     def line_count(self) -> int:
@@ -41,6 +49,13 @@ class ConfirmedProgram:
     @property
     def title(self) -> str:
         """As a title of an issue: `torch.compile returns other results than eager mode: torch.acosh`."""
+        if not isinstance(self.program, SmallProgram):
+            line = (
+                self.fault.text.strip().partition("\n")[0]
+                if self.program.observed is not Tracing.HANG
+                else ""
+            )
+            return f"torch.compile: {WHAT[self.program.observed]}{': ' if line else ''}{line[:_MAX_TITLE]}"
         names = operators_of(self.program)[:_MAX_OPERATORS]
         what = what_differs(self.program)
         return f"torch.compile: {what}{': ' if names else ''}{', '.join(names)}"
@@ -49,8 +64,7 @@ class ConfirmedProgram:
 def issue_of(confirmed: ConfirmedProgram, releases: str = "") -> str:
     """The issue as Markdown. `releases`: in which releases of torch it is, in words."""
     program = confirmed.program
-    is_failure = program.observed is Observed.FAILURE
-    expected = "It compiles: eager mode runs the function." if is_failure else "The results of eager mode."
+    expected = _EXPECTED.get(program.observed, "The results of eager mode.")
     lines = [f"# {confirmed.title}", "", "## Program", "", "```python", confirmed.script.rstrip(), "```", ""]
     lines += ["## Expected", "", expected]
     lines += [

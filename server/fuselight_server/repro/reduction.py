@@ -79,7 +79,7 @@ class Reduction:
         is_fault = outcome.state is ScriptState.FAULT and outcome.text.startswith(self.failure)
         if is_fault:
             if self.best is None and program.observed is Observed.FAILURE:
-                self.failure = _kind_of(outcome.text)
+                self.failure = kind_of(outcome.text)
             self.best, self.last = program, outcome
         elif self.best is None:
             self.refusals.append(outcome.text or outcome.state.value)
@@ -189,7 +189,7 @@ class Reduction:
         return self.best
 
 
-def _kind_of(words: str) -> str:
+def kind_of(words: str) -> str:
     """The beginning of the words of an exception, up to what depends on the program: a number, a name in quotes."""
     match = _KIND.match(words)
     return match[0] if match is not None else ""

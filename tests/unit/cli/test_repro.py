@@ -28,6 +28,7 @@ from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.commands import repro
 from fuselight_server.commands.options import CommandOptions
+from fuselight_server.execution.interpreters import NoInterpreterError
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.compared_results import Fault, ScriptedProgram
 
@@ -246,7 +247,13 @@ def test_the_first_release_that_has_the_fault_is_found_by_bisection(
         interpreters: list[Interpreter] = await real(sides, show)
         return interpreters
 
+    async def run_program(interpreter: Interpreter, script: str, *_: object) -> ScriptOutcome:
+        assert "torch.flip(" in script
+        is_wrong = interpreter.executable in compiler.wrong_releases
+        return ScriptOutcome(ScriptState.FAULT if is_wrong else ScriptState.RIGHT)
+
     monkeypatch.setattr(repro, "interpreters_of", started)
+    monkeypatch.setattr(repro, "run_program", run_program)
     done = run(monkeypatch, compiler, "--bisect", "2.9..2.15", "--format", "json")
     assert (done.exit_code, done.stderr) == (0, "")
     assert releases[:2] == ["2.9", "2.15"]
@@ -254,6 +261,32 @@ def test_the_first_release_that_has_the_fault_is_found_by_bisection(
     (fault,) = json.loads(done.stdout)["faults"]
     assert (fault["releases"]["before"], fault["releases"]["after"]) == ("2.12", "2.13")
     assert "torch 2.12 is right, and 2.13 is wrong." in fault["issue"]
+
+
+def test_a_release_that_cannot_be_installed_does_not_end_the_search(
+    monkeypatch: pytest.MonkeyPatch, releases: list[str]
+) -> None:
+    """Its reason is that of the installer, and another error than that of the program is no answer, either."""
+    real = vars(repro)["interpreters_of"]
+
+    async def installed(sides: list[Interpreter], show: object) -> list[Interpreter]:
+        if sides[0].executable == "2.12":
+            raise NoInterpreterError("`uv pip install torch==2.12.*` failed: error: no space left")
+        interpreters: list[Interpreter] = await real(sides, show)
+        return interpreters
+
+    async def run_program(interpreter: Interpreter, *_: object) -> ScriptOutcome:
+        states = {"2.11": ScriptState.RIGHT, "2.14": ScriptState.FAULT}
+        state = states.get(interpreter.executable, ScriptState.ERROR)
+        return ScriptOutcome(state, "it took longer than 900 s")
+
+    monkeypatch.setattr(repro, "interpreters_of", installed)
+    monkeypatch.setattr(repro, "run_program", run_program)
+    done = run(monkeypatch, ScriptedCompiler(), "--bisect", "2.11..2.14")
+    assert releases == ["2.11", "2.14", "2.13"]
+    assert "  torch 2.11 is right, and 2.14 is wrong (2.12, 2.13 between them cannot run it: " in done.stdout
+    assert "    2.12: no answer: `uv pip install torch==2.12.*` failed: error: no space left\n" in done.stdout
+    assert "    2.13: no answer: it took longer than 900 s\n" in done.stdout
 
 
 def test_a_release_that_is_missing_is_named_before_anything_runs(

@@ -118,6 +118,10 @@ from fuselight.shared.report.release_outputs import Deprecation as Deprecation
 from fuselight.shared.report.release_outputs import ReleaseCall as ReleaseCall
 from fuselight.shared.report.release_outputs import ReleaseOutputs as ReleaseOutputs
 from fuselight.shared.report.reproduction import MARK as MARK
+from fuselight.shared.report.reproduction import TIMEOUT as TIMEOUT
+from fuselight.shared.report.reproduction import UNLESS_EAGER as UNLESS_EAGER
+from fuselight.shared.report.reproduction import CodeSearch as CodeSearch
+from fuselight.shared.report.reproduction import RecordedCode as RecordedCode
 from fuselight.shared.report.reproduction import RecordedGraph as RecordedGraph
 from fuselight.shared.report.reproduction import RecordedNode as RecordedNode
 from fuselight.shared.report.reproduction import Reproduction as Reproduction

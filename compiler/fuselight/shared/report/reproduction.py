@@ -9,6 +9,11 @@ from fuselight.shared.report.place import Location
 
 MARK = "torch.compile is wrong: "
 """How the last words of a program begin that shows a fault."""
+TIMEOUT = "Timeout ("
+"""How the words of `faulthandler` begin that ends a program which takes too long."""
+
+UNLESS_EAGER = 'if sys.argv[1:] != ["eager"]:'
+"""The line of a program of source below which it compiles; without it, it runs in eager mode."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,36 @@ class RecordedGraph:
     """What compiling it raised: type and first line; empty if it compiled."""
 
 
+@dataclass(frozen=True)
+class CodeSearch:
+    """Which frame of Dynamo is recorded: the first whose compile fails, if nothing else is given."""
+
+    broken_at: Location | None = None
+    """The line of a graph break."""
+    reason: str = ""
+    """The first line of its reason."""
+    hang_seconds: float = 0.0
+    """A compile that takes longer is recorded as one that does not end; 0 for no limit."""
+
+
+@dataclass(frozen=True)
+class RecordedCode:
+    """A call that Dynamo traces, as Python that imports torch and the standard library alone."""
+
+    definitions: str = ""
+    """Imports, classes, functions, and the values of the call."""
+    function: str = ""
+    """The name of what is compiled."""
+    arguments: str = ""
+    """Of its call, as Python text."""
+    error: str = ""
+    """What the compile raised, or the graph break: type and first line; empty if it did not end."""
+    missing: tuple[str, ...] = ()
+    """Kinds of values that cannot be written down and are None here."""
+    unprintable: str = ""
+    """Why there is no text; empty if there is."""
+
+
 class ScriptState(str, enum.Enum):
     """What a program shows."""
 
@@ -90,6 +125,8 @@ class ScriptOutcome:
     """The last words of the program, or the exception."""
     differing: tuple[int, ...] = ()
     """Which of the compared tensors differ, if the run could look at them."""
+    place: str = ""
+    """The function of torch that raised what the program shows, if the run could look at it."""
     printed: str = ""
     """What it printed, of a run in a process of its own."""
 
@@ -105,5 +142,8 @@ class Reproduction:
     """Settings of torch that the program changes and that can be written down: name to Python text."""
     replaced: tuple[str, ...] = ()
     """Settings of torch that hold a function of the program, which no other program has."""
+    codes: tuple[RecordedCode, ...] = ()
+    """The call whose trace fails, breaks or does not end, is last; before it are the calls in it that lead there, the
+    innermost first."""
     outcome: ScriptOutcome | None = None
     """Of a run of a program."""

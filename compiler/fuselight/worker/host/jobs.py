@@ -138,9 +138,12 @@ def _accuracy(state: RunState) -> None:
 
 
 def _graphs(state: RunState) -> None:
-    from fuselight.worker.repro.graph_run import RecordGraphs  # noqa: PLC0415 - as this module says
+    from fuselight.worker.repro.code_run import RecordCode  # noqa: PLC0415 - as this module says
+    from fuselight.worker.repro.graph_run import RecordGraphs  # noqa: PLC0415 - the same
 
-    run_target(state, RecordGraphs())
+    request = state.job.request
+    is_code = isinstance(request, GraphsRequest) and request.code is not None
+    run_target(state, RecordCode() if is_code else RecordGraphs())
 
 
 def _script(state: RunState) -> None:

@@ -33,6 +33,31 @@ _WORDS = 300
 _OPTIONS = ("dynamic", "fullgraph", "mode")
 
 
+class CompileOptions:
+    """What the program gives to torch.compile besides the backend, as Python text."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def compile(self, real: Callable[..., Any], *given: Any, **asked: Any) -> Any:
+        """Note what a torch.compile asks for."""
+        chosen = {name: asked[name] for name in _OPTIONS if asked.get(name) is not None}
+        options = asked.get("options")
+        if isinstance(options, dict):
+            chosen |= {f"options.{name}": value for name, value in options.items()}
+        for name, value in chosen.items():
+            text = settings.literal_text(value)
+            if text is not None:
+                self.texts[name] = text
+        return real(*given, **asked)
+
+    def optimize(self, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
+        """Leave the backend as it is, and note its name."""
+        if isinstance(wanted, str):
+            self.texts["backend"] = repr(wanted)
+        return real(wanted, *args, **asked)
+
+
 class RecordGraphs:
     """Makes the calls of the target as the source compiles it, and records graphs (target_run.RunStrategy)."""
 
@@ -46,7 +71,7 @@ class RecordGraphs:
             raise TypeError(f"{type(request).__name__} does not say what to record")
         run = state.result = _GraphsRun(request)
         with (
-            targets.replaced_compile(run.compile, run.optimize),
+            targets.replaced_compile(run.options.compile, run.optimize),
             targets.changed_compiled_calls(run.call),
         ):
             yield dynamo.CompileCalls()
@@ -63,7 +88,7 @@ class _GraphsRun(RequestResult):
     def __init__(self, request: GraphsRequest) -> None:
         self._request = request
         self._graphs: list[RecordedGraph] = []
-        self._options: dict[str, str] = {}
+        self.options = CompileOptions()
         self._before = settings.literal_settings()
         self._count = 0
         self._is_inside = self._records = False
@@ -75,20 +100,10 @@ class _GraphsRun(RequestResult):
         changed = {name: text for name, text in literal.items() if self._before.get(name) != text}
         return replace(
             report,
-            reproduction=Reproduction(tuple(self._graphs), dict(self._options), changed, tuple(functions)),
+            reproduction=Reproduction(
+                tuple(self._graphs), dict(self.options.texts), changed, tuple(functions)
+            ),
         )
-
-    def compile(self, real: Callable[..., Any], *given: Any, **asked: Any) -> Any:
-        """Note what a torch.compile asks for."""
-        chosen = {name: asked[name] for name in _OPTIONS if asked.get(name) is not None}
-        options = asked.get("options")
-        if isinstance(options, dict):
-            chosen |= {f"options.{name}": value for name, value in options.items()}
-        for name, value in chosen.items():
-            text = settings.literal_text(value)
-            if text is not None:
-                self._options[name] = text
-        return real(*given, **asked)
 
     def optimize(self, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
         """Put a recorder in front of a backend."""

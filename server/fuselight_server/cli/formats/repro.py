@@ -43,6 +43,8 @@ def print_repro(outcome: ReproOutcome, written: dict[int, Path], terminal: Termi
         )
         if fault.change is not None:
             terminal.print(f"  {fault.change.words}")
+            for row in fault.change.rows:
+                terminal.print(f"    {row}")
         if index in written:
             terminal.print(f"  written: {written[index]} and {written[index].with_suffix('.md').name}")
         terminal.print()

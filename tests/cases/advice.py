@@ -25,9 +25,9 @@ def size_of_one_though_dynamic(x):
 
 # fuselight: kept_fixed(f32[4])
 # fuselight: kept_fixed(f32[5])
-@torch.compile(dynamic=False)
+@torch.compile(dynamic=False)  # warning: [FL201] "recompiled: x.size(0) was 4, now 5"
 def kept_fixed(x):
-    return x + 1  # warning: [FL201] "recompiled: x.size(0) was 4, now 5"
+    return x + 1
 
 
 # fuselight: fixed_by_a_loop(f32[4])

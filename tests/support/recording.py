@@ -86,7 +86,7 @@ def record(
 def _capture(aot_autograd: bool, own_backend: bool) -> AbstractContextManager[CompileCalls]:  # noqa: FBT001 - private
     if own_backend:
         return contextlib.nullcontext(CompileCalls())
-    return capture_only(AotCapture(lambda: True)) if aot_autograd else capture_only()
+    return capture_only(AotCapture(lambda _gm: True)) if aot_autograd else capture_only()
 
 
 def report_of_parts(parts: Parts, target: TargetRef, **fields: Any) -> Report:

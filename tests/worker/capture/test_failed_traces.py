@@ -22,7 +22,7 @@ def dynamo_as_before() -> Iterator[None]:
 
 
 def _capture(backend: Callable[..., Any]) -> tuple[AotCapture, torch.Tensor | Exception]:
-    aot = AotCapture(lambda: True, aot_eager=backend)
+    aot = AotCapture(lambda _gm: True, aot_eager=backend)
     torch._dynamo.reset()
     torch.manual_seed(0)
     with capture_only(aot):
@@ -99,7 +99,7 @@ def test_a_second_run_draws_what_the_generators_of_all_devices_gave_the_first(
 
 
 def _captured(program: Callable[..., Any], *args: Any) -> tuple[AotCapture, Any]:
-    aot = AotCapture(lambda: True, aot_eager=_runs_then_fails)
+    aot = AotCapture(lambda _gm: True, aot_eager=_runs_then_fails)
     torch._dynamo.reset()
     with capture_only(aot):
         try:
@@ -191,7 +191,7 @@ def test_a_failed_trace_leaves_no_mode_of_its_graph_on(monkeypatch: pytest.Monke
 
 
 def test_a_graph_that_torch_cannot_compile_in_inference_mode_is_a_failure() -> None:
-    aot, program = AotCapture(lambda: True), torch.inference_mode()(lambda x: x[1:] * 2)
+    aot, program = AotCapture(lambda _gm: True), torch.inference_mode()(lambda x: x[1:] * 2)
 
     def call() -> None:
         torch._dynamo.reset()
@@ -201,3 +201,30 @@ def test_a_graph_that_torch_cannot_compile_in_inference_mode_is_a_failure() -> N
     with ThreadPoolExecutor(1) as thread:  # torch leaves dispatch modes on in the thread whose trace failed
         thread.submit(call).result()
     assert aot.problems == ()
+
+
+def _inside(x: torch.Tensor) -> torch.Tensor:
+    with torch.inference_mode():
+        return x + 1
+
+
+@pytest.mark.parametrize(
+    ("function", "enters"),
+    [
+        (torch.inference_mode()(lambda x: x + 1), True),
+        (_inside, True),
+        (lambda x: _inside(x) * 2, True),
+        (torch.no_grad()(lambda x: x + 1), False),
+        (lambda x: x + 1, False),
+    ],
+)
+def test_a_graph_that_enters_inference_mode_is_known(function: Any, *, enters: bool) -> None:
+    seen = []
+
+    def backend(gm: torch.fx.GraphModule, _inputs: Any) -> Any:
+        seen.append(aot_graphs.enters_inference_mode(gm))
+        return gm.forward
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=backend)(torch.ones(4))
+    assert seen == [enters]

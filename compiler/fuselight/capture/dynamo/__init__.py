@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fuselight.adapters.environment import environment as environment
 from fuselight.adapters.environment import versions as versions
+from fuselight.adapters.torch_api.dynamo.aot_graphs import enters_inference_mode as enters_inference_mode
 from fuselight.capture.dynamo.backend import AotCapture as AotCapture
 from fuselight.capture.dynamo.backend import CompileCall as CompileCall
 from fuselight.capture.dynamo.backend import CompileCalls as CompileCalls

@@ -111,8 +111,8 @@ class AotCapture:
     this backend itself meets each of its failures.
     """
 
-    is_wanted: Callable[[], bool]
-    """Whether the calls that compile now are the program's own."""
+    is_wanted: Callable[[torch.fx.GraphModule], bool]
+    """Whether a graph that is compiled now is traced."""
     skipped: int = 0
     """Graphs that were too large."""
     aot_eager: Callable[..., Any] | None = None
@@ -134,7 +134,7 @@ class AotCapture:
         """As a backend is called."""
         wanted = (asked.get("options") or {}).get("backend", "inductor")
         captured = capture_backend(gm, example_inputs, **asked)
-        if wanted not in _WITH_AOT_AUTOGRAD or not self.is_wanted() or not self._fits(gm):
+        if wanted not in _WITH_AOT_AUTOGRAD or not self.is_wanted(gm) or not self._fits(gm):
             return captured
         modes = aot_graphs.gradient_modes()
         try:

@@ -134,6 +134,13 @@ _BACKEND = _Verdict(
     "The backend failed on this graph. Run with backend='eager' and then 'aot_eager' to see which stage fails, and "
     "report that to the backend's authors.",
 )
+_INFERENCE = _Verdict(
+    Culprit.COMPILER,
+    "backend",
+    "AOTAutograd refuses a view of a normal tensor after compiled code has entered inference mode. Enter "
+    "torch.inference_mode() around the call of the compiled function, or use torch.no_grad() inside it.",
+)
+_OF_INFERENCE = "Cannot set version_counter for inference tensor"
 _OPERATOR = _Verdict(
     Culprit.USER,
     "exception",
@@ -236,7 +243,8 @@ def _classify_by_type(exc: BaseException) -> _Verdict | None:
     """The verdict on what torch raises with a type or from a place of its own."""
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
-            return _of_export(exc) or verdict
+            is_inference = verdict is _BACKEND and _OF_INFERENCE in safe_text(exc)
+            return _INFERENCE if is_inference else _of_export(exc) or verdict
     if isinstance(exc, IndexError) and stacks.of_failed_node(safe_text(exc)):
         return _OPERATOR  # torch raises this one as it is, wherever it comes from
     if errors.is_only_compiled(exc):

@@ -184,11 +184,15 @@ def _logged_start(state: RunState) -> None:
 def _program_capture(state: RunState) -> Callable[..., Any]:
     """Capture with AOTAutograd too, where a whole program runs: what it refuses, the program meets.
 
-    Of a rank too, because the collectives of a backward graph then have the lines of the forward.
+    Of a rank too, because the collectives of a backward graph then have the lines of the forward; of all other calls
+    only graphs that enter inference mode, because AOTAutograd refuses many of them.
     """
-    state.aot = dynamo.AotCapture(
-        lambda: (state.phase == "main" or state.node_runs is not None) and not state.fake
-    )
+
+    def is_wanted(gm: Any) -> bool:
+        is_program = state.phase == "main" or state.node_runs is not None
+        return not state.fake and (is_program or dynamo.enters_inference_mode(gm))
+
+    state.aot = dynamo.AotCapture(is_wanted)
     if state.node_runs is None:
         return state.aot
     from fuselight.worker.ranks.rank_run import by_node  # noqa: PLC0415 - the same

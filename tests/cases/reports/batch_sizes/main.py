@@ -13,13 +13,13 @@ class Model(nn.Module):
     def forward(self, input_ids):
     # warning: [FL102] "`Model.forward` is no longer compiled: it reached the recompile limit"
         return self.head(self.norm(self.embed(input_ids)))
-        # warning: [FL201] "recompiled: input_ids.size(0) was 1, now 2"
 
 
 SIZES = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96]
 
 if __name__ == "__main__":
     model = torch.compile(Model().eval(), dynamic=False)
+    # warning: [FL201] "recompiled: input_ids.size(0) was 1, now 2"
     with torch.inference_mode():
         for batch in SIZES:
             model(torch.zeros(batch, 1, dtype=torch.long))

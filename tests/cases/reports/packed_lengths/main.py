@@ -13,7 +13,6 @@ class AsymmetricBlock(nn.Module):
         longest = packed_indices["max_seqlen_in_batch_kv"]
         valid = packed_indices["valid_token_indices_kv"]
         joint = torch.cat([self.visual(visual), self.text(text)])[valid]
-        # warning: [FL201] "recompiled: packed_indices['valid_token_indices_kv'].size(0) was 15, now 17"
         scale = 1.0 / longest**0.5
         return visual + (joint * scale).sum(0)
 
@@ -24,6 +23,7 @@ class Model(nn.Module):
         self.blocks = nn.ModuleList(AsymmetricBlock() for _ in range(depth))
         for block in self.blocks:
             block.compile(dynamic=False)
+            # warning: [FL201] "recompiled: packed_indices['valid_token_indices_kv'].size(0) was 15, now 17"
 
     def forward(self, visual, text, mask):
         valid = torch.nonzero(mask).flatten()

@@ -104,6 +104,22 @@ def test_a_program_that_forbids_dynamic_sizes_is_told_the_line(
     assert finding.fixes == ()
 
 
+def test_a_recompilation_that_dynamic_false_causes_is_on_the_line_of_that_call() -> None:
+    blamed = first_of(of_sizes(4, 5, makes_dynamic=False, static_compiles=(at(40),)))
+    assert blamed.span.line == 40
+    assert "dynamic=False of this torch.compile forbids" in blamed.message
+    assert "the value is read here" in {related.message for related in blamed.related}
+    assert "dynamic=False" in untried(blamed)[0]
+    grown = first_of(of_sizes(1, 2, 4, makes_dynamic=False, static_compiles=(at(40),)))
+    assert grown.span.line == 40, "one finding, also where a size of 1 comes first"
+    for innocent in (
+        of_sizes(4, 5, makes_dynamic=True, static_compiles=(at(40),)),
+        of_sizes(4, 5, makes_dynamic=False, static_compiles=(at(40), ENGINE)),
+        of_sizes(1, 6, makes_dynamic=False, static_compiles=(at(40),)),
+    ):
+        assert first_of(innocent).span.line != 40
+
+
 def test_dynamic_false_is_not_to_blame_for_a_single_size_of_one() -> None:
     finding = first_of(of_sizes(1, 6, makes_dynamic=False, static_compiles=(at(40),)))
     assert finding.hints[0].startswith("Expect it: ")

@@ -74,6 +74,17 @@ def _is_builtin(func: Any) -> bool:
     return isinstance(func, torch._ops.OpOverload) and bool(library.is_builtin(func))
 
 
+def enters_inference_mode(gm: torch.fx.GraphModule) -> bool:
+    """Whether a graph of Dynamo enters inference mode: AOTAutograd then refuses views of its inputs (torch 2.13)."""
+    parts = (part for part in gm.modules() if isinstance(part, torch.fx.GraphModule))
+    return any(
+        getattr(node.target, "__name__", "") == "_enter_inference_mode"
+        for part in parts
+        for node in part.graph.nodes
+        if node.op == "call_function"
+    )
+
+
 def gradient_modes() -> tuple[bool, bool]:
     """Whether inference mode is on, and whether gradients are."""
     return torch.is_inference_mode_enabled(), torch.is_grad_enabled()

@@ -87,11 +87,20 @@ def tried_remedies(
 def fewest_first(
     remedies: Iterable[FindingRemedy], trials: Mapping[CallCure, CureTrial]
 ) -> list[FindingRemedy]:
-    """The remedies, of those that were tried and cure the ones first that leave the fewest compiles."""
+    """The remedies, of those that were tried and cure the ones first that leave the fewest compiles.
+
+    What takes away a `dynamic=False` comes before them: it is the cause.
+    """
     remedies = list(remedies)
     tried = (remedy for remedy in remedies if remedy.state is RemedyState.TRIED)
-    in_turn = iter(sorted(tried, key=lambda remedy: _after(remedy.cure, trials)))
+    in_turn = iter(
+        sorted(tried, key=lambda remedy: (not _is_of_static(remedy.cure), _after(remedy.cure, trials)))
+    )
     return [next(in_turn) if remedy.state is RemedyState.TRIED else remedy for remedy in remedies]
+
+
+def _is_of_static(cure: CallCure | None) -> bool:
+    return cure is not None and (cure.kind, cure.value) == (CureKind.DYNAMIC, "None")
 
 
 def _after(cure: CallCure | None, trials: Mapping[CallCure, CureTrial]) -> int:

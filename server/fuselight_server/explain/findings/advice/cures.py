@@ -234,10 +234,10 @@ def _of_size(case: _Case) -> Iterator[TriedAdvice]:
     environment = case.context.report.environment.config
     if "automatic_dynamic_shapes" in environment:
         yield case.setting("automatic_dynamic_shapes", value=True, why=", which is torch's default")
+    yield from _without_static(case)
     sizes = list(_sizes_to_mark(case))
     if sizes and len(sizes) <= _MAX_MARKS and failure.static is None and _may_mark(case, sizes):
         yield _marks(case, sizes)
-    yield from _without_static(case)
     yield case.dynamic()
 
 

@@ -40,6 +40,14 @@ from fuselight_server.explain.findings.common.text import place, plain, quoted, 
 from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
 from fuselight_server.explain.findings.recompilations.changed_containers import changed_container
+from fuselight_server.explain.findings.recompilations.guard_explanations import (
+    about_cached,
+    about_dropped,
+    about_static,
+    freed_by,
+    read_elsewhere,
+    static_call,
+)
 from fuselight_server.explain.findings.recompilations.remedies import (
     cures_of,
     held_by,
@@ -64,7 +72,7 @@ from fuselight_server.explain.findings.recompilations.specializations import (
     is_held,
     made_dynamic,
 )
-from fuselight_server.explain.findings.recompilations.value_remedies import cached_function, is_expected
+from fuselight_server.explain.findings.recompilations.value_remedies import is_expected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +95,7 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
         if recompilation.compile_id is not None
     )
     for root in roots(context, worded):
-        home, failure = birthplace(context, root.recompile)
+        home, failure = read_place(context, root.recompile)
         key = _of_one_root(context, root.recompile, failure)
         if not key:
             what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
@@ -175,6 +183,12 @@ def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[Finding
 
 
 def birthplace(context: Context, recompilation: Recompile) -> tuple[Location, GuardFailure | None]:
+    """The torch.compile whose dynamic=False causes a recompilation, or the read of the value; and the failing guard."""
+    home, failure = read_place(context, recompilation)
+    return static_call(context, recompilation, failure) or home, failure
+
+
+def read_place(context: Context, recompilation: Recompile) -> tuple[Location, GuardFailure | None]:
     """Where in the workspace the failing guard was born, and the guard.
 
     Without such a place: the break before the part, the `def` line, the caller, the target.
@@ -198,8 +212,10 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
     """
     recompilation = group[0].recompile
     again = [recompile for root in group for recompile in (root.recompile, *root.parts, *root.wrappers)]
-    home, failure = birthplace(context, recompilation)
-    difference = difference_of(recompilation, failure) + _freed_by(context, failure)
+    home, failure = read_place(context, recompilation)
+    causes = (static_call(context, *_guard_of(context, root)) for root in group)
+    home = next(filter(None, causes), home)
+    difference = difference_of(recompilation, failure) + freed_by(context, failure)
     line = resumed_at(context, recompilation)
     name = f"`{plain(recompilation.function)}`"
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
@@ -222,9 +238,10 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         f"recompiled: {difference}",
         f"{what[0].upper()}{what[1:]} was compiled again because {_why(failure)}.",
         _about_object(recompilation, failure),
-        _about_cached(context, failure),
-        _about_dropped(failure),
+        about_cached(context, failure),
+        about_dropped(failure),
         _about_unsteady(failure),
+        about_static(context, home),
         _about_dynamic(context, group),
         *_others(context, recompilation, failure),
         _later(context, group, home, difference_of(recompilation, failure)),
@@ -252,6 +269,10 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
     )
 
 
+def _guard_of(context: Context, root: Root) -> tuple[Recompile, GuardFailure | None]:
+    return root.recompile, read_place(context, root.recompile)[1]
+
+
 def _with_the_break(before: RootBreak, home: Location) -> str:
     return (
         f"Remove the graph break on {_line_words(before.at, home)} first: this recompilation goes with it, because "
@@ -271,20 +292,6 @@ def _why(failure: GuardFailure | None) -> str:
     return "a guard of its compiled code failed"
 
 
-def _freed_by(context: Context, failure: GuardFailure | None) -> str:
-    """The call of the user that freed what the compiled code needs, at the end of a title."""
-    place = context.innermost_user_frame(failure.dropped) if failure is not None and failure.dropped else None
-    if place is None or failure is None or CARRIED in failure.code or place.column is None:
-        return ""
-    source = (context.read_line(place.path, place.line) or "").encode("utf-8", "surrogateescape")
-    end = place.end_column if place.end_line in {None, place.line} else None
-    text = source[place.column : end].decode("utf-8", "replace").strip()
-    text = (
-        text if text.endswith(")") else (context.source(place) or "")
-    )  # an assignment has the place of its target
-    return f" by `{text}`" if text else ""
-
-
 def _about_object(recompilation: Recompile, failure: GuardFailure | None) -> str:
     """What a reader needs to know of the object that the function belongs to."""
     if failure is not None and failure.cause is GuardCause.CLASS and failure.defined is not None:
@@ -296,21 +303,6 @@ def _about_object(recompilation: Recompile, failure: GuardFailure | None) -> str
     if is_other and failure is not None and not is_carried and is_of_object(held_by(recompilation, failure)):
         return "It was called on another object than the compiled version: the class is the same."
     return ""
-
-
-def _about_cached(context: Context, failure: GuardFailure | None) -> str:
-    """Say that torch runs the body of a function whose results are cached."""
-    cached = cached_function(context, failure) if failure is not None else None
-    if cached is None:
-        return ""
-    return f"torch ignores the cache of `{cached.function}` in compiled code, and runs its body in each call."
-
-
-def _about_dropped(failure: GuardFailure | None) -> str:
-    """Say that the guards of dropped code were not checked."""
-    if failure is None or failure.cause is not GuardCause.DELETED:
-        return ""
-    return "torch checks no guard of dropped code, so other causes may follow once the code is kept."
 
 
 def _about_unsteady(failure: GuardFailure | None) -> str:
@@ -606,6 +598,7 @@ def _related_to(
     dropped = context.innermost_user_frame(failure.dropped)
     if dropped is not None:
         yield Related(span_of(dropped), f"{plain(failure.difference)} here")
+    yield from read_elsewhere(context, failure, home)
     if failure.defined is not None:
         yield Related(span_of(failure.defined), "the class is created again here")
     if failure.born and not context.is_user_file(failure.born[-1].path):

@@ -42,6 +42,8 @@ class CureGoal(str, enum.Enum):
     """Compiles of the function whose `def` line is named."""
     ALL_COMPILES = "compiles of the program"
     """All compiles of the run."""
+    LIMITED = "compiles, and then no call in eager mode"
+    """No call of the function that the recompile limit leaves in eager mode: it is compiled more often."""
     BREAKS = "graph breaks"
     """Graph breaks on the line that is named."""
 

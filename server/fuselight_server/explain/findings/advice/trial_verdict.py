@@ -1,7 +1,8 @@
 """Whether a cure cures: the report of a run with it, against that of the same calls without it.
 
 Invariant: a cure passes only if the function is compiled less often, the program is not compiled more often, and each
-line that ran inside a graph runs there as often as before. A run that cannot be compared passes nothing.
+line that ran inside a graph runs there as often as before; a higher recompile limit, if no call of the function is left
+in eager mode. A run that cannot be compared passes nothing.
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     count = _COUNTS[cure.goal]
     before, after = count(without, cure), count(cured, cure)
     refused = next(_objections(cure, without, cured), "")
-    if not refused and after >= before:
+    if cure.goal is CureGoal.LIMITED:
+        refused = refused or ("the limit is reached all the same" if _is_limited(cured, cure) else "")
+    elif not refused and after >= before:
         refused = f"there are as many {cure.goal.value}: {after}{_still_recompiled(cure, cured)}"
-    is_of_compiles = cure.goal is not CureGoal.BREAKS
-    if not refused and not is_of_compiles and _breaks(cured) - _breaks(without) > after - before:
+    is_of_compiles = cure.goal in {CureGoal.COMPILES, CureGoal.ALL_COMPILES}
+    if not refused and cure.goal is CureGoal.BREAKS and _breaks(cured) - _breaks(without) > after - before:
         refused = _MORE_BREAKS
     if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
         refused = "other functions are compiled more often"
@@ -215,6 +218,14 @@ def _compiles_of(report: Report, cure: CallCure) -> int:
     return sum(compiled.frame in frames for compiled in report.compiles)
 
 
+def _is_limited(report: Report, cure: CallCure) -> bool:
+    """Whether the recompile limit leaves calls of the function in eager mode."""
+    return any(
+        item.kind in _LIMITS and (item.location.path, item.location.line) == (cure.path, cure.line)
+        for item in report.not_compiled
+    )
+
+
 def _breaks(report: Report) -> int:
     """All graph breaks of the run."""
     return len({(item.compile_id, _innermost(item)) for item in report.breaks})
@@ -229,6 +240,7 @@ def _breaks_of(report: Report, cure: CallCure) -> int:
 _COUNTS = {
     CureGoal.COMPILES: _compiles_of,
     CureGoal.ALL_COMPILES: lambda report, _cure: len(report.compiles),
+    CureGoal.LIMITED: _compiles_of,
     CureGoal.BREAKS: _breaks_of,
 }
 

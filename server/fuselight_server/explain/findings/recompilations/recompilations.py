@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import CureKind, GuardCause, Rung
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import cut_list, format_count, format_list
-from fuselight_server.base.remedies import advice, advised
+from fuselight_server.base.remedies import RemedyState, advice, advised, in_order
+from fuselight_server.explain.findings.advice.advice import tried_remedies
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
     fixed_by_torch,
@@ -48,6 +49,7 @@ from fuselight_server.explain.findings.recompilations.guard_explanations import 
     read_elsewhere,
     static_call,
 )
+from fuselight_server.explain.findings.recompilations.recompile_limit import about_limit, higher_limit
 from fuselight_server.explain.findings.recompilations.remedies import (
     cures_of,
     held_by,
@@ -169,7 +171,8 @@ def stopped_by_limit(context: Context) -> Iterator[Recompile]:
 def limit_cures(context: Context, stopped: Recompile | None) -> tuple[CallCure, ...]:
     """The changes to try against what differed in the call that exceeded the recompile limit."""
     failures = root_failures(stopped) if stopped else ()
-    return cures_of(context, stopped, failures[0], ()) if stopped and failures else ()
+    cures = cures_of(context, stopped, failures[0], ()) if stopped and failures else ()
+    return (*cures, *(item.cure for item in higher_limit(context, stopped, failures)))
 
 
 def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[FindingRemedy, ...]:
@@ -178,8 +181,11 @@ def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[Finding
     first = remedies_of(context, stopped, failures[0]) if stopped and failures else ()
     if any("recompile_limit" in remedy.text for remedy in first):
         return first
+    higher = tried_remedies(higher_limit(context, stopped, failures), context.trials)
+    if any(remedy.state is not RemedyState.REFUSED for remedy in higher):
+        return in_order((*higher, *first))
     last = "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded"
-    return (*first, *advice((last,)))
+    return (*first, *advice((last,)), *higher)
 
 
 def birthplace(context: Context, recompilation: Recompile) -> tuple[Location, GuardFailure | None]:
@@ -242,6 +248,7 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         about_dropped(failure),
         _about_unsteady(failure),
         about_static(context, home),
+        about_limit(context, again),
         _about_dynamic(context, group),
         *_others(context, recompilation, failure),
         _later(context, group, home, difference_of(recompilation, failure)),

@@ -1,0 +1,104 @@
+"""The recompile limit: when it is named, and for which changes a higher one is tried."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from fuselight.shared.report import (
+    Compile,
+    CureGoal,
+    CureTrial,
+    Frame,
+    GuardCause,
+    Mismatch,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Recompile,
+    Report,
+    TrialCounts,
+)
+from fuselight_server.base.finding import Finding
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.advice.trial_verdict import trial_of
+from tests.support.recompilations import DEF, again, failed
+from tests.support.reports import report
+
+FRAME = Frame("Net.forward", DEF, parameters=("kind",))
+STOPPED = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit reached (8)")
+COUNTS = TrialCounts(calls=12)
+SETTING = "Set torch._dynamo.config.recompile_limit = 32 before the first call"
+
+
+def of_versions(
+    count: int, *, cause: GuardCause = GuardCause.VALUE, stopped: bool = False, **parts: object
+) -> Report:
+    """A report of a function with `count` versions for the values of `kind`, and one more call if it is `stopped`."""
+    recompiles: list[Recompile] = []
+    for number in range(1, count + stopped):
+        was, now = (
+            repr(f"v{item}") if cause is GuardCause.VALUE else str(item) for item in (number - 1, number)
+        )
+        failure = failed(
+            f"kind was {was}, now {now}", source="kind", cause=cause, was=was, now=now, expression="L['kind']"
+        )
+        entries = tuple(Mismatch(f"0/{entry}", (failure,)) for entry in reversed(range(number)))
+        compile_id = None if number == count else f"0/{number}"
+        recompiles.append(dataclasses.replace(again(failure, compile_id=compile_id), entries=entries))
+    compiles = tuple(Compile(f"0/{number}", 0, Outcome.COMPILED) for number in range(count))
+    given = report(frames=(FRAME,), compiles=compiles, recompiles=tuple(recompiles), **parts)
+    return dataclasses.replace(given, not_compiled=(STOPPED,) if stopped else ())
+
+
+def of_code(given: Report, code: str) -> Finding:
+    return next(finding for finding in findings(given) if finding.code == code)
+
+
+@pytest.mark.parametrize(
+    ("versions", "limit", "is_named"),
+    [(7, "", False), (8, "", True), (8, "16", False), (4, "4", True), (2, "", False)],
+)
+def test_the_last_version_that_the_limit_allows_is_named(
+    versions: int, limit: str, *, is_named: bool
+) -> None:
+    given = of_versions(versions)
+    config = {"recompile_limit": limit} if limit else {}
+    given = dataclasses.replace(given, environment=dataclasses.replace(given.environment, config=config))
+    message = of_code(given, "FL201").message
+    assert (f"All {limit or 8} versions" in message) is is_named
+
+
+def test_a_limit_that_was_exceeded_is_named_by_its_own_finding_alone() -> None:
+    assert "All 8 versions" not in of_code(of_versions(8, stopped=True), "FL201").message
+
+
+def test_a_higher_limit_is_tried_for_kinds_of_values_and_not_for_numbers() -> None:
+    kinds, numbers = (
+        of_code(of_versions(8, cause=cause, stopped=True), "FL102")
+        for cause in (GuardCause.VALUE, GuardCause.NUMBER)
+    )
+    assert [cure.settings for cure in kinds.cures if cure.goal is CureGoal.LIMITED] == [
+        {"recompile_limit": 32}
+    ]
+    assert not any(cure.goal is CureGoal.LIMITED for cure in numbers.cures)
+    assert not any(SETTING in hint for hint in kinds.hints), "it was not tried yet"
+    assert any("Raise torch._dynamo.config.recompile_limit only" in hint for hint in numbers.hints)
+
+
+def test_a_higher_limit_cures_if_no_call_is_left_in_eager_mode() -> None:
+    without = of_versions(8, stopped=True)
+    cure = next(cure for cure in of_code(without, "FL102").cures if cure.goal is CureGoal.LIMITED)
+
+    def tried(cured: Report) -> CureTrial:
+        reports = [dataclasses.replace(item, trial=COUNTS) for item in (without, cured)]
+        return trial_of(cure, *reports)
+
+    enough, same = tried(of_versions(12)), tried(of_versions(32, stopped=True))
+    assert enough.cures
+    assert not same.cures
+    shown = of_code(dataclasses.replace(without, trials=(enough,)), "FL102").hints[0]
+    assert shown.startswith(f"{SETTING} (tried: 8 → 12 compiles, and then no call in eager mode)")
+    refused = of_code(dataclasses.replace(without, trials=(same,)), "FL102").hints
+    assert not any(SETTING in hint for hint in refused)

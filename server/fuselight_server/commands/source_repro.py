@@ -127,6 +127,8 @@ class SourceSearch:
         is_cancelled = False
         try:
             await reduction.reduce(self._programs(fault, codes, parts))
+        except SyntaxError as error:
+            return SourceOutcome(why_not=f"its code cannot be read: {error}")
         except asyncio.CancelledError:
             if reduction.best is None:
                 raise

@@ -11,6 +11,8 @@ import copy
 import functools
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.foreign_data import parse_python
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -124,7 +126,7 @@ def _parts(value: ast.expr, *, may_be_fresh: bool) -> Iterator[ast.expr]:
     """What an expression may be replaced by."""
     is_long = sum(1 for _ in ast.walk(value)) > _FRESH_FROM
     if may_be_fresh and is_long and not ast.unparse(value).startswith("torch.ones("):
-        yield ast.parse("torch.ones(2)", mode="eval").body
+        yield parse_python("torch.ones(2)", "eval").body
     if isinstance(value, ast.Call):
         yield from (item.value if isinstance(item, ast.Starred) else item for item in value.args)
         yield from (item.value for item in value.keywords)

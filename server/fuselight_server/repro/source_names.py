@@ -9,6 +9,7 @@ import ast
 import itertools
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight_server.repro.source_program import names_of
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def neutral_texts(tree: ast.Module) -> dict[str, str]:
 
 def renamed(tree: ast.Module, names: Mapping[str, str], texts: Mapping[str, str]) -> ast.Module:
     """The program with other names and texts; a text that is a renamed name gets the name."""
-    changed = ast.parse(ast.unparse(tree))
+    changed = parse_python(ast.unparse(tree))
     _Renamed(names, {**texts, **{text: names[text] for text in texts if text in names}}).visit(changed)
     return changed
 

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import MARK, UNLESS_EAGER
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class SourceProgram:
     @functools.cached_property
     def tree(self) -> ast.Module:
         """The text as a tree, which nobody changes."""
-        return ast.parse(self.text)
+        return parse_python(self.text)
 
     @property
     def script(self) -> str:
@@ -122,9 +123,9 @@ WHAT = {
 
 
 def program_of_code(code: RecordedCode, observed: Tracing, versions: str) -> SourceProgram:
-    """The recorded call as a program."""
+    """The recorded call as a program. Raises SyntaxError if its text is not Python."""
     text = f"{code.definitions}\n{code.function}({code.arguments})\n"
-    return SourceProgram(ast.unparse(ast.parse(text)), observed, versions=versions)
+    return SourceProgram(ast.unparse(parse_python(text)), observed, versions=versions)
 
 
 def names_of(tree: ast.AST) -> set[str]:

@@ -58,7 +58,12 @@ class Stub:
 def formats(text: str) -> bool:
     """Whether eager mode runs a program, which has Python format an object."""
     formatted: list[object] = []
-    names = {"torch": Stub(), "format": lambda value: str(formatted.append(value))}
+
+    def record(value: object) -> str:
+        formatted.append(value)
+        return ""
+
+    names = {"torch": Stub(), "format": record}
     try:
         exec(text.replace("import torch\n", ""), names)  # noqa: S102 - the text is ours
     except Exception:  # noqa: BLE001 - an edit may leave out anything

@@ -72,6 +72,7 @@ def test_a_lost_change_of_a_view_becomes_a_program_that_a_new_process_confirms(
     script = fault.confirmed.script
     assert ".unfold(" in script
     assert not any(word in script for word in ("secret", "ledger", "Smooth", str(folder)))
+    assert isinstance(fault.confirmed.program, SmallProgram)
     assert len(fault.confirmed.program.nodes) <= 3, script
     assert fault.confirmed.program.backend == "aot_eager"
     assert MARK in script

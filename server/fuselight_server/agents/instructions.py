@@ -18,11 +18,12 @@ slow, recompiles, breaks the graph or gives other results. Do not guess about gr
 6. After you have applied a patch, `check` again: done means no findings, not that the code looks right.
 
 `accuracy` compares the results of compiled calls with eager mode, and names the line, the stage and a setting that
-cures. `forecast` lists changes of inputs that will compile again. `kernels` shows the GPU kernels of a line with
-estimated times; no GPU is needed. `memory` estimates the peak of a call or a training step by line. `benchmark`
-measures eager against compiled on this machine; `tune` searches for the fastest configuration and writes
-`fuselight-tuned.json`. `open_trace` reads logs of a job (`TORCH_TRACE`), `compare` compares two jobs or two files,
-`explain_cache_miss` shows why compiles were not read from the cache.
+cures. `repro` makes a small program and an issue of a fault of the compiler. `forecast` lists changes of inputs that
+will compile again. `kernels` shows the GPU kernels of a line with estimated times; no GPU is needed. `memory`
+estimates the peak of a call or a training step by line. `benchmark` measures eager against compiled on this machine;
+`tune` searches for the fastest configuration and writes `fuselight-tuned.json`. `open_trace` reads logs of a job
+(`TORCH_TRACE`), `compare` compares two jobs or two files, `explain_cache_miss` shows why compiles were not read from
+the cache.
 
 Trust: times with `~` are estimates, times with `±` were measured here. `check` times nothing. A verdict holds for the
 inputs that it lists, and for nothing else. A missing fact is unknown, not fine.

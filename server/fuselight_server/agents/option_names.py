@@ -26,6 +26,9 @@ _WORDS = [
         (r"`--numerics (\w+)`", r"`numerics`: `\1`"),
         (r"`--fixed-modules`", "`fuselight tune PATH --fixed-modules`"),
         (r"with `--output FILE`", "with `fuselight tune PATH --output FILE`"),
+        (r"`--with-values`", "`with_values`"),
+        (r"Add `--install`, which", "Run `fuselight repro PATH --install`, which"),
+        (r"another `--install` into", "another installation into"),
         (r", --time-limit\)", ")"),
         (r" \(--time-limit\)| \(`--follow`\)|, `--memory-limit` in a terminal|: the JSON has all", ""),
     )

@@ -41,7 +41,7 @@ from fuselight_server.execution.torch_releases import check_installed, find_side
 from fuselight_server.explain.findings.common.result_words import STAGE_NAMES, cause_of, wrong_calls
 from fuselight_server.fixes.verification.wrong_results import compare_results
 from fuselight_server.repro.bisection import find_change
-from fuselight_server.repro.issue import ConfirmedProgram
+from fuselight_server.repro.issue import ConfirmedProgram, issue_of
 from fuselight_server.repro.model import Observed, program_of
 from fuselight_server.repro.reduction import Reduction, kind_of, variants
 from fuselight_server.repro.source_program import Tracing
@@ -104,6 +104,12 @@ class Fault:
     """Whether the time ended before the program was the smallest."""
     change: ReleaseChange | None = None
     """In which release it begins or ends, if that was asked for."""
+
+    @property
+    def issue(self) -> str:
+        """The text of an issue as Markdown; empty without a program."""
+        releases = self.change.words if self.change is not None else ""
+        return issue_of(self.confirmed, releases) if self.confirmed is not None else ""
 
 
 @dataclass

@@ -16,7 +16,6 @@ from fuselight_server.cli.formats.json import problems_as_json
 from fuselight_server.cli.formats.text_parts import print_problems
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.execution.runs.planning import MAIN
-from fuselight_server.repro.issue import issue_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,9 +63,8 @@ def write_repro(outcome: ReproOutcome, folder: Path) -> dict[int, Path]:
         if fault.confirmed is None:
             continue
         path = _free(folder, _UNSAFE.sub("_", fault.name or "repro").strip("_") or "repro")
-        releases = fault.change.words if fault.change is not None else ""
         write_whole(path, fault.confirmed.script.encode(), mode=_MODE)
-        write_whole(path.with_suffix(".md"), issue_of(fault.confirmed, releases).encode(), mode=_MODE)
+        write_whole(path.with_suffix(".md"), fault.issue.encode(), mode=_MODE)
         written[index] = path
     return written
 
@@ -111,7 +109,7 @@ def _fault(fault: Fault) -> dict[str, Any]:
         "title": confirmed.title if confirmed else "",
         "script": confirmed.script if confirmed else "",
         "lines": confirmed.line_count if confirmed else 0,
-        "issue": issue_of(confirmed, fault.change.words if fault.change else "") if confirmed else "",
+        "issue": fault.issue,
         "backend": confirmed.program.backend if confirmed else "",
         "tried": fault.tried,
         "seconds": round(fault.seconds, 1),

@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--savings",
         action="store_true",
-        help="try what would need less in training: points of activation_memory_budget, checkpointed modules; takes "
-        "minutes",
+        help="try what would need less in training: points of activation_memory_budget, checkpointed modules, changes "
+        "of the source, whose results are compared; takes minutes",
     )
     parser.add_argument(
         "--optimizer",

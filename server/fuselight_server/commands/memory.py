@@ -63,8 +63,8 @@ async def estimate_memory(
     """Estimate every target, one after the other in one worker. Raises asyncio.CancelledError once canceled."""
     largest: dict[tuple[str, str], LargestBatch] = {}
 
-    async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
-        target = _TargetMemory(target_run, plan)
+    async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        target = _TargetMemory(target_run, plan, outcome)
         report = await target.report()
         if plan.finds_largest and not report.failures:
             key = report.target.path, report.target.name
@@ -80,6 +80,8 @@ class _TargetMemory:
 
     run: TargetRun
     plan: MemoryPlan
+    outcome: CheckOutcome
+    """Of the command so far: it has the texts of files."""
     device: Device | None = None
     """What was measured on, once it is known."""
 
@@ -90,13 +92,23 @@ class _TargetMemory:
             reports = [await self._of_rank(replace(world, rank=rank)) for rank in ranks_to_run(world)]
             return merged_ranks(reports)
         if not self.plan.measures:
-            return await self._estimated(self.plan.batches, savings=self.plan.tries_savings)
+            return await self._with_savings()
         measured = await self.run.run_report(self._request(batches=self.plan.batches, measures=True))
         if measured.failures or not measured.memory:
             return measured
         self.device = measured.target_device
+        return with_measured(await self._with_savings(), measured)
+
+    async def _with_savings(self) -> Report:
+        """The report with an estimate of each batch, and with what would need less if that is wanted."""
         report = await self._estimated(self.plan.batches, savings=self.plan.tries_savings)
-        return with_measured(report, measured)
+        if not self.plan.tries_savings:
+            return report
+        from fuselight_server.commands.memory_edits import with_edits  # noqa: PLC0415 - with LibCST
+
+        device = self.device if self.device is not None else self.plan.device
+        request = self._request(device=device, batches=self.plan.batches)
+        return await with_edits(self.run, self.outcome, report, request)
 
     async def estimated(self, batches: tuple[int, ...]) -> Report:
         """The report with an estimate of each batch."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -19,6 +22,7 @@ from fuselight.worker.verify.eager_mode import eager_mode
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TensorFloat32")]
 H200 = find("h200")
+FOLDER = str(Path(__file__).parent)
 
 
 class Part(nn.Module):
@@ -72,7 +76,7 @@ def test_checkpointed_modules_have_the_peak_of_a_program_that_is_written_so() ->
             lambda: (peak_of(step, is_compiled=False), ""), lambda: (None, "not compiled here")
         )
         whole = peak_of(step, is_compiled=False)
-        (saving,) = savings.checkpoints(step, H200, (__file__,), peaks)
+        (saving,) = savings.checkpoints(step, H200, (FOLDER,), peaks)
         assert not any("forward" in vars(module) for module in net.modules())
         written = peak_of(step_of(Net(recomputes=True)), is_compiled=False)
     assert (saving.kind, saving.name) == (SavingKind.CHECKPOINT, "Part (parts.0, parts.1, parts.2)")
@@ -82,6 +86,45 @@ def test_checkpointed_modules_have_the_peak_of_a_program_that_is_written_so() ->
     assert saving.us > 0
     assert saving.location is not None
     assert saving.location.line == Net.forward.__code__.co_firstlineno + 2
+    (call,) = saving.calls
+    row = Path(__file__).read_text().splitlines()[call.line - 1]
+    has_columns = sys.version_info >= (3, 11)
+    assert row[call.column : call.end_column] == ("part(x)" if has_columns else row)
+
+
+class Cheap(nn.Module):
+    """Keeps what it computes, and computes little."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act, self.other = nn.GELU(), nn.Tanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.other(self.act(x).square()).exp()  # type: ignore[no-any-return]
+
+
+class Both(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dear, self.cheap = nn.Sequential(Part(), Part()), Cheap()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.cheap(self.dear(x)).mean()  # type: ignore[no-any-return]
+
+
+def test_regions_are_ordered_by_what_they_save_for_the_time_that_they_take() -> None:
+    with settings.fake_tensors():
+        step = Step.of(Prepared(Both().train(), (torch.randn(1 << 16, 64),), {}), "adamw", training=True)
+        peaks = savings.StepPeaks(
+            lambda: (peak_of(step, is_compiled=False), ""), lambda: (None, "not compiled here")
+        )
+        whole = peak_of(step, is_compiled=False).bytes
+        found = list(savings.checkpoints(step, H200, (FOLDER,), peaks))
+    rates = [(whole - saving.eager) / saving.us for saving in found if saving.eager is not None]
+    assert len(rates) == len(found) == 3
+    assert rates == sorted(rates, reverse=True)
+    calls = {saving.name.split()[0]: len(saving.calls) for saving in found}
+    assert calls == {"Cheap": 1, "Sequential": 1, "Part": 0}  # parts are called by their container
 
 
 def test_each_different_cut_of_the_budgets_has_its_own_peak(monkeypatch: pytest.MonkeyPatch) -> None:

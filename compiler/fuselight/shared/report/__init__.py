@@ -88,6 +88,8 @@ from fuselight.shared.report.measured import TensorError as TensorError
 from fuselight.shared.report.measured import Timing as Timing
 from fuselight.shared.report.measured import Work as Work
 from fuselight.shared.report.memory import ChangedMemory as ChangedMemory
+from fuselight.shared.report.memory import EditKind as EditKind
+from fuselight.shared.report.memory import EditResults as EditResults
 from fuselight.shared.report.memory import HeldMemory as HeldMemory
 from fuselight.shared.report.memory import MeasuredMemory as MeasuredMemory
 from fuselight.shared.report.memory import MemoryChange as MemoryChange
@@ -100,6 +102,7 @@ from fuselight.shared.report.memory import MemoryUse as MemoryUse
 from fuselight.shared.report.memory import ModuleMemory as ModuleMemory
 from fuselight.shared.report.memory import SavingKind as SavingKind
 from fuselight.shared.report.memory import StepPhase as StepPhase
+from fuselight.shared.report.memory import TriedEdit as TriedEdit
 from fuselight.shared.report.own_kernels import CompiledOption as CompiledOption
 from fuselight.shared.report.own_kernels import KernelConfiguration as KernelConfiguration
 from fuselight.shared.report.own_kernels import OwnKernel as OwnKernel

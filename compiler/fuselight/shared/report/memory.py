@@ -177,8 +177,55 @@ class MemorySaving:
     mostly fused."""
     location: Location | None = None
     """The line that calls the first of the modules."""
+    calls: tuple[Location, ...] = ()
+    """The calls of the modules that lines of the user's code make themselves, each once; with columns where Python has
+    them."""
     why_not: str = ""
     """Why a peak is missing."""
+
+
+class EditKind(str, enum.Enum):
+    """What a change of the source does."""
+
+    CHECKPOINT = "checkpoint"
+    """A module is called by `torch.utils.checkpoint`."""
+    NARROW = "narrow"
+    """A conversion to a wider dtype is left out."""
+    CHUNKED_LOSS = "chunked_loss"
+    """The logits of a part of the tokens exist at a time."""
+    IN_PLACE = "in_place"
+    """An activation writes into its argument."""
+    UNREAD_OUTPUT = "unread_output"
+    """No name keeps an output that nothing reads."""
+
+
+class EditResults(str, enum.Enum):
+    """How the results with a change relate to those without it."""
+
+    SAME = "same"
+    CHANGE = "change"
+    UNKNOWN = "unknown"
+    """They could not be compared."""
+
+
+@dataclass(frozen=True)
+class TriedEdit:
+    """A change of the source that needs less: the step was estimated with the new text."""
+
+    kind: EditKind
+    title: str
+    """What it does: `checkpoint `part(x)``."""
+    location: Location
+    """The line that changes."""
+    results: EditResults
+    words: str
+    """How the results were compared, or why they were not."""
+    eager: int | None = None
+    """Bytes at the peak in eager mode with it."""
+    compiled: int | None = None
+    """Bytes at the peak of compiled code with it."""
+    diff: str = ""
+    """Unified, with the absolute path of the file."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +258,8 @@ class MemoryEstimate:
     """Why a requested measurement is missing."""
     savings: tuple[MemorySaving, ...] = ()
     """What was tried to need less, if requested: the points of the budget that differ, from the highest on, then
-    modules, the lowest peak first."""
+    modules, those first that save most for what they compute again."""
+    edits: tuple[TriedEdit, ...] = ()
+    """Changes of the source that were tried and need less, if requested: the lowest peak first."""
     changes: tuple[ChangedMemory, ...] = ()
     """What the compiled form does with lines that is known from its graphs and wrappers."""

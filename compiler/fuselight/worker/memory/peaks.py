@@ -9,7 +9,7 @@ import collections
 import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -215,6 +215,20 @@ def user_line(roots: tuple[str, ...]) -> Location | None:
             other = frame
         frame = frame.f_back
     return _location(other.f_code, other.f_lineno) if other is not None else None
+
+
+def calling_expression(roots: tuple[str, ...]) -> Location | None:
+    """The user's expression that calls the module whose hook runs; None where other code calls it, as a container."""
+    frame: Any = sys._getframe(2)  # noqa: SLF001 - as above; the caller is the hook
+    while frame is not None and frame.f_code.co_filename == torch.nn.modules.module.__file__:
+        frame = frame.f_back
+    if frame is None or not stacks.is_user_code(frame.f_code.co_filename, roots):
+        return None
+    place = _location(frame.f_code, frame.f_lineno)
+    if not hasattr(frame.f_code, "co_positions"):  # Python 3.10
+        return place
+    line, end_line, column, end_column = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    return replace(place, line=line or place.line, column=column, end_line=end_line, end_column=end_column)
 
 
 @functools.lru_cache(maxsize=65536)

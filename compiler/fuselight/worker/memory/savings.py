@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,8 +22,8 @@ from fuselight.adapters.virtual_gpu.budgets import (
     listing_cuts,
 )
 from fuselight.capture.calls.calls import module_of
-from fuselight.shared.report import Device, MemoryPeak, MemorySaving, SavingKind
-from fuselight.worker.memory.peaks import user_line
+from fuselight.shared.report import Device, Location, MemoryPeak, MemorySaving, SavingKind
+from fuselight.worker.memory.peaks import calling_expression, user_line
 from fuselight.worker.memory.steps import Step, Unobserved
 from fuselight.worker.verify.eager_mode import eager_mode
 
@@ -35,6 +35,8 @@ _COMPILED_REGIONS = 2
 _LEAST_LEAVES = 2
 """Modules without children in a region: a single operator has nothing to compute again between its ends."""
 _NAMED = 3
+_LEAST_US = 0.1
+"""A region is not free, although the time of an operator may not be known."""
 
 Peak = Callable[[], tuple[MemoryPeak | None, str]]
 """The peak of the step, or None and why there is none."""
@@ -91,7 +93,8 @@ class _Region:
     """The estimated time of a forward of all of them."""
     operators: int = 0
     multiplications: int = 0
-    location: Any = None
+    location: Location | None = None
+    calls: dict[Location, None] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -113,10 +116,13 @@ def checkpoints(step: Step, device: Device, roots: Sequence[str], peaks: StepPea
         with _checkpointed(region):
             eager, why_not = peaks.eager()
         results.append((region, eager, why_not))
-    results.sort(key=lambda result: result[1].bytes if result[1] is not None else float("inf"))
+    whole, _ = peaks.eager()
+    results.sort(key=lambda result: -_saved_again(whole, result[1], result[0].us))
+    lowest = min((eager.bytes for _, eager, _ in results if eager is not None), default=0)
     for number, (region, eager, why_not_eager) in enumerate(results):
         compiled, why_not = None, why_not_eager
-        if number < _COMPILED_REGIONS and eager is not None:
+        is_compiled = number < _COMPILED_REGIONS or (eager is not None and eager.bytes == lowest)
+        if is_compiled and eager is not None:
             forget_compiled()
             with _checkpointed(region):
                 compiled, why_not = peaks.compiled()
@@ -130,8 +136,16 @@ def checkpoints(step: Step, device: Device, roots: Sequence[str], peaks: StepPea
             multiplications=region.multiplications,
             us=region.us,
             location=region.location,
+            calls=tuple(region.calls),
             why_not=why_not,
         )
+
+
+def _saved_again(whole: MemoryPeak | None, eager: MemoryPeak | None, us: float) -> float:
+    """The bytes that a region takes off the peak for each microsecond that it computes again."""
+    if whole is None or eager is None:
+        return float("-inf")
+    return (whole.bytes - eager.bytes) / max(us, _LEAST_US)
 
 
 def _regions(root: torch.nn.Module) -> list[_Region]:
@@ -189,6 +203,8 @@ def _measure_work(step: Step, regions: Sequence[_Region], device: Device, roots:
 
             def enter(_module: Any, _inputs: Any, region: _Region = region) -> None:
                 region.location = region.location or user_line(tuple(roots))
+                call = calling_expression(tuple(roots))
+                region.calls |= {call: None} if call is not None else {}
                 open_regions.append(region)
 
             def leave(_module: Any, _inputs: Any, _output: Any) -> None:

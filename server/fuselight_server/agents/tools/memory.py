@@ -22,6 +22,8 @@ from fuselight_server.explain.memory.words import (
     cause_in_words,
     changed_lines,
     difference_in_words,
+    edit_in_words,
+    edit_results,
     peak_in_words,
     saving_in_words,
     saving_name,
@@ -32,7 +34,7 @@ from fuselight_server.explain.memory.words import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fuselight.shared.report import Device, HeldMemory, MemoryEstimate, MemoryPeak, Report
+    from fuselight.shared.report import Device, HeldMemory, MemoryEstimate, MemoryPeak, Report, TriedEdit
     from fuselight_server.agents.protocol.toolbox import Caller
     from fuselight_server.agents.session import AgentSession
     from fuselight_server.base.cancellation import CancelToken
@@ -105,6 +107,19 @@ def _call(estimate: MemoryEstimate, device: Device, outcome: MemoryOutcome) -> d
             }
             for saving in useful_savings(estimate)
         ],
+        "edits": [_edit(estimate, edit) for edit in estimate.edits],
+    }
+
+
+def _edit(estimate: MemoryEstimate, edit: TriedEdit) -> dict[str, Any]:
+    at = edit.location
+    return {
+        "kind": edit.kind.value,
+        "line": f"{shown_path(at.path)}:{at.line}",
+        "eager": edit.eager,
+        "compiled": edit.compiled,
+        "words": f"{edit_in_words(estimate, edit)}; {edit_results(edit)}",
+        "diff": edit.diff.replace(at.path, shown_path(at.path)),
     }
 
 
@@ -155,6 +170,9 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
                 if row["cause"]
             )
             yield from (f"    less with {saving['name']}: {saving['words']}" for saving in call["savings"])
+            yield from (
+                f"    less with a change of {edit['line']}: {edit['words']}" for edit in call["edits"]
+            )
         if target["largest_batch"]:
             batch = target["largest_batch"]
             yield f"  largest batch that fits: {batch['eager']} in eager mode, {batch['compiled']} compiled"
@@ -183,7 +201,7 @@ MEMORY = Tool(
         Argument(
             "savings",
             "boolean",
-            "Also try what would need less in training, as checkpointed modules: takes minutes",
+            "Also try what would need less, as checkpointed modules and changes of lines: takes minutes",
             default=False,
         ),
         DEVICE,
@@ -192,7 +210,7 @@ MEMORY = Tool(
     {
         "targets": list_schema(
             "The peaks of each call, with what is allocated then by line and by module, most bytes first, what "
-            "compiling changes and why, and what would need less"
+            "compiling changes and why, what would need less, and changes of lines that do, each with its diff"
         ),
         "problems": list_schema("What could not be determined", {"type": "string"}),
         "evidence": text_schema("What the numbers rest on"),

@@ -23,6 +23,9 @@ from fuselight_server.explain.memory.words import (
     cause_in_words,
     changed_lines,
     difference_in_words,
+    edit_in_words,
+    edit_lines,
+    edit_results,
     grouped_ranks,
     measured_in_words,
     measured_rows,
@@ -145,6 +148,18 @@ def _print_changes(estimate: MemoryEstimate, outcome: CheckOutcome, terminal: Te
         terminal.print("    nothing that was tried needs less")
     for saving in savings:
         terminal.print(f"      {saving_name(saving)}: {saving_in_words(estimate, saving)}")
+    _print_edits(estimate, terminal)
+
+
+def _print_edits(estimate: MemoryEstimate, terminal: Terminal) -> None:
+    if estimate.edits:
+        terminal.print("    changes of the source that need less, each tried alone:")
+    for edit in estimate.edits:
+        place = shown_line(SourceLine(edit.location.path, edit.location.line))
+        terminal.print(f"      {place}  {edit_in_words(estimate, edit)}")
+        terminal.print((f"        {edit_results(edit)}", "dim"))
+        for line in edit_lines(edit):
+            terminal.print(f"        {line}")
 
 
 def _print_held(peak: MemoryPeak, outcome: CheckOutcome, terminal: Terminal) -> None:
@@ -248,6 +263,7 @@ def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]
         "measured_compiled": encode(estimate.measured_compiled),
         "why_not_measured": estimate.why_not_measured,
         "savings": encode(estimate.savings),
+        "edits": encode(estimate.edits),
         "changes": encode(estimate.changes),
     }
 

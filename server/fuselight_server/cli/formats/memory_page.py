@@ -19,9 +19,15 @@ from fuselight_server.explain.memory.words import (
     cause_in_words,
     changed_lines,
     difference_in_words,
+    edit_in_words,
+    edit_lines,
+    edit_results,
     grouped_ranks,
     peak_in_words,
+    saving_in_words,
+    saving_name,
     step_in_words,
+    useful_savings,
 )
 from fuselight_server.explain.pages.document import static_page
 from fuselight_server.explain.pages.parts import (
@@ -154,6 +160,38 @@ class MemoryPage:
         )
         for form, peak in known:
             yield _modules(peak, form)
+        yield self._savings(estimate)
+        yield self._edits(estimate)
+
+    def _savings(self, estimate: MemoryEstimate) -> str:
+        """What was tried to need less."""
+        lines = [
+            TableLine((TableCell(saving_name(saving)), TableCell(saving_in_words(estimate, saving))))
+            for saving in useful_savings(estimate)
+        ]
+        return (
+            html_table("What would need less, each tried on fake tensors", ("change", "peak"), lines)
+            if lines
+            else ""
+        )
+
+    def _edits(self, estimate: MemoryEstimate) -> str:
+        """The changes of the source that need less."""
+        lines = [
+            TableLine(
+                (
+                    TableCell(self.place(edit.location)),
+                    TableCell(self.source(edit.location)),
+                    TableCell(edit_in_words(estimate, edit)),
+                    TableCell(edit_results(edit)),
+                    TableCell("; ".join(edit_lines(edit))),
+                )
+            )
+            for edit in estimate.edits
+        ]
+        columns = ("line", "source", "change", "results", "lines of the change")
+        caption = "Changes of the source that need less, each tried alone"
+        return html_table(caption, columns, lines) if lines else ""
 
     def _side_by_side(
         self,

@@ -1,0 +1,245 @@
+"""Changes of the source that need less memory: each is estimated as the text before it, and its results are compared.
+
+Invariant: an edit is shown only if the peak of one form falls and that of the other does not rise; one whose results
+were not compared says why. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.report import EditKind, EditResults, MemoryUse, SavingKind, TriedEdit
+from fuselight.shared.report.place import Location, is_user_file
+from fuselight_server.base.diff_text import unified_lines
+from fuselight_server.commands.verify import VerdictKind
+from fuselight_server.execution.runs.planning import with_texts
+from fuselight_server.explain.memory.words import peak_bytes, shown_peak
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from fuselight.shared.protocol import MemoryRequest
+    from fuselight.shared.report import MemoryEstimate, Report
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.fixes.rewrites.memory_edits import MemoryEdit
+    from fuselight_server.fixes.verification.fixer import Fixer
+    from fuselight_server.fixes.verification.patches import PatchVerdict
+
+MAX_EDITS = 8
+_MAX_OF_KIND = 3
+_MAX_REGIONS = 3
+LEAST_GAIN = 0.01
+"""Of the peak: what needs less than this less is not shown."""
+_LEAST_PART = 0.01
+"""Of what is saved, or of the peak in inference: lines with less have no edits."""
+_CASE_SECONDS = 5.0
+_NOT_RUN = "nothing that is compiled runs the line"
+_NO_GRADIENTS = "the directive has no `train=True`, so that gradients were not compared"
+_WORST_FIRST = (VerdictKind.FAILS, VerdictKind.DIFFERS, VerdictKind.UNVERIFIED, VerdictKind.SAME)
+
+
+async def with_edits(run: TargetRun, outcome: CheckOutcome, report: Report, request: MemoryRequest) -> Report:
+    """The report with the edits of its largest call. `request`: that of the report, without savings."""
+    if report.failures or not report.memory:
+        return report
+    index = max(range(len(report.memory)), key=lambda number: peak_bytes(report.memory[number]))
+    trials = _EditTrials(run, outcome, report, request, index)
+    edits = sorted([edit async for edit in trials.useful()], key=_peak_with)
+    estimates = list(report.memory)
+    estimates[index] = replace(estimates[index], edits=tuple(edits))
+    return replace(report, memory=tuple(estimates))
+
+
+def _peak_with(edit: TriedEdit) -> int:
+    return edit.compiled if edit.compiled is not None else edit.eager or 0
+
+
+@dataclass
+class _EditTrials:
+    """The trials of one target."""
+
+    run: TargetRun
+    outcome: CheckOutcome
+    report: Report
+    request: MemoryRequest
+    index: int
+    """Of the estimate that edits are compared with."""
+
+    @property
+    def before(self) -> MemoryEstimate:
+        """The estimate without edits."""
+        return self.report.memory[self.index]
+
+    async def useful(self) -> AsyncIterator[TriedEdit]:
+        """Yield each edit that needs less, with what came of its verification."""
+        useful: list[tuple[MemoryEdit, TriedEdit]] = []
+        for edit in self._chosen():
+            self.run.show(f"trying {edit.title} on line {edit.line}")
+            tried = await self._estimated(edit)
+            if tried is not None:
+                useful.append((edit, tried))
+        if not useful:
+            return
+        from fuselight_server.fixes.verification.fixer import MOST_COMPILED, Fixer  # noqa: PLC0415 - with LibCST
+
+        with owned_folder("memory") as folder:
+            fixer = Fixer(
+                read=self.outcome.sources.text_or_none,
+                obstacle=lambda _remedy: "",
+                readings=self.outcome.readings,
+                folder=folder,
+                case_seconds=_CASE_SECONDS,
+                most_rounds=1,
+                most_compiled=MOST_COMPILED,
+            )
+            parts = await self._parts()
+            for edit, tried in useful:
+                self.run.show(f"comparing the results with {edit.title}")
+                compared = await self._compared(fixer, parts, edit, tried)
+                if compared is not None:
+                    yield compared
+
+    # What is tried.
+
+    def _chosen(self) -> list[MemoryEdit]:
+        """The edits that are tried."""
+        chosen: list[MemoryEdit] = []
+        counts: dict[EditKind, int] = {}
+        for edit in self._edits():
+            counts[edit.kind] = counts.get(edit.kind, 0) + 1
+            if counts[edit.kind] <= _MAX_OF_KIND and edit.text not in {other.text for other in chosen}:
+                chosen.append(edit)
+        return chosen[:MAX_EDITS]
+
+    def _edits(self) -> Iterator[MemoryEdit]:
+        from fuselight_server.fixes.rewrites.memory_edits import EditPlaces, memory_edits  # noqa: PLC0415 - LibCST
+
+        kept = self._kept_lines()
+        regions = [saving.calls for saving in self.before.savings if saving.kind is SavingKind.CHECKPOINT]
+        regions = [calls for calls in regions if calls][:_MAX_REGIONS]
+        paths = dict.fromkeys(
+            [*(calls[0].path for calls in regions), *(path for path, _ in kept), self.report.target.path]
+        )
+        found = [
+            edit
+            for path in paths
+            if is_user_file(path, self.request.roots)
+            and (text := self.outcome.sources.text_or_none(path)) is not None
+            for edit in memory_edits(
+                path,
+                text,
+                EditPlaces(
+                    [line for of, line in kept if of == path],
+                    [calls for calls in regions if calls[0].path == path],
+                    training=self.before.training,
+                ),
+            )
+        ]
+        order = (*EditKind,)
+        yield from sorted(found, key=lambda edit: order.index(edit.kind))
+
+    def _kept_lines(self) -> list[tuple[str, int]]:
+        """The lines that hold a part of what the backward needs, or of the peak, the largest first."""
+        sizes: dict[tuple[str, int], int] = {}
+        for peak in (self.before.eager, self.before.compiled):
+            rows = (*peak.saved, *(row for row in peak.held if row.use in _MADE)) if peak is not None else ()
+            for row in rows:
+                if row.location is not None:
+                    key = row.location.path, row.location.line
+                    sizes[key] = max(sizes.get(key, 0), row.bytes)
+        shown = shown_peak(self.before)
+        saved = sum(row.bytes for row in shown.saved) if shown is not None else 0
+        least = _LEAST_PART * (saved or peak_bytes(self.before))
+        return sorted((key for key, size in sizes.items() if size >= least), key=lambda key: -sizes[key])
+
+    # Trials.
+
+    async def _estimated(self, edit: MemoryEdit) -> TriedEdit | None:
+        """The edit with its peaks; None where it needs no less, or cannot be estimated."""
+        request = replace(with_texts(self.request, {edit.path: edit.text}), id=self.request.id)
+        report = await self.run.run_report(request)
+        if report.failures or len(report.memory) != len(self.report.memory):
+            return None
+        after = report.memory[self.index]
+        if not needs_less(self.before, after):
+            return None
+        return TriedEdit(
+            edit.kind,
+            edit.title,
+            Location(edit.path, edit.line),
+            EditResults.UNKNOWN,
+            "",
+            after.eager.bytes if after.eager is not None else None,
+            after.compiled.bytes if after.compiled is not None else None,
+            diff="".join(
+                unified_lines(edit.path, self.outcome.sources.text_or_none(edit.path) or "", edit.text)
+            ),
+        )
+
+    # Results.
+
+    async def _parts(self) -> list[tuple[TargetRun, Report]]:
+        from fuselight_server.commands.fix_parts import parts_of  # noqa: PLC0415 - with LibCST
+
+        first = await self.run.run_report()
+        return await parts_of(self.run, self.run.token, first, self.run.of_call)
+
+    async def _compared(
+        self, fixer: Fixer, parts: list[tuple[TargetRun, Report]], edit: MemoryEdit, tried: TriedEdit
+    ) -> TriedEdit | None:
+        """The edit with what came of the comparison; None for one that fails, or that was to keep the results."""
+        from fuselight_server.fixes.verification.patches import patch_of, verify_patch  # noqa: PLC0415 - the same
+
+        patch = patch_of(
+            {edit.path: edit.text}, {edit.path: self.outcome.sources.text_or_none(edit.path) or ""}, ()
+        )
+        verdicts = [
+            await self.run.token.run(verify_patch(fixer, part, report, patch, has_further_calls=True))
+            for part, report in parts
+        ]
+        worst = next((verdict for kind in _WORST_FIRST for verdict in verdicts if verdict.kind is kind), None)
+        return with_verdict(tried, worst, has_gradients=self._has_gradients())
+
+    def _has_gradients(self) -> bool:
+        """Whether the calls that are compared are those of a training step, if that is what was estimated."""
+        before = self.before
+        return not before.training or before.call == "__main__" or "train=True" in before.call
+
+
+_MADE = frozenset({MemoryUse.TEMPORARY, MemoryUse.OUTPUT, MemoryUse.SAVED})
+
+
+def needs_less(before: MemoryEstimate, after: MemoryEstimate) -> bool:
+    """Whether one form needs less, and the other one no more."""
+    parts = [
+        (new.bytes - old.bytes) / old.bytes
+        for old, new in ((before.eager, after.eager), (before.compiled, after.compiled))
+        if old is not None and new is not None and old.bytes
+    ]
+    forms = [(before.eager, after.eager), (before.compiled, after.compiled)]
+    is_lost = any(old is not None and new is None for old, new in forms)
+    return (
+        not is_lost
+        and any(part <= -LEAST_GAIN for part in parts)
+        and all(part < LEAST_GAIN for part in parts)
+    )
+
+
+def with_verdict(tried: TriedEdit, verdict: PatchVerdict | None, *, has_gradients: bool) -> TriedEdit | None:
+    """The edit with what came of the comparison; `verdict`: None where nothing that is compared runs the line.
+
+    None for an edit that fails, or that has other results although it is not one of the dtype.
+    """
+    if verdict is None:
+        return replace(tried, words=_NOT_RUN)
+    words = verdict.comparison.words
+    if verdict.kind is VerdictKind.SAME:
+        is_known = has_gradients
+        results = EditResults.SAME if is_known else EditResults.UNKNOWN
+        return replace(tried, results=results, words=words if is_known else _NO_GRADIENTS)
+    if verdict.kind is VerdictKind.DIFFERS and tried.kind is EditKind.NARROW:
+        return replace(tried, results=EditResults.CHANGE, words=words)
+    return replace(tried, words=words) if verdict.kind is VerdictKind.UNVERIFIED else None

@@ -1,0 +1,173 @@
+"""`fuselight memory --savings`: changes of the source with scripted estimates and comparisons, in each format."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import MemoryRequest, VerifyRequest
+from fuselight.shared.report import (
+    Aspect,
+    Culprit,
+    Failure,
+    HeldMemory,
+    Location,
+    MemoryEstimate,
+    MemoryPeak,
+    MemorySaving,
+    MemoryUse,
+    Report,
+    SavingKind,
+    StepPhase,
+    Verification,
+)
+from tests.support.command import AnsweringWorker, Result, run_cli
+from tests.support.fix_world import EXACT, differing, report_of_text
+
+SOURCE = """\
+import torch
+
+
+# fuselight: f(f32[4], train=True)
+@torch.compile
+def f(x):
+    mask = (x > 0).float()
+    return (layer(x) * mask).sum()
+"""
+MASK, LAYER = 7, 8
+GB = 10**9
+
+
+def peak(size: float, path: str) -> MemoryPeak:
+    rows = tuple(
+        HeldMemory(MemoryUse.SAVED, int(size * GB / 2), 1, Location(path, line)) for line in (MASK, LAYER)
+    )
+    return MemoryPeak(int(size * GB), 0, StepPhase.BACKWARD, "", None, rows, rows)
+
+
+class Scripted:
+    """What the worker says of each text; sizes are GB in eager mode and compiled."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "pyproject.toml").touch()
+        self.path = folder / "m.py"
+        self.path.write_text(SOURCE)
+        self.narrow: tuple[float, float] | None = (3, 3)
+        self.checkpointed: tuple[float, float] | None = (2, 2.5)
+        self.call = "f(f32[4], train=True)"
+        self.verification = {"float": EXACT, "checkpoint": EXACT}
+        self.failures: tuple[Failure, ...] = ()
+        self.worker = AnsweringWorker(self.answer)
+
+    def answer(self, request: Any) -> Report:
+        path = str(self.path)
+        text = request.overlays.get(path, SOURCE)
+        change = "checkpoint" if "checkpoint(" in text else "" if ".float()" in text else "float"
+        if isinstance(request, MemoryRequest):
+            sizes = {"": (4.0, 3.0), "float": self.narrow, "checkpoint": self.checkpointed}[change]
+            return self.estimated(path, sizes, request)
+        is_new = isinstance(request, VerifyRequest) and not request.records and change
+        verification = self.verification[change] if is_new else Verification()
+        failures = self.failures if is_new else ()
+        return report_of_text(path, text, verification=verification, failures=failures)
+
+    def estimated(self, path: str, sizes: tuple[float, float] | None, request: MemoryRequest) -> Report:
+        whole = report_of_text(path, SOURCE)
+        if sizes is None:
+            return replace(whole, failures=(Failure(Culprit.USER, "call", "it fails"),))
+        calls = (Location(path, LAYER, 12, LAYER, 20),)
+        savings = (MemorySaving(SavingKind.CHECKPOINT, "Layer (layer)", eager=2 * GB, us=10, calls=calls),)
+        estimate = MemoryEstimate(
+            self.call,
+            training=True,
+            eager=peak(sizes[0], path),
+            compiled=peak(sizes[1], path),
+            savings=savings if request.savings else (),
+        )
+        return replace(whole, memory=(estimate,), target_device=find("t4"))
+
+    def run(self, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:
+        self.worker.put_in_place(monkeypatch)
+        monkeypatch.chdir(self.path.parent)
+        return run_cli("memory", "m.py", "--savings", *options)
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Scripted:
+    return Scripted(tmp_path)
+
+
+def edits(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    (target,) = json.loads(scripted.run(monkeypatch, "--format", "json").stdout)["targets"]
+    (call,) = target["calls"]
+    return [{name: edit[name] for name in ("kind", "results", "words")} for edit in call["edits"]]
+
+
+def test_each_edit_that_needs_less_is_on_its_line_with_its_results(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = scripted.run(monkeypatch)
+    lines = done.stdout.split("    changes of the source that need less, each tried alone:\n")[1].splitlines()
+    assert lines[:9] == [
+        "      m.py:8  checkpoint `layer(x)`: eager 4 GB -> 2 GB (-50%), compiled 3 GB -> 2.5 GB (-17%)",
+        "        same results",
+        "        + from torch.utils.checkpoint import checkpoint",
+        "        - return (layer(x) * mask).sum()",
+        "        + return (checkpoint(layer, x, use_reentrant=False) * mask).sum()",
+        "      m.py:7  no `.float()` of `x > 0`: eager 4 GB -> 3 GB (-25%), compiled 3 GB -> 3 GB (+0.0%)",
+        "        same results",
+        "        - mask = (x > 0).float()",
+        "        + mask = x > 0",
+    ]
+    assert scripted.path.read_text() == SOURCE
+
+
+def test_the_page_and_the_json_have_the_edits(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = scripted.run(monkeypatch, "--format", "html").stdout
+    assert "Changes of the source that need less, each tried alone" in page
+    assert "checkpoint Layer (layer)" in page
+    (target,) = json.loads(scripted.run(monkeypatch, "--format", "json").stdout)["targets"]
+    first, second = target["calls"][0]["edits"]
+    assert (first["kind"], first["eager"], first["compiled"]) == ("checkpoint", 2 * GB, 2.5 * GB)
+    assert "+    mask = x > 0\n" in second["diff"]
+
+
+@pytest.mark.parametrize("sizes", [(4, 3), (4.5, 2), (3.99, 2.99), None])
+def test_what_needs_no_less_in_one_form_or_more_in_the_other_or_fails_is_not_shown(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch, sizes: tuple[float, float] | None
+) -> None:
+    scripted.narrow = sizes
+    assert [edit["kind"] for edit in edits(scripted, monkeypatch)] == ["checkpoint"]
+
+
+def test_other_results_are_advice_for_a_dtype_and_end_every_other_edit(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.verification = dict.fromkeys(("float", "checkpoint"), differing(Aspect.OUTPUT))
+    (edit,) = edits(scripted, monkeypatch)
+    assert (edit["kind"], edit["results"]) == ("narrow", "change")
+    assert "it differs" in edit["words"]
+    shown = scripted.run(monkeypatch).stdout
+    assert "        results change: " in shown
+    assert "+ mask = x > 0" not in shown
+
+
+def test_results_of_a_step_whose_gradients_were_not_compared_are_not_the_same(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.call = "f(f32[4])"
+    assert {edit["results"] for edit in edits(scripted, monkeypatch)} == {"unknown"}
+    assert "results not compared: the directive has no `train=True`" in scripted.run(monkeypatch).stdout
+
+
+def test_an_edit_that_fails_on_real_tensors_is_not_shown(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.failures = (Failure(Culprit.USER, "call", "in-place"),)
+    scripted.verification = dict.fromkeys(("float", "checkpoint"), Verification())
+    assert edits(scripted, monkeypatch) == []

@@ -5,12 +5,16 @@ Invariant: nothing of the size of a model is allocated; what the runs show is in
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.protocol import MemoryRequest
 from fuselight.shared.world_plan import ranks_to_run
+from fuselight_server.base.store import Store
 from fuselight_server.commands.targets import report_each
+from fuselight_server.execution.runs.last_results import keep_result
 from fuselight_server.explain.memory.fit import Fit, LargestBatch, fit_of
 from fuselight_server.explain.memory.largest import find_largest
 
@@ -108,7 +112,10 @@ class _TargetMemory:
 
         device = self.device if self.device is not None else self.plan.device
         request = self._request(device=device, batches=self.plan.batches)
-        return await with_edits(self.run, self.outcome, report, request)
+        report = await with_edits(self.run, self.outcome, report, request)
+        if not self.plan.batches and not request.overlays and request.world is None:
+            _keep(report)
+        return report
 
     async def estimated(self, batches: tuple[int, ...]) -> Report:
         """The report with an estimate of each batch."""
@@ -132,6 +139,13 @@ class _TargetMemory:
         return self.run.request.of_kind(
             MemoryRequest, training=self.plan.training, optimizer=self.plan.optimizer, **options
         )
+
+
+def _keep(report: Report) -> None:
+    """Keep an estimate with edits for the editor, which shows it while no file has changed."""
+    if any(estimate.edits for estimate in report.memory):
+        with contextlib.suppress(OSError):  # a folder that cannot be written
+            keep_result(Store.of(Path(report.target.path)), report)
 
 
 def merged_ranks(reports: Sequence[Report]) -> Report:

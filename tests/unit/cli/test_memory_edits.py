@@ -24,8 +24,11 @@ from fuselight.shared.report import (
     Report,
     SavingKind,
     StepPhase,
+    Tier,
     Verification,
 )
+from fuselight_server.base.store import Store
+from fuselight_server.execution.runs.last_results import kept_results
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, differing, report_of_text
 
@@ -77,7 +80,7 @@ class Scripted:
         return report_of_text(path, text, verification=verification, failures=failures)
 
     def estimated(self, path: str, sizes: tuple[float, float] | None, request: MemoryRequest) -> Report:
-        whole = report_of_text(path, SOURCE)
+        whole = replace(report_of_text(path, SOURCE), tier=Tier.MEMORY)
         if sizes is None:
             return replace(whole, failures=(Failure(Culprit.USER, "call", "it fails"),))
         calls = (Location(path, LAYER, 12, LAYER, 20),)
@@ -125,6 +128,8 @@ def test_each_edit_that_needs_less_is_on_its_line_with_its_results(
         "        + mask = x > 0",
     ]
     assert scripted.path.read_text() == SOURCE
+    ((kept, _),) = kept_results(Store.at(scripted.path.parent), Tier.MEMORY)
+    assert [edit.location.line for edit in kept.memory[0].edits] == [LAYER, MASK], "for the editor"
 
 
 def test_the_page_and_the_json_have_the_edits(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from lsprotocol import types
 
-from fuselight.shared.report import Recorded
+from fuselight.shared.report import (
+    EditKind,
+    EditResults,
+    Location,
+    MemoryEstimate,
+    MemoryPeak,
+    Recorded,
+    StepPhase,
+    Tier,
+    TriedEdit,
+)
+from fuselight_server.base.diff_text import unified_lines
 from fuselight_server.editor.handlers.code_action import code_action
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, SERVER_PAGE
 from fuselight_server.editor.results.captures import capture_result_of
+from fuselight_server.editor.results.memory import MemoryResult, memory_result_of, with_known_edits
 from fuselight_server.editor.results.snapshot import Document
 from fuselight_server.editor.session.fix_session import FixSession
 from fuselight_server.editor.session.state import State
@@ -95,3 +108,71 @@ async def test_the_client_opens_the_page_of_a_code_or_the_server_does() -> None:
         (given,) = page.command.arguments or ()
         address = given["address"] if isinstance(given, dict) else given
         assert str(address).startswith("file://")
+
+
+NEW = TEXT.replace("    return x * 2", "    return x.mul_(2)")
+RETURN = TEXT.splitlines().index("    return x * 2")
+
+
+def with_edit(state: State, results: EditResults, *, new: str = NEW) -> MemoryResult:
+    """A state with an estimate that has two edits: of the line, and of another one."""
+    diff = "".join(unified_lines(FILE, TEXT, new))
+    edit = TriedEdit(
+        EditKind.IN_PLACE,
+        "`mul` in place",
+        Location(FILE, RETURN + 1),
+        results,
+        "same results",
+        3 * 10**9,
+        diff=diff,
+    )
+    first = replace(edit, title="the first line", location=Location(FILE, 1))
+    peak = MemoryPeak(4 * 10**9, 0, StepPhase.FORWARD, "", None)
+    estimate = MemoryEstimate("step()", training=False, eager=peak, edits=(first, edit))
+    key = Key(FILE, "step", Tier.MEMORY)
+    result = memory_result_of(key, 1, replace(report(memory=(estimate,)), tier=Tier.MEMORY))
+    state.accept_result(result)
+    return result
+
+
+@pytest.mark.asyncio
+async def test_a_change_that_needs_less_is_offered_on_its_line_until_the_file_changes() -> None:
+    state = opened()
+    result = with_edit(state, EditResults.SAME)
+    title = "Use less memory: `mul` in place: eager 4 GB -> 3 GB (-25%); same results"
+    (fix,) = (action for action in await actions(state, RETURN) if action.title.startswith("Use less"))
+    assert fix.title == title
+    assert fix.edit is not None
+    changes = fix.edit.changes or {}
+    ((edit,),) = changes.values()
+    assert isinstance(edit, types.TextEdit)
+    assert (edit.range.start.line, edit.range.end.line, edit.new_text) == (
+        *(RETURN, RETURN + 1),
+        "    return x.mul_(2)\n",
+    )
+    result.mark_changed(FILE)
+    assert not [action for action in await actions(state, RETURN) if action.title.startswith("Use less")]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("results", [EditResults.CHANGE, EditResults.UNKNOWN])
+async def test_a_change_with_other_results_is_no_quick_fix(results: EditResults) -> None:
+    state = opened()
+    with_edit(state, results)
+    assert not [action for action in await actions(state, RETURN) if action.title.startswith("Use less")]
+
+
+@pytest.mark.asyncio
+async def test_a_damaged_diff_of_a_store_is_no_quick_fix() -> None:
+    state = opened()
+    with_edit(state, EditResults.SAME, new=TEXT)
+    assert not [action for action in await actions(state, RETURN) if action.title.startswith("Use less")]
+
+
+def test_a_new_estimate_of_the_same_text_keeps_the_edits_of_the_last_one() -> None:
+    before = with_edit(opened(), EditResults.SAME)
+    (known,) = before.report.memory
+    new = replace(before.report, memory=(replace(known, edits=()),))
+    assert with_known_edits(new, [new, before.report]).memory == (known,)
+    assert with_known_edits(replace(new, files={FILE: "other"}), [before.report]).memory[0].edits == ()
+    assert with_known_edits(new, []).memory[0].edits == ()

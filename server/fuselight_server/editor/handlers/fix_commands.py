@@ -5,6 +5,7 @@ Invariant: an edit leaves this module only for a fix that `FixMenu` lets pass; e
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -83,7 +84,7 @@ async def _preview(server: Server, offer: FixOffer, attempt: Attempt) -> None:
     """Let the client show a fix and apply it; says why it was not applied, unless the user has discarded it."""
     label, view = title_of(attempt), server.view
     documents = [
-        previewed_file(path, offer.before[path], new, view, _version_of(server, path))
+        previewed_file(path, offer.before[path], new, view, version_of(server, path))
         for path, new in offer.remedy.texts.items()
     ]
     preview: FixPreview = {"label": label, "documents": documents}
@@ -156,14 +157,12 @@ def _edit(
     label: str = "",
     confirms: bool = False,
 ) -> types.WorkspaceEdit:
-    def version_of(path: str) -> int | None:
-        return _version_of(server, path)
-
-    client = server.state.client
-    return workspace_edit(before, after, server.view, client, version_of, label=label, confirms=confirms)
+    client, versions = server.state.client, functools.partial(version_of, server)
+    return workspace_edit(before, after, server.view, client, versions, label=label, confirms=confirms)
 
 
-def _version_of(server: Server, path: str) -> int | None:
+def version_of(server: Server, path: str) -> int | None:
+    """The version of an open file; None for one that is not open."""
     document = server.state.at(path)
     return document.version if document is not None else None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_count, format_size
 from fuselight_server.editor.presenters.tree_nodes import NodeMaker
-from fuselight_server.editor.results.memory_words import memory_summary
+from fuselight_server.editor.results.memory_words import edit_words, memory_summary
 from fuselight_server.explain.memory.words import (
     NOTES,
     USES,
@@ -19,9 +19,10 @@ from fuselight_server.explain.memory.words import (
     peak_in_words,
     step_in_words,
 )
+from fuselight_server.source.positions import span
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import HeldMemory, MemoryEstimate, MemoryPeak
+    from fuselight.shared.report import HeldMemory, MemoryEstimate, MemoryPeak, TriedEdit
     from fuselight_server.editor.messages.answers import ReportNode
     from fuselight_server.editor.presenters import convert
     from fuselight_server.editor.results.memory import MemoryResult
@@ -55,6 +56,12 @@ def _call(make: _MemoryMaker, estimate: MemoryEstimate) -> ReportNode:
     children = [
         *(_peak(make, form, peak, why_not) for form, peak, why_not in forms),
         *make.group("changedMemory", "Compiled against eager mode, by line", "diff", changes),
+        *make.group(
+            "memoryEdit",
+            "Changes of the source that need less",
+            "lightbulb",
+            [_edit(make, estimate, edit) for edit in estimate.edits],
+        ),
     ]
     description = ": ".join(filter(None, [step_in_words(estimate), difference_in_words(estimate)]))
     return make.node(
@@ -82,6 +89,13 @@ def _row(make: _MemoryMaker, row: HeldMemory) -> ReportNode:
     return make.node(
         "heldMemory", format_size(row.bytes), "circle-small", description=description, where=where
     )
+
+
+def _edit(make: _MemoryMaker, estimate: MemoryEstimate, edit: TriedEdit) -> ReportNode:
+    there = make.result.places.track(span(edit.location))
+    where = None if there.is_deleted else there.span
+    words = edit_words(estimate, edit).removeprefix(f"{edit.title}: ")
+    return make.node("memoryEdit", edit.title, "lightbulb", description=words, where=where)
 
 
 def _changed(make: _MemoryMaker, more: int, row: HeldMemory) -> ReportNode:

@@ -7,7 +7,7 @@ the estimate before it as it was.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fuselight_server.base.finding import SourceLine, Span
@@ -16,9 +16,9 @@ from fuselight_server.explain.memory.words import peak_bytes, shown_peak
 from fuselight_server.source.positions import Places, locations, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import HeldMemory, MemoryEstimate, MemoryPeak, Report
+    from fuselight.shared.report import HeldMemory, MemoryEstimate, MemoryPeak, Report, TriedEdit
     from fuselight_server.execution.runs.keys import Key
 
 
@@ -102,6 +102,16 @@ class MemoryResult(TargetResult):
                 sizes[SourceLine(there.span.path, there.span.line)] += row.bytes
         return sizes
 
+    def edits(self, path: str) -> Iterator[tuple[MemoryEstimate, TriedEdit]]:
+        """The changes of a file that need less, while every file of the estimate is as it was then."""
+        if not self.stale:
+            yield from (
+                (estimate, edit)
+                for estimate in self.report.memory
+                for edit in estimate.edits
+                if edit.location.path == path
+            )
+
     def now(self, row: HeldMemory) -> Span | None:
         """Return where the line of a row is now."""
         return self.places.now(span(row.location)) if row.location is not None else None
@@ -117,6 +127,37 @@ def memory_result_of(key: Key, generation: int, report: Report) -> MemoryResult:
     result = MemoryResult(key, generation, report, places, depends=depends)
     result.track_ends()
     return result
+
+
+def with_known_edits(report: Report, earlier: Iterable[Report]) -> Report:
+    """A new estimate with the edits of earlier ones of the same text and device: the editor tries none itself."""
+    known = {
+        (estimate.call, estimate.training): estimate.edits
+        for before in earlier
+        if (before.target.path, before.target.name) == (report.target.path, report.target.name)
+        and before.target_device == report.target_device
+        and before.files == report.files
+        for estimate in before.memory
+        if estimate.edits
+    }
+    estimates = (
+        replace(estimate, edits=estimate.edits or known.get((estimate.call, estimate.training), ()))
+        for estimate in report.memory
+    )
+    return replace(report, memory=tuple(estimates))
+
+
+def edits_on(
+    results: Iterable[MemoryResult], path: str, first: int, last: int
+) -> Iterator[tuple[MemoryEstimate, TriedEdit]]:
+    """The changes of some lines of a file that need less, each once, from the newest estimate."""
+    titles: set[tuple[int, str]] = set()
+    for result in sorted((result.shown for result in results), key=lambda result: -result.generation):
+        for estimate, edit in result.edits(path):
+            key = edit.location.line, edit.title
+            if first <= edit.location.line <= last and key not in titles:
+                titles.add(key)
+                yield estimate, edit
 
 
 def saved_lines(results: Iterable[MemoryResult], path: str) -> dict[int, tuple[MemoryResult, LineMemory]]:

@@ -13,10 +13,16 @@ from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.explain.benchmarks.words import failed
 from fuselight_server.explain.findings.failures import short_end
 from fuselight_server.explain.memory.fit import Fit, fit_of
-from fuselight_server.explain.memory.words import peak_in_words, shown_peak, step_in_words
+from fuselight_server.explain.memory.words import (
+    edit_in_words,
+    edit_results,
+    peak_in_words,
+    shown_peak,
+    step_in_words,
+)
 
 if TYPE_CHECKING:
-    from fuselight.shared.report import Device, MemoryEstimate
+    from fuselight.shared.report import Device, MemoryEstimate, TriedEdit
     from fuselight_server.editor.results.memory import LineMemory, MemoryResult
 
 
@@ -97,4 +103,13 @@ def line_words(line: LineMemory, result: MemoryResult) -> str:
     text += f". At the peak it holds {format_size(line.at_peak)}." if line.at_peak else ". Free at the peak."
     device = result.report.target_device
     on = f" on {device.name}" if device is not None else ""
-    return f"{text} Estimated{on}{caveats(result)}."
+    text += f" Estimated{on}{caveats(result)}."
+    for estimate, edit in result.edits(line.place.path):
+        if edit.location.line == line.place.line:
+            text += f" Needs less with a change of this line: {edit_words(estimate, edit)}."
+    return text
+
+
+def edit_words(estimate: MemoryEstimate, edit: TriedEdit) -> str:
+    """`checkpoint `part(x)`: eager 4.6 GB -> 3.2 GB (-30%), compiled 4.4 GB -> 3.1 GB (-29%); same results`."""
+    return f"{edit_in_words(estimate, edit)}; {edit_results(edit)}"

@@ -6,13 +6,18 @@ Invariant: a run that ends without a verdict costs no earlier one.
 from __future__ import annotations
 
 import asyncio
+import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Tier
+from fuselight_server.base.store import Store
 from fuselight_server.editor.results.accuracy import AccuracyResult, accuracy_result_of
-from fuselight_server.editor.results.memory import MemoryResult, memory_result_of
+from fuselight_server.editor.results.memory import MemoryResult, memory_result_of, with_known_edits
 from fuselight_server.editor.results.report_reading import line_reader
 from fuselight_server.editor.session.comparison_run import accuracy_request
 from fuselight_server.editor.session.timed_results import TimedSession
+from fuselight_server.execution.runs.last_results import kept_results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,4 +57,13 @@ class EstimateSession(TimedSession[MemoryResult]):
         return self._state.estimates
 
     async def _result(self, job: Job, report: Report) -> MemoryResult:
-        return await asyncio.to_thread(memory_result_of, job.key, job.generation, report)
+        before = self._results().get(job.key)
+        earlier = [before.shown.report] if before is not None else []
+        return await asyncio.to_thread(_memory_result, job, report, earlier)
+
+
+def _memory_result(job: Job, report: Report, earlier: list[Report]) -> MemoryResult:
+    """The result of an estimate, with the edits that `fuselight memory --savings` or an agent has tried meanwhile."""
+    kept = (kept_report for kept_report, _ in kept_results(Store.of(Path(job.key.path)), Tier.MEMORY))
+    known = with_known_edits(report, itertools.chain(earlier, kept))
+    return memory_result_of(job.key, job.generation, known)

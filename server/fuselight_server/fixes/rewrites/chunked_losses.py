@@ -26,9 +26,8 @@ _LOSS = "torch.nn.functional.cross_entropy"
 _SHAPES = frozenset({"view", "reshape", "flatten", "contiguous"})
 """Methods that make rows of tokens of logits, and one row of targets."""
 _HELPER = "_chunked_cross_entropy"
+_DISABLE = "@torch.compiler.disable"
 _LINES = (
-    "",
-    "",
     f"def {_HELPER}(head, hidden, target, ignore_index=-100, chunks={CHUNKS}):",
     '    """The mean cross entropy of `head(hidden)`: the logits of one of the chunks exist at a time."""',
     "",
@@ -62,15 +61,19 @@ class _Loss:
 
 
 def chunked_losses(tree: FileTree) -> Iterator[MemoryEdit]:
-    """Each cross entropy of a file whose logits nothing else reads."""
+    """Each cross entropy of a file whose logits nothing else reads: compiled, and in eager mode.
+
+    The compiler may compute all parts again before it needs the first one: then all logits exist at once.
+    """
     imports = imports_of(tree.path, tree.source)
     for node in ordered_calls(tree):
         if full_name(imports, node.func) == _LOSS:
             loss = _loss(tree, node)
-            new = _chunked(tree, loss) if loss is not None else None
-            if new is not None:
-                title = f"the cross entropy of {CHUNKS} parts of the tokens, one after the other"
-                yield MemoryEdit(EditKind.CHUNKED_LOSS, title, tree.path, tree.line(node), new)
+            for decorators, form in ((), ""), ((_DISABLE,), ", and not compiled"):
+                new = _chunked(tree, loss, decorators) if loss is not None else None
+                if new is not None:
+                    title = f"the cross entropy of {CHUNKS} parts of the tokens, one after the other{form}"
+                    yield MemoryEdit(EditKind.CHUNKED_LOSS, title, tree.path, tree.line(node), new)
 
 
 def _loss(tree: FileTree, call: cst.Call) -> _Loss | None:
@@ -151,7 +154,7 @@ def _rebinds(tree: FileTree, function: cst.FunctionDef, core: cst.CSTNode, after
     )
 
 
-def _chunked(tree: FileTree, loss: _Loss) -> str | None:
+def _chunked(tree: FileTree, loss: _Loss, decorators: tuple[str, ...]) -> str | None:
     """The new text: the helper after the imports, and its call in place of the loss."""
     if _HELPER in tree.source or tree.torch not in {"", "torch"}:
         return None
@@ -166,4 +169,8 @@ def _chunked(tree: FileTree, loss: _Loss) -> str | None:
     if loss.statement is not None:
         changes[loss.statement] = lambda _: cst.RemoveFromParent()
     new = tree.changed(changes)
-    return insert_statements(tree.path, new, ("import torch.utils.checkpoint", *_LINES)) if new else None
+    return (
+        insert_statements(tree.path, new, ("import torch.utils.checkpoint", "", "", *decorators, *_LINES))
+        if new
+        else None
+    )

@@ -281,6 +281,17 @@ SCALER = Scaler()
 """
 
 
+def test_what_dynamo_notes_at_functions_is_no_change() -> None:
+    def helper() -> None:
+        pass
+
+    def mark() -> None:
+        helper._torchdynamo_disable = True  # type: ignore[attr-defined]
+        helper.calls = 1  # type: ignore[attr-defined]
+
+    assert changes(mark, names={"helper": helper}) == {"global helper.calls": "('int', '1')"}
+
+
 @pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")
 def test_constants_that_a_trace_stores_among_the_globals_are_no_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -40,6 +40,8 @@ _PLAIN = frozenset({str, bytes, int, float, complex, bool, type(None), torch.dty
 _NUMBERS = (int, float, str)
 _HELD_ELSEWHERE = (*_NUMBERS, torch.Tensor, list, tuple, dict)
 _INTERNAL = frozenset(vars(torch.nn.Module()))
+_MARKS_OF_DYNAMO = "_torchdynamo"
+"""How attributes of functions begin in which Dynamo notes that it compiled, or left out, a function."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ class _StateWalk:
             for part in ("_parameters", "_buffers", "_modules"):
                 yield from ((f".{key}", item) for key, item in list(vars(value)[part].items()))
         elif isinstance(value, types.FunctionType):
-            yield from ((f".{key}", item) for key, item in list(vars(value).items()))
+            marks = list(vars(value).items())
+            yield from ((f".{key}", item) for key, item in marks if not key.startswith(_MARKS_OF_DYNAMO))
             yield from closure_of(value)
         if not isinstance(value, (torch.nn.Module, types.FunctionType)) and is_users_object(
             value, self.is_users

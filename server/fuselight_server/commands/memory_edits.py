@@ -83,7 +83,7 @@ class _EditTrials:
                 useful.append((edit, tried))
         if not useful:
             return
-        from fuselight_server.fixes.verification.fixer import MOST_COMPILED, Fixer  # noqa: PLC0415 - with LibCST
+        from fuselight_server.fixes.verification.fixer import MAX_COMPILED, Fixer  # noqa: PLC0415 - with LibCST
 
         with owned_folder("memory") as folder:
             fixer = Fixer(
@@ -93,7 +93,7 @@ class _EditTrials:
                 folder=folder,
                 case_seconds=_CASE_SECONDS,
                 most_rounds=1,
-                most_compiled=MOST_COMPILED,
+                most_compiled=MAX_COMPILED,
             )
             parts = await self._parts()
             for edit, tried in useful:

@@ -123,7 +123,7 @@ class _EditTrials:
         paths = dict.fromkeys(
             [*(calls[0].path for calls in regions), *(path for path, _ in kept), self.report.target.path]
         )
-        found = [
+        edits = [
             edit
             for path in paths
             if is_user_file(path, self.request.roots)
@@ -139,7 +139,7 @@ class _EditTrials:
             )
         ]
         order = (*EditKind,)
-        yield from sorted(found, key=lambda edit: order.index(edit.kind))
+        yield from sorted(edits, key=lambda edit: order.index(edit.kind))
 
     def _kept_lines(self) -> list[tuple[str, int]]:
         """The lines that hold a part of what the backward needs, or of the peak, the largest first."""

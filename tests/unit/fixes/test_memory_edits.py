@@ -37,11 +37,11 @@ def edits(
     text = head + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\n"
     first = head.count("\n") + 1
     kept = range(first, text.count("\n") + 1)
-    found = memory_edits(PATH, text, EditPlaces(kept, [calls] if calls else []))
+    proposals = memory_edits(PATH, text, EditPlaces(kept, [calls] if calls else []))
     before = text.splitlines()
     return [
         [line.strip() for line in edit.text.splitlines() if line not in before]
-        for edit in found
+        for edit in proposals
         if edit.kind is kind
     ]
 

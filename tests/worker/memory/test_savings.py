@@ -119,11 +119,11 @@ def test_regions_are_ordered_by_what_they_save_for_the_time_that_they_take() -> 
             lambda: (peak_of(step, is_compiled=False), ""), lambda: (None, "not compiled here")
         )
         whole = peak_of(step, is_compiled=False).bytes
-        found = list(savings.checkpoints(step, H200, (FOLDER,), peaks))
-    rates = [(whole - saving.eager) / saving.us for saving in found if saving.eager is not None]
-    assert len(rates) == len(found) == 3
+        regions = list(savings.checkpoints(step, H200, (FOLDER,), peaks))
+    rates = [(whole - saving.eager) / saving.us for saving in regions if saving.eager is not None]
+    assert len(rates) == len(regions) == 3
     assert rates == sorted(rates, reverse=True)
-    calls = {saving.name.split()[0]: len(saving.calls) for saving in found}
+    calls = {saving.name.split()[0]: len(saving.calls) for saving in regions}
     assert calls == {"Cheap": 1, "Sequential": 1, "Part": 0}  # parts are called by their container
 
 

@@ -57,11 +57,13 @@ def in_place_activations(tree: FileTree, lines: Collection[int]) -> Iterator[Mem
                 title = f"`{' '.join(tree.code(node.func).split())}` in place"
                 yield MemoryEdit(EditKind.IN_PLACE, title, tree.path, tree.line(node), new)
     for name in sorted(_MODULES):
-        made = [node for node in _after_layers(tree, imports) if full_name(imports, node.func) == name]
-        new = tree.changed(dict.fromkeys(made, _with_flag)) if made else None
+        constructors = [
+            node for node in _after_layers(tree, imports) if full_name(imports, node.func) == name
+        ]
+        new = tree.changed(dict.fromkeys(constructors, _with_flag)) if constructors else None
         if new is not None:
-            title = f"`{tree.code(made[0].func)}` in place"
-            yield MemoryEdit(EditKind.IN_PLACE, title, tree.path, min(map(tree.line, made)), new)
+            title = f"`{tree.code(constructors[0].func)}` in place"
+            yield MemoryEdit(EditKind.IN_PLACE, title, tree.path, min(map(tree.line, constructors)), new)
 
 
 def _of_function(tree: FileTree, imports: dict[str, str], node: cst.Call) -> Change | None:
@@ -118,7 +120,7 @@ def _is_layer_call(tree: FileTree, imports: dict[str, str], call: cst.Call) -> b
     owner = next((outer for outer in tree.ancestors(call) if isinstance(outer, cst.ClassDef)), None)
     if owner is None:
         return False
-    made = [
+    constructors = [
         node.value
         for node in descendants(owner)
         if isinstance(node, (cst.Assign, cst.AnnAssign))
@@ -127,7 +129,11 @@ def _is_layer_call(tree: FileTree, imports: dict[str, str], call: cst.Call) -> b
         )
         if isinstance(target, cst.Attribute) and target.attr.value == func.attr.value
     ]
-    return len(made) == 1 and isinstance(made[0], cst.Call) and full_name(imports, made[0].func) in _LAYERS
+    return (
+        len(constructors) == 1
+        and isinstance(constructors[0], cst.Call)
+        and full_name(imports, constructors[0].func) in _LAYERS
+    )
 
 
 def _is_replaced(tree: FileTree, imports: dict[str, str], node: cst.Call, name: cst.Name) -> bool:

@@ -5,24 +5,19 @@ Invariant: an action is offered only with an edit that applies to the current te
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fuselight.shared.report import EditResults
 from fuselight.shared.report.visible import visible
-from fuselight_server.base.unified_diff import DiffError, apply_diff
 from fuselight_server.editor.handlers.code_lens import lenses_on
 from fuselight_server.editor.handlers.fix_actions import FIX_ALL, fix_actions, fix_all_action
-from fuselight_server.editor.handlers.fix_commands import apply_workspace_edit, version_of
+from fuselight_server.editor.handlers.fix_commands import apply_workspace_edit
 from fuselight_server.editor.handlers.inputs import input_actions
+from fuselight_server.editor.handlers.memory_actions import memory_actions
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.client_commands import OPEN_PAGE, command_for
-from fuselight_server.editor.presenters.text_edits import workspace_edit
 from fuselight_server.editor.results.input_lines import target_named
-from fuselight_server.editor.results.memory import edits_on
-from fuselight_server.editor.results.memory_words import edit_words
 from fuselight_server.editor.results.quick_edits import captured_calls, fastest_configurations, quick_edits
 from fuselight_server.editor.results.shown_findings import address, shown_findings
 from fuselight_server.editor.session.fix_offers import is_on
@@ -116,31 +111,8 @@ async def _code_actions(server: Server, params: types.CodeActionParams) -> list[
     view = server.state.view()
     captured = [_edit_action(server, edit) for edit in captured_calls(view, document, first, last)]
     fastest = [_edit_action(server, edit) for edit in fastest_configurations(view, document, first, last)]
-    needing_less = _memory_actions(server, document, first, last)
+    needing_less = memory_actions(server, document, first, last)
     return [*all_fixes, *verified, *actions, *captured, *fastest, *needing_less, *runs]
-
-
-def _memory_actions(server: Server, document: Document, first: int, last: int) -> Iterator[types.CodeAction]:
-    """The changes of some lines that need less memory, and whose results are the same."""
-    old = document.source.text
-    for estimate, edit in edits_on(server.state.estimates.values(), document.path, first, last):
-        if edit.results is not EditResults.SAME:
-            continue
-        try:
-            (new,) = apply_diff(edit.diff, lambda path: old if path == document.path else None).values()
-        except DiffError:
-            continue
-        yield types.CodeAction(
-            title=visible(f"Use less memory: {edit_words(estimate, edit)}"),
-            kind=types.CodeActionKind.QuickFix,
-            edit=workspace_edit(
-                {document.path: old},
-                {document.path: new},
-                server.view,
-                server.state.client,
-                functools.partial(version_of, server),
-            ),
-        )
 
 
 def _wants(kind: str, only: Sequence[str]) -> bool:

@@ -6,11 +6,14 @@ the estimate before it as it was.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from fuselight.shared.report import EditResults
 from fuselight_server.base.finding import SourceLine, Span
+from fuselight_server.base.unified_diff import DiffError, apply_diff
 from fuselight_server.editor.results.target_result import TargetResult
 from fuselight_server.explain.memory.words import peak_bytes, shown_peak
 from fuselight_server.source.positions import Places, locations, span
@@ -147,17 +150,23 @@ def with_known_edits(report: Report, earlier: Iterable[Report]) -> Report:
     return replace(report, memory=tuple(estimates))
 
 
-def edits_on(
-    results: Iterable[MemoryResult], path: str, first: int, last: int
-) -> Iterator[tuple[MemoryEstimate, TriedEdit]]:
-    """The changes of some lines of a file that need less, each once, from the newest estimate."""
+def changed_texts(
+    results: Iterable[MemoryResult], path: str, text: str, lines: range
+) -> Iterator[tuple[MemoryEstimate, TriedEdit, str]]:
+    """The changes of some lines of a file that need less and have the same results, each once, with its new text.
+
+    `text`: that of the file now. One whose diff does not apply is left out.
+    """
     titles: set[tuple[int, str]] = set()
     for result in sorted((result.shown for result in results), key=lambda result: -result.generation):
         for estimate, edit in result.edits(path):
             key = edit.location.line, edit.title
-            if first <= edit.location.line <= last and key not in titles:
-                titles.add(key)
-                yield estimate, edit
+            if edit.location.line not in lines or key in titles or edit.results is not EditResults.SAME:
+                continue
+            titles.add(key)
+            with contextlib.suppress(DiffError, ValueError):  # of a damaged store
+                (new,) = apply_diff(edit.diff, lambda name: text if name == path else None).values()
+                yield estimate, edit, new
 
 
 def saved_lines(results: Iterable[MemoryResult], path: str) -> dict[int, tuple[MemoryResult, LineMemory]]:

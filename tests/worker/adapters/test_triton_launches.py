@@ -24,6 +24,7 @@ pytest.importorskip("numpy")
 from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches import launcher
 from fuselight.adapters.triton_api.launches.record import LaunchLog, LaunchOutcome
+from fuselight.adapters.triton_api.launches.specializations import LaunchRecord
 from fuselight.adapters.triton_api.launches.stand_in import KernelCode, refusing_launches, standing_in
 from fuselight.worker.child.kernel_launches import KernelLaunches
 from fuselight.worker.verify.case_caller import NothingToCompareError, check_values
@@ -256,6 +257,18 @@ def test_other_code_gets_torchs_own_answers(kernels: Any) -> None:
         exec("torch.cuda.get_device_properties(0)", others)  # noqa: S102 - as above
     pad = sys.modules.get("torch._inductor.fx_passes.pad_mm")
     assert pad is None or not pad.has_triton()
+
+
+def test_products_of_a_launch_are_counted_by_dtype(
+    launches: Launches, kernels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for dtype, name in ((torch.float32, "tf32"), (torch.float16, "f16"), (torch.bfloat16, "bf16")):
+        record = LaunchRecord(is_wanted=lambda _: True)
+        monkeypatch.setattr(launches.log, "record", record)
+        kernels.multiplied(torch.randn(50, 40).to(dtype), torch.randn(40, 60).to(dtype))
+        (specialization,) = record.specializations.values()
+        tiles = 4 * 2  # of the grid, and of the loop in each program
+        assert record.products_of(specialization.request) == {name: tiles * 2 * 32**3}
 
 
 def test_a_library_that_has_not_imported_its_kernels_is_code_with_kernels(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ and all of them together have the time of the plan. A kernel that no time was le
 from __future__ import annotations
 
 import ast
+import math
 import os
 import textwrap
 import time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.capture.calls.present_device import present_device
 from fuselight.shared import kernel_forms
-from fuselight.shared.devices import FALLBACK, estimate, find
+from fuselight.shared.devices import FALLBACK, estimate, find, rate
 from fuselight.shared.kernel_options import CompileTrial, wanted_trials
 from fuselight.shared.protocol import CaptureRequest, GenerateRequest, OwnKernelsPlan, RunRequest
 from fuselight.shared.report import (
@@ -98,6 +99,8 @@ class OwnKernels:
             for specialization, kernel in known
             if not kernel.library or any(is_user_file(at.path, roots) for at in kernel.launched_at)
         ]
+        for specialization, _ in known:
+            specialization.products = record.products_of(specialization.request)
         known.sort(key=lambda pair: bool(pair[1].library))
         self.kernels = [kernel for _, kernel in known]
         steps = [self._launched]
@@ -283,8 +286,7 @@ def _with_forms(
     moved = _traffic(kernel, specialization, assembled)
     if moved is None:
         return kernel
-    has_dot = "tt.dot" in assembled.listings["ttir"].text
-    cost = None if has_dot else estimate(device, sum(moved), None, None)
+    cost = _cost(sum(moved), specialization, assembled, device)
     return replace(
         kernel,
         bytes_read=moved[0],
@@ -292,6 +294,45 @@ def _with_forms(
         estimate_us=cost[0] if cost is not None else None,
         bound=cost[1] if cost is not None else None,
     )
+
+
+def _cost(
+    moved: int, specialization: LaunchedSpecialization, assembled: Assembled, device: Device
+) -> tuple[float, str] | None:
+    """Likely microseconds of a launch that moves so many bytes, and what most of them goes to; None: not known."""
+    text = assembled.listings["ttir"].text
+    if "tt.dot" not in text:
+        return estimate(device, moved, None, None)
+    rates = _rates_of_products(specialization.products, assembled, device)
+    if not rates or "tt.dot_scaled" in text:
+        return None
+    slowest = max(rates, key=lambda dtype: specialization.products[dtype] / rates[dtype][1])
+    name, fastest = rates[slowest]
+    count = sum(specialization.products[dtype] * fastest / speed for dtype, (_, speed) in rates.items())
+    # A program has a multiprocessor for itself: a small grid leaves the others idle.
+    busy = min(1.0, math.prod(specialization.grid or (0,)) / max(device.multiprocessors, 1))
+    return estimate(device, moved, int(count / busy), name) if busy else None
+
+
+def _rates_of_products(
+    products: dict[str, int], assembled: Assembled, device: Device
+) -> dict[str, tuple[str, float]]:
+    """Of each dtype of `tl.dot`, name and TFLOP/s of the units that multiply it; empty where one is not known."""
+    with_matrices = {use.dtype for use in kernel_forms.dots(assembled) if use.instruction}
+    rates = {}
+    for dtype in products:
+        has_units = any(_is_dtype(of_code, dtype) for of_code in with_matrices)
+        name = dtype if has_units or dtype in {"f32", "f64"} else "f32"
+        speed = rate(device, name)
+        if not speed:
+            return {}
+        rates[dtype] = name, speed
+    return rates
+
+
+def _is_dtype(of_code: str, dtype: str) -> bool:
+    """Whether MLIR's name of a dtype is that of a rate."""
+    return of_code == {"tf32": "f32"}.get(dtype, dtype) or (dtype == "f8" and of_code.startswith("f8"))
 
 
 def _traffic(

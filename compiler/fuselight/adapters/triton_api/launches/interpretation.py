@@ -42,6 +42,11 @@ class Interpretation:
         builder = corrected_builder(self._interpreter, self._language, self.memory)
         builder.options = self._interpreter.InterpreterOptions(sanitize_overflow=False)
         self._builder = builder
+        self.products: dict[str, int] = {}
+        """Floating-point operations of `tl.dot` until now, by dtype; `tf32` is float32 with tensor cores."""
+        self.finished = 0
+        """How many programs have run to their end."""
+        self._count_products(builder)
         self._semantic = self._interpreter.TritonSemantic(builder)
         self._forms = self._new_forms()
 
@@ -74,6 +79,33 @@ class Interpretation:
                 self.memory.begin_program(place)
                 self._builder.set_grid_idx(*place)
                 program(**values)
+                self.finished = done + 1
+
+    def all_products(self) -> dict[str, int]:
+        """Operations of `tl.dot` of the whole grid, by dtype: those of the finished programs stand for the others."""
+        if not self.finished:
+            return {}
+        return {dtype: count * self._total() // self.finished for dtype, count in self.products.items()}
+
+    def _count_products(self, builder: Any) -> None:
+        real = builder.create_dot
+
+        def create_dot(left: Any, right: Any, sum_: Any, *rest: Any) -> Any:
+            dtype = _rate_name(left.dtype.scalar, str(rest[0]) if rest else "")
+            *batch, rows, inner = left.data.shape
+            count = (
+                2
+                * rows
+                * inner
+                * int(right.data.shape[-1])
+                * int(self._interpreter.np.prod(batch, dtype=int))
+            )
+            self.products[dtype] = self.products.get(dtype, 0) + count * (
+                3 if "x3" in str(rest[:1]).lower() else 1
+            )
+            return real(left, right, sum_, *rest)
+
+        builder.create_dot = create_dot
 
     def _total(self) -> int:
         return self._grid[0] * self._grid[1] * self._grid[2]
@@ -217,6 +249,15 @@ def _index(tensor: Any) -> int:
     Triton before 3.7 asks its array, which NumPy refuses from 2.4 on.
     """
     return int(tensor.handle.data.item())
+
+
+def _rate_name(dtype: Any, precision: str) -> str:
+    """What the rate of an operand's dtype is called: `bf16`, `f8`, `tf32`."""
+    name = str(dtype)
+    if name == "fp32" and "tf32" in precision.lower():
+        return "tf32"
+    short = {"fp": "f", "bf": "bf", "in": "i"}.get(name[:2], "")
+    return "f8" if name.startswith("fp8") else short + name.lstrip("fpbint")
 
 
 def _triton_folder() -> str:

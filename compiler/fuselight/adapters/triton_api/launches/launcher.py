@@ -77,14 +77,16 @@ class Launcher:
         self._log.launches += 1
         with self._lock:
             if _all_real(bound.values()):
-                self._compute(kernel, bound, signature, (x, y, z))
+                interpretation = self._compute(kernel, bound, signature, (x, y, z))
+                if record is not None and interpretation is not None:
+                    record.note_products(request, interpretation.all_products())
             else:  # fake tensors have addresses, but no values
                 self._check_addresses(kernel, bound, signature, (x, y, z))
         return absent_kernel
 
     def _compute(
         self, kernel: Any, bound: dict[str, Any], signature: dict[str, Any], grid: tuple[int, int, int]
-    ) -> None:
+    ) -> Interpretation | None:
         log = self._log
         key = (id(kernel), grid, tuple(map(str, signature.values())), _sizes(bound))
         seconds = min(MAX_SECONDS, MAX_ALL_SECONDS - log.seconds)
@@ -115,6 +117,7 @@ class Launcher:
             log.on_outcome(_outcome(kernel, unknown, faults), sys._getframe(1))
         if unknown == TOO_LONG and not faults:
             self._check_addresses(kernel, bound, signature, grid)
+        return interpretation
 
     def _check_addresses(
         self, kernel: Any, bound: dict[str, Any], signature: dict[str, Any], grid: tuple[int, int, int]

@@ -71,6 +71,8 @@ class LaunchedSpecialization:
     launches: int = 0
     tunings: list[Tuning] = field(default_factory=list)
     """The autotuner at each value of its key with which this specialization was launched."""
+    products: dict[str, int] = field(default_factory=dict)
+    """Operations of `tl.dot` in the first launch, by dtype; empty where they are not known."""
 
 
 class _Mode(threading.local):
@@ -91,6 +93,8 @@ class LaunchRecord:
     stack_of: Callable[[FrameType | None], Stack] = lambda _frame: ()
     specializations: dict[Any, LaunchedSpecialization] = field(default_factory=dict)
     tunings: dict[Any, Tuning] = field(default_factory=dict)
+    products: dict[Any, dict[str, int]] = field(default_factory=dict)
+    """By specialization: operations of `tl.dot` in its first launch, by dtype."""
     dropped: int = 0
     """Specializations that were too many."""
     _mode: _Mode = field(default_factory=_Mode)
@@ -114,6 +118,15 @@ class LaunchRecord:
         elif not mode.muted:
             with contextlib.suppress(Exception):  # values of the user's, which raise what they like
                 self._note(request, bound, grid, frame, None)
+
+    def note_products(self, request: CompileArguments, products: dict[str, int]) -> None:
+        """Note how many operations of `tl.dot` a launch has, by dtype."""
+        if products:
+            self.products.setdefault(_identity(request), products)
+
+    def products_of(self, request: CompileArguments) -> dict[str, int]:
+        """Return the operations of `tl.dot` in the first launch of a specialization; empty where they are not known."""
+        return self.products.get(_identity(request), {})
 
     def _note(
         self,

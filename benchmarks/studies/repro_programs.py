@@ -3,8 +3,11 @@
     PYTHONPATH=compiler:server:. python -m benchmarks.studies.repro_programs --out FOLDER [--budget 90] [NAME ...]
     PYTHONPATH=compiler:server:. python -m benchmarks.studies.repro_programs --out FOLDER --page
 
+    PYTHONPATH=compiler:server:. python -m benchmarks.studies.repro_programs --out FOLDER --tracing --time-limit 60
+
 FOLDER gets the JSON of each program; one that is there is not run again. Without names, the programs run that neither
-change torch nor have an operator of their own, and whose fault is not in tracing: torch alone may show it.
+change torch nor have an operator of their own, and whose fault is not in tracing: torch alone may show it. `--tracing`: the
+programs of `tracing_faults/`, whose fault is a failure of a trace, a graph break, or a compile that does not end.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+TRACING = Path(__file__).parent / "tracing_faults"
 PROGRAMS = ROOT / "tests" / "cases" / "accuracy" / "wrong"
 _STAGE = re.compile(r"^# stage: (\w+)", re.MULTILINE)
 _CHANGES = re.compile(r"custom_op|config\.|_inductor|partitioners|decompositions|lowering")
@@ -31,15 +35,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--budget", type=float, default=90.0)
+    parser.add_argument("--tracing", action="store_true")
+    parser.add_argument("--time-limit", type=float, default=600.0)
     parser.add_argument("--page", action="store_true", help="print the table, and run nothing")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    paths = [PROGRAMS / f"{name}.py" for name in options.names] or list(_candidates())
+    folder = TRACING if options.tracing else PROGRAMS
+    every = sorted(folder.glob("*.py")) if options.tracing else list(_candidates())
+    paths = [folder / f"{name}.py" for name in options.names] or every
     for path in () if options.page else paths:
         kept = options.out / f"{path.stem}.json"
         if not kept.exists():
-            kept.write_text(_run(path, options.budget), encoding="utf-8")
+            kept.write_text(_run(path, options.budget, options.time_limit), encoding="utf-8")
     print("\n".join(_table(options.out, paths)))
     return 0
 
@@ -52,9 +60,9 @@ def _candidates() -> Iterator[Path]:
             yield path
 
 
-def _run(path: Path, budget: float) -> str:
+def _run(path: Path, budget: float, limit: float) -> str:
     command = [sys.executable, "-m", "fuselight_server", "repro", str(path), "--format", "json"]
-    ran = subprocess.run([*command, "--budget", f"{budget:g}"], stdout=subprocess.PIPE, check=False)
+    ran = subprocess.run([*command, "--budget", f"{budget:g}", "--time-limit", f"{limit:g}"], stdout=subprocess.PIPE, check=False)
     return ran.stdout.decode()
 
 

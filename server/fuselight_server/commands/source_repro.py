@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 HANG_SECONDS = 60.0
 """A compile that takes longer does not end, if the limit of the run does not say less."""
 _WORDS = 40
+_RECORDING_SECONDS = 60.0
+"""What writing a call as Python may take on top of the time of the program."""
 _ASKS = re.compile(r"(?:report|file|open|submit) an issue", re.IGNORECASE)
 """How torch's hints ask for a report of a graph break."""
 _OF_DESIGN = re.compile(r"builtin (?:breakpoint|compile|eval|exec|globals|input|locals|open|print)\b")
@@ -109,7 +111,10 @@ class SourceSearch:
 
     async def outcome(self, fault: TracingFault) -> SourceOutcome:
         """The program, or why there is none."""
-        request = self.target_run.request.of_kind(GraphsRequest, code=fault.search, preload=False)
+        given = self.target_run.request
+        more = fault.search.hang_seconds + _RECORDING_SECONDS if given.limits.seconds else 0.0  # 0: no limit
+        limits = dataclasses.replace(given.limits, seconds=given.limits.seconds + more)
+        request = given.of_kind(GraphsRequest, code=fault.search, preload=False, limits=limits)
         recorded = await self.target_run.run_report(request)
         parts = recorded.reproduction
         if parts is None or not parts.codes:

@@ -135,6 +135,14 @@ def test_the_call_that_breaks_is_found_by_its_line_after_another_break(live: Liv
     assert outcome.text.startswith("Unsupported: Missing bytecode handler")
 
 
+def test_a_break_in_a_loop_for_which_the_frame_is_skipped_is_found(live: LiveWorker) -> None:
+    loop = "    for _ in [0]:\n        y = y * rows([1])\n    return y"
+    source = BREAKS.replace("    torch._dynamo.graph_break()\n    return y * rows([1, 2])", loop)
+    place = Location(str(live.folder / "model.py"), source.splitlines().index("    del last") + 1)
+    codes = recorded(live, source, CodeSearch(place, "Missing bytecode handler")).codes
+    assert [code.error for code in codes] == ["Unsupported: Missing bytecode handler"] * 2
+
+
 def test_a_compile_that_does_not_end_is_recorded_and_ended(live: LiveWorker) -> None:
     (code,) = recorded(live, ENDLESS, CodeSearch(hang_seconds=2.0)).codes
     assert shown(live, code, Tracing.HANG).state is ScriptState.FAULT

@@ -64,8 +64,8 @@ def traced_frames(listener: FrameListener) -> Iterator[None]:
             error = raised
             raise
         finally:
-            if not isinstance(error, errors.CONTROL_FLOW):
-                listener.frame_ended(error)
+            # A frame that is skipped, as for a break in a loop, has come to its end, too.
+            listener.frame_ended(None if isinstance(error, errors.CONTROL_FLOW) else error)
             error = None  # a local that holds an exception holds this frame
 
     def log_graph_break(

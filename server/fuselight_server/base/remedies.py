@@ -180,7 +180,8 @@ def _advised(remedies: Iterable[FindingRemedy]) -> Iterator[str]:
         is_early = remedy.about in values and _ONE_FOR_EACH.match(remedy.text)
         if remedy.state is RemedyState.REFUSED or remedy.is_pending or is_early:
             continue
-        text = remedy.words()
+        is_leading = before is None or before.about != remedy.about
+        text = (replace(remedy, text=_without_or(remedy.text)) if is_leading else remedy).words()
         is_other = before is not None and before.state is remedy.state is RemedyState.TRIED
         yield f"Or {_lowered(text)}" if is_other and not remedy.about else text
         before = remedy
@@ -199,6 +200,12 @@ def _not_tried(pending: Iterable[FindingRemedy]) -> Iterator[str]:
         yield f"{changes} possible change{'s are' if changes > 1 else ' is'} not tried yet"
     if fixes:
         yield f"{fixes} possible fix{'es are' if fixes > 1 else ' is'} not verified yet"
+
+
+def _without_or(text: str) -> str:
+    """An alternative as a sentence of its own: what it was an alternative to is not advised."""
+    rest = text.removeprefix("Or ")
+    return f"{rest[0].upper()}{rest[1:]}" if rest != text else text
 
 
 def _lowered(text: str) -> str:

@@ -28,7 +28,7 @@ def size(x):
 @torch.compile
 def size_of_one(x):
     return x + 1
-    # fix: [FL201] shapes_spec "Compile for any size of dimension 0 of x, with all other sizes static"
+    # fix: [FL201] shapes_spec "Compile once for all sizes of x in dimension 0; its other sizes stay fixed"
     # = 1 -> 1 graphs, same results
     #  |from torch import nn
     # +|from torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec
@@ -216,7 +216,7 @@ def growing_cache(x, cache):
     # = 1 -> 1 graphs, same results
     # -|@torch.compile
     # +|@torch.compile(dynamic=True)
-    # fix: [FL201] shapes_spec "Compile for any size of dimension 0 of cache, with all other sizes static"
+    # fix: [FL201] shapes_spec "Compile once for all sizes of cache in dimension 0; its other sizes stay fixed"
     # = 1 -> 1 graphs, same results
     #  |from torch import nn
     # +|from torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec

@@ -292,7 +292,8 @@ def _shapes(
         new = insert_statements(there, new, (statement,)) if names else new
         if new is not None:
             dimensions = " and ".join(str(size.dimension) for size in sizes)
-            title = f"Compile for any size of dimension {dimensions} of {sizes[0].name}, with all other sizes static"
+            varying = f"{sizes[0].name} in dimension{'s' if len(sizes) > 1 else ''} {dimensions}"
+            title = f"Compile once for all sizes of {varying}; its other sizes stay fixed"
             if fixed:
                 yield RefusedRewrite(keyword, title, fixed)
                 return

@@ -243,7 +243,7 @@ def test_what_has_to_hold_between_numbers_is_a_relation_of_values() -> None:
     )
     (finding,) = findings(report(recompiles=(again(relation),)))
     (hint,) = (hint for hint in finding.hints if "relation" in hint)
-    assert "while the values keep this relation" in hint
+    assert "so for dynamic values too" in hint
     assert "size" not in hint
 
 

@@ -81,8 +81,8 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
         "Expect one compile for arguments that are the same tensor or views of it, and one for those that are not"
     ),
     GuardCause.RELATION: (
-        "Expect one compile for each outcome: the compiled code is valid only while the values keep this relation, "
-        "even if they are dynamic"
+        "Expect one compile for the calls in which this relation holds, and one for those in which it does not: that "
+        "is so for dynamic values too"
     ),
     GuardCause.ARGUMENTS: (
         "Expect one compile for each set of arguments, or pass the same ones by position and by keyword in each call"
@@ -181,7 +181,7 @@ _HOOKS = (
 _STRING = re.compile(r"(?:None;)?['\"]")
 _NONE_OR_TEXT = "Expect one compile for {value} as None, and one for each string"
 _SAME_OBJECT = (
-    "Expect one compile for each outcome: the code is valid only while these are, or are not, one object"
+    "Expect one compile for the calls in which these are one object, and one for those in which they are not"
 )
 _OFFSET = re.compile(r"(?P<tensor>[^\s()]+)\.storage_offset\(\)")
 

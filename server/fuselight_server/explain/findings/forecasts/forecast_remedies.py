@@ -36,7 +36,7 @@ _PAD = "Or pad to a size of 2 or more, which the compiled code serves"
 _DYNAMIC = "Or compile with torch.compile(..., dynamic=True). Kernels for dynamic sizes can be slower"
 _DEPENDS_ON_SIZE = (
     "Pad to a few fixed sizes, or remove the code that depends on this size: "
-    "even a dynamic size compiles again for each outcome"
+    "a dynamic size too is compiled once for each way that the code goes"
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api.cuda_operators import UncheckedOperator, implementations_on_fake_tensors
 from fuselight.adapters.torch_api.uninitialized import UninitializedMemory
 from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode, call_outputs
 from fuselight.capture.calls.random_fill import quick_random
@@ -16,13 +17,25 @@ from fuselight.shared.report import KernelMismatch, Location
 from fuselight.worker.child.reference_comparison import compare_with_reference
 
 
-def eager_call(planned: PlannedCall, memory: UninitializedMemory | None) -> tuple[Prepared, Any]:
+def _ignored(_operator: str, _implementation: Any, _error: Exception) -> None:
+    """Of a call with other sizes, nothing is said."""
+
+
+def eager_call(
+    planned: PlannedCall, memory: UninitializedMemory | None, on_unchecked: UncheckedOperator = _ignored
+) -> tuple[Prepared, Any]:
     """Make a call in eager mode; return it and its results. Raises what the call raises.
 
-    `memory` follows what is allocated without values.
+    `memory` follows what is allocated without values. On fake tensors, operators of the program do what they do on
+    others, for their launches; `on_unchecked` gets one that cannot.
     """
     prepared = _prepared(planned)
-    with call_mode(prepared), torch.compiler.set_stance("force_eager"), memory or contextlib.nullcontext():
+    with (
+        call_mode(prepared),
+        torch.compiler.set_stance("force_eager"),
+        implementations_on_fake_tensors(on_unchecked),
+        memory or contextlib.nullcontext(),
+    ):
         outputs, _ = call_outputs(prepared, prepared.function)
     if memory is not None:
         for tensor in tensors_in(outputs):

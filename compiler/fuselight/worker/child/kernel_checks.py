@@ -70,7 +70,7 @@ def check_launches(state: RunState, planned: PlannedCall, names: Mapping[str, An
     launches.log.summaries = summaries
     computed = launches.log.seconds
     try:
-        prepared, outputs = eager_call(planned, memory)
+        prepared, outputs = eager_call(planned, memory, launches.note_unchecked)
         if memory is not None and prepared.options.reference is not None:
             _compare(state, planned, names, outputs, memory.last_launch)
     except Exception as error:  # noqa: BLE001 - user code may raise anything

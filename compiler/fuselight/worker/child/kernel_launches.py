@@ -6,10 +6,13 @@ tensor is in the report once for each line of a kernel.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType
+from typing import Any
 
+from fuselight.adapters.torch_api.cuda_operators import function_of
 from fuselight.adapters.torch_api.uninitialized import Unwritten
 from fuselight.adapters.triton_api.launches.record import (
     AccessFault,
@@ -99,6 +102,19 @@ class KernelLaunches:
             self._add_check(outcome, outcome.addresses, stack)
         for fault in outcome.faults:
             self._add_fault(outcome, fault, stack)
+
+    def note_unchecked(self, operator: str, implementation: Any, error: Exception) -> None:
+        """Note that launches of an operator of the program were not checked, as it does not run on fake tensors."""
+        code = getattr(function_of(operator, implementation), "__code__", None)
+        if code is None:
+            return
+        words = (str(error).splitlines() or [""])[0][:200]
+        reason = (
+            f"its implementation raises {type(error).__name__} on fake tensors{': ' if words else ''}{words}"
+        )
+        report = AddressReport(0, 0, is_complete=False, open=(("", 0, reason),))
+        stack = stacks.running_lines(sys._getframe(1))  # noqa: SLF001 - where the operator is called
+        self._add_check(LaunchOutcome(operator, code.co_filename, code.co_firstlineno), report, stack)
 
     def note_unwritten(self, unwritten: Unwritten) -> None:
         """Take elements that are used after a launch, and that nobody has written."""

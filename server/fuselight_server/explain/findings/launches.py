@@ -245,6 +245,8 @@ def _open_findings(context: Context) -> Iterator[Finding]:
 
 
 def _programs(check: AddressCheckResult) -> str:
+    if not check.total:  # an operator that does not run on fake tensors
+        return f"no launch of `{check.kernel}`"
     if check.programs < check.total:
         return f"{check.programs:,} of {check.total:,} programs of `{check.kernel}`"
     every = "every program" if check.total > 1 else "the program"
@@ -256,7 +258,8 @@ def _programs(check: AddressCheckResult) -> str:
 def _open_lines(check: AddressCheckResult) -> Iterator[str]:
     for access in check.open:
         if access.location is None:
-            yield f"the rest of `{check.kernel}` ({access.reason})"
+            what = "the rest" if check.total else "the launches"
+            yield f"{what} of `{check.kernel}` ({access.reason})"
         else:
             yield f"{file_name(access.location.path)}:{access.location.line} ({access.reason})"
 

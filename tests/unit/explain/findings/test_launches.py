@@ -138,6 +138,17 @@ def test_what_was_not_checked_is_listed_once_for_each_line_that_launches() -> No
     assert "40 (indices come from memory); the rest of `late` (the check took too long)" in finding.message
 
 
+def test_an_operator_that_does_not_run_on_fake_tensors_is_not_checked() -> None:
+    refused = check(
+        "own::gather", 0, 0, OpenAccess(None, "its implementation raises ValueError on fake tensors")
+    )
+    (finding,) = findings(report(address_checks=(refused,)))
+    assert "without values: no launch of `own::gather`." in finding.message
+    assert (
+        "Not checked: the launches of `own::gather` (its implementation raises ValueError" in finding.message
+    )
+
+
 def test_a_difference_from_the_reference_is_where_the_last_kernel_is_launched() -> None:
     mismatch = KernelMismatch(
         "scale",

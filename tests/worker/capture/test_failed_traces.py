@@ -203,6 +203,10 @@ def test_a_graph_that_torch_cannot_compile_in_inference_mode_is_a_failure() -> N
     assert aot.problems == ()
 
 
+def _plus_one(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
 def _inside(x: torch.Tensor) -> torch.Tensor:
     with torch.inference_mode():
         return x + 1
@@ -211,11 +215,11 @@ def _inside(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("function", "enters"),
     [
-        (torch.inference_mode()(lambda x: x + 1), True),
+        (torch.inference_mode()(_plus_one), True),
         (_inside, True),
         (lambda x: _inside(x) * 2, True),
-        (torch.no_grad()(lambda x: x + 1), False),
-        (lambda x: x + 1, False),
+        (torch.no_grad()(_plus_one), False),
+        (_plus_one, False),
     ],
 )
 def test_a_graph_that_enters_inference_mode_is_known(function: Any, *, enters: bool) -> None:

@@ -292,8 +292,8 @@ def _shapes(
         new = insert_statements(there, new, (statement,)) if names else new
         if new is not None:
             dimensions = " and ".join(str(size.dimension) for size in sizes)
-            varying = f"{sizes[0].name} in dimension{'s' if len(sizes) > 1 else ''} {dimensions}"
-            title = f"Compile once for all sizes of {varying}; its other sizes stay fixed"
+            what = f"{sizes[0].name} in dimension{'s' if len(sizes) > 1 else ''} {dimensions}"
+            title = f"Compile once for all sizes of {what}; its other sizes stay fixed"
             if fixed:
                 yield RefusedRewrite(keyword, title, fixed)
                 return

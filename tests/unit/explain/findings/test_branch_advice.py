@@ -296,6 +296,9 @@ GENERIC = (
          "code of DistributedDataParallel is not traced", ""),
         ("nn/parallel/distributed.py:_distributed_broadcast_coalesced", "the builtin `_broadcast_coalesced.`",
          "DistributedDataParallel broadcasts the buffers here", "broadcast_buffers=False"),
+        ("functools.py:__get__", "Dynamo does not know how to enter a `RLock` context manager.",
+         "`functools.cached_property` takes a lock", "before the first call"),
+        ("functools.py:__get__", "Cannot trace it.", "this method cannot be traced", "outside the compiled code"),
         ("other.py:wrapper", "Cannot trace it.", "this method cannot be traced", "outside the compiled code"),
     ],
 )  # fmt: skip

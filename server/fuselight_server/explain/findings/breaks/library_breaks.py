@@ -54,6 +54,18 @@ _DDP_OF_NOTHING = LibraryBreak(
 )
 _KNOWN = (
     _Known(
+        "functools.py",
+        r"\b__get__\b(?s:.*)RLock",
+        LibraryBreak(
+            "`functools.cached_property` takes a lock when it is read for the first time",
+            "Python before 3.12 computes the property under a lock, which torch does not trace. Later reads take the "
+            "value that is kept in the object.",
+            (
+                "Read the property once before the first call of the compiled code, or set the attribute in __init__",
+            ),
+        ),
+    ),
+    _Known(
         "torch/optim/lr_scheduler.py",
         r"\.step\b",
         LibraryBreak(

@@ -276,7 +276,7 @@ def _remedies(
     if uncompiled_code.kind in _LIMITS:
         return limit_remedies(context, stopped)
     if uncompiled_code.kind is Kind.SKIPPED and uncompiled_code.stack:
-        at = uncompiled_code.stack[-1]
+        at = context.innermost_user_frame(uncompiled_code.stack) or uncompiled_code.stack[-1]
         where = f"on line {at.line}" if at.path == uncompiled_code.location.path else f"at {place(at)}"
         step = (
             f"Remove the graph break {where}, or move the parts that can be compiled to a separate function"

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--site", type=Path, help="where the libraries are")
-    parser.add_argument("--gpu", action="store_true", help="compare values and resources with this machine's GPU")
+    parser.add_argument(
+        "--gpu", action="store_true", help="compare values and resources with this machine's GPU"
+    )
     parser.add_argument("--page", action="store_true", help="print the tables, and run nothing")
     parser.add_argument("--side", choices=["gpu", "cpu", "names"], help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
@@ -71,7 +73,12 @@ def _path(name: str) -> Path:
 
 
 def _environment(site: Path | None, **more: str) -> dict[str, str]:
-    paths = [str(ROOT), str(ROOT / "compiler"), str(ROOT / "server"), *([str(site.resolve())] if site else [])]
+    paths = [
+        str(ROOT),
+        str(ROOT / "compiler"),
+        str(ROOT / "server"),
+        *([str(site.resolve())] if site else []),
+    ]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 
@@ -98,7 +105,15 @@ def _checked(path: Path, site: Path | None) -> dict[str, Any]:
 
 def _run(path: Path, side: str, names: Sequence[str], result: Path, environment: dict[str, str]) -> str:
     """Run one side of the study in a process of its own. Returns the end of what it prints where it fails."""
-    command = [sys.executable, "-m", "benchmarks.studies.triton_kernels", "--out", str(result), "--side", side]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.studies.triton_kernels",
+        "--out",
+        str(result),
+        "--side",
+        side,
+    ]
     ran = subprocess.run(
         [*command, "--file", str(path), "--", *names],
         stdout=subprocess.PIPE,
@@ -128,12 +143,17 @@ def _compare(out: Path, names: Sequence[str], site: Path | None) -> None:
                 except subprocess.TimeoutExpired:
                     failed = "it took longer than 170 s"
                 if failed:
-                    return [{"file": name, "call": function, "failed": f"{side}: {failed}"} for function in functions]
+                    return [
+                        {"file": name, "call": function, "failed": f"{side}: {failed}"}
+                        for function in functions
+                    ]
             return [{"file": name, **row} for row in compare_sides(results["gpu"], results["cpu"])]
 
+    rows: list[dict[str, Any]] = []
     with ThreadPoolExecutor(min(12, os.cpu_count() or 1)) as pool:
-        rows = [row for rows in pool.map(compared, chunks) for row in rows]
-    (out / "gpu.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        for future in as_completed([pool.submit(compared, chunk) for chunk in chunks]):
+            rows += future.result()
+            (out / "gpu.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
 def _page(out: Path, names: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Dropout and norms of fake tensors keep for the backward what they keep on a GPU."""
+"""Dropout, norms, `logsigmoid` and attention of fake tensors keep for the backward what they keep on a GPU."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.fake_numbers import assumed_sizes
 from fuselight.adapters.torch_api.gpu_forms import gpu_forms
 from fuselight.adapters.torch_api.storages import StorageTracker
+from fuselight.shared.devices import find
+from fuselight.worker.memory.forms import eager_form
 
 pytestmark = pytest.mark.torch
 
@@ -48,6 +50,27 @@ def test_a_norm_keeps_its_input_and_a_number_for_each_row() -> None:
     assert torch.equal(real, functional.rms_norm(torch.ones(2, 4), [4])), (
         "values are computed where there are some"
     )
+
+
+def test_logsigmoid_keeps_its_input_alone() -> None:
+    with gpu_forms():
+        assert saved(lambda x, _: functional.logsigmoid(x)) == [(torch.bfloat16, 256)]
+        real = functional.logsigmoid(torch.ones(2))
+    assert torch.equal(real, functional.logsigmoid(torch.ones(2)))
+    assert len(saved(lambda x, _: functional.logsigmoid(x))) > 1
+
+
+def test_attention_with_dropout_keeps_no_scores_in_eager_mode() -> None:
+    def attended(x: torch.Tensor, _weight: torch.Tensor) -> torch.Tensor:
+        q = x.view(1, 1, 8, 32).expand(1, 2, 8, 32)
+        result: torch.Tensor = functional.scaled_dot_product_attention(q, key=q, value=q, dropout_p=0.1)
+        return result
+
+    scores = 2 * 8 * 8
+    with eager_form(find("h200")):
+        assert scores not in {elements for _, elements in saved(attended)}
+    with eager_form(find("cpu")):
+        assert scores in {elements for _, elements in saved(attended)}
 
 
 def test_a_tensor_that_is_saved_on_the_cpu_is_not_on_the_gpu() -> None:

@@ -40,11 +40,28 @@ class _RootMeanSquare(torch.autograd.Function):
         return torch.empty_like(x), torch.empty_like(weight) if weight is not None else None, None
 
 
+class _LogSigmoid(torch.autograd.Function):
+    """The memory of `log_sigmoid_forward` on a GPU, which keeps its input alone: values are not computed."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """The result."""
+        ctx.save_for_backward(x)
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> torch.Tensor:
+        """The gradient of the input."""
+        del gradients
+        return torch.empty_like(ctx.saved_tensors[0])
+
+
 @contextlib.contextmanager
 def gpu_forms() -> Iterator[None]:
-    """Inside, dropout and `rms_norm` of fake tensors are those of a GPU: one operator each; `save_on_cpu` leaves it.
+    """Inside, some functions of fake tensors are those of a GPU; `save_on_cpu` leaves it.
 
-    The mask of dropout has a byte for each element; a norm keeps its input and a number for each row.
+    The mask of dropout has a byte for each element; `rms_norm` keeps its input and a number for each row, and
+    `logsigmoid` its input.
     """
     real, real_norm = functional.dropout, functional.rms_norm
     has_fused_norm = tuple(map(int, torch.__version__.split(".")[:2])) >= _FUSED_NORM
@@ -74,8 +91,17 @@ def gpu_forms() -> Iterator[None]:
         result: torch.Tensor = torch.native_dropout(input, p, train=True)[0]
         return result
 
+    real_log = functional.logsigmoid
+
+    def logsigmoid(input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - its name
+        if not isinstance(input, FakeTensor):
+            return real_log(input)
+        result: torch.Tensor = _LogSigmoid.apply(input)  # type: ignore[no-untyped-call]
+        return result
+
     with (
         patched(functional, "dropout", dropout),
+        patched(functional, "logsigmoid", logsigmoid),
         patched(functional, "rms_norm", rms_norm),
         wrapped(torch.autograd.graph.save_on_cpu, "__init__", _offloading),
     ):

@@ -6,10 +6,12 @@ says so, instead of being invented. Measured with torch 2.11 on an NVIDIA H200, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api.reduction_buffers import reduction_buffer
 from fuselight.shared.report import Device
 
 _MIB = 1 << 20
@@ -28,7 +30,7 @@ def inside_operator_of_cpu(operator: Any, arguments: tuple[Any, ...], _result: A
     if _name(operator) not in {"aten::mm", "aten::addmm"}:
         return 0
     return sum(
-        matrix.numel() * matrix.element_size()
+        _bytes(matrix)
         for matrix in arguments[-2:]
         if isinstance(matrix, torch.Tensor) and not _is_read_as_it_is(matrix)
     )
@@ -40,11 +42,63 @@ def _is_read_as_it_is(matrix: torch.Tensor) -> bool:
     return (across == 1 and down >= max(1, columns)) or (down == 1 and across >= max(1, rows))
 
 
-def inside_operator(operator: Any, arguments: tuple[Any, ...], _result: Any) -> int:
+def inside_operator(device: Device, operator: Any, arguments: tuple[Any, ...], _result: Any) -> int:
     """Bytes that an operator allocates on a GPU and frees before it returns."""
-    if _name(operator) == "aten::_softmax_backward_data" and isinstance(arguments[0], torch.Tensor):
-        return arguments[0].numel() * arguments[0].element_size()  # the gradient times the output
+    name = _name(operator)
+    inside = _INSIDE.get(name)
+    if inside is not None:
+        return inside(arguments)
+    if name in _SUMS and isinstance(arguments[0], torch.Tensor):
+        dimensions = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], (list, tuple)) else None
+        return reduction_buffer(device, arguments[0], dimensions)
     return 0
+
+
+def _in_one_piece(arguments: tuple[Any, ...]) -> int:
+    """Copies of a softmax's inputs, whose kernel reads rows in one piece."""
+    return sum(_bytes(tensor) for tensor in _tensors(arguments) if not tensor.is_contiguous())
+
+
+def _softmax_backward(arguments: tuple[Any, ...]) -> int:
+    """The gradient times the output, and the copies."""
+    gradient, output = arguments[:2]
+    if not isinstance(gradient, torch.Tensor):
+        return 0
+    product = _bytes(gradient)
+    return product + (0 if output.is_contiguous() else product + _bytes(output))
+
+
+def _attention_backward(arguments: tuple[Any, ...]) -> int:
+    """The gradient of the queries is added up in float32, beside a number for each row."""
+    query: torch.Tensor = arguments[1]
+    return query.numel() // query.size(-1) * (query.size(-1) + 1) * torch.float32.itemsize
+
+
+def _encoder_layer(arguments: tuple[Any, ...]) -> int:
+    """The fast path of torch's encoder: the hidden layer, its input, and the sum before a norm."""
+    x: torch.Tensor = arguments[0]
+    hidden: torch.Tensor = arguments[14]
+    width, norm_first = int(arguments[1]), bool(arguments[8])
+    return (width * (1 + norm_first) + hidden.size(0)) * _bytes(x) // width
+
+
+_INSIDE: dict[str, Callable[[tuple[Any, ...]], int]] = {
+    "aten::_softmax": _in_one_piece,
+    "aten::_log_softmax": _in_one_piece,
+    "aten::_softmax_backward_data": _softmax_backward,
+    "aten::_log_softmax_backward_data": _in_one_piece,
+    "aten::_scaled_dot_product_cudnn_attention_backward": _attention_backward,
+    "aten::_transformer_encoder_layer_fwd": _encoder_layer,
+}
+_SUMS = frozenset({"aten::sum", "aten::mean"})
+
+
+def _tensors(arguments: tuple[Any, ...]) -> list[torch.Tensor]:
+    return [argument for argument in arguments if isinstance(argument, torch.Tensor)]
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def library_workspace(device: Device, operators: set[str], *, training: bool) -> int:

@@ -19,9 +19,11 @@ from typing import Any
 import torch
 import torch._inductor.pattern_matcher
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import functional
 from torch.nn.functional import pad
 
-from fuselight.adapters.torch_api.patching import wrapped
+from fuselight.adapters.torch_api.patching import patched, wrapped
 from fuselight.adapters.virtual_gpu.cuda_operators import composite_replaced
 from fuselight.adapters.virtual_gpu.retarget import on_device, retarget
 from fuselight.shared.report import Device
@@ -181,6 +183,19 @@ def attending(device: Device) -> Iterator[None]:
         composite_replaced(SDPA, attention_of(device)),
         wrapped(matcher, "aot_function", _tracing_joints_on_the_cpu),
     ):
+        yield
+
+
+@contextlib.contextmanager
+def eager_attending(device: Device) -> Iterator[None]:
+    """Inside, `scaled_dot_product_attention` of fake tensors calls the operator of `device` in eager mode."""
+    real, ours = functional.scaled_dot_product_attention, attention_of(device)
+
+    def attention(*args: Any, **named: Any) -> torch.Tensor:
+        query = args[0] if args else named.get("query")
+        return ours(*args, **named) if isinstance(query, FakeTensor) else real(*args, **named)
+
+    with patched(functional, "scaled_dot_product_attention", attention):
         yield
 
 

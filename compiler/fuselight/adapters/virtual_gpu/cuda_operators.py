@@ -65,6 +65,7 @@ def cuda_operators() -> Iterator[None]:
         for name, shapes in (
             ("_thnn_fused_gru_cell", _gru_shapes),
             ("_thnn_fused_gru_cell_backward", _gru_backward_shapes),
+            ("_transformer_encoder_layer_fwd", _encoder_shapes),
         ):
             if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
                 library.impl(name, shapes, "Meta")
@@ -119,6 +120,10 @@ def _half_to_float(operator: Any, whole: Any) -> Callable[..., torch.Tensor]:
         return tensor
 
     return softmax
+
+
+def _encoder_shapes(src: torch.Tensor, *_arguments: Any, **_named: Any) -> torch.Tensor:
+    return torch.empty_like(src)
 
 
 def _gru_shapes(

@@ -17,6 +17,7 @@ from torch.fx.node import map_arg
 
 from fuselight.adapters.torch_api.inductor.kernel_recording import LoweredGraph, RecordedBuffer
 from fuselight.capture.dynamo import stacks
+from fuselight.measure.accuracy.wide_attention import wide_form
 from fuselight.shared.report import KernelReplay, Stack
 from fuselight.shared.report.failure import first_line
 
@@ -244,6 +245,7 @@ def _evaluated(
         if is_wide:
             args = tuple(_wide_dtype(part) for part in args)
             kwargs = {name: _wide_dtype(part) for name, part in kwargs.items()}
+            target = wide_form(target)
         return _widened(target(*args, **kwargs), is_wide=is_wide)
 
     with torch.no_grad():

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from fuselight.adapters.torch_api.gpu_forms import gpu_forms
+from fuselight.adapters.virtual_gpu.attention import eager_attending
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.shared.report import Device, MemoryPeak
 from fuselight.shared.report.failure import first_line
@@ -26,7 +27,11 @@ _WORDS = 300
 @contextlib.contextmanager
 def eager_form(device: Device) -> Iterator[None]:
     """Compile nothing, and run the operators that the device's backend has."""
-    with eager_mode(), gpu_forms() if device.backend != "cpu" else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(eager_mode())
+        if device.backend != "cpu":
+            stack.enter_context(gpu_forms())
+            stack.enter_context(eager_attending(device))
         yield
 
 

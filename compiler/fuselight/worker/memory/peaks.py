@@ -126,7 +126,9 @@ def tracker_for(
         functools.partial(_origin, roots, modules),
         functools.partial(_origin_of_buffer, roots, origin_of_buffer),
         rounding=operator_workspaces.ROUNDING if has_gpu else 1,
-        inside=operator_workspaces.inside_operator if has_gpu else operator_workspaces.inside_operator_of_cpu,
+        inside=functools.partial(operator_workspaces.inside_operator, device)
+        if has_gpu
+        else operator_workspaces.inside_operator_of_cpu,
         addresses=addresses,
     )
 

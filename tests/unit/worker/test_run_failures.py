@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fuselight.shared.report import Culprit, Failure
+from fuselight.shared.report import Culprit, Failure, Location
 from fuselight.worker.child.run_failures import may_be_of_inputs, timeout_failure, with_eager
 
 
@@ -49,3 +51,46 @@ def test_an_internal_error_that_eager_mode_does_not_raise_stays_of_the_compiler(
 ) -> None:
     failure = internal_error("AttributeError: 'NoneType' object has no attribute 'source'")
     assert with_eager(failure, in_eager_mode(raised), PLANNED, ()) == failure
+
+
+def raised_here(kind: type[Exception]) -> Exception:
+    """An exception with the stack of this file."""
+
+    def fail() -> None:
+        raise kind("no")
+
+    with pytest.raises(kind) as raised:
+        fail()
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("kind", "shift", "exception", "text"),
+    [
+        (RuntimeError, 0, "RuntimeError", "The call fails without torch.compile, too. Correct this line."),
+        (
+            RuntimeError,
+            0,
+            "TorchRuntimeError",
+            "The call fails without torch.compile, too. Correct this line.",
+        ),
+        (KeyError, 0, "RuntimeError", "fails on this line, too, with `KeyError: 'no'`. Correct both."),
+        (RuntimeError, 1, "RuntimeError", ": `RuntimeError: no`. Correct that line first."),
+    ],
+)
+def test_an_exception_of_another_line_or_type_in_eager_mode_is_named(
+    kind: type[Exception], shift: int, exception: str, text: str
+) -> None:
+    error = raised_here(kind)
+    line = traceback.extract_tb(error.__traceback__)[-1].lineno or 0
+    failure = Failure(
+        Culprit.USER,
+        "exception",
+        "it fails",
+        "",
+        exception=exception,
+        stack=(Location(__file__, line + shift),),
+    )
+    again = with_eager(failure, in_eager_mode(error), PLANNED, (str(Path(__file__).parent),))
+    assert text in again.next_step
+    assert (f"on line {line}" in again.next_step) is (shift > 0)

@@ -258,7 +258,35 @@ def with_eager(failure: Failure, eager: EagerAttempt, planned: PlannedCall, root
         step += f", or the inputs in the directive on line {place.line}"
         lookalike = next(tensor_lookalikes(planned.text), None)
         step += ": it passes `{}`, and a tensor is written as `{}`".format(*lookalike) if lookalike else ""
-    return replace(failure, next_step=f"{step}.")
+    return replace(failure, next_step=_other_error(failure, eager.error, roots) or f"{step}.")
+
+
+def _other_error(failure: Failure, error: Exception, roots: Sequence[str]) -> str:
+    """What to do where the call without torch.compile raises another exception; empty if it is the same.
+
+    It is the same if it comes from the same line and has the same type, or the failure names it: an exception of an
+    operator is wrapped into one of torch.compile.
+    """
+    raised = _user_line(user_stack(error, roots), roots)
+    line = _user_line(failure.stack, roots)
+    kind = type(error).__name__
+    if raised is None or line is None:
+        return ""
+    what = f"`{kind}: {first_line(error)}`"
+    if (raised.path, raised.line) != (line.path, line.line):
+        file = "" if raised.path == line.path else f" of {os.path.basename(raised.path)}"
+        return (
+            f"Without torch.compile, the call fails on line {raised.line}{file}: {what}. Correct that line first. "
+            "This line fails under torch.compile, whether or not that line is correct."
+        )
+    if kind == failure.exception or kind in failure.message or failure.exception == _REFUSED_BY_OPERATOR:
+        return ""
+    return f"Without torch.compile, the call fails on this line, too, with {what}. Correct both."
+
+
+def _user_line(stack: Stack, roots: Sequence[str]) -> Location | None:
+    """The innermost line of the user's files."""
+    return next((place for place in reversed(stack) if is_user_file(place.path, roots)), None)
 
 
 def not_repeatable(failure: Failure, eager: EagerAttempt) -> Failure:

@@ -246,3 +246,26 @@ def test_a_number_that_numpy_draws_is_drawn_outside(function: str, *, is_drawn: 
     text = f"Can't find numpy numpy function {function} in torch._numpy."
     (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0294", explanation=text),)))
     assert finding.hints[0].startswith("Draw the number outside the compiled code") is is_drawn
+
+
+def test_a_message_of_a_logger_has_no_result_to_pass_in() -> None:
+    inside = Location("/usr/lib/python3.11/logging/__init__.py", 1488, function="info")
+    graph_break = broken(inside, gb="GB0291", hints=(), above=(at(21, function="forward"),))
+    (finding,) = findings(report(breaks=(graph_break,)))
+    assert finding.hints[0] == "Log outside the compiled code, with values that the compiled code returns"
+    assert "logging.Logger.info" in finding.hints[1]
+    assert "ignore_logging_functions" in finding.hints[1]
+
+
+@pytest.mark.parametrize(("second", "is_told"), [(23, True), (25, False)])
+def test_graph_breaks_in_one_loop_are_named_together(second: int, *, is_told: bool) -> None:
+    lines = {20: "def forward(self, x):", 21: "    for i in range(3):", 22: "        x = draw(x)",
+             23: "        x = show(x)", 24: "    x = x + 1", 25: "    x = show(x)"}  # fmt: skip
+    skipping = broken(at(22, function="forward"), gb="GB0055", frame_skipped=True)
+    called = broken(at(90, function="show"), gb="GB0059", above=(at(second, function="forward"),))
+    first, other = findings(
+        report(breaks=(skipping, called)), read_line=lambda _path, number: lines.get(number)
+    )
+    texts = f"{first.message} {other.message}"
+    assert ("the graph breaks on lines 22 and 23 are in loops: all of them have to go" in texts) is is_told
+    assert ("this line is called in the same loop as line 22" in texts) is is_told

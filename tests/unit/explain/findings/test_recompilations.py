@@ -274,6 +274,30 @@ def test_a_list_is_changed_outside_only_where_the_code_does_not_read_it(
 
 
 @pytest.mark.parametrize(
+    ("statements", "names"),
+    [
+        (("Net.calls += 1", "self.rows.append(x)"), "`Net.calls` and `self.rows`"),
+        (("Net.calls = Net.calls + 2", "rows = self.rows; rows.append(x)"), "`Net.calls` and `self.rows`"),
+        (("Net.calls += 1", "y = self.rows"), "`Net.calls`"),
+    ],
+)
+def test_values_that_the_code_changes_in_each_call_are_one_piece_of_advice(
+    statements: tuple[str, str], names: str
+) -> None:
+    lines = {20: "def forward(self, x):", 21: f"    {statements[0]}", 22: f"    {statements[1]}"}
+    born = (at(22, function="forward"),)
+    width = failed("width was 4, now 8", source="width", born=born)
+    calls = failed("Net.calls was 1, now 2", source="Net.calls", born=born)
+    grown = failed("len(self.rows) was 1, now 2", source="self.rows", cause=GuardCause.LENGTH, born=born)
+    (finding,) = findings(
+        report(recompiles=(again(width, calls, grown),)), read_line=lambda _path, number: lines.get(number)
+    )
+    assert finding.hints[0].startswith(f"Change {names} outside the compiled code")
+    assert not any("each value of `Net.calls`" in hint for hint in finding.hints)
+    assert "width" not in finding.title, "the call compiles again with the same width, too"
+
+
+@pytest.mark.parametrize(
     ("body", "lengths", "is_grown"),
     [
         ("self.rows.append(x)\nreturn max(self.rows[-2:])", (0, 1, 2, 3), True),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import cut_list, format_count, format_list
+from fuselight_server.explain.findings.breaks.loop_breaks import lines_in_loops, skipped_around
 from fuselight_server.explain.findings.common.carried_values import code_of
 from fuselight_server.explain.findings.common.text import plain
 
@@ -38,6 +39,12 @@ def break_costs(context: Context, group: list[Break]) -> Iterator[str]:
     """What the records of one break cost; nothing where the report holds no facts."""
     skipped = next((graph_break for graph_break in group if graph_break.frame_skipped), None)
     outermost = max(group, key=lambda item: len(item.stack))
+    around = skipped_around(context, (*outermost.above, *outermost.stack)) if skipped is None else None
+    if around is not None:
+        yield (
+            f"this line is called in the same loop as line {around.line}: all of `{plain(around.function or '')}` runs "
+            "in eager mode until neither of them breaks the graph"
+        )
     if skipped is not None:
         yield from _of_skipped(context, skipped)
     elif outermost.rest_from is not None:
@@ -70,6 +77,9 @@ def _of_skipped(context: Context, graph_break: Break) -> Iterator[str]:
     # What was compiled of the function before stays: only a resumption of it was skipped then.
     part = "the rest" if any(map(_size, _same_function(context, graph_break))) else "all"
     yield f"{part} of {_name(graph_break)} runs in eager mode, not only this line"
+    lines = lines_in_loops(context, graph_break.stack[0]) if graph_break.stack else ()
+    if lines:
+        yield f"the graph breaks on lines {format_list(map(str, lines))} are in loops: all of them have to go"
     if graph_break.operators:
         yield f"the {format_count(graph_break.operators, 'operator')} traced before this line run in eager too"
 

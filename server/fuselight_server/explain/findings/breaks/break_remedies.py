@@ -208,7 +208,7 @@ def _with_conversion(context: Context, broke: Location, title: str) -> str:
 
 def _is_statement(context: Context, graph_break: Break) -> bool:
     """Whether nothing uses the result of the user's call that led to the break."""
-    call = context.innermost_user_frame(graph_break.stack)
+    call = context.innermost_user_frame(graph_break.stack, graph_break.above)
     tree = tree_around(context, call) if call is not None else None
     if call is None or tree is None:
         return False

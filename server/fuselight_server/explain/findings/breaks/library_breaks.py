@@ -117,6 +117,9 @@ _OUTSIDE_OF_NO_FILE = (
         "as the `__init__` that a dataclass gets"
     ),
 )
+_LOGGING = "/logging/__init__.py"
+_METHODS = frozenset({"critical", "debug", "error", "exception", "fatal", "info", "log", "warn", "warning"})
+"""Methods of a logger."""
 _VALIDATION = (
     "Create the distribution with validate_args=False, which removes the check of the arguments",
     "Or create it outside the compiled code",
@@ -160,7 +163,22 @@ def outside_hints(
     """
     if gb_id in BRANCH_IDS:
         return instead_of_branch(broke)
+    if _posix(broke.path).endswith(_LOGGING):
+        return _log_outside(broke.function or "")
     return (*(_AFTER if is_statement else _outside(broke)), *torchs)
+
+
+def _log_outside(method: str) -> tuple[str, ...]:
+    """What to do about a message of a logger: it has no result, and torch can leave it out."""
+    called = method.rpartition(".")[2]
+    name = f"logging.Logger.{called}" if called in _METHODS else "the logger's method"
+    return (
+        "Log outside the compiled code, with values that the compiled code returns",
+        (
+            f"Or add {name} to torch._dynamo.config.ignore_logging_functions before the first call, with torch 2.11 or "
+            "newer: compiled code then leaves the message out"
+        ),
+    )
 
 
 def instead_of_branch(broke: Location) -> tuple[str, ...]:

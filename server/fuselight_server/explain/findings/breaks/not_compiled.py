@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import NotCompiledKind as Kind
 from fuselight.shared.report import Rung, is_pythons_own, is_user_file
 from fuselight_server.base.finding import Related, Severity
-from fuselight_server.base.formatting import format_count
+from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.remedies import advice
 from fuselight_server.explain.findings.breaks.break_remedies import title_at
 from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
+from fuselight_server.explain.findings.breaks.loop_breaks import lines_in_loops
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
 from fuselight_server.explain.findings.common.context import is_machinery, span_of
 from fuselight_server.explain.findings.common.resume_functions import resumed_at
@@ -278,8 +279,12 @@ def _remedies(
     if uncompiled_code.kind is Kind.SKIPPED and uncompiled_code.stack:
         at = context.innermost_user_frame(uncompiled_code.stack) or uncompiled_code.stack[-1]
         where = f"on line {at.line}" if at.path == uncompiled_code.location.path else f"at {place(at)}"
-        step = (
-            f"Remove the graph break {where}, or move the parts that can be compiled to a separate function"
+        lines = lines_in_loops(context, uncompiled_code.stack[0])
+        shown = (
+            f"graph breaks on lines {format_list(map(str, lines))}, all of them"
+            if lines
+            else f"graph break {where}"
         )
+        step = f"Remove the {shown}, or move the parts that can be compiled to a separate function"
         return advice((step,))
     return advice((_HINTS[uncompiled_code.kind],))

@@ -41,6 +41,7 @@ from fuselight_server.explain.findings.common.text import place, plain, quoted, 
 from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
 from fuselight_server.explain.findings.recompilations.changed_containers import changed_container
+from fuselight_server.explain.findings.recompilations.changed_values import changed_together
 from fuselight_server.explain.findings.recompilations.guard_explanations import (
     about_cached,
     about_dropped,
@@ -84,8 +85,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
 
-_MAX_LISTED = 12
-_MAX_NAMED = 3
+_MAX_LISTED, _MAX_NAMED = 12, 3
 
 
 def recompilation_findings(context: Context) -> Iterator[Finding]:
@@ -133,9 +133,9 @@ def _of_one_root(
     A running mean, its count and its maximum that are made of one `.item()` were a finding for each of them.
     """
     code = recompilation.location
-    part = (code.path, code.line, resumed_at(context, recompilation))
+    part = code.path, code.line, resumed_at(context, recompilation)
     owner = changed_container(context, recompilation, failure) if failure is not None else ""
-    if owner:
+    if owner := changed_together(context, recompilation) or owner:
         return (owner, *part)
     before = root_break(context, recompilation, failure)
     if before is None or before.is_removed:
@@ -153,7 +153,7 @@ _INDEX = re.compile(r"\[\d+\](?=`|$)")
 
 def difference_of(recompilation: Recompile, failure: GuardFailure | None = None) -> str:
     """The smallest difference or that of `failure`, as `x.size(0) was 4, now 7`; without a guard, torch's words."""
-    failures = (failure,) if failure else root_failures(recompilation)
+    failures = (failure,) if failure else nearest(recompilation)
     if failures:
         return plain(failures[0].difference or failures[0].code)
     return plain(recompilation.reasons[0]) if recompilation.reasons else "torch gives no reason"
@@ -170,14 +170,14 @@ def stopped_by_limit(context: Context) -> Iterator[Recompile]:
 
 def limit_cures(context: Context, stopped: Recompile | None) -> tuple[CallCure, ...]:
     """The changes to try against what differed in the call that exceeded the recompile limit."""
-    failures = root_failures(stopped) if stopped else ()
+    failures = root_failures(context, stopped) if stopped else ()
     cures = cures_of(context, stopped, failures[0], ()) if stopped and failures else ()
     return (*cures, *(item.cure for item in higher_limit(context, stopped, failures)))
 
 
 def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[FindingRemedy, ...]:
     """What to do about the recompile limit, by what differed in the call that exceeded it."""
-    failures = root_failures(stopped) if stopped else ()
+    failures = root_failures(context, stopped) if stopped else ()
     first = remedies_of(context, stopped, failures[0]) if stopped and failures else ()
     if any("recompile_limit" in remedy.text for remedy in first):
         return first
@@ -199,7 +199,7 @@ def read_place(context: Context, recompilation: Recompile) -> tuple[Location, Gu
 
     Without such a place: the break before the part, the `def` line, the caller, the target.
     """
-    failures = root_failures(recompilation)
+    failures = root_failures(context, recompilation)
     for failure in failures:
         home = context.innermost_user_frame(failure.born)
         if home is not None:
@@ -343,7 +343,7 @@ def _later(context: Context, group: list[Root], home: Location, first: str) -> s
         at, failure = birthplace(context, root.recompile)
         where = "" if (at.path, at.line) == (home.path, home.line) else f" (read on {_line_words(at, home)})"
         texts.append(difference_of(root.recompile, failure) + where)
-    if any(map(is_unsteady, root_failures(group[0].recompile)[:1])):
+    if any(map(is_unsteady, root_failures(context, group[0].recompile)[:1])):
         texts = [text for text in texts if text != first]  # which the title says
     counted = Counter(again if text == first else text for text in texts)
     return _listed("Later changes", [f"{text} ({n} times)" if n > 1 else text for text, n in counted.items()])
@@ -427,7 +427,7 @@ def is_expected_root(context: Context, root: Root) -> bool:
     failures = [failure for failure in nearest(recompilation) if failure not in root.explained]
     if is_of_other_object(recompilation, failures):
         return True
-    shown = root_failures(recompilation)
+    shown = root_failures(context, recompilation)
     if shown and all(is_expected(recompilation, failure) for failure in shown):
         return True
     return bool(failures) and all(

@@ -46,6 +46,12 @@ from fuselight_server.explain.findings.recompilations.changed_containers import 
     filled_container,
     growing_container,
 )
+from fuselight_server.explain.findings.recompilations.changed_values import (
+    changed_names,
+    changed_values,
+    changes_first,
+    move_out,
+)
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     is_small_alone,
     size_remedy,
@@ -78,7 +84,7 @@ _ROOTS = (GuardCause.GLOBAL_STATE, GuardCause.CLASS)
 """Causes that make other guards fail: the first one that occurs is what to report."""
 
 
-def root_failures(recompilation: Recompile) -> tuple[GuardFailure, ...]:
+def root_failures(context: Context, recompilation: Recompile) -> tuple[GuardFailure, ...]:
     """The failed guards, those first that explain others: a setting of torch, a class, the size of a parameter.
 
     An object of another class explains all others.
@@ -100,7 +106,8 @@ def root_failures(recompilation: Recompile) -> tuple[GuardFailure, ...]:
         state = (*given, *state)
     rest = [failure for failure in failures if failure not in state]
     # A relation between values says less than a value that changed, and a stride mostly follows from one.
-    return (*state, *sorted(rest, key=lambda failure: failure.cause in _CONSEQUENCES))
+    rest.sort(key=lambda failure: failure.cause in _CONSEQUENCES)
+    return (*state, *changes_first(context, recompilation, rest))
 
 
 def _inputs_of_other_sizes(
@@ -152,6 +159,9 @@ def remedies_of(
     is_free = set(made_dynamic(context, recompilation, nearest(recompilation)))
     shown = held_by(recompilation, shown)
     others = () if is_other_class(shown) else nearest(recompilation)  # all of them follow from the class
+    changed = changed_values(context, recompilation)
+    if shown in changed:
+        explained = (*explained, *changed)  # one change of the code for all of them
     for item in (shown, *(other for other in others if other not in (shown, *explained))):
         cause = item.cause
         if cause in causes:
@@ -178,10 +188,10 @@ def later_remedies(
     context: Context, recompilation: Recompile, failure: GuardFailure
 ) -> tuple[FindingRemedy, ...]:
     """What to do about a guard that failed only in a later recompilation of a finding, with the name of its value."""
+    changed = changed_values(context, recompilation)
     remedies = advice(
-        _of_container(context, failure)
-        or growing_container(context, recompilation, failure)
-        or _of_changed(context, recompilation, failure)
+        _of_code(context, recompilation, failure)
+        or (move_out(changed_names(changed)) if failure in changed else ())
         or expected(context, recompilation, failure)
     )
     return tuple(_named(failure, remedy) for remedy in remedies[:1])
@@ -208,13 +218,13 @@ def remedies_for(
     context: Context, recompilation: Recompile, failure: GuardFailure
 ) -> tuple[FindingRemedy, ...]:
     """What to do about one failed guard: what is certain, else what was tried and cures, else what to expect."""
+    changed = changed_values(context, recompilation)
+    is_together = failure in changed and len(changed_names(changed)) > 1
     certain = (
         library_remedy(failure, recompilation.location)
         or size_remedy(context, recompilation, failure)
         or value_remedy(context, recompilation, failure)
-        or _of_container(context, failure)
-        or growing_container(context, recompilation, failure)
-        or _of_changed(context, recompilation, failure)
+        or (() if is_together else _of_code(context, recompilation, failure))
     )
     if certain:
         return advice(certain)
@@ -222,6 +232,8 @@ def remedies_for(
     tried = tried_remedies(candidates_for(context, recompilation, failure), trials)
     if tried and tried[0].state is RemedyState.TRIED:
         return tried
+    if failure in changed:
+        return (*advice(move_out(changed_names(changed))), *tried)
     return (*advice(expected(context, recompilation, failure)), *tried)
 
 
@@ -324,6 +336,15 @@ def cures_of(
     candidates = [item for failure in failures for item in candidates_for(context, recompilation, failure)]
     candidates.sort(key=lambda item: item.is_doubtful)
     return tuple(dict.fromkeys(item.cure for item in candidates))
+
+
+def _of_code(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+    """The advice for a container that the code which reads it changes."""
+    return (
+        _of_container(context, failure)
+        or growing_container(context, recompilation, failure)
+        or _of_changed(context, recompilation, failure)
+    )
 
 
 def _of_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:

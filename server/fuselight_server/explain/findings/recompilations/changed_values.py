@@ -1,0 +1,154 @@
+"""Values that compiled code itself changes from call to call: a counter, a list that it appends to, a dict.
+
+Each call finds them in another state than the call before, so that each call compiles. Invariant: the source shows the
+statement that changes the value, in the function that reads it, and torch did not make the value symbolic.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause
+from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.advice.expectations import CARRIED
+from fuselight_server.explain.findings.common.resume_functions import nearest
+from fuselight_server.explain.findings.common.source_tree import is_of_context_manager, tree_around
+from fuselight_server.explain.findings.common.text import quoted
+from fuselight_server.explain.findings.recompilations.specializations import is_unguarded, made_dynamic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from fuselight.shared.report import GuardFailure, Recompile
+    from fuselight_server.explain.findings.common.context import Context
+
+_CAUSES = frozenset({GuardCause.NUMBER, GuardCause.VALUE, GuardCause.LENGTH, GuardCause.KEYS})
+_COLLECTIONS = frozenset({GuardCause.LENGTH, GuardCause.KEYS})
+_MUTATING = frozenset(
+    {
+        *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"),
+        *("remove", "setdefault", "update"),
+    }
+)
+_OF_CLASS = frozenset({"type(self)", "self.__class__", "cls", "self"})
+"""Ways to write the object or the class that a method belongs to."""
+_ENTRY = re.compile(r"(?P<owner>.+)\[[^\[\]]+\]$")
+_MEASURE = re.compile(r"(?:len|list)\((?P<owner>[\w.]+)\)")
+
+
+def changed_values(context: Context, recompilation: Recompile) -> tuple[GuardFailure, ...]:
+    """The failed guards on values that the code which reads them changes in each call, in their order."""
+    return tuple(
+        failure for failure in nearest(recompilation) if _is_changed(context, recompilation, failure)
+    )
+
+
+def changes_first(
+    context: Context, recompilation: Recompile, failures: Sequence[GuardFailure]
+) -> tuple[GuardFailure, ...]:
+    """The failures, those first that fail in each call: whatever else differs, the call compiles again."""
+    if len(failures) < 2:  # noqa: PLR2004 - an order
+        return tuple(failures)
+    changed = changed_values(context, recompilation)
+    return tuple(sorted(failures, key=lambda failure: failure not in changed))
+
+
+def changed_together(context: Context, recompilation: Recompile) -> str:
+    """What identifies several values that the code changes in each call; empty for one, or none."""
+    names = changed_names(changed_values(context, recompilation))
+    return "\0".join(names) if len(names) > 1 else ""
+
+
+def changed_names(failures: Iterable[GuardFailure]) -> tuple[str, ...]:
+    """What the code changes, each once: of the entries of a container, the container."""
+    return tuple(dict.fromkeys(map(_owner, failures)))
+
+
+def move_out(names: Sequence[str]) -> tuple[str, ...]:
+    """The advice to change the values after the call instead; it needs all of them."""
+    shown = format_list([quoted(name) for name in names])
+    if len(names) == 1:
+        return (
+            (
+                f"Change {shown} outside the compiled code: each call changes it, so each call compiles, up to the "
+                "recompile limit"
+            ),
+        )
+    return (
+        (
+            f"Change {shown} outside the compiled code, all of them: each call changes them, so each call compiles, up "
+            "to the recompile limit. Moving out only one changes nothing"
+        ),
+    )
+
+
+def _owner(failure: GuardFailure) -> str:
+    measured = _MEASURE.search(failure.source)
+    if measured is not None:
+        return measured["owner"]
+    entry = _ENTRY.match(failure.source) if failure.cause not in _COLLECTIONS else None
+    return entry["owner"] if entry is not None else failure.source
+
+
+def _is_changed(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
+    if failure.cause not in _CAUSES or not failure.source or CARRIED in failure.code:
+        return False
+    read = context.innermost_user_frame(failure.born)
+    tree = tree_around(context, read) if read is not None else None
+    if read is None or tree is None or is_of_context_manager(context, read):
+        return False
+    names = {failure.source, _owner(failure)}
+    is_collection = failure.cause in _COLLECTIONS
+    if not any(
+        _is_same(target, name) for target in _changed(tree, is_collection=is_collection) for name in names
+    ):
+        return False
+    return not made_dynamic(context, recompilation, [failure]) and not is_unguarded(
+        context, recompilation, failure
+    )
+
+
+def _is_same(written: str, name: str) -> bool:
+    """Whether an expression of the code is the guarded value: a method may write its class in several ways."""
+    if written == name:
+        return True
+    owner, _, last = written.rpartition(".")
+    owner_of_value, _, last_of_value = name.rpartition(".")
+    return (
+        last == last_of_value and bool(owner_of_value) and owner in _OF_CLASS and owner_of_value in _OF_CLASS
+    )
+
+
+def _changed(tree: ast.AST, *, is_collection: bool) -> Iterator[str]:
+    """What statements change, by their own expressions, with a local name by what it was assigned."""
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Attribute, ast.Name)):
+            names = (target.id for target in node.targets if isinstance(target, ast.Name))
+            aliases.update(dict.fromkeys(names, ast.unparse(node.value)))
+    for target in _targets(tree, is_collection=is_collection):
+        written = ast.unparse(target)
+        yield written
+        if isinstance(target, ast.Subscript):
+            written = ast.unparse(target.value)
+            yield written
+        if written in aliases and (is_collection or not isinstance(target, ast.Name)):
+            yield aliases[written]
+
+
+def _targets(tree: ast.AST, *, is_collection: bool) -> Iterator[ast.expr]:
+    """The expressions that statements change: by an operator, by a value that is made of it, by a method."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AugAssign):
+            yield node.target
+        elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant):
+            read = {ast.unparse(part) for part in ast.walk(node.value) if isinstance(part, ast.expr)}
+            yield from (
+                item
+                for item in node.targets
+                if ast.unparse(item) in read or (is_collection and isinstance(item, ast.Subscript))
+            )
+        elif is_collection and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield from (node.func.value,) if node.func.attr in _MUTATING else ()

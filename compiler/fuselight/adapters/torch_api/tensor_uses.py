@@ -36,7 +36,8 @@ def heard_uses(on_key: Callable[[str], None], on_text: Callable[[], None]) -> It
             on_text()
         return real_repr(tensor, **options)
 
-    for function in (hashed, shown, _is_number):
+    functions: tuple[Any, ...] = (hashed, shown, _is_number)
+    for function in functions:
         skip_frames(function.__code__)
     with patched(torch.Tensor, "__hash__", hashed), patched(torch.Tensor, "__repr__", shown):
         yield

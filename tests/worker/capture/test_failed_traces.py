@@ -230,5 +230,6 @@ def test_a_graph_that_enters_inference_mode_is_known(function: Any, *, enters: b
         return gm.forward
 
     torch._dynamo.reset()
-    torch.compile(function, backend=backend)(torch.ones(4))
+    compiled: Any = torch.compile(function, backend=backend)
+    compiled(torch.ones(4))
     assert seen == [enters]

@@ -21,7 +21,7 @@ class Inside(TorchDispatchMode):
     """The most that an operator has allocated beside its results, and the estimate of it, by name."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen: dict[str, tuple[int, int]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -42,7 +42,7 @@ def tensor(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
 
 def backward_of(make: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> None:
     result = make(*(x.detach().requires_grad_() for x in inputs))
-    result.backward(torch.randn_like(result))
+    result.backward(torch.randn_like(result))  # type: ignore[no-untyped-call]
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

@@ -84,7 +84,7 @@ LIMITED = """
 ## Fits, close, does not fit
 
 The {count} steps with an estimate of 1 GiB or more were also made with the allocator limited from the start to a part of the
-estimate. At 1.1 the command says `fits`, below 1 `does not fit`. What the allocator reserves and cannot use, as its free
+estimate. At 1.45 the command says `fits`, below 1 `does not fit`. What the allocator reserves and cannot use, as its free
 blocks are too small, is not estimated.
 
 | limit, parts of the estimate | steps that ran |

@@ -90,7 +90,7 @@ def test_the_largest_batch_is_searched_if_asked(project: Path, monkeypatch: pyte
 
     async def script(client: MemoryClient) -> None:
         data, _ = await ask(client, "memory", paths=["model.py"], largest_batch=True)
-        assert data["targets"][0]["largest_batch"] == {"eager": 12, "compiled": None}
+        assert data["targets"][0]["largest_batch"] == {"eager": 9, "compiled": None}
 
     talk(lambda: toolbox_of(project), script)
 

@@ -16,13 +16,15 @@ from fuselight.worker.live.call_traits import MEMORY
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:e[-+]?\d+)?", re.IGNORECASE)
 _NEAR, _TINY = 1e-3, 1e-5
 _SHOWN = 80
+_OF_OPERATORS = frozenset({"RuntimeError", "TorchRuntimeError"})
+"""What operators raise, and what TorchDynamo makes of it: a RuntimeError as well."""
 
 
 def other_differences(compiled: CallRecord, eager: CallRecord) -> tuple[Difference, ...]:
     """List what differs, the first of each aspect."""
-    differences = (
-        _exceptions(compiled, eager) if compiled.raised != eager.raised else _effects(compiled, eager)
-    )
+    raised = {compiled.raised, eager.raised}
+    is_same = len(raised) == 1 or raised == _OF_OPERATORS
+    differences = _effects(compiled, eager) if is_same else _exceptions(compiled, eager)
     first: dict[Aspect, Difference] = {}
     for difference in differences:
         first.setdefault(difference.aspect, difference)

@@ -127,12 +127,12 @@ def _changed(tree: ast.AST, *, is_collection: bool) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Attribute, ast.Name)):
             names = (target.id for target in node.targets if isinstance(target, ast.Name))
-            aliases.update(dict.fromkeys(names, ast.unparse(node.value)))
+            aliases.update(dict.fromkeys(names, _text(node.value)))
     for target in _targets(tree, is_collection=is_collection):
-        written = ast.unparse(target)
+        written = _text(target)
         yield written
         if isinstance(target, ast.Subscript):
-            written = ast.unparse(target.value)
+            written = _text(target.value)
             yield written
         if written in aliases and (is_collection or not isinstance(target, ast.Name)):
             yield aliases[written]
@@ -144,11 +144,22 @@ def _targets(tree: ast.AST, *, is_collection: bool) -> Iterator[ast.expr]:
         if isinstance(node, ast.AugAssign):
             yield node.target
         elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant):
-            read = {ast.unparse(part) for part in ast.walk(node.value) if isinstance(part, ast.expr)}
+            read = {_text(part) for part in ast.walk(node.value) if isinstance(part, _VARIABLES)}
             yield from (
                 item
                 for item in node.targets
-                if ast.unparse(item) in read or (is_collection and isinstance(item, ast.Subscript))
+                if _text(item) in read or (is_collection and isinstance(item, ast.Subscript))
             )
         elif is_collection and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield from (node.func.value,) if node.func.attr in _MUTATING else ()
+
+
+_VARIABLES = (ast.Name, ast.Attribute, ast.Subscript)
+
+
+def _text(node: ast.AST) -> str:
+    """An expression as text; empty for one that is too deep, which is no value's name."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return ""

@@ -15,14 +15,22 @@ BETA = "self.param_groups[0]['betas'][0]"
 COSINE = "plan = torch.optim.lr_scheduler.CosineAnnealingLR(adam, 9)\nplan.step()\nadam.step()"
 CYCLE = "from torch.optim.lr_scheduler import OneCycleLR as Cycle, OneCycleLR\nplan = OneCycleLR(adam)\nplan.step()"
 
+ROUND = (
+    "class Round(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        ctx.bits = 8"
+)
+TWO_CLASSES = (
+    "class Net(nn.Module):\n    def grow(self):\n        self.bits = 2\n"
+    "class Table({base}):\n    def fill(self):\n        self.bits = 3"
+)
 
-def recompilation_of(source: str, text: str) -> Finding:
+
+def recompilation_of(source: str, text: str, library: str = LIBRARY) -> Finding:
     """The recompilation for `source`, which a library reads, in a program with a text."""
-    failure = failed(f"{source} was 0.5, now 0.25", source=source, born=(at(9, path=LIBRARY),))
+    failure = failed(f"{source} was 0.5, now 0.25", source=source, born=(at(9, path=library),))
     lines = ["", *text.split("\n")]
     caller = (at(90, function="train"), at(91, function="step"))
     (finding,) = findings(
-        report(recompiles=(again(failure, location=at(7, path=LIBRARY), caller=caller),)),
+        report(recompiles=(again(failure, location=at(7, path=library), caller=caller),)),
         read_line=lambda _path, line: lines[line] if line < len(lines) else None,
     )
     return finding
@@ -41,6 +49,9 @@ def recompilation_of(source: str, text: str) -> Finding:
         ("self.scale", "self.other = 2", None, ""),
         ("self.scale", "not python (", None, ""),
         ("n", "n = 2", None, ""),
+        ("self.bits", ROUND, None, ""),
+        ("self.bits", TWO_CLASSES.format(base="object"), 3, "it is assigned here"),
+        ("self.bits", TWO_CLASSES.format(base="Net"), None, ""),
     ],
 )  # fmt: skip
 def test_the_only_line_that_writes_a_value_is_named(
@@ -96,3 +107,15 @@ def test_a_float_that_a_result_fixes_is_not_dynamic() -> None:
     for recompiles, is_dynamic in (((first,), True), ((first, second), False)):
         (finding,) = findings(report(frames=frames, compiles=compiles, recompiles=recompiles))
         assert ("torch then made" in finding.message) == is_dynamic
+
+
+@pytest.mark.parametrize(
+    ("text", "is_of_scheduler"),
+    [("", True), (CYCLE, True), ("for group in adam.param_groups:\n    group['betas'] = 0.5, 0.9", False)],
+)
+def test_an_option_of_a_scheduler_is_no_advice_for_a_value_that_the_program_sets(
+    text: str, *, is_of_scheduler: bool
+) -> None:
+    finding = recompilation_of(BETA, text, "/env/site-packages/torch/optim/adam.py")
+    assert ("cycle_momentum" in finding.hints[0]) is is_of_scheduler
+    assert "step the optimizer outside the compiled code" in finding.hints[-1]

@@ -30,6 +30,8 @@ class _Remedy:
     """A pattern in the guarded value."""
     causes: frozenset[GuardCause]
     words: tuple[str, ...]
+    is_of_scheduler: bool = False
+    """Whether it is an option of a scheduler: not for a value that the program's own code assigns."""
 
 
 _REMEDIES = (
@@ -52,6 +54,7 @@ _REMEDIES = (
             "Keep the momentum fixed: cycle_momentum=False in OneCycleLR and CyclicLR. This trains in another way",
             "Or step the optimizer outside the compiled code, in eager mode",
         ),
+        is_of_scheduler=True,
     ),
     _Remedy(
         "torch/optim",
@@ -97,14 +100,21 @@ def is_new_state(failure: GuardFailure, function: Location) -> bool:
     return is_state and is_absent and any(_is_within(path, "torch/optim") for path in paths)
 
 
-def library_remedy(failure: GuardFailure, function: Location) -> tuple[str, ...]:
-    """The remedy of the library in which the guard was created or the function is defined; empty if none is known."""
+def library_remedy(
+    failure: GuardFailure, function: Location, *, is_assigned: bool = False
+) -> tuple[str, ...]:
+    """The remedy of the library in which the guard was created or the function is defined; empty if none is known.
+
+    `is_assigned`: the program's own code assigns the value, and no scheduler.
+    """
     if is_new_state(failure, function):
         return (_NEW_STATE,)
     paths = (function.path, *(place.path for place in failure.born))
     names = " ".join((failure.source, failure.difference, *(size.name for size in failure.sizes)))
     for remedy in _REMEDIES:
         if failure.cause not in remedy.causes or re.search(remedy.value, names) is None:
+            continue
+        if is_assigned and remedy.is_of_scheduler:
             continue
         if any(_is_within(path, remedy.package) for path in paths):
             return remedy.words

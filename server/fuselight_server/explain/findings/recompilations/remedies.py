@@ -39,7 +39,7 @@ from fuselight_server.explain.findings.common.source_tree import (
     tree_around,
 )
 from fuselight_server.explain.findings.common.text import place, quoted
-from fuselight_server.explain.findings.common.value_writes import is_written_by_callers
+from fuselight_server.explain.findings.common.value_writes import is_written_by_callers, write_of
 from fuselight_server.explain.findings.recompilations.changed_containers import (
     changed_container,
     container_step,
@@ -220,8 +220,10 @@ def remedies_for(
     """What to do about one failed guard: what is certain, else what was tried and cures, else what to expect."""
     changed = changed_values(context, recompilation)
     is_together = failure in changed and len(changed_names(changed)) > 1
+    write = write_of(context, recompilation, failure)
+    is_assigned = write is not None and not write.by_scheduler
     certain = (
-        library_remedy(failure, recompilation.location)
+        library_remedy(failure, recompilation.location, is_assigned=is_assigned)
         or size_remedy(context, recompilation, failure)
         or value_remedy(context, recompilation, failure)
         or (() if is_together else _of_code(context, recompilation, failure))

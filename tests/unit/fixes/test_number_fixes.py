@@ -289,10 +289,10 @@ def test_an_integer_becomes_a_tensor_and_a_float_in_its_place_stays_a_number(
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("return x[n]", "where a tensor differs from a number"),
-        ("return x * n**2", "where a tensor differs from a number"),
-        ("return table[n] + x", "where a tensor differs from a number"),
-        ("return x.roll(n)", "where a tensor differs from a number"),
+        ("return x[n]", "where a tensor may differ from a number"),
+        ("return x * n**2", "where a tensor may differ from a number"),
+        ("return table[n] + x", "where a tensor may differ from a number"),
+        ("return x.roll(n)", "where a tensor may differ from a number"),
         ("return scaled(x, n)", "which may need a number"),
         ("return scaled(x, by=n)", "which may need a number"),
     ],

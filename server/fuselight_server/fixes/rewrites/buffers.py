@@ -215,7 +215,7 @@ def _check_read(site: Site, node: cst.Attribute, *, is_integer: bool) -> None:
             break
         inner = parent
     line = site.line_number(node)
-    raise RewriteRefusedError(f"line {line} uses `{dotted(node)}` where a tensor differs from a number")
+    raise RewriteRefusedError(f"line {line} uses `{dotted(node)}` where a tensor may differ from a number")
 
 
 def _counts(attribute: cst.Attribute, value: cst.BaseExpression, *, is_integer: bool) -> bool:

@@ -36,7 +36,7 @@ def check_arithmetic(site: Site, function: cst.FunctionDef, name: str, *, is_int
             why = (
                 "which may need a number"
                 if _is_passed_on(site, use)
-                else "where a tensor differs from a number"
+                else "where a tensor may differ from a number"
             )
             raise RewriteRefusedError(f"`{name}` is used in `{code}`, {why}")
 

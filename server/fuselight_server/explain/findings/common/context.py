@@ -6,6 +6,7 @@ are related.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from dataclasses import dataclass, replace
@@ -38,6 +39,8 @@ _FUNCTION_LINES = 400
 """Lines above a line among which the `def` of its function is looked for."""
 _CLASS_LINES = 2000
 """Lines above a method in which its class is looked for."""
+_OF_SUBCLASS = frozenset({"__torch_function__", "__torch_dispatch__"})
+"""Functions that torch calls in place of an operator."""
 _CLASS = re.compile(r"\s*class\s+(\w+)")
 _MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
 _SERVER = f"{Path(fuselight_server.__file__).parent}{os.sep}"
@@ -136,6 +139,17 @@ class Context:
         """The innermost user's frame of the first stack that has one."""
         frames = (frame for stack in stacks for frame in reversed(stack))
         return next((frame for frame in frames if self.is_user_file(frame.path)), None)
+
+    def reading_frame(self, born: Stack) -> Location | None:
+        """The innermost user's frame that reads a value.
+
+        Where a library reads it for an operator that a tensor subclass passes on, that is the line with the operator.
+        """
+        home = self.innermost_user_frame(born)
+        if home is None or home.function not in _OF_SUBCLASS or self.is_user_file(born[-1].path):
+            return home
+        outside = tuple(itertools.takewhile(lambda frame: frame.function not in _OF_SUBCLASS, born))
+        return self.innermost_user_frame(outside) or home
 
     def first_of_user(self, *places: Location | None) -> Location | None:
         """The first of the places that is in a file of the user's."""

@@ -201,7 +201,7 @@ def read_place(context: Context, recompilation: Recompile) -> tuple[Location, Gu
     """
     failures = root_failures(context, recompilation)
     for failure in failures:
-        home = context.innermost_user_frame(failure.born)
+        home = context.reading_frame(failure.born)
         if home is not None:
             return home, failure
     line = resumed_at(context, recompilation)

@@ -168,7 +168,6 @@ def test_a_variable_of_a_function_around_is_one_of_the_module() -> None:
         (functools.partial(torch.add, alpha=2), "functools.partial(torch.add, alpha=2)"),
         (nn.Linear, "torch.nn.Linear"),
     ],
-    ids=str,
 )
 def test_a_value_has_a_text(value: Any, text: str) -> None:
     recorded = recorded_code(frame_of(kinds, value), "")

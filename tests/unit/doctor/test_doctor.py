@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fuselight.adapters import torch_api
+from fuselight.adapters.torch_api import inductor
 from fuselight.doctor import Check, Status, checks, compiling, tools, versions
 from fuselight.doctor.check import CheckResult
 from fuselight_server.base.settings import Interpreter
@@ -44,7 +44,7 @@ def toolchain(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
         matching_triton=lambda: "3.7.1",
     )
     monkeypatch.setitem(sys.modules, "fuselight.adapters.torch_api.inductor.toolchain", namespace)
-    monkeypatch.setattr(torch_api, "toolchain", namespace, raising=False)
+    monkeypatch.setattr(inductor, "toolchain", namespace, raising=False)
     return namespace
 
 

@@ -48,9 +48,9 @@ def inside_operator(device: Device, operator: Any, arguments: tuple[Any, ...], _
     inside = _INSIDE.get(name)
     if inside is not None:
         return inside(arguments)
-    if name in _SUMS and isinstance(arguments[0], torch.Tensor):
-        dimensions = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], (list, tuple)) else None
-        return reduction_buffer(device, arguments[0], dimensions)
+    tensor, dimensions = [*arguments, None, None][:2]
+    if name in _SUMS and isinstance(tensor, torch.Tensor):
+        return reduction_buffer(device, tensor, dimensions if isinstance(dimensions, (list, tuple)) else None)
     return 0
 
 

@@ -359,9 +359,8 @@ def test_a_value_that_torch_reads_for_a_subclass_is_on_the_line_of_the_operator(
     innermost: str, line: int
 ) -> None:
     """What `super().__torch_function__` reads is no matter of the subclass; what its own code reads is."""
-    born = (at(30, function="forward"), at(8, function="__torch_function__"))
-    if innermost == LIBRARY:
-        born = (*born, at(1529, path=LIBRARY, function="__torch_function__"))
+    inside = (at(1529, path=LIBRARY, function="__torch_function__"),) if innermost == LIBRARY else ()
+    born = (at(30, function="forward"), at(8, function="__torch_function__"), *inside)
     hop = failed("hop was 1, now 3", source="hop", cause=GuardCause.NUMBER, born=born)
     (finding,) = findings(report(recompiles=(again(hop),)))
     assert finding.span.line == line

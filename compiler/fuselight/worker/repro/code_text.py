@@ -68,16 +68,7 @@ class _CodeText:
         """The name of a function, and the arguments of its call."""
         code = frame.code
         inside = originally(frame.free.get("fn")) if code.co_filename.startswith(torch.__path__[0]) else None
-        given = dict(frame.arguments)
-        names = code.co_varnames
-        positional = [given.get(name) for name in names[: code.co_argcount]]
-        end = code.co_argcount + code.co_kwonlyargcount
-        named = {name: given.get(name) for name in names[code.co_argcount : end]}
-        if code.co_flags & inspect.CO_VARARGS:
-            positional += list(given.get(names[end]) or ())
-            end += 1
-        if code.co_flags & inspect.CO_VARKEYWORDS:
-            named |= dict(given.get(names[end]) or {})
+        positional, named = frame.passed()
         if inside is None and positional and _method_of(positional[0], code) is not None:
             inside, positional = (
                 types.MethodType(_method_of(positional[0], code), positional[0]),

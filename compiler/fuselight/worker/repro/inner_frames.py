@@ -5,7 +5,6 @@ Invariant: the outer call is made at most once more, and what it raises is dropp
 
 from __future__ import annotations
 
-import inspect
 import sys
 import types
 from collections.abc import Sequence
@@ -47,16 +46,8 @@ def _started(running: types.FrameType) -> TracedFrame:
 
 def call(frame: TracedFrame) -> Any:
     """Make the call of a frame in eager mode."""
-    code, given = frame.code, frame.arguments
-    names = code.co_varnames
+    code = frame.code
     cells = tuple(types.CellType(frame.free.get(name)) for name in code.co_freevars)
     function = types.FunctionType(code, dict(frame.names), code.co_name, None, cells)
-    end = code.co_argcount + code.co_kwonlyargcount
-    positional = [given.get(name) for name in names[: code.co_argcount]]
-    named = {name: given.get(name) for name in names[code.co_argcount : end]}
-    if code.co_flags & inspect.CO_VARARGS:
-        positional += list(given.get(names[end]) or ())
-        end += 1
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        named |= dict(given.get(names[end]) or {})
+    positional, named = frame.passed()
     return function(*positional, **named)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CellType, CodeType
@@ -35,6 +36,19 @@ class TracedFrame:
     """Variables of functions around it."""
     is_whole: bool = False
     """Whether a graph break is an error (`fullgraph=True`)."""
+
+    def passed(self) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of the call: those by position, and those by keyword."""
+        code, given = self.code, self.arguments
+        names, end = code.co_varnames, code.co_argcount + code.co_kwonlyargcount
+        positional = [given.get(name) for name in names[: code.co_argcount]]
+        named = {name: given.get(name) for name in names[code.co_argcount : end]}
+        if code.co_flags & inspect.CO_VARARGS:
+            positional += list(given.get(names[end]) or ())
+            end += 1
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            named |= dict(given.get(names[end]) or {})
+        return positional, named
 
 
 class FrameListener(Protocol):

@@ -1,0 +1,123 @@
+"""What a request asks for: one stage, one call, settings, training, another configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.shared.protocol import AccuracyRequest
+from tests.support.compared_programs import HEAD, compared, one_call
+from tests.support.live_worker import LiveWorker
+
+
+def test_one_stage_and_one_call(live: LiveWorker) -> None:
+    body = """\
+def f(x):
+    x.unfold(1, 1, 5).mul_(2.0)
+    return x + 0.0
+if __name__ == "__main__":
+    compiled = torch.compile(f)
+    for _ in range(3):
+        compiled(torch.arange(1.0, 25.0).reshape(4, 6))
+    print("not reached")
+"""
+    for backend, passed in (("eager", True), ("aot_eager", False)):
+        results = compared(live, body, backend=backend, calls=(1,))
+        assert [(call.index, call.accuracy.passed) for call in results.calls] == [(1, passed)]
+        assert results.backend == backend
+
+
+def test_a_setting_of_the_request_holds_against_the_programs_own(live: LiveWorker) -> None:
+    """A setting is tried on programs that set it: most of all a pass of their own."""
+    body = """\
+import torch._inductor.config as config
+def off(gm, example):
+    for node in gm.graph.find_nodes(op="call_method", target="sin") if config.post_grad_custom_post_pass else ():
+        node.target = "cos"
+    gm.recompile()
+    return gm.forward
+config.post_grad_custom_post_pass = print
+def f(x):
+    return x.sin()
+if __name__ == "__main__":
+    config.post_grad_custom_post_pass = repr
+    torch.compile(f, backend=off)(torch.ones(9))
+"""
+    assert one_call(live, body).accuracy.passed is False
+    name = "torch._inductor.config.post_grad_custom_post_pass"
+    assert one_call(live, body, settings={name: "None"}).is_as_eager
+
+
+def test_a_setting_of_the_request_and_one_that_torch_lacks(live: LiveWorker) -> None:
+    source = f'{HEAD}if __name__ == "__main__":\n    aot(torch.sin)(torch.ones(2))\n'
+    wanted = {"torch._inductor.config.fallback_random": "True", "torch._inductor.config.no_such": "1"}
+    report = live.report(live.request(source, "").of_kind(AccuracyRequest, settings=wanted))
+    assert report.results is not None
+    assert report.results.settings == wanted
+    assert [(problem.stage, problem.what) for problem in report.problems] == [
+        ("settings", "torch._inductor.config.no_such")
+    ]
+
+
+def test_cuda_graphs_are_left_out_and_that_is_said(live: LiveWorker) -> None:
+    source = f"""{HEAD}
+if __name__ == "__main__":
+    torch.compile(torch.sin, mode="reduce-overhead", backend="inductor")(torch.ones(3))
+"""
+    report = live.report(live.request(source, "").of_kind(AccuracyRequest))
+    assert [note.kind for note in report.notes] == ["cuda_graphs"]
+    assert report.results is not None
+    assert [call.is_as_eager for call in report.results.calls] == [True]
+
+
+TRAINED = """\
+import torch
+from torch import nn
+
+# fuselight: Net()(f32[4, 8])
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.a(x).relu()
+"""
+
+
+@pytest.mark.parametrize("training", [True, False, None])
+def test_a_target_is_trained_if_the_request_asks_for_it(live: LiveWorker, *, training: bool | None) -> None:
+    report = live.report(live.request(TRAINED, "Net").of_kind(AccuracyRequest, training=training))
+    assert report.results is not None
+    (call,) = report.results.calls
+    assert call.accuracy.passed, call.accuracy
+    assert report.inputs is not None
+    assert (report.inputs.grad, report.inputs.training) == (bool(training), bool(training))
+
+
+OFF_BY_A_BACKEND = """\
+def off(graph, inputs):
+    def run(*args):
+        return tuple(part * 1.25 for part in graph(*args))
+    return run
+def f(x):
+    return torch.softmax(x, -1)
+if __name__ == "__main__":
+    torch.compile(f, backend=%s)(torch.linspace(-1, 1, 8))
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "against", "sides"),
+    [("off", "backend:eager", (True, False)), ('"eager"', "backend:aot_eager", None)],
+)
+def test_a_call_is_compared_with_another_configuration(
+    live: LiveWorker, backend: str, against: str, sides: tuple[bool, bool] | None
+) -> None:
+    results = compared(live, OFF_BY_A_BACKEND % backend, against=against)
+    (call,) = results.calls
+    assert results.against == against
+    assert call.is_wrong is (sides is not None)
+    known = call.next_to_eager
+    assert (known and (known.own, known.other)) == sides
+    if sides is not None:
+        assert against in call.accuracy.why or "float64" in call.accuracy.why
+        assert "eager's" not in call.accuracy.why

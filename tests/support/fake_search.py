@@ -24,6 +24,7 @@ from fuselight.shared.report import (
     MeasuredLaunch,
     Profile,
     Timing,
+    TuneCandidate,
     Tuned,
     TunedResult,
 )
@@ -40,6 +41,20 @@ OPTIONS: dict[str, Any] = {
 }
 STEADY = ("ready", "build")
 """Orders that take a short time in every process."""
+GRAPHS = "default+triton.cudagraphs=True"
+TUNED = f"{GRAPHS}+coordinate_descent_tuning=True"
+FROZEN = f"{GRAPHS}+freezing=True"
+COMBO = f"{GRAPHS}+combo_kernels=True"
+GEMM = f"{GRAPHS}+max_autotune_gemm=True+longest=32"
+NAMES = (GRAPHS, TUNED, FROZEN, GEMM, COMBO, "default+combo_kernels=True")
+
+
+def rows(tuned: Tuned) -> dict[str, TuneCandidate]:
+    return {candidate.configuration.name: candidate for candidate in tuned.candidates}
+
+
+def times(tuned: Tuned, name: str) -> MeasuredConfiguration:
+    return rows(tuned)[name].configuration
 
 
 def failed(kind: str = "exception") -> Failure:

@@ -14,6 +14,7 @@ from fuselight.shared.protocol import Limits
 from fuselight_server.agents.answers import RefusedCallError
 from fuselight_server.agents.arguments import ArgumentError
 from fuselight_server.agents.work_queue import WorkQueue
+from fuselight_server.base.default_limits import CAPTURE_LIMITS
 from fuselight_server.base.files import within
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.started_worker import KeptWorker
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.agents.host import AgentHost
     from fuselight_server.agents.protocol.toolbox import Caller
+    from fuselight_server.base.default_limits import DefaultLimits
 
 
 class AgentSession:
@@ -103,8 +105,7 @@ class AgentSession:
         targets: Sequence[str] = (),
         *,
         notices: list[str] | None = None,
-        seconds: float = 120.0,
-        memory_mb: int = 8192,
+        limits: DefaultLimits = CAPTURE_LIMITS,
         has_new_worker: bool = False,
     ) -> CommandOptions:
         """The options of a use case; `notices` gets what it notifies of.
@@ -115,7 +116,7 @@ class AgentSession:
             paths=tuple(paths),
             targets=tuple(targets),
             python=self.host.python(paths[0]),
-            limits=Limits(seconds=seconds, memory_mb=memory_mb),
+            limits=Limits(*limits),
             texts=dict(self.host.texts()),
             log=self.host.log,
             notify=(notices if notices is not None else []).append,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.accuracy_options import add_accuracy_options, asked_accuracy_plan
-from fuselight_server.cli.options import add_command_options
+from fuselight_server.cli.options import add_command_options, add_training_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.accuracy import AccuracyOutcome, compare
@@ -19,18 +20,12 @@ from fuselight_server.commands.notebook_cells import check_in_cells
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add_command_options(
-        parser, formats=("text", "json", "html"), seconds=600.0, memory_mb=16384, limited="run of a target"
+        parser, formats=("text", "json", "html"), limits=COMPILE_LIMITS, limited="run of a target"
     )
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--train",
-        dest="training",
-        action="store_true",
-        default=None,
-        help="call targets with inputs of their own for training: gradients, too (default: as the directive says)",
-    )
-    mode.add_argument(
-        "--inference", dest="training", action="store_false", default=None, help="call them for inference"
+    add_training_options(
+        parser,
+        training="call targets with inputs of their own for training: gradients, too",
+        inference="call them for inference",
     )
     add_accuracy_options(parser)
 

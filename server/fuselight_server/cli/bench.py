@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import MeasurePlan
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_target
 from fuselight_server.base.terminal import print_error, standard_output
@@ -40,8 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_command_options(
         parser,
         formats=("text", "json", "csv", "html"),
-        seconds=600.0,
-        memory_mb=16384,
+        limits=COMPILE_LIMITS,
         limited="configuration",
     )
     add_measure_options(parser)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.default_limits import CAPTURE_LIMITS
 from fuselight_server.base.finding import Finding
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import print_error, standard_output
@@ -45,7 +46,7 @@ _FACT_FORMATS = ("text", "json")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(parser, formats=("text", "json", "sarif", "github"), seconds=120.0, memory_mb=8192)
+    add_command_options(parser, formats=("text", "json", "sarif", "github"), limits=CAPTURE_LIMITS)
     parser.add_argument(
         "--facts",
         action="store_true",

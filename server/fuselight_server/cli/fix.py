@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.default_limits import CAPTURE_LIMITS
 from fuselight_server.base.terminal import print_error, standard_error, standard_output
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(parser, formats=("text", "json"), seconds=120.0, memory_mb=8192, limited="run")
+    add_command_options(parser, formats=("text", "json"), limits=CAPTURE_LIMITS, limited="run")
     parser.add_argument(
         "--select",
         metavar="CODE",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.default_limits import CAPTURE_LIMITS
 from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import print_error, standard_output
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(parser, formats=("text", "json"), seconds=120.0, memory_mb=8192)
+    add_command_options(parser, formats=("text", "json"), limits=CAPTURE_LIMITS)
     add_analysis_options(parser)
     parser.add_argument(
         "--all", action="store_true", dest="is_full", help="also list the changes that need no compile"

@@ -10,6 +10,7 @@ import argparse
 from fuselight.shared.devices import FALLBACK
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import standard_error, standard_output
 from fuselight_server.cli.options import add_command_options, device_option
 from fuselight_server.cli.problems import report_problems
@@ -25,7 +26,7 @@ _NUMBERS = (2, 4)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(parser, formats=("text", "json"), seconds=600.0, memory_mb=16384)
+    add_command_options(parser, formats=("text", "json"), limits=COMPILE_LIMITS)
     parser.add_argument(
         "--device",
         type=device_option,

@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 
 from fuselight.shared.devices import FALLBACK
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import standard_output
-from fuselight_server.cli.options import add_command_options, device_option
+from fuselight_server.cli.options import add_command_options, add_training_options, device_option
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.cli.world_options import add_world_options, world_option
@@ -19,7 +20,7 @@ from fuselight_server.commands.notebook_cells import check_in_cells
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(parser, formats=("text", "json", "html"), seconds=600.0, memory_mb=16384)
+    add_command_options(parser, formats=("text", "json", "html"), limits=COMPILE_LIMITS)
     device = parser.add_mutually_exclusive_group()
     device.add_argument(
         "--measure",
@@ -39,16 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what is allocated at the peak: by line, or by module, each with those in it (default: %(default)s)",
     )
     add_world_options(parser)
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--train",
-        dest="training",
-        action="store_true",
-        default=None,
-        help="estimate a training step: forward, backward and optimizer (default: as the directive says)",
-    )
-    mode.add_argument(
-        "--inference", dest="training", action="store_false", default=None, help="estimate the call alone"
+    add_training_options(
+        parser,
+        training="estimate a training step: forward, backward and optimizer",
+        inference="estimate the call alone",
     )
     parser.add_argument(
         "--batch",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
@@ -25,7 +26,7 @@ _UNANALYZED = frozenset({"operators"})
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(parser, formats=("text", "json"), seconds=300.0, memory_mb=16384)
+    add_command_options(parser, formats=("text", "json"), limits=COMPILE_LIMITS._replace(seconds=300.0))
     parser.add_argument(
         "--opset",
         metavar=f"{{{','.join(NAMED)},FILE}}",

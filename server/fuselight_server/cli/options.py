@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight.shared.report import Device
+    from fuselight_server.base.default_limits import DefaultLimits
 
 
 def add_command_options(
     parser: ArgumentParser,
     *,
     formats: tuple[str, ...],
-    seconds: float,
-    memory_mb: int,
+    limits: DefaultLimits,
     limited: str = "target",
     has_python: bool = True,
 ) -> None:
@@ -50,14 +50,14 @@ def add_command_options(
         "--time-limit",
         metavar="SECONDS",
         type=at_least(0.0),
-        default=seconds,
+        default=limits.seconds,
         help=f"time limit for each {limited}, 0 for none (default: %(default)g)",
     )
     parser.add_argument(
         "--memory-limit",
         metavar="MB",
         type=at_least(0),
-        default=memory_mb,
+        default=limits.memory_mb,
         help=f"memory limit for each {limited}, 0 for none (default: %(default)s)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="show the worker's log on stderr")
@@ -72,6 +72,19 @@ def add_color_option(parser: ArgumentParser) -> None:
         default=Color.AUTO,
         help="when to color text (default: auto)",
     )
+
+
+def add_training_options(parser: ArgumentParser, *, training: str, inference: str) -> None:
+    """Declare `--train` and `--inference`, which stand above the directive; each with what the command then does."""
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--train",
+        dest="training",
+        action="store_true",
+        default=None,
+        help=f"{training} (default: as the directive says)",
+    )
+    mode.add_argument("--inference", dest="training", action="store_false", default=None, help=inference)
 
 
 def add_python_option(parser: ArgumentParser, what: str) -> None:

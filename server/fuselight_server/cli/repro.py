@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.problems import report_problems
@@ -18,9 +19,7 @@ from fuselight_server.repro.bisection import releases_between
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(
-        parser, formats=("text", "json"), seconds=600.0, memory_mb=16384, limited="run of a target"
-    )
+    add_command_options(parser, formats=("text", "json"), limits=COMPILE_LIMITS, limited="run of a target")
     parser.add_argument(
         "--budget",
         metavar="SECONDS",

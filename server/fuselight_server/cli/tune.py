@@ -15,6 +15,7 @@ from fuselight.shared.configurations import MODES, ConfigurationError, names_in
 from fuselight.shared.protocol import TunePlan
 from fuselight.shared.report import Numerics
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.measure_options import (
     add_timed_device_option,
@@ -41,9 +42,7 @@ STOPPED_EARLY = "stopped: no configuration was faster than default yet, so nothi
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(
-        parser, formats=("text", "json", "html"), seconds=600.0, memory_mb=16384, limited="candidate"
-    )
+    add_command_options(parser, formats=("text", "json", "html"), limits=COMPILE_LIMITS, limited="candidate")
     parser.add_argument(
         "--budget",
         metavar="TIME",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.devices import FALLBACK
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options, at_least, device_option
 from fuselight_server.cli.problems import report_problems
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="install a version of torch that is missing, with uv, in Fuselight's cache folder (up to 3 GB each)",
     )
-    add_command_options(parser, formats=FORMATS, seconds=600.0, memory_mb=16384, has_python=False)
+    add_command_options(parser, formats=FORMATS, limits=COMPILE_LIMITS, has_python=False)
     parser.add_argument(
         "--do",
         metavar="PART,PART",

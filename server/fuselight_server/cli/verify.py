@@ -14,6 +14,7 @@ from pathlib import Path
 from fuselight.shared.foreign_files import SOURCE_BYTES
 from fuselight.shared.report import Problem
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.default_limits import CAPTURE_LIMITS
 from fuselight_server.base.terminal import standard_output
 from fuselight_server.base.unified_diff import DiffError
 from fuselight_server.cli.options import add_command_options, at_least
@@ -25,7 +26,7 @@ from fuselight_server.commands.verify import AllowedChange, verify
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(parser, formats=("text", "json"), seconds=120.0, memory_mb=8192, limited="run")
+    add_command_options(parser, formats=("text", "json"), limits=CAPTURE_LIMITS, limited="run")
     change = parser.add_mutually_exclusive_group(required=True)
     change.add_argument("--new", metavar="FILE", type=Path, help="file with the new text of the first PATH")
     change.add_argument(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.terminal import standard_output
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    add_command_options(
-        parser, formats=("text", "json"), seconds=600.0, memory_mb=16384, limited="start of a target"
-    )
+    add_command_options(parser, formats=("text", "json"), limits=COMPILE_LIMITS, limited="start of a target")
 
 
 def execute(options: argparse.Namespace) -> int:

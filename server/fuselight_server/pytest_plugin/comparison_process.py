@@ -16,12 +16,10 @@ from fuselight.shared.foreign_data import parse_json
 from fuselight.shared.protocol import Limits
 from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.commands.accuracy import compare
 from fuselight_server.commands.accuracy_options import accuracy_plan
 from fuselight_server.commands.options import CommandOptions
-
-_LIMITS = Limits(seconds=600.0, memory_mb=16384)
-"""As those of `fuselight accuracy`."""
 
 
 def main() -> int:
@@ -32,7 +30,7 @@ def main() -> int:
         paths=(Path(path),),
         targets=("__main__",),
         python=sys.executable,
-        limits=_LIMITS,
+        limits=Limits(*COMPILE_LIMITS),
         texts={path: str(asked["text"])},
     )
     try:

@@ -19,6 +19,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.devices import UnknownDevice, find
 from fuselight.shared.foreign_files import project_root, read_regular
 from fuselight.shared.protocol import GenerateRequest, Limits, MeasurePlan, RunRequest, TunePlan
+from fuselight_server.base.default_limits import CAPTURE_LIMITS, COMPILE_LIMITS
 from fuselight_server.base.fingerprints import key_of
 from fuselight_server.base.store import Store, recorded_calls
 from fuselight_server.execution.runs.planning import MAIN, RunOptions, default_runs, named_runs
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from fuselight_server.sweep.suites import Suite
 
 CUDA, CPU = "cuda", "cpu"
-SECONDS = {SweepJob.CHECK: 120.0, SweepJob.KERNELS: 600.0, SweepJob.BENCH: 600.0, SweepJob.TUNE: 600.0}
-"""Time limits where the user names none: of a run, or of each configuration of a benchmark."""
-MEMORY_MB = {SweepJob.CHECK: 8192, SweepJob.KERNELS: 16384, SweepJob.BENCH: 16384, SweepJob.TUNE: 16384}
 
 
 class UnknownDeviceError(ValueError):
@@ -62,9 +60,11 @@ class SweepOptions:
 
     def limits(self, job: SweepJob) -> Limits:
         """The limits of one run, or of each configuration of a benchmark."""
-        seconds = SECONDS[job] if self.time_limit is None else self.time_limit
-        memory = MEMORY_MB[job] if self.memory_limit is None else self.memory_limit
-        return Limits(seconds=seconds, memory_mb=memory)
+        seconds, memory = CAPTURE_LIMITS if job is SweepJob.CHECK else COMPILE_LIMITS
+        return Limits(
+            seconds=seconds if self.time_limit is None else self.time_limit,
+            memory_mb=memory if self.memory_limit is None else self.memory_limit,
+        )
 
 
 @dataclass(frozen=True)

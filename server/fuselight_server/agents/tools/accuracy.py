@@ -10,6 +10,7 @@ from fuselight_server.agents.bounds import OFFSET, limit_argument, part_of
 from fuselight_server.agents.finding_data import FINDING_SCHEMA, failure_text
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.formatting import format_count
 from fuselight_server.commands.accuracy import AccuracyOutcome, compare, state_of
 from fuselight_server.commands.accuracy_options import (
@@ -49,9 +50,7 @@ async def _accuracy(session: AgentSession, arguments: dict[str, Any], caller: Ca
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         notices: list[str] = []
-        options = session.options(
-            paths, arguments["targets"], notices=notices, seconds=600.0, memory_mb=16384
-        )
+        options = session.options(paths, arguments["targets"], notices=notices, limits=COMPILE_LIMITS)
         return _compared(await compare(options, show, token, plan=plan), arguments, notices)
 
     return await session.work.do("accuracy", work, arguments["wait_seconds"], caller)

@@ -10,6 +10,7 @@ from fuselight_server.agents.device_argument import DEVICE, device_of
 from fuselight_server.agents.finding_data import failure_text
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.formatting import format_size
 from fuselight_server.commands.finding_rows import problem_texts
 from fuselight_server.commands.memory import OPTIMIZERS, MemoryPlan, estimate_memory
@@ -57,7 +58,7 @@ async def _memory(session: AgentSession, arguments: dict[str, Any], caller: Call
     await session.permit(paths, caller)
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
-        options = session.options(paths, arguments["targets"], seconds=600.0, memory_mb=16384)
+        options = session.options(paths, arguments["targets"], limits=COMPILE_LIMITS)
         return _estimated(await estimate_memory(options, show, token, plan=plan))
 
     return await session.work.do("memory", work, arguments["wait_seconds"], caller)

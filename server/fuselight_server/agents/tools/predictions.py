@@ -13,6 +13,7 @@ from fuselight_server.agents.device_argument import DEVICE, device_of
 from fuselight_server.agents.finding_data import failure_text, target_data
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
 from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.formatting import (
     format_count,
@@ -159,7 +160,7 @@ async def _kernels(session: AgentSession, arguments: dict[str, Any], caller: Cal
     await session.permit(paths, caller)
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
-        options = session.options(paths, arguments["targets"], seconds=600.0, memory_mb=16384)
+        options = session.options(paths, arguments["targets"], limits=COMPILE_LIMITS)
         outcome = await generate(options, show, token, device=device)
         return _generated(check_in_cells(outcome), arguments)
 

@@ -9,6 +9,7 @@ from fuselight_server.agents.arguments import Argument
 from fuselight_server.agents.finding_data import failure_text
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema
 from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.commands.finding_rows import problem_texts
 from fuselight_server.commands.repro import SECONDS, ReproPlan, reproduce
 from fuselight_server.commands.sources import shown_path
@@ -32,9 +33,7 @@ async def _repro(session: AgentSession, arguments: dict[str, Any], caller: Calle
 
     async def work(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         notices: list[str] = []
-        options = session.options(
-            paths, arguments["targets"], notices=notices, seconds=600.0, memory_mb=16384
-        )
+        options = session.options(paths, arguments["targets"], notices=notices, limits=COMPILE_LIMITS)
         return _answer(await reproduce(options, show, token, plan=plan), notices)
 
     return await session.work.do("repro", work, arguments["wait_seconds"], caller)

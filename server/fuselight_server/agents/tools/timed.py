@@ -12,6 +12,7 @@ from fuselight_server.agents.answers import ToolAnswer
 from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema
 from fuselight_server.agents.tools.check import PATHS
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.formatting import format_ratio, format_size, format_spread, format_time
 from fuselight_server.commands.bench import measure
 from fuselight_server.commands.finding_rows import finding_data, problem_texts
@@ -63,8 +64,7 @@ async def _benchmark(session: AgentSession, arguments: dict[str, Any], caller: C
             paths,
             arguments["targets"],
             notices=notices,
-            seconds=600.0,
-            memory_mb=16384,
+            limits=COMPILE_LIMITS,
             has_new_worker=True,
         )
         outcome, benchmarks = await measure(options, show, token, plan=plan, compare=names, against=against)
@@ -207,8 +207,7 @@ async def _tune(session: AgentSession, arguments: dict[str, Any], caller: Caller
             paths,
             arguments["targets"],
             notices=notices,
-            seconds=600.0,
-            memory_mb=16384,
+            limits=COMPILE_LIMITS,
             has_new_worker=True,
         )
         outcome = await find_fastest(options, show, token, plan=plan, has_fixes=arguments["tries_fixes"])

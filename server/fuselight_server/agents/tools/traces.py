@@ -12,6 +12,7 @@ from fuselight_server.agents.arguments import Argument, ArgumentError
 from fuselight_server.agents.bounds import OFFSET, limit_argument, part_of
 from fuselight_server.agents.finding_data import FINDING_SCHEMA, target_data
 from fuselight_server.agents.tool import TARGETS, WAIT, Effects, Tool, list_schema, text_schema
+from fuselight_server.base.default_limits import COMPILE_LIMITS
 from fuselight_server.base.finding import rank
 from fuselight_server.base.formatting import format_count, format_estimate, format_time
 from fuselight_server.commands.bench import kept_runs
@@ -231,9 +232,7 @@ async def _explain_cache_miss(session: AgentSession, arguments: dict[str, Any], 
     async def start_twice(show: Callable[[str], None], token: CancelToken) -> ToolAnswer:
         from fuselight_server.commands.warm import warm  # noqa: PLC0415 - with LibCST
 
-        options = session.options(
-            paths, arguments["targets"], seconds=600.0, memory_mb=16384, has_new_worker=True
-        )
+        options = session.options(paths, arguments["targets"], limits=COMPILE_LIMITS, has_new_worker=True)
         return _missed_in_starts(await warm(options, show, token, times_imports=False))
 
     return await session.work.do("explain_cache_miss", start_twice, arguments["wait_seconds"], caller)

@@ -126,3 +126,21 @@ def shifted(x):
     out = torch.empty_like(x)
     shift[(2,)](x, out, x.numel(), BLOCK=64)  # error: [FL948] "100 of 100 elements differ from `plus_two`"
     return out
+
+
+CONFIGS = [triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 64})]
+
+
+@triton.autotune(CONFIGS, key=["length"])  # error: [FL949] "the first result of `add_up` is wrong"
+@triton.jit
+def add_up(x, total, length, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(total, tl.sum(tl.load(x + at, mask=at < length, other=0.0)))
+
+
+# fuselight: added_up(f32[100])
+@torch.compile
+def added_up(x):
+    total = torch.zeros(1)
+    add_up[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, total, x.numel())
+    return total

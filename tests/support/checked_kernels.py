@@ -51,7 +51,7 @@ class CheckedFile:
 
     def __init__(self, path: Path, module: ModuleType, launches: KernelLaunches) -> None:
         self.launches = launches
-        self._path, self._module = path, module
+        self._path, self.module = path, module
 
     def check(self, name: str, text: str, line: int) -> list[KernelFault]:
         """Make the call of a directive. Returns what is wrong with its launches."""
@@ -81,7 +81,7 @@ class CheckedFile:
         calls = VariedLaunches(
             launches,
             lambda varied: self._planned(name, varied, line),
-            vars(self._module),
+            vars(self.module),
             is_fake=is_fake,
             enters_fake=is_fake,
         )
@@ -90,7 +90,7 @@ class CheckedFile:
     def _planned(self, name: str, text: str, line: int) -> PlannedCall:
         target = Target(str(self._path), name, "function", line + 1, compiled=False)
         plan = InputsPlan((DirectiveLine(line, 0, text),))
-        answered, _ = Ladder(target, plan, vars(self._module), "cpu").climb()
+        answered, _ = Ladder(target, plan, vars(self.module), "cpu").climb()
         assert answered is not None
         return answered.calls[0]
 

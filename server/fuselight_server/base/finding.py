@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fuselight.shared.report import CallCure, Tier
 from fuselight_server.base.remedies import FindingRemedy, advised
 
-WRONG_RESULTS = frozenset({"FL202", "FL205", "FL801", "FL941", "FL942", "FL943", "FL944", "FL948"})
+WRONG_RESULTS = frozenset({"FL202", "FL205", "FL801", "FL941", "FL942", "FL943", "FL944", "FL948", "FL949"})
 """Codes of lines that compute or keep something else than they should, without a message: they come before all others
 of their severity."""
 

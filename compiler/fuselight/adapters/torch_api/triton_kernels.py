@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 
 def mutated_arguments(kernel: Any, arguments: dict[str, Any]) -> list[str]:
@@ -25,3 +27,9 @@ def mutated_arguments(kernel: Any, arguments: dict[str, Any]) -> list[str]:
     except Exception:  # noqa: BLE001 - it compiles the kernel, which raises anything
         return tensors
     return [name for name in tensors if name in written]
+
+
+def without_modes() -> AbstractContextManager[Any]:
+    """Have operators of the block reach no dispatch mode, as the one that follows memory without values."""
+    modes: AbstractContextManager[Any] = _disable_current_modes()
+    return modes

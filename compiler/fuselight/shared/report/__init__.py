@@ -71,6 +71,7 @@ from fuselight.shared.report.launches import AddressCheckResult as AddressCheckR
 from fuselight.shared.report.launches import KernelFault as KernelFault
 from fuselight.shared.report.launches import KernelMismatch as KernelMismatch
 from fuselight.shared.report.launches import OpenAccess as OpenAccess
+from fuselight.shared.report.launches import TuningChange as TuningChange
 from fuselight.shared.report.launches import VariedCalls as VariedCalls
 from fuselight.shared.report.measured import Accuracy as Accuracy
 from fuselight.shared.report.measured import Clock as Clock
@@ -415,6 +416,8 @@ class Report:
     """The device that they were compiled for."""
     kernel_mismatches: tuple[KernelMismatch, ...] = ()
     """Results of calls with Triton kernels that differ from the references which their directives name."""
+    tuning_changes: tuple[TuningChange, ...] = ()
+    """Autotuned Triton kernels whose first result is wrong, as timed runs change a tensor that they read."""
     address_checks: tuple[AddressCheckResult, ...] = ()
     """Launches of which only addresses were checked: on fake tensors, or because their values take too long."""
     varied_calls: tuple[VariedCalls, ...] = ()

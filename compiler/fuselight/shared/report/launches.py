@@ -81,6 +81,33 @@ class KernelMismatch:
 
 
 @dataclass(frozen=True)
+class TuningChange:
+    """A kernel whose first result is wrong, because its autotuner times runs that change a tensor which it reads."""
+
+    kernel: str
+    location: Location
+    """The line of `@triton.autotune`, else that of the kernel's `def`."""
+    argument: str
+    """The first parameter whose tensor has other values after a timed run."""
+    offset: int
+    """Of the first element that differs, from the argument's first one."""
+    value: float
+    """What it is after one timed run and the launch."""
+    expected: float
+    """What it is after the launch alone."""
+    count: int
+    """How many elements of the tensor differ."""
+    configurations: int
+    """How many the autotuner has."""
+    cures: tuple[tuple[str, ...], ...] = ()
+    """Arguments of `@triton.autotune` with which the trial gave the right result, as Python: `restore_value=["x"]`."""
+    has_own_hook: bool = False
+    """Whether the program has a hook of its own, next to which Triton ignores these arguments."""
+    launch: Stack = ()
+    """Where the kernel was launched."""
+
+
+@dataclass(frozen=True)
 class VariedCalls:
     """Calls with other sizes and strides than a directive has, in which launches of Triton kernels were checked."""
 

@@ -30,6 +30,7 @@ from fuselight.shared.report import (
     OpenAccess,
     Problem,
     Stack,
+    TuningChange,
     VariedCalls,
     is_user_file,
 )
@@ -66,6 +67,7 @@ class KernelLaunches:
         """The program's own kernels that were launched, with what they compile to."""
         self.checks: list[AddressCheckResult] = []
         self.mismatches: list[KernelMismatch] = []
+        self.tunings: list[TuningChange] = []
         self.varied: list[VariedCalls] = []
         self.shrunk = 0
         """How many of `faults` have the smallest call that shows them, if one was found."""
@@ -102,6 +104,8 @@ class KernelLaunches:
             self._add_check(outcome, outcome.addresses, stack)
         for fault in outcome.faults:
             self._add_fault(outcome, fault, stack)
+        if outcome.tuning is not None:
+            self.tunings.append(replace(outcome.tuning, launch=stack))
 
     def note_unchecked(self, operator: str, implementation: Any, error: Exception) -> None:
         """Note that launches of an operator of the program were not checked, as it does not run on fake tensors."""

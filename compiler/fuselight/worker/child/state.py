@@ -258,6 +258,7 @@ class RunState:
             own_kernels=tuple(self.kernel_launches.own.kernels),
             own_kernels_device=self.kernel_launches.own.device,
             kernel_mismatches=tuple(self.kernel_launches.mismatches),
+            tuning_changes=tuple(self.kernel_launches.tunings),
             address_checks=tuple(self.kernel_launches.checks),
             varied_calls=tuple(self.kernel_launches.varied),
             recorded=self.recorded.calls,

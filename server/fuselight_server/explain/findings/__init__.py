@@ -21,6 +21,7 @@ from fuselight_server.explain.findings.failures import failure_findings
 from fuselight_server.explain.findings.kernels.kernels import kernel_findings
 from fuselight_server.explain.findings.kernels.own_kernels import own_kernel_findings
 from fuselight_server.explain.findings.kernels.repeated_compiles import repeated_compile_findings
+from fuselight_server.explain.findings.kernels.tuning_changes import tuning_change_findings
 from fuselight_server.explain.findings.launches import launch_findings
 from fuselight_server.explain.findings.non_finite import non_finite_findings
 from fuselight_server.explain.findings.ranks import of_further_ranks, rank_findings
@@ -72,6 +73,7 @@ _FAMILIES = (
     kernel_findings,
     launch_findings,
     repeated_compile_findings,
+    tuning_change_findings,
     own_kernel_findings,
     rank_findings,
     collective_value_findings,

@@ -1,4 +1,4 @@
-"""FL941 to FL945 and FL607: faults of Triton kernels, and what was not checked."""
+"""FL941 to FL945, FL949 and FL607: faults of Triton kernels, and what was not checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from fuselight.shared.report import AddressCheckResult, KernelFault, KernelMismatch, OpenAccess
+from fuselight.shared.report import AddressCheckResult, KernelFault, KernelMismatch, OpenAccess, TuningChange
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.explain.findings import findings
 from tests.support.reports import LIBRARY, at, report
@@ -197,3 +197,41 @@ def test_a_difference_at_the_sizes_of_the_directive_is_not_repeated_for_others()
     ]
     (alone,) = findings(report(kernel_mismatches=(varied,)))
     assert alone.severity is Severity.WARNING
+
+
+TUNED = TuningChange("scale", at(30), "x", 0, 3.0, 1.0, 200, 4, (('restore_value=["x"]',),), launch=(at(12),))
+
+
+def test_a_tuned_kernel_with_a_wrong_first_result_is_on_its_decorator_with_what_was_tried() -> None:
+    (finding,) = findings(report(tuning_changes=(TUNED,)))
+    assert (finding.code, finding.severity, finding.span.line) == ("FL949", Severity.ERROR, 30)
+    assert "the launch gives 3 for `x[0]` in place of 1: 200 elements differ." in finding.message
+    assert finding.hints == (
+        'Write `restore_value=["x"]` in `@triton.autotune` (tried: the first result is right).',
+    )
+    assert [related.span.line for related in finding.related] == [12]
+
+
+def test_a_sum_may_be_set_to_zero_or_restored() -> None:
+    cures = (('reset_to_zero=["x"]', 'restore_value=["y"]'), ('restore_value=["x", "y"]',))
+    (finding,) = findings(report(tuning_changes=(dataclasses.replace(TUNED, cures=cures, count=1),)))
+    assert finding.hints[0].startswith(
+        'Write `reset_to_zero=["x"]` and `restore_value=["y"]` in `@triton.autotune`'
+    )
+    assert "zero before each launch" in finding.hints[0]
+    assert finding.hints[1].startswith('Or write `restore_value=["x", "y"]`')
+    assert "1 element differs." in finding.message
+
+
+def test_advice_that_was_not_tried_is_only_given_for_a_hook() -> None:
+    (finding,) = findings(report(tuning_changes=(dataclasses.replace(TUNED, cures=()),)))
+    assert not finding.hints
+    (finding,) = findings(report(tuning_changes=(dataclasses.replace(TUNED, cures=(), has_own_hook=True),)))
+    assert finding.hints[0].startswith("Restore the tensor in the hook")
+
+
+def test_a_tuned_kernel_of_a_library_is_on_the_line_that_launches_it() -> None:
+    place = dataclasses.replace(at(7), path=LIBRARY)
+    (finding,) = findings(report(tuning_changes=(dataclasses.replace(TUNED, location=place),)))
+    assert finding.span.line == 12
+    assert [(related.span.path, related.span.line) for related in finding.related] == [(LIBRARY, 7)]

@@ -46,9 +46,9 @@ class AddressCheck(Interpretation):
         with self._active():
             values = {name: self._value(name, argument, types[name]) for name, argument in arguments.items()}
             program = self._forms.of(self._kernel)
-            self._builder.set_grid_dim(*self._grid)
+            self._builder.set_grid_dim(*self.grid)
             self._deadline = _processor_time() + self._seconds
-            for place in sampled_programs(self._grid):
+            for place in sampled_programs(self.grid):
                 self.memory.program = place
                 self._builder.set_grid_idx(*place)
                 try:

@@ -35,7 +35,7 @@ class Interpretation:
 
     def __init__(self, kernel: Any, grid: tuple[int, int, int], seconds: float) -> None:
         """`kernel` is the `JITFunction`. Raises ImportError without NumPy."""
-        self._kernel, self._grid, self._seconds = kernel, grid, seconds
+        self._kernel, self.grid, self._seconds = kernel, grid, seconds
         self._interpreter, self._language = names.interpreter(), names.language()
         self._deadline = _processor_time() + seconds
         self.memory = self._new_memory()
@@ -65,10 +65,10 @@ class Interpretation:
         with self._active():
             values = {name: self._value(name, argument, types[name]) for name, argument in arguments.items()}
             program = self._forms.of(self._kernel)
-            self._builder.set_grid_dim(*self._grid)
+            self._builder.set_grid_dim(*self.grid)
             start = after_first = _processor_time()
             self._deadline = start + self._seconds
-            for done, place in enumerate(_order(self._grid)):
+            for done, place in enumerate(_order(self.grid)):
                 now = _processor_time()
                 if done == 1:
                     after_first = now  # the first one also makes the Python of what the kernel calls
@@ -108,7 +108,7 @@ class Interpretation:
         builder.create_dot = create_dot
 
     def _total(self) -> int:
-        return self._grid[0] * self._grid[1] * self._grid[2]
+        return self.grid[0] * self.grid[1] * self.grid[2]
 
     def _expire(self) -> None:
         if _processor_time() > self._deadline:

@@ -14,12 +14,13 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from fuselight.adapters.torch_api.triton_kernels import mutated_arguments
-from fuselight.adapters.torch_api.uninitialized import UninitializedMemory, WrittenElements
+from fuselight.adapters.torch_api.uninitialized import WrittenElements
 from fuselight.adapters.triton_api import names
 from fuselight.adapters.triton_api.launches.absent_kernel import AbsentKernel, CompileArguments
 from fuselight.adapters.triton_api.launches.address_check import AddressCheck
@@ -32,6 +33,8 @@ from fuselight.adapters.triton_api.launches.record import (
     LaunchStopped,
     LaunchSummary,
 )
+from fuselight.adapters.triton_api.launches.tuning_trial import TuningTrials
+from fuselight.shared.report import TuningChange
 
 MAX_SECONDS = 2.0
 """Of processor time, of one launch."""
@@ -41,6 +44,10 @@ MAX_CHECK_SECONDS = 1.0
 """Of the address check of one launch."""
 MAX_ALL_CHECK_SECONDS = 10.0
 """Of all address checks of a process."""
+MAX_TRIED_SECONDS = 0.5
+"""Of a launch that is computed again, to try the timed runs of its autotuner."""
+MAX_TRIAL_SECONDS = 5.0
+"""Of such trials in a process, after which no further one begins."""
 _UNKNOWN = 0.5
 """What stands for a floating-point number that was not computed: no logarithm, root or division of it is infinite."""
 _processor_time = time.thread_time  # bound before any user code runs; the same on a busy machine
@@ -51,6 +58,8 @@ class Launcher:
 
     def __init__(self, log: LaunchLog) -> None:
         self._log = log
+        self.tuning_trials = TuningTrials()
+        self._trial_seconds = 0.0
         self._lock = threading.RLock()
         """Held while a launch is computed: Triton's language is replaced then, for all threads."""
 
@@ -103,21 +112,36 @@ class Launcher:
             unknown = f"Triton's interpreter is not available: {error}"
         except Exception as error:  # noqa: BLE001 - the interpreter has faults of its own
             unknown = f"Triton's interpreter cannot compute them: {_words(error)}"
-        log.seconds += _processor_time() - start
+        took = _processor_time() - start
+        log.seconds += took
         if unknown == TOO_LONG and seconds > 0:
             log.slow.add(key)
         if unknown:
             _fill(_outputs(kernel, bound, interpretation))
-        if log.uninitialized is not None:
-            launch = _outcome(kernel, "", ()), log.stack_of(sys._getframe(1))
-            _note_written(log.uninitialized, launch, bound, None if unknown else interpretation)
+        _note_written(log, _outcome(kernel, "", ()), bound, None if unknown else interpretation)
         self._summarize(kernel, bound, grid, interpretation)
         faults = tuple(interpretation.memory.faults.values()) if interpretation is not None else ()
-        if unknown or faults:
-            log.on_outcome(_outcome(kernel, unknown, faults), sys._getframe(1))
+        is_tried = not unknown and not faults and took <= MAX_TRIED_SECONDS
+        tuning = self._tuning_change(kernel, bound, signature, interpretation) if is_tried else None
+        if unknown or faults or tuning is not None:
+            log.on_outcome(replace(_outcome(kernel, unknown, faults), tuning=tuning), sys._getframe(1))
         if unknown == TOO_LONG and not faults:
             self._check_addresses(kernel, bound, signature, grid)
         return interpretation
+
+    def _tuning_change(
+        self, kernel: Any, bound: dict[str, Any], signature: dict[str, Any], done: Interpretation | None
+    ) -> TuningChange | None:
+        if done is None or self._trial_seconds > MAX_TRIAL_SECONDS:
+            return None
+        start = _processor_time()
+
+        def run() -> None:
+            Interpretation(kernel, done.grid, MAX_SECONDS).run(bound, signature)
+
+        change = self.tuning_trials.change(kernel, done.memory.regions(), run)
+        self._trial_seconds += _processor_time() - start
+        return change
 
     def _check_addresses(
         self, kernel: Any, bound: dict[str, Any], signature: dict[str, Any], grid: tuple[int, int, int]
@@ -163,9 +187,13 @@ class Launcher:
 
 
 def _note_written(
-    memory: UninitializedMemory, launch: Any, bound: dict[str, Any], interpretation: Interpretation | None
+    log: LaunchLog, outcome: LaunchOutcome, bound: dict[str, Any], interpretation: Interpretation | None
 ) -> None:
     """Say what a launch has written; without its interpretation, that it may have written everything."""
+    memory = log.uninitialized
+    if memory is None:
+        return
+    launch = outcome, log.stack_of(sys._getframe(2))
     if interpretation is None:
         for name, value in bound.items():
             if isinstance(value, torch.Tensor):

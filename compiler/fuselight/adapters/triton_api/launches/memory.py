@@ -43,6 +43,7 @@ class TensorMemory:
     """Bytes of an element."""
     tensor: Any
     written: bool = False
+    was_read: bool = False
 
 
 class CheckedMemory:
@@ -90,6 +91,10 @@ class CheckedMemory:
         region = TensorMemory(name, start + offset, start, real, size, int(tensor.element_size()), tensor)
         self._regions.append(region)
         return region.address
+
+    def regions(self) -> list[TensorMemory]:
+        """The tensors of the launch, and how they were accessed."""
+        return list(self._regions)
 
     def written(self) -> list[Any]:
         """The tensors that were written, or would have been."""
@@ -263,8 +268,8 @@ class CheckedMemory:
         return self._regions[window - 1] if 1 <= window <= len(self._regions) else None
 
     def _note_use(self, access: str, region: TensorMemory) -> None:
-        if access != "load":
-            region.written = True
+        region.written |= access != "load"
+        region.was_read |= access != "store"
 
     def _note_fault(self, access: str, address: int, region: TensorMemory | None) -> None:
         path, line = self._place()

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
+from fuselight.shared.report import TuningChange
+
 if TYPE_CHECKING:
     from fuselight.adapters.torch_api.uninitialized import UninitializedMemory
     from fuselight.adapters.triton_api.launches.specializations import LaunchRecord
@@ -79,6 +81,8 @@ class LaunchOutcome:
     faults: tuple[AccessFault, ...] = ()
     addresses: AddressReport | None = None
     """Of a launch whose addresses were checked without values."""
+    tuning: TuningChange | None = None
+    """What the timed runs of its autotuner change in its first result."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from fuselight.adapters.triton_api.launches.specializations import (
     recording_launches,
     recording_tuners,
 )
+from fuselight.adapters.triton_api.launches.tuning_trial import autotuner_run
 from fuselight.shared.import_hooks import AfterImport
 from fuselight.shared.report import Device
 
@@ -145,6 +146,9 @@ def _installed(device: Device, log: LaunchLog, is_users: Callable[[str], bool]) 
         enter(patched(autotuner, "_bench", lambda *_, **__: [0.0, 0.0, 0.0]))
         if hasattr(autotuner, "check_disk_cache"):
             enter(patched(autotuner, "check_disk_cache", check_disk_cache))
+        # Disabled, as a launch is.
+        tried = torch.compiler.disable(autotuner_run(launcher.tuning_trials))  # type: ignore[no-untyped-call]
+        enter(patched(autotuner, "run", tried))
         if log.record is not None:
             enter(recording_tuners(log.record))
         enter(answers_for_kernels(device, KernelCode(jit, is_users)))

@@ -127,6 +127,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL946", _HINT, _CAPTURE, "Triton compiles a kernel again"),
         CodeInfo("FL947", _HINT, _CAPTURE, "the key of a Triton autotuner does not fit its sizes"),
         CodeInfo("FL948", _ERROR, _CAPTURE, "Triton kernels differ from their reference"),
+        CodeInfo("FL949", _ERROR, _CAPTURE, "the first result of an autotuned Triton kernel is wrong"),
         CodeInfo("FL951", _WARNING, _JOB, "memory grows in every step"),
         CodeInfo("FL952", _ERROR, _JOB, "memory ran out"),
         CodeInfo("FL953", _INFO, _JOB, "memory in pieces between tensors"),

@@ -36,7 +36,7 @@ CASES = (
     ("key of two parts", GuardCause.KEYS, "return x + (1 if ('k', 2) in a else 0)", "f(ones(4), {('k', 2): 1})", "f(ones(4), {'j': 1})", "('k', 2) was in a, now it is not", "in a"),
     ("dtype as a value", GuardCause.VALUE, "return x.to(a)", "f(ones(4), torch.half)", "f(ones(4), torch.double)", "a was torch.float16, now torch.float64", "x.to(a)"),
     ("attribute dtype", GuardCause.VALUE, "return x.to(a.dtype)", "f(ones(4), SimpleNamespace(dtype=torch.half))", "f(ones(4), SimpleNamespace(dtype=torch.double))", "a.dtype was torch.float16, now torch.float64", "x.to(a.dtype)"),
-    ("first key", GuardCause.KEYS, "return x + sum(a.values())", "f(ones(4), {})", "f(ones(4), {'k': 1})", "len(a) was 0, now 1", "a.values()"),
+    ("first key", GuardCause.KEYS, "return x + sum(a.values())", "f(ones(4), {})", "f(ones(4), {'k': 1})", "a was empty, now {'k': 1}", "a.values()"),
     ("missing key", GuardCause.KEYS, "return x + sum(a.values())", "f(ones(4), {'k': ones(4), 'j': ones(4)})", "f(ones(4), {'k': ones(4)})", "a had the key 'j', now it has not", "a.values()"),
     ("value", GuardCause.NUMBER, "return x * (1 if a['k'] > 2 else 3)", "f(ones(4), {'k': 1})", "f(ones(4), {'k': 8})", "a['k'] was 1, now 8", "a['k']"),
     ("function", GuardCause.VALUE, "return a(x)", "f(ones(4), torch.sin)", "f(ones(4), torch.cos)", "a was torch.sin, now torch.cos", "a(x)"),

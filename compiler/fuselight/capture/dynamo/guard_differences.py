@@ -395,8 +395,7 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not) and not _is_value(tree.operand):
         now = _evaluated(tree.operand, evaluate)
         what = in_user_words(ast.unparse(tree.operand))
-        is_dict = (now or "").startswith(("{", "a dict"))
-        cause = GuardCause.KEYS if is_dict else GuardCause.LENGTH
+        cause = _cause_of_length(tree.operand, evaluate)
         return changed(what, "empty", now if now is not None else "not", cause)
     facts = [(name, _evaluated_text(name, evaluate)) for name in _sources_in(tree)]
     known = ", ".join(f"{in_user_words(name)} is {value}" for name, value in facts if value is not None)
@@ -405,9 +404,8 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
     return _difference(text, now=now, cause=GuardCause.RELATION)
 
 
-def _cause_of_length(node: ast.expr, evaluate: Callable[[str], object]) -> GuardCause:
+def _cause_of_length(container: ast.expr | None, evaluate: Callable[[str], object]) -> GuardCause:
     """The length of a dict is that of its keys, but for the dict in which a module holds others."""
-    container = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(container, ast.Attribute) and container.attr.startswith("_"):
         return GuardCause.LENGTH
     try:
@@ -428,7 +426,8 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
     elif _OF_TENSOR.search(ast.unparse(left)):
         cause = GuardCause.RELATION
     elif ast.unparse(left).startswith(("len(", "___tuple_iterator_len(")):
-        cause = _cause_of_length(left, evaluate)
+        container = left.args[0] if isinstance(left, ast.Call) and left.args else None
+        cause = _cause_of_length(container, evaluate)
     elif where == "utils_device.CURRENT_DEVICE":
         where, cause = "the default device", GuardCause.GLOBAL_STATE
     elif match := _KEY.match(where):

@@ -72,6 +72,8 @@ class Births:
     """What `__tensor_flatten__` of a tensor's own class returned besides tensors, in words, by source."""
     dropped: Stack = ()
     """Where an object that the entry was compiled for was freed."""
+    lengths: dict[str, int] = field(default_factory=dict)
+    """How many keys each dict had whose keys are guarded in their order, by source: no leaf guard says it."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,12 @@ class Guards:
     places: tuple[GuardPlace, ...]
 
 
-def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births]:
+def read_guards(manager: Any, output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births]:
     """The guards of one compile, and the table for when they fail."""
     rows = []
     places: collections.Counter[Stack] = collections.Counter()
     scope = artifacts.local_scope(output_graph) or {}
-    births = Births({}, {}, {}, set(), _owner(scope))
+    births = Births({}, {}, {}, set(), _owner(scope), lengths=artifacts.dict_lengths(manager, scope))
     for guard in artifacts.guards_of(output_graph):
         stack = stacks.from_summaries(guard.user_stack or ())
         code = tuple(str(part) for part in guard.code_list or ())

@@ -28,7 +28,7 @@ class RecompileLog:
 
     def add_guards(self, manager: Any, output_graph: Any) -> guards.Guards:
         """Read the guards of a compile."""
-        frame_guards, self.births[manager] = guards.read_guards(output_graph, self._roots)
+        frame_guards, self.births[manager] = guards.read_guards(manager, output_graph, self._roots)
         return frame_guards
 
     def drop_guards(self, manager: Any, deleted: Any) -> None:

@@ -13,6 +13,8 @@ from dataclasses import replace
 from types import CodeType
 from typing import Any
 
+import torch
+
 from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import guard_differences, stacks
 from fuselight.capture.dynamo.guards import Births
@@ -21,6 +23,7 @@ from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch
 
 _BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")
 _MISSING = "MISSING"
+_COUNT = "DICT_LENGTH"
 _SETTINGS = ("GLOBAL_STATE", "GRAD_MODE", "DETERMINISTIC", "TORCH_FUNCTION", "DEFAULT_DEVICE")
 """How the kinds of guards begin that check a setting of torch; one may have the name of a tensor's property."""
 _VALUES = frozenset({GuardCause.NUMBER, GuardCause.VALUE})
@@ -76,9 +79,12 @@ def _read_entry(entry: Any, frame: Any, backend: object, table: Births) -> tuple
     deleted = artifacts.is_deleted(manager)
     if deleted is not None:
         return (_dropped(deleted, frame, table), *_changed_values(frame, table))[:_FAILURES]
-    failures = list(_failures(manager, frame.f_locals, table))
+    reader = _GuardReader(manager, frame.f_locals)
+    found = [_with_new_state(failure, reader) for failure in _failures(manager, reader, table)]
     # what cannot be read any more mostly lies under something whose own guard failed, which says it better
-    failures = [failure for failure in failures if failure.kind != _MISSING] or failures
+    leaves = [failure for failure in found if failure.kind != _COUNT]
+    leaves = [failure for failure in leaves if failure.kind != _MISSING] or leaves
+    failures = [failure for failure in found if failure in leaves or not _names_a_key(leaves, failure)]
     named = [failure for failure in failures if not failure.difference.endswith(_MORE_KEYS)]
     failures = named or failures  # the key itself says it better
     failures = _each_once(_modes_once(failures))
@@ -88,25 +94,26 @@ def _read_entry(entry: Any, frame: Any, backend: object, table: Births) -> tuple
     verdict = manager.check_verbose(frame.f_locals)
     if not verdict.result:
         text = "; ".join(map(str, verdict.verbose_code_parts))
-        return (_root_failure(manager, frame.f_locals, text, table),)
+        return (_root_failure(manager, reader, text, table),)
     if getattr(manager.cache_entry, "backend", backend) is not backend:
         why = "compiled before with another backend, mode or options of torch.compile"
         return (GuardFailure("BACKEND_MATCH", "", "", why, cause=GuardCause.BACKEND),)
     return ()
 
 
-def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> Iterator[GuardFailure]:
-    reader = _GuardReader(manager, f_locals)
+def _failures(manager: Any, reader: _GuardReader, table: Births) -> Iterator[GuardFailure]:
+    f_locals = reader.names["L"]
     for node in artifacts.managers(manager):
         leaves = [leaf for leaf in node.get_leaf_guards() if not artifacts.is_relational(leaf)]
-        if not leaves:
-            continue
         source = node.get_source()
+        if not leaves and source not in table.lengths:
+            continue
         try:
             value = reader.read(source) if source and source != "L" else f_locals
         except Exception as error:  # noqa: BLE001 - any property of the user's can raise anything
             yield _missing(source, error, table)
             continue
+        yield from _other_length(source, value, reader, table)
         for leaf in leaves:
             try:
                 passed = leaf(value)
@@ -123,6 +130,57 @@ def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> It
             yield from _leaf_failures(leaf, "", f_locals, reader, table)
 
 
+def _other_length(source: str, value: object, reader: _GuardReader, table: Births) -> Iterator[GuardFailure]:
+    """The failure of a dict that has another number of keys: its node checks that itself, without a leaf guard."""
+    was = table.lengths.get(source)
+    if was is None or not isinstance(value, dict) or len(value) == was:
+        return
+    part = f"len({source}) == {was}" if was else f"not {source}"
+    failure = guard_differences.explain(reader.named(part), value=value, evaluate=reader.read, objects={})
+    yield replace(
+        failure,
+        kind=_COUNT,
+        source=reader.words(source),
+        expression=source,
+        code=part,
+        difference=reader.words(failure.difference),
+        born=table.by_code.get(part) or table.by_source.get(source, ()),
+    )
+
+
+_OF_OPTIMIZER = re.compile(r"(?P<owner>[LG]\[[^()]*?)\.state\b")
+
+
+def _with_new_state(failure: GuardFailure, reader: _GuardReader) -> GuardFailure:
+    """The failure; one on what the first step of an optimizer created is of the whole state, each part of which fails.
+
+    Where only some of the parameters have state by now, later calls create more: that is growth, and not the first
+    step.
+    """
+    match = _OF_OPTIMIZER.search(failure.code)
+    words = failure.difference
+    if match is None or not (failure.was in _ABSENT or " was empty" in words or " was not in " in words):
+        return failure
+    try:
+        optimizer = reader.read(match["owner"])
+    except Exception:  # noqa: BLE001 - any property of the user's can raise anything
+        return failure
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        return failure
+    parameters = [each for group in optimizer.param_groups for each in group["params"]]
+    stepped = [each for each in parameters if each.grad is not None] or parameters
+    if not all(each in optimizer.state for each in stepped):
+        return failure
+    state = f"{reader.words(match['owner'])}.state"
+    return replace(
+        failure, source=state, difference=f"{state} was not created yet, now it is", is_new_state=True
+    )
+
+
+_ABSENT = frozenset({"0", "None", "{}"})
+"""What a part of a state was before it was created."""
+
+
 def _is_of_lost_objects(leaf: Any, reader: _GuardReader) -> bool:
     """Whether a guard that two objects are the same fails only because the call has not the objects, which others say.
 
@@ -131,6 +189,13 @@ def _is_of_lost_objects(leaf: Any, reader: _GuardReader) -> bool:
     parts = [torch_texts.split_guard(text)[0] for text in map(str, leaf.verbose_code_parts())]
     is_identity = bool(parts) and all(" is " in part for part in parts)
     return is_identity and not any(map(reader.is_false, parts))
+
+
+def _names_a_key(failures: Sequence[GuardFailure], other: GuardFailure) -> bool:
+    """Whether another failure than that of the number of keys of a dict names a key of it."""
+    if other.kind != _COUNT:
+        return True
+    return any(failure.cause is GuardCause.KEYS and other.expression in failure.code for failure in failures)
 
 
 def _modes_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
@@ -432,13 +497,12 @@ def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
     )
 
 
-def _root_failure(manager: Any, f_locals: Mapping[str, object], text: str, table: Births) -> GuardFailure:
+def _root_failure(manager: Any, reader: _GuardReader, text: str, table: Births) -> GuardFailure:
     """The failures that only the root guard finds: aliasing, or a guard that cannot run alone."""
     if "Duplicate tensor" in text:
-        why = _explain_aliasing(manager, f_locals)
+        why = _explain_aliasing(manager, reader)
         return GuardFailure("NO_TENSOR_ALIASING", "", text, why, cause=GuardCause.ALIASING)
     part = torch_texts.split_guard(text)[0]
-    reader = _GuardReader(manager, f_locals)
     failure = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
     reads = (table.by_source.get(source, ()) for source in guard_differences.sources_of(part))
     born = table.by_code.get(part) or next(filter(None, reads), ())
@@ -446,8 +510,7 @@ def _root_failure(manager: Any, f_locals: Mapping[str, object], text: str, table
     return replace(failure, kind="ROOT", code=text[:2000], born=born, difference=words)
 
 
-def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:
-    reader = _GuardReader(manager, f_locals)
+def _explain_aliasing(manager: Any, reader: _GuardReader) -> str:
     by_object: dict[int, list[str]] = {}
     for tensor_source in getattr(manager, "no_tensor_aliasing_sources", None) or ():
         source = getattr(tensor_source, "name", tensor_source)  # text before torch 2.15

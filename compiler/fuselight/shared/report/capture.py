@@ -259,6 +259,8 @@ class GuardFailure:
     """Where the guarded object was freed, outermost frame first; empty unless the compiled code was dropped."""
     expression: str = ""
     """The guarded value in torch's terms, as `L['self'].limit`; empty where `source` is."""
+    is_new_state: bool = False
+    """Whether an optimizer had no such state when it was compiled, and its first step has created it since."""
 
 
 @dataclass(frozen=True)

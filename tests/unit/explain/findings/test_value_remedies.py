@@ -150,7 +150,20 @@ def state(difference: str, cause: GuardCause, source: str = "self.state") -> Rep
 def test_the_state_that_the_first_step_creates_is_expected(difference: str, cause: GuardCause) -> None:
     finding = shown(state(difference, cause))
     assert finding.severity is Severity.INFORMATION
-    assert finding.hints == ("Expect one extra compile: the first step creates the optimizer's state",)
+    (hint,) = finding.hints
+    assert hint == (
+        "Expect one extra compile: the first step creates the optimizer's state, which did not exist at the first "
+        "compile. Later steps find it"
+    )
+
+
+def test_state_that_the_first_step_creates_comes_before_a_rate_that_changed_too() -> None:
+    rate = failed("opt.param_groups[0]['lr'] was 0.1, now 0.05", source="opt.param_groups[0]['lr']")
+    new = failed("opt.state was not created yet, now it is", source="opt.state", is_new_state=True)
+    finding = shown(report(recompiles=(again(rate, new),)))
+    assert finding.title == "recompiled: opt.state was not created yet, now it is"
+    assert finding.severity is Severity.INFORMATION
+    assert "opt.param_groups[0]['lr'] was 0.1, now 0.05" in finding.message
 
 
 def test_state_that_changes_later_is_a_warning() -> None:

@@ -6,6 +6,7 @@ Invariant: each function takes one of torch's objects, returns plain values, and
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -87,6 +88,17 @@ def managers(manager: Any) -> Iterator[Any]:
         if hasattr(node, "get_key_value_managers"):
             below += [value for pair in node.get_key_value_managers().values() for value in pair]
         stack += reversed(below)
+
+
+def dict_lengths(manager: Any, scope: Mapping[str, object]) -> dict[str, int]:
+    """The number of keys of each dict whose node guards it without a leaf guard, by source; before the call runs."""
+    dicts = [node.get_source() for node in managers(manager) if hasattr(node, "get_key_value_managers")]
+    names = guard_scope(manager, scope)
+    lengths: dict[str, int] = {}
+    for source in filter(None, dicts):
+        with contextlib.suppress(Exception):  # any property of the user's can raise anything
+            lengths[source] = len(eval(source, *names))  # noqa: S307 - torch wrote it, and evaluates it in the same way
+    return lengths
 
 
 def is_relational(leaf: object) -> bool:

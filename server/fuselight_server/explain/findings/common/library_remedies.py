@@ -88,11 +88,19 @@ _STATE_CAUSES = frozenset(
         GuardCause.OTHER,
     }
 )
-_NEW_STATE = "Expect one extra compile: the first step creates the optimizer's state"
+_NEW_STATE = (
+    "Expect one extra compile: the first step creates the optimizer's state, which did not exist at the first compile. "
+    "Later steps find it"
+)
 
 
 def is_new_state(failure: GuardFailure, function: Location) -> bool:
-    """Whether the state of an optimizer of torch did not exist at the compile: its first step creates it."""
+    """Whether the state of an optimizer did not exist at the compile: its first step creates it.
+
+    A log has no objects: there, only the state that torch's own optimizers read is known.
+    """
+    if failure.is_new_state:
+        return True
     names = f"{failure.source} {failure.difference}"
     is_absent = failure.was in {"0", "None", "{}"} or " was empty" in failure.difference
     is_state = failure.cause in _STATE_CAUSES and _STATE.search(names) is not None

@@ -25,7 +25,7 @@ from fuselight_server.explain.findings.advice.expectations import (
 )
 from fuselight_server.explain.findings.advice.trial_verdict import trials_of
 from fuselight_server.explain.findings.common.carried_values import CARRIED_VALUE
-from fuselight_server.explain.findings.common.library_remedies import library_remedy
+from fuselight_server.explain.findings.common.library_remedies import is_new_state, library_remedy
 from fuselight_server.explain.findings.common.number_uses import needs_number
 from fuselight_server.explain.findings.common.resume_functions import (
     is_other_class,
@@ -87,7 +87,8 @@ _ROOTS = (GuardCause.GLOBAL_STATE, GuardCause.CLASS)
 def root_failures(context: Context, recompilation: Recompile) -> tuple[GuardFailure, ...]:
     """The failed guards, those first that explain others: a setting of torch, a class, the size of a parameter.
 
-    An object of another class explains all others.
+    An object of another class explains all others. The state that an optimizer creates in its first step is first as
+    well: whatever else differs, that call compiles again.
     """
     failures = nearest(recompilation)
     for cause in _ROOTS:
@@ -97,6 +98,9 @@ def root_failures(context: Context, recompilation: Recompile) -> tuple[GuardFail
     other_class = tuple(filter(is_other_class, failures))
     if other_class:
         return other_class
+    new_state = tuple(failure for failure in failures if is_new_state(failure, recompilation.location))
+    if new_state:
+        return new_state
     state = tuple(
         failure
         for failure in failures

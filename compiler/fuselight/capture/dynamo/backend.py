@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -210,11 +210,11 @@ def _generators(args: Sequence[Any]) -> tuple[torch.Generator, ...]:
 @contextlib.contextmanager
 def capture_only(
     backend: Callable[..., Any] = capture_backend,
-    dynamic: Callable[[Any, bool | None], bool | None] = lambda _model, asked: asked,
+    changed_arguments: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda _asked: {},
 ) -> Iterator[CompileCalls]:
     """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given.
 
-    `dynamic` decides about the argument of that name, by what is compiled and what was asked for.
+    `changed_arguments` has other values of some arguments, by what was asked for.
     torch does not time its guards there: the Recorder does, without a flush of the caches.
     """
     calls = CompileCalls()
@@ -237,9 +237,7 @@ def capture_only(
             kept["options"] = options
 
         def compiled_by_backend(function: Any) -> Any:
-            wanted = dynamic(function, asked.get("dynamic"))
-            changed = {"dynamic": wanted} if wanted is not asked.get("dynamic") else {}
-            return real(function, backend=backend, **{**kept, **changed})
+            return real(function, backend=backend, **{**kept, **changed_arguments(asked)})
 
         if model is None:
             return compiled_by_backend

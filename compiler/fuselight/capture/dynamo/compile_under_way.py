@@ -104,6 +104,8 @@ class CompileUnderWay:
     """The recompile limit that prevented this compile."""
     makes_dynamic: bool | None = None
     """Whether a size that changed becomes dynamic in this compile."""
+    own_limit: int | None = None
+    """The argument `recompile_limit` of its torch.compile."""
     modes: tuple[Mode, ...] = ()
     """As it started, those of torch; then those of the modules that its graph calls."""
     module_modes: tuple[Mode, ...] = ()
@@ -133,6 +135,7 @@ class CompileUnderWay:
             caller=self.caller,
             makes_dynamic=self.makes_dynamic,
             modes=(*self.modes, *self.module_modes),
+            own_limit=self.own_limit,
         )
 
     def _outcome(self, result: object, error: BaseException | None) -> Outcome:

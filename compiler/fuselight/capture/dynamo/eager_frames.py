@@ -100,12 +100,19 @@ def is_limit(error: BaseException) -> bool:
     return safe_text(error).startswith(_LIMIT_TITLE) or type(error).__name__ == "RecompileLimitExceeded"
 
 
-def limit_reached(code: CodeType, limit: str, *, caller: Stack, call: int | None) -> NotCompiled:
-    """The frame has been compiled as often as the setting `limit` allows."""
+def limit_reached(
+    code: CodeType, limit: str, own_limit: int | None, *, caller: Stack, call: int | None
+) -> NotCompiled:
+    """The frame has been compiled as often as the setting `limit`, or the argument of its torch.compile, allows."""
     accumulated = limit.startswith("accumulated")
     kind = NotCompiledKind.ACCUMULATED_LIMIT if accumulated else NotCompiledKind.RECOMPILE_LIMIT
-    value = settings.setting(limit)
-    reason = f"torch._dynamo.config.{limit} ({value}) is reached: calls that no cache entry fits run in eager"
+    is_own = own_limit is not None and not accumulated
+    what = (
+        f"recompile_limit={own_limit} of its torch.compile"
+        if is_own
+        else f"torch._dynamo.config.{limit} ({settings.setting(limit)})"
+    )
+    reason = f"{what} is reached: calls that no cache entry fits run in eager"
     return refused(kind, code, reason, caller, call, gb_id=errors.gb_ids().get(_LIMIT_TITLE))
 
 

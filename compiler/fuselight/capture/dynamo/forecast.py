@@ -54,6 +54,8 @@ class CompiledFrame:
     code: CodeType
     callee: Callee
     f_locals: dict[str, object]
+    limit: int
+    """Its versions that torch keeps."""
 
 
 def copied_locals(f_locals: Mapping[str, object]) -> dict[str, object]:
@@ -119,11 +121,10 @@ def forecast(
             forecast if failure is None else _with_guard(forecast, *failure, births, frame.callee)
         )
     forecasts.sort(key=lambda forecast: (not forecast.recompiles, not forecast.is_likely))
-    limit = settings.recompile_limit()
     callee = frame.callee
     part = stacks.resumes_at(frame.code)
     return FrameForecast(
-        callee.function, callee.location, len(managers), limit, tuple(forecasts), resumes_at=part
+        callee.function, callee.location, len(managers), frame.limit, tuple(forecasts), resumes_at=part
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
+from fuselight.adapters.torch_api import settings
 from fuselight.capture.dynamo import guards, stacks
 from fuselight.capture.dynamo.forecast import (
     CompiledFrame,
@@ -30,14 +31,16 @@ class ForecastFrames:
         self._frames: dict[CodeType, CompiledFrame] = {}
 
     def keep_locals(self, code: CodeType, callee: Callee, f_locals: Mapping[str, object]) -> None:
-        """Keep the arguments of a call that compiles, unless an object of theirs acts when it is freed."""
+        """Keep arguments and limit of a call that compiles, unless an object of theirs acts when it is freed."""
         # The first function is the target itself: a model of a library is forecast like the user's.
         first = next(iter(self._frames.values())).callee if self._frames else callee
         is_asked = callee.location == first.location or stacks.is_user_code(callee.location.path, self._roots)
         if self._frames and does_something_at_its_end(f_locals):
             self._frames.pop(code, None)
         elif code in self._frames or (is_asked and len(self._frames) < FORECAST_FRAMES):
-            self._frames[code] = CompiledFrame(code, callee, copied_locals(f_locals))
+            self._frames[code] = CompiledFrame(
+                code, callee, copied_locals(f_locals), settings.recompile_limit()
+            )
 
     def forecasts(
         self,

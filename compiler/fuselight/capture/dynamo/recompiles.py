@@ -80,11 +80,11 @@ def _read_entry(entry: Any, frame: Any, backend: object, table: Births) -> tuple
     if deleted is not None:
         return (_dropped(deleted, frame, table), *_changed_values(frame, table))[:_FAILURES]
     reader = _GuardReader(manager, frame.f_locals)
-    found = [_with_new_state(failure, reader) for failure in _failures(manager, reader, table)]
+    failures = [_with_new_state(failure, reader) for failure in _failures(manager, reader, table)]
     # what cannot be read any more mostly lies under something whose own guard failed, which says it better
-    leaves = [failure for failure in found if failure.kind != _COUNT]
+    leaves = [failure for failure in failures if failure.kind != _COUNT]
     leaves = [failure for failure in leaves if failure.kind != _MISSING] or leaves
-    failures = [failure for failure in found if failure in leaves or not _names_a_key(leaves, failure)]
+    failures = [failure for failure in failures if failure in leaves or not _names_a_key(leaves, failure)]
     named = [failure for failure in failures if not failure.difference.endswith(_MORE_KEYS)]
     failures = named or failures  # the key itself says it better
     failures = _each_once(_modes_once(failures))

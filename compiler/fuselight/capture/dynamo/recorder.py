@@ -182,6 +182,7 @@ class Recorder:
         callee = callee_of(code, f_locals, self._roots)
         run = CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code))
         run.makes_dynamic = settings.makes_dynamic()
+        run.own_limit = frames.own_limit(_caller())
         run.modes = self.modes.read() if self.modes is not None else ()
         self._running.append(run)
         self._frames.add(code, callee)
@@ -225,7 +226,9 @@ class Recorder:
             frames.keep_positions(error)
         if run.limit is not None:
             if not isinstance(error, errors.RecompileLimitHit):  # of fullgraph=True: the call failed
-                refused = eager_frames.limit_reached(run.code, run.limit, caller=run.caller, call=self._call)
+                refused = eager_frames.limit_reached(
+                    run.code, run.limit, run.own_limit, caller=run.caller, call=self._call
+                )
                 self._frames.refuse_for_limit(refused, run.code)
             return  # nothing was compiled: only the refusal is reported
         frame = self._frames.add(run.code, run.callee)

@@ -122,6 +122,8 @@ class Compile:
     """Whether torch makes a size dynamic that changed between calls; dynamic=False and a setting forbid it."""
     modes: tuple[Mode, ...] = ()
     """Those that are not at their default; recorded of a rank of a world alone."""
+    own_limit: int | None = None
+    """The versions of the function that `recompile_limit` of its torch.compile allows; None: the setting of torch."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ class CureKind(str, enum.Enum):
     """Dimensions of tensors are marked as dynamic."""
     DYNAMIC = "dynamic"
     """The argument `dynamic` of torch.compile."""
+    LIMIT = "recompile_limit"
+    """The argument `recompile_limit` of each torch.compile that has one."""
     SETTING = "setting"
     """Settings of `torch._dynamo.config`."""
     DTYPE = "dtype"
@@ -59,9 +61,10 @@ class CallCure:
     """Its `def` line, or the line that broke."""
     subjects: tuple[str, ...] = ()
     """What changes, in torch's terms or in those of the source: `L['self'].limit`, `x`. For a mark one entry for each
-    dimension, as `x.size(0)`; empty for `dynamic` and for a setting."""
+    dimension, as `x.size(0)`; empty for an argument of torch.compile and for a setting."""
     value: str = ""
-    """`True` or `None` for `dynamic`; settings and their values, as JSON; the dtype, as `f32`."""
+    """`True` or `None` for `dynamic`; the number for `recompile_limit`; settings and their values, as JSON; the dtype,
+    as `f32`."""
     goal: CureGoal = CureGoal.COMPILES
     outer_path: str = ""
     """File of the function whose calls change, where that is another one, which leads to the one that was compiled

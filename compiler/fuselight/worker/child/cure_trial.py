@@ -11,7 +11,7 @@ import functools
 import inspect
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import FunctionType, ModuleType
 from typing import Any
@@ -58,7 +58,7 @@ class TryCure(MakeCalls):
         with (
             without_log(),
             run.active(),
-            dynamo.capture_only(run.counting(backend), run.dynamic) as calls,
+            dynamo.capture_only(run.counting(backend), run.changed_arguments) as calls,
         ):
             yield calls
 
@@ -172,15 +172,16 @@ class CureTrialRun(RequestResult):
 
         return capture
 
-    def dynamic(self, model: Any, asked: bool | None) -> bool | None:  # noqa: FBT001 - as torch.compile has it
-        """The argument `dynamic` of a torch.compile."""
-        parts = self._trial.cure.changes if self._trial.cure is not None else ()
-        value = next((part.value for part in parts if part.kind is CureKind.DYNAMIC), None)
-        del model  # which of them leads to the function of the cure is not known yet
-        if value is None:
-            return asked
-        self._changed += 1
-        return True if value == "True" else None
+    def changed_arguments(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a torch.compile that the cure changes, of each: which it means is not known yet."""
+        changed: dict[str, Any] = {}
+        for part in self._trial.cure.changes if self._trial.cure is not None else ():
+            if part.kind is CureKind.DYNAMIC:
+                changed["dynamic"] = True if part.value == "True" else None
+            elif part.kind is CureKind.LIMIT and asked.get("recompile_limit") is not None:
+                changed["recompile_limit"] = int(part.value)
+        self._changed += len(changed)
+        return changed
 
     def _call(
         self, function: Any, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -6,7 +6,6 @@ import torch
 def accumulate(jacobians, start, end):
 # warning: [FL102] "`accumulate` is no longer compiled: it reached the recompile limit"
     result = jacobians[start]
-    # warning: [FL201] "recompiled: start was 1, now 2"
     # warning: [FL201] "recompiled: start was 0, now 1"
     for i in range(start + 1, end):
         result = jacobians[i] @ result

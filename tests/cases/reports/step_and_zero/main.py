@@ -12,7 +12,7 @@ class Trainer:
     def update(self):
         self.optimizer.step()
         # info: [GB0025] "graph break: torch's optimizers break the graph here by design"
-        # info: [FL201] "recompiled: len(self.state[list(self.state)[0]]) was 0, now 1"
+        # info: [FL201] "recompiled: self.state was not created yet, now it is"
         self.optimizer.zero_grad(set_to_none=True)
 
     def fit(self, steps=4):

@@ -9,6 +9,7 @@ import pytest
 from fuselight.shared.report import (
     Compile,
     CureGoal,
+    CureKind,
     CureTrial,
     Frame,
     GuardCause,
@@ -68,6 +69,29 @@ def test_the_last_version_that_the_limit_allows_is_named(
     given = dataclasses.replace(given, environment=dataclasses.replace(given.environment, config=config))
     message = of_code(given, "FL201").message
     assert (f"All {limit or 8} versions" in message) is is_named
+
+
+def test_the_limit_of_the_own_torch_compile_is_counted_and_raised() -> None:
+    def with_own(given: Report) -> Report:
+        compiles = tuple(dataclasses.replace(item, own_limit=3) for item in given.compiles)
+        return dataclasses.replace(given, compiles=compiles)
+
+    last = of_code(with_own(of_versions(3)), "FL201")
+    assert "All 3 versions that recompile_limit of its torch.compile allows exist" in last.message
+    exceeded = of_code(with_own(of_versions(3, stopped=True)), "FL102")
+    (cure,) = (cure for cure in exceeded.cures if cure.goal is CureGoal.LIMITED)
+    assert (cure.kind, cure.value) == (CureKind.LIMIT, "12")
+    assert not cure.settings
+    assert not any("torch._dynamo.config" in hint for hint in exceeded.hints)
+    number = of_code(with_own(of_versions(3, cause=GuardCause.NUMBER, stopped=True)), "FL102")
+    assert (
+        "Raise recompile_limit of its torch.compile only if the number of versions is bounded" in number.hints
+    )
+
+
+def test_the_last_version_of_fullgraph_is_followed_by_an_exception() -> None:
+    given = dataclasses.replace(of_versions(8), fullgraph=True)
+    assert "a call that matches none of them raises an exception" in of_code(given, "FL201").message
 
 
 def test_a_limit_that_was_exceeded_is_named_by_its_own_finding_alone() -> None:

@@ -138,6 +138,17 @@ def frames_above(start: FrameType) -> Iterator[FrameType]:
     return itertools.dropwhile(converts, itertools.dropwhile(lambda frame: not converts(frame), every))
 
 
+def own_limit(start: FrameType) -> int | None:
+    """The argument `recompile_limit` of the torch.compile whose compile `start` is in; None if it has none."""
+    for frame, _ in traceback.walk_stack(start):
+        if frame.f_code.co_filename == torch._dynamo.convert_frame.__file__:
+            converter: Any = frame.f_locals.get("self")
+            if hasattr(converter, "_recompile_limit"):  # from torch 2.13 on
+                limit = converter._recompile_limit
+                return limit if isinstance(limit, int) else None
+    return None
+
+
 def traced_places(translator: Any) -> Iterator[tuple[str, int]]:
     """File and line at which a translator is, and those of the ones that inline it, innermost first."""
     while translator is not None:

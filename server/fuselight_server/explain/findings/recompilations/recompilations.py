@@ -50,7 +50,11 @@ from fuselight_server.explain.findings.recompilations.guard_explanations import 
     read_elsewhere,
     static_call,
 )
-from fuselight_server.explain.findings.recompilations.recompile_limit import about_limit, higher_limit
+from fuselight_server.explain.findings.recompilations.recompile_limit import (
+    about_limit,
+    higher_limit,
+    limit_of,
+)
 from fuselight_server.explain.findings.recompilations.remedies import (
     cures_of,
     held_by,
@@ -184,7 +188,8 @@ def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[Finding
     higher = tried_remedies(higher_limit(context, stopped, failures), context.trials)
     if any(remedy.state is not RemedyState.REFUSED for remedy in higher):
         return in_order((*higher, *first))
-    last = "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded"
+    limit = limit_of(context, stopped)
+    last = f"Raise {limit.name}{limit.owner} only if the number of versions is bounded"
     return (*first, *advice((last,)), *higher)
 
 

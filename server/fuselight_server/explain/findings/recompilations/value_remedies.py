@@ -19,6 +19,7 @@ from fuselight_server.explain.findings.common.source_tree import (
     tree_around,
 )
 from fuselight_server.explain.findings.common.text import with_short_strings
+from fuselight_server.explain.findings.recompilations.recompile_limit import limit_of
 
 if TYPE_CHECKING:
     from fuselight.shared.report import GuardFailure, Location, Recompile
@@ -104,6 +105,7 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
     )
     if not is_of_each:
         return (first, *([outside] if not selected and len(strings) >= _MANY else []))
+    limit = limit_of(context, recompilation)
     isolated = (
         "Or compile each object with torch.compile(..., isolate_recompiles=True): its versions then do not count "
         "against the recompile limit of the others"
@@ -111,7 +113,7 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
     return (
         first,
         *([isolated] if _isolates(context) else []),
-        "Or raise torch._dynamo.config.recompile_limit to the number of strings, each of which needs its own compile",
+        (f"Or raise {limit.name}{limit.owner} to the number of strings, each of which needs its own compile"),
     )
 
 

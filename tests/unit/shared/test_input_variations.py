@@ -16,7 +16,7 @@ def remainders(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("f(f32[1024])", ["f(f32[1023])"]),
+        ("f(f32[1024])", ["f(f32[1023])", "f(f32[511])"]),
         ("f(f32[65])", ["f(f32[63])"]),  # 64 is a multiple of blocks
         ("f(f32[8, 512], f32[512])", ["f(f32[8, 511], f32[511])", "f(f32[7, 512], f32[512])"]),
         ("f(x=f32[1000], n=1000)", ["f(x=f32[999], n=999)"]),

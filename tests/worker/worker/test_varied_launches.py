@@ -66,3 +66,17 @@ def test_the_smallest_call_of_a_fault_is_named() -> None:
     results = varied("planted_kinds", "two_rows_to_one", "inclusive_rows")
     assert results["two_rows_to_one"].smallest == {"0": "two_rows_to_one(f32[2, 1])"}
     assert results["inclusive_rows"].smallest == {"0": "inclusive_rows(f32[1, 1])"}
+
+
+def test_a_kernel_that_is_right_for_the_sizes_of_its_directive_only_has_one_fault_for_a_line() -> None:
+    results = varied("directive_sizes")
+    assert not results["asks_for_multiples"].faults
+    assert results["asks_for_multiples"].refused
+    faults = [fault for result in results.values() for fault in result.faults]
+    lines = {(fault.location.line, CODES[fault.kind]) for fault in faults}
+    assert lines == expected(FILES / "directive_sizes.py")
+    assert len(faults) == len(lines)
+    assert [(fault.inputs, fault.has_other_strides) for fault in faults] == [
+        ("rounds_its_grid_up(f32[1], f32[1])", False),
+        ("one_stride_for_both(f32[2, 65][:, :64])", True),
+    ]

@@ -67,6 +67,11 @@ class Variation:
     is_common: bool = True
     """Whether sizes of each tensor have changed, or none."""
 
+    @property
+    def is_of_strides(self) -> bool:
+        """Whether strides of a tensor have changed, and no size."""
+        return self.kind in {"slice", "transposed"}
+
 
 class SizedCall:
     """A directive, and the sizes of it that can be varied."""
@@ -98,6 +103,10 @@ class SizedCall:
             if base >= max(1, group.lowest):
                 yield Variation(self.with_bases({at: base}), "remainder", group.is_common)
         yield from self._layouts()
+        for at, group in groups:  # a grid of few large blocks does not change with the next smaller size
+            base = _remainder(group.base // 2)
+            if base >= max(_BLOCK, group.lowest):
+                yield Variation(self.with_bases({at: base}), "remainder", group.is_common)
         for at, group in groups:
             if group.lowest <= 1 < _remainder(group.base):
                 yield Variation(self.with_bases({at: 1}), "one", group.is_common)

@@ -47,6 +47,8 @@ class KernelFault:
     """The smallest call that was tried and shows it, as a directive; empty: none is smaller than the target's own."""
     is_of_variation: bool = False
     """Whether only calls with other sizes or strides than those of the directives show it."""
+    has_other_strides: bool = False
+    """Whether that call has other strides than those of the directives, and the same sizes or smaller ones."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class KernelMismatch:
     """The call, as a directive."""
     is_of_variation: bool = False
     """Whether the call has other sizes or strides than those of the directives."""
+    has_other_strides: bool = False
+    """Whether that call has other strides than those of the directives, and the same sizes or smaller ones."""
 
 
 @dataclass(frozen=True)

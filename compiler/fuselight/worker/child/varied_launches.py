@@ -91,7 +91,8 @@ class VariedLaunches:
         result: VariedResult,
     ) -> None:
         lines = {_line(fault) for fault in known}
-        discovered: list[tuple[KernelFault, str]] = []
+        places = set()  # one fault of a line: the others mostly follow from it
+        discovered: list[tuple[KernelFault, Variation]] = []
         for variation in itertools.islice(sized.variations(), MAX_VARIATIONS):
             if self.is_over():
                 break
@@ -101,18 +102,28 @@ class VariedLaunches:
                 continue
             result.calls += (variation.text,)
             for fault in shown.faults:
-                if _line(fault) not in lines and self._is_proved(fault, variation, shown, launched):
-                    lines.add(_line(fault))
-                    discovered.append((fault, variation.text))
+                if fault.location in places or _line(fault) in lines:
+                    continue
+                if self._is_proved(fault, variation, shown, launched):
+                    places.add(fault.location)
+                    discovered.append((fault, variation))
             if shown.mismatches and not result.mismatches and not shown.faults:
                 result.mismatches = tuple(
-                    replace(mismatch, is_of_variation=True) for mismatch in shown.mismatches
+                    replace(mismatch, is_of_variation=True, has_other_strides=variation.is_of_strides)
+                    for mismatch in shown.mismatches
                 )
-        for fault, text in discovered:
-            varied = sized_call(text)
+        for fault, variation in discovered:
+            varied = sized_call(variation.text)
             smaller = self._smallest(varied, fault) if varied is not None else None
-            inputs, shown_fault = smaller or (text, fault)
-            result.faults += (replace(shown_fault, inputs=inputs, is_of_variation=True),)
+            inputs, shown_fault = smaller or (variation.text, fault)
+            result.faults += (
+                replace(
+                    shown_fault,
+                    inputs=inputs,
+                    is_of_variation=True,
+                    has_other_strides=variation.is_of_strides,
+                ),
+            )
 
     def _is_proved(
         self, fault: KernelFault, variation: Variation, shown: _CallOutcome, launched: Sequence[LaunchSummary]
@@ -122,7 +133,7 @@ class VariedLaunches:
             return False
         if variation.kind in {"one", "zero"} and not fault.masked:
             return False  # without a mask, the kernel may be for larger sizes
-        if variation.kind in {"slice", "transposed"}:
+        if variation.is_of_strides:
             return bool(fault.argument)
         if not fault.masked and _same_sizes(shown.launches, launched):
             return False  # the kernel does not learn the size: it may be for a single one

@@ -14,7 +14,7 @@ from fuselight_server.explain.findings.common.context import span_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fuselight.shared.report import AddressCheckResult, KernelFault, Location, Stack
+    from fuselight.shared.report import AddressCheckResult, KernelFault, KernelMismatch, Location, Stack
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
@@ -27,6 +27,17 @@ _HAPPENED = {
 }
 _INT32 = 1 << 31
 _IN_64_BITS = "Compute the offset in 64 bits: `tl.program_id(0).to(tl.int64)`; in 32 bits it overflows."
+_NOT_OF_THE_DIRECTIVE = (
+    "The call of the directive does not show this. Fuselight also makes calls with other sizes and strides."
+)
+_SIZES = (
+    "If the kernel is only for sizes like those of the directive, raise an exception for others before the launch: "
+    "such calls have no finding."
+)
+_STRIDES = (
+    "Pass the strides of each tensor to the kernel. If it is only for contiguous tensors, raise an exception for "
+    "others before the launch, or call `contiguous()`."
+)
 _MAX_LISTED = 4
 """Maximum lines that a hint lists."""
 
@@ -48,11 +59,12 @@ def launch_findings(context: Context) -> Iterator[Finding]:
         place, related = _place(context, fault.kernel, fault.location, fault.launch)
         if fault.kind == "sectors" and not context.is_user_file(fault.location.path):
             continue  # nobody changes a library's layout
-        title, severity = words.title, None
+        title, severity, hints = words.title, None, words.hints
         shown_by: tuple[str, ...] = ()
         if fault.is_of_variation:
-            title, severity = f"{title}, in the call `{fault.inputs}`", Severity.WARNING
-            shown_by = ("No directive has such sizes: Fuselight has varied them.",)
+            title, severity = title + _other_call(fault), Severity.WARNING
+            shown_by = (_NOT_OF_THE_DIRECTIVE,)
+            hints = (_STRIDES,) if fault.has_other_strides else (*hints, _SIZES)
         elif fault.inputs:
             shown_by = (f"The smallest call that was tried and shows it is `{fault.inputs}`.",)
         yield context.finding(
@@ -61,7 +73,7 @@ def launch_findings(context: Context) -> Iterator[Finding]:
             *words.details,
             *shown_by,
             at=place,
-            hints=words.hints,
+            hints=hints,
             related=related,
             severity=severity,
         )
@@ -80,12 +92,16 @@ def _place(
     return launch or location, (Related(span_of(location), f"`{kernel}`, of a library"),)
 
 
+def _other_call(wrong: KernelFault | KernelMismatch) -> str:
+    return f", in a call with other {'strides' if wrong.has_other_strides else 'sizes'}: `{wrong.inputs}`"
+
+
 def _bounds(fault: KernelFault) -> _Words:
     return _Words(
         "FL941",
         f"`{fault.kernel}` {_VERBS.get(fault.access, 'accesses')} {_element(fault)}",
         (
-            f"Program {fault.program} does, {_mask(fault)}.",
+            f"Program {fault.program} makes this access{_mask(fault)}.",
             _HAPPENED.get(fault.access, _CHANGES),
             "Here it did not happen: such a read gave 0, such a write was left out.",
         ),
@@ -101,7 +117,7 @@ def _element(fault: KernelFault) -> str:
 
 
 def _mask(fault: KernelFault) -> str:
-    return "in spite of its mask" if fault.masked else "and the access has no mask"
+    return ", which its mask lets through" if fault.masked else ", which has no mask"
 
 
 def _bounds_hints(fault: KernelFault) -> tuple[str, ...]:
@@ -120,7 +136,7 @@ def _overflow(fault: KernelFault) -> _Words:
         "FL944",
         f"`{fault.kernel}` {verb} `{name}[{fault.offset}]` in place of `{name}[{fault.exact}]`: its offset overflows",
         (
-            f"Program {fault.program} does: it computes the offset in 32 bits, which end at {_INT32 - 1}.",
+            f"Program {fault.program} computes the offset in 32 bits, which end at {_INT32 - 1}.",
             _HAPPENED.get(fault.access, _CHANGES),
         ),
         (_IN_64_BITS,),
@@ -209,16 +225,18 @@ def _mismatch_findings(context: Context) -> Iterator[Finding]:
         where = f"[{', '.join(map(str, mismatch.index))}]" if mismatch.index else ""
         yield context.finding(
             "FL948",
-            f"{mismatch.count:,} of {mismatch.elements:,} elements differ from `{mismatch.reference}`",
+            f"{mismatch.count:,} of {mismatch.elements:,} elements differ from `{mismatch.reference}`"
+            + (_other_call(mismatch) if mismatch.is_of_variation else ""),
             f"Tensor {mismatch.output} has {mismatch.value:.6g} at {where or 'its only element'}, and "
             f"`{mismatch.reference}` gives {mismatch.expected:.6g}.",
             f"The largest difference is {mismatch.largest:.3g}; up to {mismatch.allowed:.3g} is rounding.",
-            f"The call is `{mismatch.inputs}`."
-            + (" Fuselight has varied the sizes of the directive." if mismatch.is_of_variation else ""),
+            _NOT_OF_THE_DIRECTIVE if mismatch.is_of_variation else f"The call is `{mismatch.inputs}`.",
             at=launch or home,
             severity=Severity.WARNING if mismatch.is_of_variation else None,
             hints=(
-                "Compare the mask, the `other=` values and the strides of the kernel with the reference.",
+                _STRIDES
+                if mismatch.has_other_strides
+                else "Compare the mask, the `other=` values and the strides of the kernel with the reference.",
             ),
             related=related,
         )

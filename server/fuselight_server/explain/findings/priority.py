@@ -270,7 +270,7 @@ def more_like_the_first(lines: Sequence[Priority], place: Callable[[Priority], s
     """
     rules: dict[str, Callable[[FindingCost], bool]] = {
         "ends a run": lambda cost: cost.ends_run,
-        "differs from eager mode": lambda cost: cost.is_wrong,
+        "gives wrong results": lambda cost: cost.is_wrong,
         "leaves functions in eager mode": lambda cost: bool(cost.eager),
         "leads to the recompile limit": lambda cost: bool(cost.limited),
     }

@@ -18,7 +18,7 @@ def test_a_fault_is_on_the_line_of_the_kernel_with_its_launch() -> None:
     (finding,) = findings(report(kernel_faults=(READ,)))
     assert (finding.code, finding.severity, finding.span.line) == ("FL941", Severity.ERROR, 40)
     assert finding.title == "`scale` reads `x[1000]`, and `x` has 1,000 elements"
-    assert "Program (3, 0, 0) does, and the access has no mask." in finding.message
+    assert "Program (3, 0, 0) makes this access, which has no mask." in finding.message
     assert finding.hints == ("Give tl.load a mask: `mask=offsets < n`.",)
     assert [related.span.line for related in finding.related] == [12]
 
@@ -59,15 +59,24 @@ def test_an_overflow_names_the_index_that_was_meant() -> None:
     finding = only(kind="overflow", offset=-(2**31), exact=2**31, program=(9, 0, 0))
     assert (finding.code, finding.severity) == ("FL944", Severity.ERROR)
     assert "reads `x[-2147483648]` in place of `x[2147483648]`" in finding.title
-    assert "Program (9, 0, 0) does: it computes the offset in 32 bits" in finding.message
+    assert "Program (9, 0, 0) computes the offset in 32 bits" in finding.message
     assert "64 bits" in finding.hints[0]
 
 
 def test_a_fault_at_other_sizes_than_those_of_the_directives_is_a_warning() -> None:
     finding = only(inputs="scale_all(f32[65])", is_of_variation=True)
     assert (finding.code, finding.severity) == ("FL941", Severity.WARNING)
-    assert finding.title.endswith("has 1,000 elements, in the call `scale_all(f32[65])`")
-    assert "Fuselight has varied them" in finding.message
+    assert finding.title.endswith("has 1,000 elements, in a call with other sizes: `scale_all(f32[65])`")
+    assert "The call of the directive does not show this." in finding.message
+    assert "raise an exception for others before the launch" in finding.hints[1]
+
+
+def test_a_fault_at_other_strides_says_so() -> None:
+    inputs = "scale_all(f32[2, 3][:, :2])"
+    finding = only(inputs=inputs, is_of_variation=True, has_other_strides=True)
+    assert finding.title.endswith(f", in a call with other strides: `{inputs}`")
+    (hint,) = finding.hints
+    assert hint.startswith("Pass the strides of each tensor to the kernel.")
 
 
 @pytest.mark.parametrize(

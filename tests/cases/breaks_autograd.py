@@ -23,14 +23,14 @@ def grad_inside(x):
 
 
 # fuselight: reads_grad_fn(f32[4], no_grad=False)
-def reads_grad_fn(x):  # warning: [FL101] "is not compiled"
+def reads_grad_fn(x):  # info: [FL101] "is not compiled"
     y = x * WEIGHT
     name = y.grad_fn.name()  # warning: [GB0104] "grad_fn"
     return y * len(name)
 
 
 # fuselight: keeps_a_gradient(f32[4], no_grad=False)
-def keeps_a_gradient(x):  # warning: [FL101] "is not compiled"
+def keeps_a_gradient(x):  # info: [FL101] "is not compiled"
     y = x * WEIGHT
     y.retain_grad()  # warning: [GB0108] "retain_grad"
     return y

@@ -72,7 +72,7 @@ def copies(x):
 
 
 # fuselight: groups_tensors(f32[4])
-def groups_tensors(x):  # warning: [FL101] "is not compiled"
+def groups_tensors(x):  # info: [FL101] "is not compiled"
     for _, _ in itertools.groupby([x, x], key=lambda y: y):
     # warning(2.13): [GB0811] "iter"
     # warning: [GB0152] "groupby"
@@ -138,7 +138,7 @@ def asks_the_file_system(x):
 
 
 # fuselight: takes_a_lock(f32[4])
-def takes_a_lock(x):  # warning: [FL101] "is not compiled"
+def takes_a_lock(x):  # info: [FL101] "is not compiled"
     with LOCK:  # warning: [GB0142] "context manager"
         return x + 1
 

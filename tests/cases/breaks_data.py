@@ -78,7 +78,7 @@ def one_hot_without_a_number_of_classes(x):
 
 
 # fuselight: slice_up_to_a_tensor(f32[8], i64[] % 8)
-def slice_up_to_a_tensor(x, n):  # warning: [FL101] "is not compiled"
+def slice_up_to_a_tensor(x, n):  # info: [FL101] "is not compiled"
     return x[:n] * 2  # warning: [GB0124] "Python number"
 
 

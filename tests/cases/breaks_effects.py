@@ -145,7 +145,7 @@ def asks_for_a_tensor(x):
 
 
 # fuselight: reads_a_generator(f32[4])
-def reads_a_generator(x):  # warning: [FL101] "`reads_a_generator` is not compiled: torch skipped it"
+def reads_a_generator(x):  # info: [FL101] "`reads_a_generator` is not compiled: torch skipped it"
     return x + sum(len(word) for word in WORDS)
     # info: [FL103] "`reads_a_generator.<genexpr>` is not compiled: it is a generator"
     # warning(2.13): [GB0811] "graph break: this object cannot be iterated while tracing"
@@ -154,7 +154,7 @@ def reads_a_generator(x):  # warning: [FL101] "`reads_a_generator` is not compil
 
 
 # fuselight: reads_an_iterator(f32[4])
-def reads_an_iterator(x):  # warning: [FL101] "`reads_an_iterator` is not compiled: torch skipped it"
+def reads_an_iterator(x):  # info: [FL101] "`reads_an_iterator` is not compiled: torch skipped it"
     for number in NUMBERS:
     # warning(2.13): [GB0811] "graph break: this object cannot be iterated while tracing"
     # warning(2.14, 2.15): [GB9493] "graph break: `__iter__` of this object is written in C and cannot be traced"
@@ -164,7 +164,7 @@ def reads_an_iterator(x):  # warning: [FL101] "`reads_an_iterator` is not compil
 
 
 # fuselight: an_address(f32[4])
-def an_address(x):  # warning(2.11, 2.15): [FL101] "`an_address` is not compiled: torch skipped it"
+def an_address(x):  # info(2.11, 2.15): [FL101] "`an_address` is not compiled: torch skipped it"
     return x * 2 if x.data_ptr() else x
     # warning(2.11): [GB0170] "graph break: a branch depends on the data of a tensor"
     # warning(2.15): [GB9118] "graph break: the address of a tensor is tested for zero"

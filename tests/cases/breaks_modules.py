@@ -12,7 +12,7 @@ class Recurrent(nn.Module):
         super().__init__()
         self.layer = nn.LSTM(4, 4)
 
-    def forward(self, x):  # warning(2.11, 2.13, 2.14): [FL101] "is not compiled"
+    def forward(self, x):  # info(2.11, 2.13, 2.14): [FL101] "is not compiled"
         out, _ = self.layer(x)  # warning(2.11, 2.13, 2.14): [GB0014] "RNN, GRU and LSTM"
         #        ^^^^^^^^^^
         # warning(2.15): [GB0148] "graph break: RNN, GRU and LSTM modules are not traced"
@@ -21,7 +21,7 @@ class Recurrent(nn.Module):
 
 
 # fuselight: calls_a_scripted_module(f32[4])
-def calls_a_scripted_module(x):  # warning: [FL101] "is not compiled"
+def calls_a_scripted_module(x):  # info: [FL101] "is not compiled"
     return SCRIPTED(x) + 1
     # warning(2.13, 2.14, 2.15): [GB4695] "torch.jit"
     # warning(2.11): [GB0357] "UnspecializedNNModuleVariable wrapped around ScriptModules unsupported"
@@ -78,7 +78,7 @@ class KeyedByATensor(nn.Module):
         super().__init__()
         self.layers = nn.ModuleDict({"a": nn.Linear(4, 4)})
 
-    def forward(self, x):  # warning: [FL101] "is not compiled"
+    def forward(self, x):  # info: [FL101] "is not compiled"
         return self.layers[x](x)  # error: [FL401] "KeyError"  # warning: [GB0088] "raised"
 
 

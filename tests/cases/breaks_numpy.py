@@ -17,7 +17,7 @@ def a_method_of_a_function(x):
 
 
 # fuselight: an_attribute(f32[4])
-def an_attribute(x):  # warning: [FL101] "is not compiled"
+def an_attribute(x):  # info: [FL101] "is not compiled"
     return x + x.numpy().flags.c_contiguous  # warning: [GB0157] "attribute of a NumPy array"
 
 
@@ -27,7 +27,7 @@ def a_method(x):
 
 
 # fuselight: an_array_of_objects(f32[4])
-def an_array_of_objects(x):  # warning: [FL101] "the rest of `an_array_of_objects` is not compiled"
+def an_array_of_objects(x):  # info: [FL101] "the rest of `an_array_of_objects` is not compiled"
     objects = x.numpy().astype(object)  # warning: [GB0250] "astype(object)"
     return x + len(objects)  # warning: [GB0185] "this NumPy array cannot become a tensor"
 

@@ -41,7 +41,7 @@ def changes_its_class(x):
 
 # fuselight: a_queue_of_too_many_words(f32[4])
 def a_queue_of_too_many_words(x):
-# warning(2.15): [FL101] "`a_queue_of_too_many_words` is not compiled: torch skipped it"
+# info(2.15): [FL101] "`a_queue_of_too_many_words` is not compiled: torch skipped it"
     collections.deque([1, 2], 2, 3)
     # error: [FL401] "at most 2"
     # warning(2.11, 2.13, 2.14): [GB0258] "deque"
@@ -65,7 +65,7 @@ def calls_an_object_written_in_c(x, first):
 
 
 # fuselight: a_tensor_with_a_function_of_its_own(loud())
-def a_tensor_with_a_function_of_its_own(x):  # warning: [FL101] "is not compiled"
+def a_tensor_with_a_function_of_its_own(x):  # info: [FL101] "is not compiled"
     return x + 1
 
 

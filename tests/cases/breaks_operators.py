@@ -33,7 +33,7 @@ def returns_a_new_tensor(x):
 
 # fuselight: keeps_its_handle(f32[4], train=True)
 @torch.compile
-def keeps_its_handle(x):  # warning: [FL101] "`keeps_its_handle` is not compiled: torch skipped it"
+def keeps_its_handle(x):  # info: [FL101] "`keeps_its_handle` is not compiled: torch skipped it"
     global HANDLE
     HANDLE = x.register_hook(lambda g: g * 2)
     # warning: [GB0100] "graph break: the handle of a tensor hook is stored in a global variable"

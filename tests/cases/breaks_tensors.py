@@ -68,7 +68,7 @@ def shares_memory(x):
 
 
 # fuselight: compares_addresses(f32[4], f32[4])
-def compares_addresses(x, y):  # warning(2.11): [FL101] "`compares_addresses` is not compiled: torch skipped it"
+def compares_addresses(x, y):  # info(2.11): [FL101] "`compares_addresses` is not compiled: torch skipped it"
     if x.data_ptr() == y.data_ptr():
     # warning(2.13, 2.14, 2.15): [GB5976] "pointer"
     # warning(2.11): [GB0023] "Builtin `operator.*` comparison with constant `self` failed"
@@ -77,12 +77,12 @@ def compares_addresses(x, y):  # warning(2.11): [FL101] "`compares_addresses` is
 
 
 # fuselight: takes_a_sparse_tensor(sparse_eye())
-def takes_a_sparse_tensor(s):  # warning: [FL101] "is not compiled"
+def takes_a_sparse_tensor(s):  # info: [FL101] "is not compiled"
     return s.to_dense() + 1  # warning: [GB0015] "sparse tensors"
 
 
 # fuselight: makes_a_sparse_tensor(f32[4])
-def makes_a_sparse_tensor(x):  # warning: [FL101] "is not compiled"
+def makes_a_sparse_tensor(x):  # info: [FL101] "is not compiled"
     s = x.to_sparse()  # warning: [GB0277] "sparse"
     return s.to_dense()  # warning: [GB0015] "sparse tensors"
 
@@ -105,7 +105,7 @@ def adds_a_string(x):
 
 
 # fuselight: makes_a_nested_tensor([f32[4], f32[3]])
-def makes_a_nested_tensor(xs):  # warning: [FL101] "is not compiled"
+def makes_a_nested_tensor(xs):  # info: [FL101] "is not compiled"
     nested = torch.nested.nested_tensor(xs)  # warning: [GB0090] "fake tensors"
     return nested.to_padded_tensor(0.0)  # warning: [GB0016] "nested"
 

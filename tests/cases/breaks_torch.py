@@ -30,7 +30,7 @@ def skips_its_frame(x):  # info: [FL101] "is not compiled"
 
 
 # fuselight: steps_out(f32[4])
-def steps_out(x):  # warning: [FL101] "is not compiled"
+def steps_out(x):  # info: [FL101] "is not compiled"
     y = x + 1
     torch._dynamo.step_unsupported()  # warning: [GB0275] "step_unsupported"
     return y + 1
@@ -82,7 +82,7 @@ def asks_for_inference_mode(x):
 
 
 # fuselight: looks_for_anomalies(f32[4])
-def looks_for_anomalies(x):  # warning: [FL101] "is not compiled"
+def looks_for_anomalies(x):  # info: [FL101] "is not compiled"
     with torch.autograd.detect_anomaly(check_nan=False):
     # warning(2.11, 2.13): [GB0142] "context"
     # warning: [GB0008] "not traced"

@@ -30,7 +30,7 @@ def no_graph_at_all(x):
 
 
 # fuselight: all_of_it_in_eager(f32[4])
-def all_of_it_in_eager(x):  # warning: [FL101] "all of it runs in eager"
+def all_of_it_in_eager(x):  # info: [FL101] "The cause is the graph break on line 36"
     x = x.sin()
     for _ in range(2):
         print("in a loop")  # warning: [GB0059] "all of `all_of_it_in_eager` runs in eager mode, not only this line"

@@ -37,7 +37,7 @@ class NeedsAPackage(nn.Module):
 
 
 # fuselight: looks_up_what_is_not_there(f32[4])
-def looks_up_what_is_not_there(x):  # warning: [FL101] "is not compiled"
+def looks_up_what_is_not_there(x):  # info: [FL101] "is not compiled"
     return x * {}["missing"]  # error: [FL401] "KeyError"
     # warning: [GB0088] "an exception is raised here while tracing"
 
@@ -78,7 +78,7 @@ class Mode(enum.Enum):
 
 
 # fuselight: no_such_mode(f32[4])
-def no_such_mode(x):  # warning(2.11): [FL101] "`no_such_mode` is not compiled: torch skipped it"
+def no_such_mode(x):  # info(2.11): [FL101] "`no_such_mode` is not compiled: torch skipped it"
     return x * Mode(7).value
     # error: [FL401] "ValueError: 7 is not a valid Mode"
     # warning(2.11): [GB0088] "an exception is raised here while tracing"

@@ -38,7 +38,7 @@ LINES = iter(open(__file__))
 
 # fuselight: cannot_be_resumed(f32[4])
 def cannot_be_resumed(x):
-    # warning: [FL101] "the rest of `cannot_be_resumed`, from line"
+    # info: [FL101] "the rest of `cannot_be_resumed`, from line"
     y = x.sin() + 1
     for line in LINES:
     # warning(2.11, 2.13): [GB0811] "graph break: this object cannot be iterated while tracing"

@@ -57,7 +57,7 @@ class Series(nn.Module):
         super().__init__()
         self.cell = nn.LSTM(10, 4)
 
-    def forward(self, steps):  # warning(2.11, 2.13, 2.14): [FL101] "is not compiled"
+    def forward(self, steps):  # info(2.11, 2.13, 2.14): [FL101] "is not compiled"
         return self.cell(steps)[0]
         # warning(2.11, 2.13, 2.14): [GB0014] "LSTM"
         # warning(2.15): [GB0148] "graph break: RNN, GRU and LSTM modules are not traced"

@@ -88,7 +88,7 @@ def test_the_rest_of_a_function_that_cannot_be_resumed_is_not_compiled(tmp_path:
     (job,) = [open_job(tmp_path / NO_RESUME[30:36], source)]
     rest = next(finding for finding in job.findings if finding.code == "FL101")
     assert "the rest of `score`, from line 7 on, is not compiled" in rest.title
-    assert "`score` runs in eager mode from line 7 on" in rest.message
+    assert "The cause is the graph break on line 2" in rest.message
 
 
 def test_a_frame_of_a_library_that_its_eager_caller_called_is_no_finding(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from fuselight.shared.report import GuardCause, Location, NotCompiledKind
 from fuselight_server.base.finding import WRONG_RESULTS, Severity
 from fuselight_server.base.formatting import cut_list, format_count, format_list, format_target, format_time
 from fuselight_server.explain.findings.breaks.break_costs import sides_of
-from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
+from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import in_the_users_words, roots
 from fuselight_server.explain.findings.common.text import plain

@@ -17,7 +17,7 @@ class Layer(nn.Module):
         self.key = nn.Linear(dim, dim)
 
     def forward(self, x, cache):
-    # warning: [FL101] "the rest of `Layer.forward`, from line 24 on, is not compiled: torch cannot resume it after a graph break"
+    # info: [FL101] "the rest of `Layer.forward`, from line 24 on, is not compiled: torch cannot resume it after a graph break"
         key = self.key(x)  # info: [FL201] "recompiled: x.size(1) was 6, now 1"
         start = cache.next_index[0]
         end = start + key.size(1)

@@ -4,7 +4,7 @@ import torch
 
 
 @torch.compile
-def shrink(x, limit=6):  # warning: [FL101] "`shrink` is not compiled: torch skipped it"
+def shrink(x, limit=6):  # info: [FL101] "`shrink` is not compiled: torch skipped it"
     for _ in range(limit):
         x = torch.where(x.abs() > 0.5, x * 0.5, torch.zeros_like(x))
         if np.count_nonzero(x.numpy()) <= 1:

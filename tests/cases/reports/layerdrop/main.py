@@ -12,7 +12,7 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(depth))
         self.layerdrop = layerdrop
 
-    def forward(self, x):  # warning: [FL101] "`Decoder.forward` is not compiled: torch skipped it"
+    def forward(self, x):  # info: [FL101] "`Decoder.forward` is not compiled: torch skipped it"
         x = self.project(x)
         for layer in self.layers:
             if self.training and random.uniform(0, 1) < self.layerdrop:

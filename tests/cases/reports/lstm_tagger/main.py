@@ -12,7 +12,7 @@ class Tagger(nn.Module):
         self.out = nn.Linear(hidden, tags)
 
     def forward(self, x, state=None):
-    # warning: [FL101] "the rest of `Tagger.forward`, from line 17 on, is not compiled: torch cannot resume it after a graph break"
+    # info: [FL101] "the rest of `Tagger.forward`, from line 17 on, is not compiled: torch cannot resume it after a graph break"
         h = self.proj(x)
         h, state = self.lstm(h, state)  # warning: [GB0014] "graph break: RNN, GRU and LSTM modules are not traced"
         return self.out(self.norm(h)).log_softmax(dim=-1), state

@@ -29,7 +29,7 @@ class QLoss(nn.Module):
         self.target = nn.Linear(dim, actions)
 
     def forward(self, state, action, reward, following):
-    # warning: [FL101] "`QLoss.forward` is not compiled: torch skipped it"
+    # info: [FL101] "`QLoss.forward` is not compiled: torch skipped it"
         with timeit("value"), record_function("value"):
             value = self.value(state).gather(1, action)
         with timeit("target"), torch.no_grad():

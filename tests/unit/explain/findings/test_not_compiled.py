@@ -78,6 +78,37 @@ def test_the_cost_of_a_skipped_function_is_that_of_its_own_lines() -> None:
     assert cost(before) == ("the part with line 49 runs in eager mode",)
 
 
+def test_a_function_that_was_skipped_for_a_break_leaves_what_to_do_to_that_break() -> None:
+    """In the words of the break's finding, which says that functions called by this one are compiled."""
+    place = at(35, function="attend")
+    own = at(49, function="forward")
+    stack = (own, place)
+    skipped = NotCompiled(
+        NotCompiledKind.SKIPPED, "LM.forward", at(46, function="forward"), "no", gb_id="GB0059", stack=stack
+    )
+    broke = broken(
+        *stack,
+        gb="GB0059",
+        frame_skipped=True,
+        frame_function="LM.forward",
+        explanation="Dynamo does not know how to trace builtin operator `print` with argument types ['str']",
+    )
+    called = Compile("1/0", 0, Outcome.COMPILED, graph=Graph(4), caller=(own,))
+    frames = (Frame("attend", at(30, function="attend")),)
+    given = report(not_compiled=(skipped,), breaks=(broke,), frames=frames, compiles=(called,))
+    reference, full = sorted(findings(given), key=lambda finding: finding.code)
+    words = full.title.removeprefix("graph break: ")
+    assert "`print`" in words
+    assert reference.message == f"The cause is the graph break on line 35: {words}."
+    assert (reference.severity, reference.remedies) == (Severity.INFORMATION, ())
+    assert [item.span.line for item in reference.related] == [35]
+    assert full.severity is Severity.WARNING
+    assert full.remedies
+    assert full.cost[0] == (
+        "all of `LM.forward` runs in eager mode, not only this line; functions that it calls are compiled separately"
+    )
+
+
 def test_a_function_whose_callee_is_compiled_has_something_to_compile() -> None:
     step = NotCompiled(NotCompiledKind.NO_TENSORS, "train.step", at(12, function="step"), "")
     frames = (Frame("Adam.step", at(215, path=LIBRARY, function="step")),)
@@ -103,10 +134,7 @@ def test_the_rest_of_a_function_that_cannot_be_resumed_is_named_by_its_first_lin
     )
     skipped, break_ = sorted(actual_findings, key=lambda finding: finding.code)
     assert skipped.title.startswith("the rest of `Net.forward`, from line 34 on, is not compiled")
-    assert skipped.cost == (
-        "its graph ends there, after 3 operators",
-        "`Net.forward` runs in eager mode from line 34 on",
-    )
+    assert skipped.cost == ("its graph ends there, after 3 operators",)
     assert "from line 34 on, runs in eager mode" in break_.cost[0]
     assert not any("this line runs in eager mode" in cost for cost in break_.cost)
 

@@ -76,12 +76,26 @@ def sides_of(context: Context, graph_break: Break) -> GraphSides | None:
 def _of_skipped(context: Context, graph_break: Break) -> Iterator[str]:
     # What was compiled of the function before stays: only a resumption of it was skipped then.
     part = "the rest" if any(map(_size, _same_function(context, graph_break))) else "all"
-    yield f"{part} of {_name(graph_break)} runs in eager mode, not only this line"
+    own, function = graph_break.stack[:1], graph_break.frame_function or ""
+    has_calls = bool(own) and calls_compiled(context, own[0].path, function)
+    called = "; functions that it calls are compiled separately" if has_calls else ""
+    yield f"{part} of {_name(graph_break)} runs in eager mode, not only this line{called}"
     lines = lines_in_loops(context, graph_break.stack[0]) if graph_break.stack else ()
     if lines:
         yield f"the graph breaks on lines {format_list(map(str, lines))} are in loops: all of them have to go"
     if graph_break.operators:
         yield f"the {format_count(graph_break.operators, 'operator')} traced before this line run in eager too"
+
+
+def calls_compiled(context: Context, path: str, function: str) -> bool:
+    """Whether a function that a function of a file calls gave a graph, as under `disable(recursive=False)`."""
+    caller = (path, function.rpartition(".")[2])
+    return any(
+        (above.path, above.function) == caller
+        for item in context.report.compiles
+        if _size(item)
+        for above in item.caller
+    )
 
 
 def _split(context: Context, group: list[Break], *, has_calls: bool) -> Iterator[str]:

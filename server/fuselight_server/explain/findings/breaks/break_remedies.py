@@ -6,6 +6,7 @@ Invariant: advice names code that the user can change. torch's own hints come la
 from __future__ import annotations
 
 import ast
+import os
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ from fuselight_server.explain.findings.breaks.library_breaks import (
 )
 from fuselight_server.explain.findings.breaks.size_numbers import indexed, used_as_size
 from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument, symbolic_bool
+from fuselight_server.explain.findings.common.context import is_machinery
 from fuselight_server.explain.findings.common.source_tree import tree_around
 from fuselight_server.explain.findings.common.text import excerpt, plain, sentence, shortened
 
@@ -55,6 +57,8 @@ class BreakWords:
     is_information: bool = False
 
 
+ASKED_FOR = frozenset({"GB0025", "GB4297", "GB4636"})
+"""The user or a library wrote the break: shown with its cost, but not as a warning."""
 _NUMBER_IDS = frozenset({"GB0033", "GB0124"})
 """Ids of a conversion to a Python number, which a branch on a number of NumPy is as well."""
 _OPERATORS = "/torch/_higher_order_ops/"
@@ -397,6 +401,12 @@ def title_at(context: Context, gb_id: str | None, reason: str, at: Location | No
     title = title_of(gb_id, reason, reason)
     if at is None:
         return title
+    known = break_at(context, gb_id, at)
+    return (words_of(context, known) if known is not None else words_at(context, at, gb_id, title)).title
+
+
+def break_at(context: Context, gb_id: str | None, at: Location) -> Break | None:
+    """The first break of the report with an id whose traced code ended on a line; None where there is none."""
     same = (
         graph_break
         for graph_break in context.report.breaks
@@ -404,7 +414,33 @@ def title_at(context: Context, gb_id: str | None, reason: str, at: Location | No
         and graph_break.ids[:1] == (gb_id,)
         and (graph_break.stack[-1].path, graph_break.stack[-1].line) == (at.path, at.line)
     )
-    first = next(same, None)
-    texts = f"{first.explanation} {first.context}" if first is not None else ""
-    symbolic = symbolic_bool(context, first) if first is not None else None
-    return symbolic[0] if symbolic else words_at(context, at, gb_id, title, texts).title
+    return next(same, None)
+
+
+def broken_line(graph_break: Break) -> Location | None:
+    """The line that broke: the innermost that is not Dynamo's own stand-in for something."""
+    return next((frame for frame in reversed(graph_break.stack) if not is_machinery(frame.path)), None)
+
+
+def words_of(context: Context, graph_break: Break) -> BreakWords:
+    """The words of a break of the report, as its finding has them."""
+    broke = broken_line(graph_break)
+    if broke is not None and is_requested_by_library(context, graph_break, broke):
+        return BreakWords(_asked_by(broke))
+    return break_words(context, graph_break, broke)
+
+
+def is_requested_by_library(context: Context, graph_break: Break, broke: Location) -> bool:
+    """Whether code that is not the user's asked for the break on the line `broke`."""
+    is_asked_for = (graph_break.ids[0] if graph_break.ids else None) in ASKED_FOR
+    return is_asked_for and not context.is_user_file(broke.path)
+
+
+def _asked_by(broke: Location) -> str:
+    """Who asked for a break that the user did not write: nothing in the user's code takes it away."""
+    if _OPTIMIZERS in broke.path:
+        return "torch's optimizers break the graph here by design"
+    return f"requested by `{broke.function}` in a library" if broke.function else "requested by a library"
+
+
+_OPTIMIZERS = f"torch{os.sep}optim{os.sep}"

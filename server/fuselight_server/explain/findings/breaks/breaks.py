@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import os
 import re
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -25,10 +24,16 @@ from fuselight_server.explain.findings.advice.break_cures import (
     with_trials,
 )
 from fuselight_server.explain.findings.breaks.break_costs import break_costs
-from fuselight_server.explain.findings.breaks.break_remedies import BreakWords, break_text, break_words
+from fuselight_server.explain.findings.breaks.break_remedies import (
+    ASKED_FOR,
+    break_text,
+    broken_line,
+    is_requested_by_library,
+    words_of,
+)
 from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
-from fuselight_server.explain.findings.common.context import is_machinery, span_of
+from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.text import (
     place,
     plain,
@@ -42,10 +47,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
 
-ASKED_FOR = frozenset({"GB0025", "GB4297", "GB4636"})
-"""The user wrote the break: shown with its cost, but not as a warning."""
 _NO_ID = "FL107"
-_OPTIMIZERS = f"torch{os.sep}optim{os.sep}"
 _CALL_LINES = 200
 """Lines of a call that are read."""
 _NAME_AT_END = re.compile(r"([^\W\d]\w*)\s*$")
@@ -68,7 +70,7 @@ def break_findings(context: Context) -> Iterator[Finding]:
     for graph_break, cause in homeless:
         same = next((key for key in groups if key[: len(cause)] == cause), (*cause, None, None))
         groups.setdefault(same, []).append((graph_break, None))
-    reported = [(_finding(context, group), _broke(group[0][0])) for group in groups.values()]
+    reported = [(_finding(context, group), broken_line(group[0][0])) for group in groups.values()]
     counts = Counter((finding.code, finding.span, finding.title) for finding, _ in reported)
     for finding, broke in reported:
         is_alone = counts[finding.code, finding.span, finding.title] == 1
@@ -84,7 +86,7 @@ def _cause_key(graph_break: Break) -> tuple[object, ...]:
     name = first or (graph_break.types[0] if graph_break.types else graph_break.reason)
     if not graph_break.stack:
         return (None, None, None, None, None, None, name)
-    at, broke = graph_break.stack[-1], _broke(graph_break)
+    at, broke = graph_break.stack[-1], broken_line(graph_break)
     line = (broke.path, broke.line) if broke is not None else None  # the end of the stack may be Dynamo's own
     return (at.path, at.line, at.column, at.end_line, at.end_column, line, name)
 
@@ -95,13 +97,9 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     graph_break, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
     code = (graph_break.ids[0] if graph_break.ids else None) or _NO_ID
     explanation = _with_sources(context, graph_break, break_text(graph_break))
-    broke = _broke(graph_break)
-    is_library_code = code in ASKED_FOR and broke is not None and not context.is_user_file(broke.path)
-    words = (
-        BreakWords(_asked_by(broke))
-        if is_library_code and broke is not None
-        else break_words(context, graph_break, broke)
-    )
+    broke = broken_line(graph_break)
+    words = words_of(context, graph_break)
+    is_library_code = broke is not None and is_requested_by_library(context, graph_break, broke)
     inside, span, cause = "", None, ""
     if broke is not None and not context.is_user_file(broke.path):
         cause = _shared_cause(context, graph_break, broke, (*words.hints, *graph_break.hints))
@@ -141,11 +139,6 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         gb_ids=gb_ids,
         data=(INLINED,) if is_inlined else (),
     )
-
-
-def _broke(graph_break: Break) -> Location | None:
-    """The line that broke: the innermost that is not Dynamo's own stand-in for something."""
-    return next((frame for frame in reversed(graph_break.stack) if not is_machinery(frame.path)), None)
 
 
 def _shared_cause(context: Context, graph_break: Break, broke: Location, hints: tuple[str, ...]) -> str:
@@ -210,13 +203,6 @@ def _name_of_closed_call(context: Context, call: Location) -> Span | None:
     return None
 
 
-def _asked_by(broke: Location) -> str:
-    """Who asked for a break that the user did not write: nothing in the user's code takes it away."""
-    if _OPTIMIZERS in broke.path:
-        return "torch's optimizers break the graph here by design"
-    return f"requested by `{broke.function}` in a library" if broke.function else "requested by a library"
-
-
 def _with_sources(context: Context, graph_break: Break, text: str) -> str:
     """Torch's text with the symbols of the compile, as `zf2`, by the names that they have in the source."""
     compiled = context.compile_of(graph_break.compile_id)
@@ -237,7 +223,7 @@ def _chain(graph_break: Break) -> str:
 
 def _related(context: Context, graph_break: Break, home: Location | None) -> tuple[Related, ...]:
     """The library line that broke, the frames between it and the primary span, and what called those."""
-    broke = _broke(graph_break)
+    broke = broken_line(graph_break)
     out: list[Related] = []
     if broke is not None and (home is None or (broke.path, broke.line) != (home.path, home.line)):
         out.append(

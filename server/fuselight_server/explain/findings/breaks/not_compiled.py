@@ -1,20 +1,21 @@
 """FL101 to FL106: a frame that runs in eager as a whole, on its `def` line.
 
-Invariant: the title says that the function is NOT compiled; the reason is torch's own, in plain text.
+Invariant: the title says that the function is NOT compiled; the reason is torch's own, in plain text. A function that
+torch skipped for a graph break of the report only refers to that break, whose finding says what to do.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import NotCompiledKind as Kind
 from fuselight.shared.report import Rung, is_pythons_own, is_user_file
 from fuselight_server.base.finding import Related, Severity
-from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.formatting import format_count
 from fuselight_server.base.remedies import advice
-from fuselight_server.explain.findings.breaks.break_remedies import title_at
-from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
-from fuselight_server.explain.findings.breaks.loop_breaks import lines_in_loops
+from fuselight_server.explain.findings.breaks.break_costs import calls_compiled
+from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR, break_at, title_at, words_of
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
 from fuselight_server.explain.findings.common.context import is_machinery, span_of
 from fuselight_server.explain.findings.common.resume_functions import resumed_at
@@ -30,7 +31,7 @@ from fuselight_server.explain.findings.recompilations.recompilations import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.report import NotCompiled, Recompile
+    from fuselight.shared.report import Break, Location, NotCompiled, Recompile
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.remedies import FindingRemedy
     from fuselight_server.explain.findings.common.context import Context
@@ -101,7 +102,7 @@ def _is_worth_telling(context: Context, uncompiled_code: NotCompiled) -> bool:
         return not (
             _called_from_eager(context, uncompiled_code)
             or _has_graph(context, uncompiled_code)
-            or _calls_compiled(context, uncompiled_code)
+            or calls_compiled(context, uncompiled_code.location.path, uncompiled_code.function)
         )
     if uncompiled_code.kind in {Kind.GENERATOR, Kind.SKIPPED} and is_pythons_own(
         uncompiled_code.location.path
@@ -126,17 +127,6 @@ def _called_from_eager(context: Context, uncompiled_code: NotCompiled) -> bool:
     """Whether Dynamo got the frame only because its caller runs in eager mode, and nothing asked to compile it."""
     known = {(frame.location.path, frame.function.rsplit(".", 1)[-1]) for frame in context.report.frames}
     return any((above.path, above.function) in known for above in uncompiled_code.caller)
-
-
-def _calls_compiled(context: Context, uncompiled_code: NotCompiled) -> bool:
-    """Whether a function that it calls gave a graph, as under `disable(recursive=False)`."""
-    name = uncompiled_code.function.rsplit(".", 1)[-1]
-    return any(
-        (above.path, above.function) == (uncompiled_code.location.path, name)
-        for item in context.report.compiles
-        if item.graph is not None and item.graph.operators > 0
-        for above in item.caller
-    )
 
 
 def _has_graph(context: Context, uncompiled_code: NotCompiled) -> bool:
@@ -173,6 +163,9 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         title = title.replace(f"`{name}`", part_title, 1)
     elif partly:
         title = f"the rest of {title}"
+    cause = _cause(context, uncompiled_code)
+    if cause is not None:
+        return _reference(context, group, home, title, cause)
     related = (
         []
         if home == uncompiled_code.location
@@ -189,7 +182,6 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     is_elsewhere = before is not None and home is not None and before.span.line != home.line
     if before is not None and is_elsewhere and stopped is not None:
         related.append(before)
-    asked_for = uncompiled_code.kind is Kind.SKIPPED and all(item.gb_id in ASKED_FOR for item in group)
     follows = uncompiled_code.kind is Kind.GENERATOR and _called_from_eager(context, uncompiled_code)
     return context.finding(
         _CODES[uncompiled_code.kind],
@@ -204,7 +196,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         ),
         f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
         at=home,
-        severity=Severity.INFORMATION if asked_for or follows else None,
+        severity=Severity.INFORMATION if follows or _is_asked_for(group) else None,
         cost=_cost(context, uncompiled_code, name, partly=partly),
         hints=for_thread(
             context,
@@ -214,6 +206,42 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         cures=limit_cures(context, stopped) if uncompiled_code.kind in _LIMITS else (),
         call=uncompiled_code.call,
         related=tuple(related),
+        count=len(group),
+        follows=before,
+        gb_ids=tuple(dict.fromkeys(item.gb_id for item in group if item.gb_id)),
+    )
+
+
+def _is_asked_for(group: list[NotCompiled]) -> bool:
+    return all(item.kind is Kind.SKIPPED and item.gb_id in ASKED_FOR for item in group)
+
+
+def _cause(context: Context, uncompiled_code: NotCompiled) -> Break | None:
+    """The graph break of the report for which a function was skipped; None where the report has none."""
+    if uncompiled_code.kind is not Kind.SKIPPED or not uncompiled_code.stack:
+        return None
+    return break_at(context, uncompiled_code.gb_id, uncompiled_code.stack[-1])
+
+
+def _reference(
+    context: Context, group: list[NotCompiled], home: Location | None, title: str, cause: Break
+) -> Finding:
+    """A function that was skipped for a graph break, whose finding has the reason, the cost and what to do."""
+    uncompiled_code = group[0]
+    broke = context.innermost_user_frame(cause.stack, cause.above) or cause.stack[-1]
+    is_near = home is not None and broke.path == home.path
+    where = f"on line {broke.line}" if is_near else f"at {place(broke)}"
+    before = Related(span_of(broke), f"it follows from the graph break {where}")
+    is_rest = uncompiled_code.rest_from is not None
+    return context.finding(
+        _CODES[uncompiled_code.kind],
+        title,
+        sentence(f"The cause is the graph break {where}: {words_of(context, cause).title}"),
+        at=home,
+        severity=Severity.INFORMATION,
+        cost=(_compiled_before(context, uncompiled_code),) if is_rest else (),
+        call=uncompiled_code.call,
+        related=(replace(before, message="the graph break"),),
         count=len(group),
         follows=before,
         gb_ids=tuple(dict.fromkeys(item.gb_id for item in group if item.gb_id)),
@@ -235,7 +263,9 @@ def _followed(context: Context, uncompiled_code: NotCompiled, stopped: Recompile
 def _cost(context: Context, uncompiled_code: NotCompiled, name: str, *, partly: bool) -> tuple[str, ...]:
     if uncompiled_code.kind in _LIMITS:
         return ("later calls that match no compiled version run in eager mode, without a warning",)
-    if uncompiled_code.kind is Kind.DISABLED and _calls_compiled(context, uncompiled_code):
+    if uncompiled_code.kind is Kind.DISABLED and calls_compiled(
+        context, uncompiled_code.location.path, uncompiled_code.function
+    ):
         return ("its own lines run in eager mode; functions that it calls are compiled",)
     if uncompiled_code.rest_from is not None:
         return (
@@ -244,7 +274,7 @@ def _cost(context: Context, uncompiled_code: NotCompiled, name: str, *, partly: 
         )
     called = (
         "; functions that it calls are compiled separately"
-        if _calls_compiled(context, uncompiled_code)
+        if calls_compiled(context, uncompiled_code.location.path, uncompiled_code.function)
         else ""
     )
     if partly and uncompiled_code.stack:
@@ -279,12 +309,8 @@ def _remedies(
     if uncompiled_code.kind is Kind.SKIPPED and uncompiled_code.stack:
         at = context.innermost_user_frame(uncompiled_code.stack) or uncompiled_code.stack[-1]
         where = f"on line {at.line}" if at.path == uncompiled_code.location.path else f"at {place(at)}"
-        lines = lines_in_loops(context, uncompiled_code.stack[0])
-        shown = (
-            f"graph breaks on lines {format_list(map(str, lines))}, all of them"
-            if lines
-            else f"graph break {where}"
+        step = (
+            f"Remove the graph break {where}, or move the parts that can be compiled to a separate function"
         )
-        step = f"Remove the {shown}, or move the parts that can be compiled to a separate function"
         return advice((step,))
     return advice((_HINTS[uncompiled_code.kind],))

@@ -115,6 +115,8 @@ class Finding:
     """Whether another finding of the same cause is about what comes first."""
     follows: Related | None = None
     """The place to fix before it, and how it follows from that: `it goes with the graph break on line 14`."""
+    in_loop: str = ""
+    """Of a break in a loop: what breaks and where, as `print in the loop on line 35`; empty outside of loops."""
     also_at: tuple[Finding, ...] = ()
     """Findings of the same cause at other places, by rank (findings/causes.py); empty until they are folded."""
     same_as: Span | None = None

@@ -116,8 +116,8 @@ def test_the_first_line_names_the_target_of_its_counts_where_several_ran(
     shown = fold([finding for given in reports for finding in findings(given)])
     both = outcome(reports=reports, findings=list(shown))
     first = text_of(both).partition("\n\n")[0].replace("\n", " ")
-    assert first.startswith("Fix model.py:30 first: ")
-    assert first.endswith(f"({FILE}; counted in {target} of {FILE})")
+    assert first.startswith(f"Fix line 30 of {FILE} first: ")
+    assert first.endswith(f"(counted in {target} of {FILE})")
     assert json.loads(as_json(both))["fix_first"]["target_path"] == FILE
     alone = text_of(outcome(reports=reports[:1], findings=list(findings(reports[0]))))
     assert "counted in" not in alone.partition("\n\n")[0]

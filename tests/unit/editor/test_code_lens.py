@@ -376,7 +376,7 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
         return capture_result_of(Key(FILE, "step"), 1, new_report, findings(new_report))
 
     state = opened(of(two))
-    first = "Fix model.py:12 first: the graph of Net.forward ends here"
+    first = "Fix line 12 of model.py first: the graph of Net.forward ends here"
     short = "Fix line 12 first"
     assert (await lenses(state))[STEP][:2] == [short, "0 graphs, 3 breaks"]
     assert (await tooltips(state))[short] == first
@@ -392,7 +392,7 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     document = state.at(FILE)
     assert document is not None
     state.edit(FILE, document.source.edit((0, 0), (0, 0), "# new\n"))
-    assert result.fix_first().startswith("Fix model.py:13 first")
+    assert result.fix_first().startswith("Fix line 13 of model.py first")
     shown: list[types.ShowDocumentParams] = []
 
     async def show(given: types.ShowDocumentParams) -> None:

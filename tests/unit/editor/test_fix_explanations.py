@@ -115,7 +115,7 @@ async def report_of(world: FixWorld) -> tuple[str, list[tuple[str, str]]]:
 async def test_the_line_to_fix_first_names_the_fix_that_passed_while_its_text_is_there(
     world: FixWorld,
 ) -> None:
-    first = "Fix model.py:5 first: the graph of Net.forward ends here"
+    first = "Fix line 5 of model.py first: the graph of Net.forward ends here"
     await asyncio.sleep(0)
     world.ui.shown.clear()
     assert (await report_of(world))[0] == first

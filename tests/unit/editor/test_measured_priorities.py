@@ -17,7 +17,7 @@ from tests.support.measured import profile, ran, row
 from tests.support.reports import broken, report
 
 FIRST, SECOND = 11, 14
-BY_COUNT, BY_TIME = "Fix m.py:11 first: ", "Fix m.py:14 first: "
+BY_COUNT, BY_TIME = "Fix line 11 of m.py first: ", "Fix line 14 of m.py first: "
 
 
 def capture(path: str, name: str, *recorded: Recorded) -> CaptureResult:

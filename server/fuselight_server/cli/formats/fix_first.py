@@ -32,7 +32,7 @@ def print_first(
             terminal.print((NO_CHANGE, "bold"), "\n")
         return
     counted = _counted_in(first) if len(outcome.reports) > 1 else ""
-    words = f"{first.words(fix=verified(first))} ({shown_path(first.cost.path)}{counted})"
+    words = f"{first.words(fix=verified(first), file=shown_path(first.cost.path))}{counted}"
     more = more_like_the_first(
         lines, lambda priority: f"{shown_path(priority.cost.path)}:{priority.cost.line}"
     )
@@ -41,4 +41,4 @@ def print_first(
 
 def _counted_in(first: Priority) -> str:
     """The target whose run has the counts, where several were run."""
-    return f"; counted in {format_target(first.target)} of {shown_path(first.target_path)}"
+    return f" (counted in {format_target(first.target)} of {shown_path(first.target_path)})"

@@ -3,12 +3,13 @@
 The rules, in this order:
 1. what ended the run, because nothing after it was analyzed;
 2. lines whose results are wrong without a message, as a change that compiled code does not make;
-3. lines that leave whole functions in eager mode: the target's own function before others, then the most functions;
+3. lines that leave the target's own function in eager mode as a whole;
 4. lines that lead to the recompile limit, because later calls run in eager mode;
 5. lines that compile again for each number that they get, because more numbers lead to the limit;
-6. lines that break graphs: the most measured time in eager mode, where a benchmark has it, then the most breaks, then
+6. lines that leave other functions in eager mode as a whole: the most functions;
+7. lines that break graphs: the most measured time in eager mode, where a benchmark has it, then the most breaks, then
    the most recompilations for values that the break carries;
-7. lines that compile again: the most seconds, as they are shown, then the most recompilations.
+8. lines that compile again: the most seconds, as they are shown, then the most recompilations.
 Recompilations that every such program needs, as for a grad mode, do not count: no fix takes them away. A line whose
 findings name no step, only what to expect, is left out unless it keeps code from being compiled. Of lines that cost the
 same, the one that runs first comes first. A line whose finding follows from another line comes after that one, whatever
@@ -101,19 +102,22 @@ class Priority:
 
     cost: FindingCost
     gain: str
-    """`all of TinyViT.forward runs eagerly because of it`."""
+    """`all of TinyViT.forward runs in eager mode because of it`."""
     target_path: str = ""
     target: str = ""
     """The target whose run has these counts: of several that the line is part of, the one in which it costs most."""
 
-    @property
-    def line_text(self) -> str:
-        """`layers.py:38`."""
-        return f"{PurePath(self.cost.path).name}:{self.cost.line}"
+    in_loop: str = ""
+    """As `Finding.in_loop`."""
 
-    def words(self, fix: str = "") -> str:
-        """`Fix layers.py:38 first: ... (Use torch.where: verified)`."""
-        return f"Fix {self.line_text} first: {self.gain}{f' ({fix})' if fix else ''}"
+    def words(self, fix: str = "", *, file: str = "") -> str:
+        """`Fix line 38 of layers.py first (print in the loop on line 35): ... (Use torch.where: verified)`.
+
+        `file`: the name that is shown for the file; empty for its last part.
+        """
+        loop = f" ({self.in_loop})" if self.in_loop else ""
+        place = f"line {self.cost.line} of {file or PurePath(self.cost.path).name}"
+        return f"Fix {place} first{loop}: {self.gain}{f' ({fix})' if fix else ''}"
 
     def measured(self, us: float) -> Priority:
         """The line with its measured time in eager mode, which counts where it breaks graphs and the run goes on."""
@@ -185,11 +189,14 @@ def of_reports(
         for finding in (folded, *folded.also_at)
         if finding.follows is not None
     }
+    loops = {(folded.span.path, folded.span.line): folded.in_loop for folded in findings if folded.in_loop}
     ordered = sorted(actual_priorities, key=lambda place: _rank(actual_priorities[place].cost))
     roots = {place: (after.span.path, after.span.line) for place, after in follows.items()}
     return tuple(
         _with_consequences(
-            actual_priorities[place], follows.get(place), _limited_after(place, roots, actual_priorities)
+            replace(actual_priorities[place], in_loop=loops.get(place, "")),
+            follows.get(place),
+            _limited_after(place, roots, actual_priorities),
         )
         for place in _roots_first(ordered, roots)
     )
@@ -293,11 +300,10 @@ def _rank(cost: FindingCost) -> tuple[object, ...]:
     return (
         not cost.ends_run,
         not cost.is_wrong,
-        not cost.eager,
         not cost.is_target_eager,
-        -len(cost.eager),
         not cost.limited,
         not cost.is_of_each_number,
+        -len(cost.eager),
         not cost.breaks,
         -cost.eager_us,
         -cost.breaks,
@@ -313,10 +319,10 @@ def _gain(cost: FindingCost, target: str) -> str:
         return "the run ends there"
     if cost.eager:
         if target and target != "__main__":
-            return f"all of {target} runs eagerly because of it"
+            return f"all of {target} runs in eager mode because of it"
         first, *others = cost.eager
         more = f" and {format_count(len(others), 'more function')}" if others else ""
-        return f"all of {first}{more} {'run' if others else 'runs'} eagerly because of it"
+        return f"all of {first}{more} {'run' if others else 'runs'} in eager mode because of it"
     again = _again(cost)
     if cost.limited:
         return f"{cost.limited[0]} reached the recompile limit because of it"

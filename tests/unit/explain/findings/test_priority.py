@@ -17,6 +17,7 @@ from fuselight.shared.report import (
     Frame,
     Graph,
     GuardCause,
+    Location,
     NotCompiled,
     NotCompiledKind,
     Outcome,
@@ -85,6 +86,9 @@ def priorities_of(breaks: tuple[Break, ...], *recompiles: Recompile) -> tuple[Pr
         (line(9, eager=("a",), is_target_eager=True), line(1, eager=("b", "c"))),
         (line(9, eager=("a", "b")), line(1, eager=("c",), breaks=5)),
         (line(9, limited=("a",)), line(1, breaks=3)),
+        (line(9, eager=("a",), is_target_eager=True), line(1, limited=("b",))),
+        (line(9, limited=("a",)), line(1, eager=("b", "c"))),
+        (line(9, recompilations=4, is_of_each_number=True), line(1, eager=("b",))),
         (line(9, limited=("a",)), line(1, recompilations=9, is_of_each_number=True)),
         (line(9, recompilations=4, is_of_each_number=True), line(1, breaks=3, recompilations=9, seconds=9.0)),
         (line(9, breaks=1, eager_us=40.0), line(1, breaks=3, eager_us=2.0)),
@@ -124,9 +128,9 @@ def test_a_break_that_leaves_the_whole_target_eager() -> None:
         breaks=(broken(at(21), at(38), frame_skipped=True), broken(at(50), frame_function="helper")),
         not_compiled=(skipped,),
     )
-    first = "Fix model.py:38 first: all of Net runs eagerly because of it"
-    assert words(given) == [first, "Fix model.py:50 first: the graph of helper ends here"]
-    named = "Fix model.py:38 first: all of Net.forward runs eagerly because of it"
+    first = "Fix line 38 of model.py first: all of Net runs in eager mode because of it"
+    assert words(given) == [first, "Fix line 50 of model.py first: the graph of helper ends here"]
+    named = "Fix line 38 of model.py first: all of Net.forward runs in eager mode because of it"
     assert words(dataclasses.replace(given, compiles=TWO_GRAPHS))[0] == named, "other functions have graphs"
     cell = TargetRef("cell [18]", "cell [18]", 1, "main")
     assert words(dataclasses.replace(given, target=cell))[0] == named, "a cell runs in eager mode by itself"
@@ -141,7 +145,7 @@ def test_a_break_that_splits_a_function_and_carries_a_value() -> None:
     )
     assert (
         words(given)[0]
-        == "Fix model.py:22 first: it splits Net.forward into 2 graphs, and 1 recompilation (1.2 s)"
+        == "Fix line 22 of model.py first: it splits Net.forward into 2 graphs, and 1 recompilation (1.2 s)"
     )
 
 
@@ -163,14 +167,14 @@ def test_only_graphs_beside_a_break_are_what_it_splits(
         for name, (frame, size) in sizes.items()
     )
     given = report(frames=FRAMES, compiles=compiles, breaks=(broken(at(22)),))
-    assert words(given) == [f"Fix model.py:22 first: {gain}"]
+    assert words(given) == [f"Fix line 22 of model.py first: {gain}"]
 
 
 def test_a_program_that_runs_in_eager_mode_is_named_by_its_function() -> None:
     skipped = NotCompiled(NotCompiledKind.SKIPPED, "train", at(20), "in a loop", stack=(at(38),))
     given = report(breaks=(broken(at(38), frame_skipped=True),), not_compiled=(skipped,))
     given = dataclasses.replace(given, target=dataclasses.replace(given.target, name="__main__"))
-    assert words(given) == ["Fix model.py:38 first: all of train runs eagerly because of it"]
+    assert words(given) == ["Fix line 38 of model.py first: all of train runs in eager mode because of it"]
 
 
 def test_the_recompile_limit() -> None:
@@ -181,8 +185,8 @@ def test_the_recompile_limit() -> None:
         compiles=TWO_GRAPHS,
     )
     assert words(given) == [
-        "Fix model.py:30 first: step reached the recompile limit because of it",
-        "Fix model.py:40 first: it causes 1 recompilation (1.2 s)",
+        "Fix line 30 of model.py first: step reached the recompile limit because of it",
+        "Fix line 40 of model.py first: it causes 1 recompilation (1.2 s)",
     ]
 
 
@@ -217,7 +221,7 @@ def test_a_line_names_a_fix_of_what_it_costs(
 def test_what_ended_the_run_comes_first() -> None:
     failure = Failure(Culprit.USER, "exception", "KeyError: 'a'", stack=(at(33),))
     given = report(breaks=(broken(at(22)),), failures=(failure,))
-    assert words(given)[0] == "Fix model.py:33 first: the run ends there"
+    assert words(given)[0] == "Fix line 33 of model.py first: the run ends there"
 
 
 def test_breaks_that_the_user_wrote_are_no_advice() -> None:
@@ -241,7 +245,7 @@ def test_only_lines_with_a_finding_count_and_the_json_has_the_first() -> None:
     )
     first = data["fix_first"]
     assert (first["line"], first["codes"], first["graphs"]) == (26, ["GB0059"], 3)
-    assert first["title"] == "Fix model.py:26 first: it splits Net.forward into 3 graphs"
+    assert first["title"] == "Fix line 26 of model.py first: it splits Net.forward into 3 graphs"
     assert (first["fix"], first["verified"]) == ("fuselight fix model.py", None), "a check verifies nothing"
     assert json.loads(as_json(CheckOutcome()))["fix_first"] is None
 
@@ -297,6 +301,41 @@ def test_a_finding_without_a_step_is_not_the_first_to_fix() -> None:
     assert not without.needs_no_change
 
 
+LOOPS = """\
+def note(x):
+    print(x.sum().item())
+
+
+def run(x, steps):
+    for step in range(steps):
+        print(step)
+        note(x)
+    while x.sum() > steps:
+        x = x - 1
+    print(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("stack", "in_loop"),
+    [
+        ((at(7, (8, 19), function="run"),), " (print in the loop on line 6)"),
+        (
+            (at(8, function="run"), at(2, (10, 24), function="note")),
+            " (note is called in the loop on line 6)",
+        ),
+        ((at(9, (10, 25), function="run"),), " (in the loop on line 9)"),
+        ((at(11, (4, 12), function="run"),), ""),
+    ],
+)
+def test_a_line_in_a_loop_is_named_with_the_loop(stack: tuple[Location, ...], in_loop: str) -> None:
+    given = report(breaks=(broken(*stack), broken(at(1))))
+    lines = LOOPS.splitlines()
+    shown = findings(given, read_line=lambda _path, line: lines[line - 1] if line <= len(lines) else None)
+    words = next(item.words() for item in of_reports([given], shown) if item.cost.line == stack[-1].line)
+    assert words.startswith(f"Fix line {stack[-1].line} of model.py first{in_loop}: ")
+
+
 def test_a_measured_time_in_eager_mode_ranks_breaks_and_is_marked() -> None:
     given = report(
         frames=(*FRAMES, dataclasses.replace(FRAMES[1], resumes_at=26)),
@@ -337,11 +376,11 @@ def test_other_lines_that_end_a_run_are_counted_and_named(others: list[FindingCo
 
 def test_other_lines_that_leave_functions_in_eager_mode_are_named_after_the_first() -> None:
     lines = [Priority(line(number, eager=("f",)), "") for number in (1, 2)]
-    assert more_like_the_first(lines, lambda priority: priority.line_text) == (
+    assert more_like_the_first(lines, lambda priority: f"model.py:{priority.cost.line}") == (
         "1 more line leaves functions in eager mode: model.py:2"
     )
     broken_lines = [Priority(line(number, breaks=1), "") for number in (1, 2)]
-    assert more_like_the_first(broken_lines, lambda priority: priority.line_text) == ""
+    assert more_like_the_first(broken_lines, lambda priority: f"model.py:{priority.cost.line}") == ""
 
 
 def test_a_fix_is_a_step_also_where_the_run_says_only_what_to_expect() -> None:

@@ -32,6 +32,7 @@ from fuselight_server.explain.findings.breaks.break_remedies import (
     words_of,
 )
 from fuselight_server.explain.findings.breaks.library_breaks import is_without_file
+from fuselight_server.explain.findings.breaks.loop_breaks import loop_words
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.text import (
@@ -137,6 +138,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         cause=cause,
         count=len({item[0].compile_id for item in group}),  # the same compile retries, which is no repeat
         gb_ids=gb_ids,
+        in_loop=loop_words(context, graph_break, home) if home is not None else "",
         data=(INLINED,) if is_inlined else (),
     )
 

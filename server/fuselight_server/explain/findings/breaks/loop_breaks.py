@@ -1,4 +1,4 @@
-"""Graph breaks in the loops of one function: each of them alone has the whole function run in eager mode.
+"""Graph breaks in loops. In the loops of one function, each of them alone has the whole function run in eager mode.
 
 torch reports the first one and stops. Another one is known only if it is in a function that the loop calls, which torch
 compiles separately then. Invariant: only breaks of the report are named.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from fuselight.shared.foreign_data import parse_python
+from fuselight_server.base.formatting import format_place
 from fuselight_server.explain.findings.common.source_tree import tree_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.shared.report import Location
+    from fuselight.shared.report import Break, Location
     from fuselight_server.explain.findings.common.context import Context
 
 
@@ -51,11 +53,56 @@ def skipped_around(context: Context, places: Iterable[Location]) -> Location | N
     return None
 
 
+def loop_words(context: Context, graph_break: Break, home: Location) -> str:
+    """What breaks on the line `home` and in which loop of traced code, as ``print in the loop on line 35``.
+
+    `called in the loop on line 35` if only a function that leads to the line is in one; empty if none is.
+    """
+    for place in reversed(graph_break.stack):
+        inner = [
+            node
+            for node in _loop_nodes(context, place)
+            if _is_in(place.line, [_body(node)])
+            or (isinstance(node, ast.While) and place.line == node.lineno)
+        ]
+        if not inner or not context.is_user_file(place.path):
+            continue
+        line = max(node.lineno for node in inner)
+        at = f"line {line}" if place.path == home.path else format_place(place.path, line)
+        is_here = (place.path, place.line) == (home.path, home.line)
+        what = _called(context, graph_break.stack[-1]) if is_here else f"{home.function or 'it'} is called"
+        return f"{what} in the loop on {at}".lstrip()
+    return ""
+
+
+def _called(context: Context, broke: Location) -> str:
+    """The name of what a line calls where it broke, as `print` or `.item()`; empty for all else than a call."""
+    text = context.read_line(broke.path, broke.line) or ""
+    part = text.encode()[broke.column or 0 : broke.end_column].decode(errors="replace")
+    try:
+        node = parse_python(part, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    called = node.func if isinstance(node, ast.Call) else None
+    if isinstance(called, ast.Attribute) and not isinstance(called.value, ast.Name):
+        return f".{called.attr}()"
+    return ast.unparse(called) if isinstance(called, (ast.Attribute, ast.Name)) else ""
+
+
 def _loops(context: Context, place: Location) -> Iterator[tuple[int, int]]:
     """The first and the last line of the body of each loop of the function around a line."""
+    yield from map(_body, _loop_nodes(context, place))
+
+
+def _loop_nodes(context: Context, place: Location) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
     for node in ast.walk(tree_around(context, place) or ast.Module([], [])):
         if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
-            yield node.body[0].lineno, node.body[-1].end_lineno or node.body[-1].lineno
+            yield node
+
+
+def _body(loop: ast.For | ast.AsyncFor | ast.While) -> tuple[int, int]:
+    """The first and the last line of its body."""
+    return loop.body[0].lineno, loop.body[-1].end_lineno or loop.body[-1].lineno
 
 
 def _is_in(line: int, loops: Iterable[tuple[int, int]]) -> bool:

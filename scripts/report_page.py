@@ -71,7 +71,7 @@ report; the end column is the one after the last character. Unknown values are n
 | in `fix_first` | null if no line costs anything ([the rules](editor.md#what-to-fix-first)) |
 |---|---|
 | `path`, `line`, `codes` | the line to fix first, and the codes of its findings |
-| `title`, `gain` | `Fix layers.py:38 first: ...`, and what that gains |
+| `title`, `gain` | `Fix line 38 of layers.py first: ...`, and what that gains |
 | `target`, `target_path` | the target whose run has the counts that follow, and its file |
 | `eager`, `limited` | functions that run in eager mode because of it, or reached the recompile limit |
 | `breaks`, `graphs` | breaks on the line, and graphs of the broken function |

@@ -50,7 +50,7 @@ class FindingRemedy:
     kind: str = ""
     """What changes: that of a fix, or of a cure; empty for words."""
     why: str = ""
-    """Why it is refused or not tried, or what a verification says of its results."""
+    """Why it is refused or not tried, what a verification says of its results, or which break comes next."""
     counts: str = ""
     """What it lowers: `3 → 1 compiles`; empty if that is not known."""
     cost: str = ""
@@ -67,6 +67,8 @@ class FindingRemedy:
     """Of a fix: whether it changes random numbers, what is printed, or exceptions; `cost` says what."""
     is_torchs: bool = False
     """Whether PyTorch says it."""
+    left: tuple[int, ...] = ()
+    """What its run left, to order changes of one state: the smaller, the better; empty if no run is known."""
     values: tuple[str, ...] = ()
     """Which values change, of several that a change of the kind may be for; empty where it is the same for all."""
 
@@ -77,6 +79,11 @@ class FindingRemedy:
         return self.state is not RemedyState.REFUSED and not (is_words and _EXPECTED.match(self.text))
 
     @property
+    def is_unproven(self) -> bool:
+        """Of a fix: whether a verification, and no trial, can show what it does."""
+        return self.is_fix and self.cure is None
+
+    @property
     def is_pending(self) -> bool:
         """Whether it can be tried or verified and was not, so that nobody knows whether it helps: no advice yet."""
         return self.state is RemedyState.NOT_TRIED and not self.why
@@ -85,15 +92,12 @@ class FindingRemedy:
         """The entry as advice; of one that is pending there are none."""
         text = self.text
         if self.state is RemedyState.TRIED:
-            text = f"{text} (tried: {self.counts})"
+            text = f"{text} (tried: {', '.join(filter(None, (self.counts, self.why)))})"
         elif self.state is RemedyState.VERIFIED:
             text = f"{text} (verified: {', '.join(filter(None, (self.counts, self.why)))})"
-        elif self.state is RemedyState.NOT_TRIED:
-            if self.why.startswith(IN_A_TRIAL):
-                text = f"Not verified, and {self.why}: {_lowered(text)}"
-            else:
-                state = "verified" if self.is_fix and self.cure is None else "tried"
-                text = f"Not {state}, as {self.why}: {_lowered(text)}"
+        elif self.state is RemedyState.NOT_TRIED and self.why:
+            state = "verified" if self.why.startswith(IN_A_TRIAL) or self.is_unproven else "tried"
+            text = f"{text} (not {state}: {self.why})"
         if self.cost and (self.is_fix or self.state is not RemedyState.NOT_TRIED):
             text = f"{text}. {self.cost}"
         if self.unwritten:
@@ -145,15 +149,17 @@ _RANKS = {RemedyState.VERIFIED: 0, RemedyState.TRIED: 1, RemedyState.REFUSED: 5}
 def in_order(remedies: Iterable[FindingRemedy]) -> tuple[FindingRemedy, ...]:
     """The entries by what is known of them: what was verified, what was tried, fixes, advice, PyTorch's, refused.
 
-    What could not be tried comes with PyTorch's.
+    What could not be tried comes with PyTorch's. Of what was verified, the one comes first that leaves the least,
+    and so of what was tried.
     """
     return tuple(sorted(dict.fromkeys(remedies), key=_rank))
 
 
-def _rank(remedy: FindingRemedy) -> int:
+def _rank(remedy: FindingRemedy) -> tuple[int, tuple[int, ...]]:
     is_last = remedy.is_torchs or (remedy.state is RemedyState.NOT_TRIED and remedy.why)
     usual = 4 if is_last else 2 if remedy.is_fix else 3
-    return _RANKS.get(remedy.state, usual)
+    is_known = remedy.state in {RemedyState.VERIFIED, RemedyState.TRIED}
+    return _RANKS.get(remedy.state, usual), remedy.left if is_known else ()
 
 
 def advised(remedies: Iterable[FindingRemedy]) -> tuple[str, ...]:
@@ -195,7 +201,7 @@ _ONE_FOR_EACH = re.compile(r"Expect one compile for each (?:value|length) of ")
 def _not_tried(pending: Iterable[FindingRemedy]) -> Iterator[str]:
     """How many changes are not advised yet: a terminal adds what tries them (base/option_names.py)."""
     pending = tuple(pending)
-    fixes = sum(remedy.is_fix and remedy.cure is None for remedy in pending)
+    fixes = sum(remedy.is_unproven for remedy in pending)
     if changes := len(pending) - fixes:
         yield f"{changes} possible change{'s are' if changes > 1 else ' is'} not tried yet"
     if fixes:

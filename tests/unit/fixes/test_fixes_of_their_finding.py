@@ -42,8 +42,7 @@ def offer(name: str, finding: Finding) -> FixOffer:
 
 def passed(finding: Finding) -> Attempt:
     attempt = Attempt(finding, finding.span.line, WHERE, FixStatus.PASSED, "same results")
-    report: Any = object()
-    return replace(attempt, report=report)
+    return replace(attempt, report=report())
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
@@ -144,7 +143,7 @@ def test_two_changes_of_a_kind_are_two_remedies(
     fix = of_candidate(Remedy(change, "Write it", FixClass.EXACT, {"/w/net.py": "new"}, values=values))
     known = replace(FINDING, remedies=(entry_of(other), entry_of(mine)))
     listed = with_fixes(known, (fix,)).remedies
-    assert [(entry.cure, entry.is_fix) for entry in listed] == [(mine, True), (other, False)]
+    assert {(entry.cure, entry.is_fix) for entry in listed} == {(mine, True), (other, False)}
     refusal = of_refusal(RefusedRewrite(change, "Write it", "`x` is written", ("another",)))
     entries = with_fixes(FINDING, (fix, refusal)).remedies
     assert [entry.state for entry in entries] == [RemedyState.NOT_TRIED, RemedyState.REFUSED]
@@ -156,7 +155,7 @@ def test_a_change_that_a_trial_made_is_not_said_to_be_untried() -> None:
     refusal = CureTrial(dynamic, 3, 1, refused="it breaks the graph on line 9")
     (moved,) = tried_remedies([TriedAdvice("Compile with it", dynamic)], {dynamic: refusal})
     (entry,) = with_fixes(replace(FINDING, remedies=(moved,)), (fix,)).remedies
-    assert entry.words() == "Not verified, and in a trial it breaks the graph on line 9: compile with it"
+    assert entry.words() == "Compile with it (not verified: in a trial it breaks the graph on line 9)"
 
 
 def test_verdicts_of_two_columns_are_kept_apart() -> None:
@@ -186,7 +185,7 @@ def test_a_change_that_no_trial_makes_is_not_verified_yet(*, is_fix: bool, is_cu
     several = advised((entry, replace(entry, text="Set more")))
     assert several == ("2 " + what.replace("change is", "changes are").replace("fix is", "fixes are"),)
     reason = replace(entry, why="the run ended early").words()
-    assert reason == f"Not {'tried' if is_cure or not is_fix else 'verified'}, as the run ended early: set it"
+    assert reason == f"Set it (not {'tried' if is_cure or not is_fix else 'verified'}: the run ended early)"
     assert entry.as_data()["state"] == "not tried"
 
 

@@ -36,6 +36,7 @@ from fuselight.shared.report.cures import CureGoal as CureGoal
 from fuselight.shared.report.cures import CureKind as CureKind
 from fuselight.shared.report.cures import CureRun as CureRun
 from fuselight.shared.report.cures import CureTrial as CureTrial
+from fuselight.shared.report.cures import NextBreak as NextBreak
 from fuselight.shared.report.cures import TrialCounts as TrialCounts
 from fuselight.shared.report.device import Device as Device
 from fuselight.shared.report.facts import Branch as Branch

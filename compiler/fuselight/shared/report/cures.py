@@ -129,6 +129,16 @@ class TrialCounts:
 
 
 @dataclass(frozen=True)
+class NextBreak:
+    """A graph break that torch.compile reaches only after a change."""
+
+    gb_id: str
+    """Empty where torch gives it none."""
+    path: str
+    line: LineNumber
+
+
+@dataclass(frozen=True)
 class CureTrial:
     """A cure that was tried on the calls of a report."""
 
@@ -144,6 +154,14 @@ class CureTrial:
     """Whether the change was made in a call; if not, it was not tried."""
     stays: tuple[str, ...] = ()
     """The guards that fail as often with it, by function, cause and guarded value: it cures none of their findings."""
+    next: tuple[NextBreak, ...] = ()
+    """Graph breaks that it uncovers, in code that ran in eager mode without it."""
+    breaks: int = 0
+    """All graph breaks of the run with it."""
+    compiles: int = 0
+    """All compiles of the run with it."""
+    operators: int = 0
+    """Operators in graphs that ran with it, one for each run of a graph."""
 
     @property
     def cures(self) -> bool:

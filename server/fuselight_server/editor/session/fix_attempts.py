@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.recent import Recent
 from fuselight_server.base.remedies import refused_fixes
 from fuselight_server.editor.results.refused_fixes import RefusedFix
-from fuselight_server.fixes.rewrites.families import FixClass
 from fuselight_server.fixes.verification.remedy_list import is_entry_of, of_attempt, of_candidate, with_fixes
 
 if TYPE_CHECKING:
@@ -103,14 +102,13 @@ class FixAttempts:
         if not passed or not result.priorities:
             return ""
         is_gained_by = result.priorities[0].is_gained_by
-        here = [
+        here = (
             attempt
             for offer, attempt in passed
             if is_gained_by(offer.finding.code, offer.finding.span.path, offer.finding.span.line)
-        ]
-        # Of fixes of the same line, one that keeps all results comes first.
-        here.sort(key=lambda attempt: (attempt.remedy.fix_class is FixClass.CHANGES, bool(attempt.excepted)))
-        return here[0].promise if here else ""
+        )
+        best = min(here, key=lambda attempt: attempt.left, default=None)
+        return best.promise if best is not None else ""
 
     def _tried(self, result: CaptureResult) -> list[tuple[FixOffer, Attempt]]:
         """The fixes whose verification has an answer for just the texts of a result."""

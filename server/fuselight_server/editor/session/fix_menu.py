@@ -6,7 +6,7 @@ chosen, and has the reason. A title claims nothing that was not verified.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.remedies import RemedyState
@@ -15,7 +15,7 @@ from fuselight_server.fixes.rewrites.families import FixClass, has_remedies
 from fuselight_server.fixes.verification.remedy_list import of_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.editor.session.fix_offers import FixOffer, LineFixes, VerifiedFixes
@@ -55,7 +55,10 @@ class FixMenu:
     """Whether a target runs only when the user asks, so that nothing verifies its fixes before a choice."""
 
     async def entries(self, path: str, first: int, last: int, *, is_menu: bool) -> list[MenuEntry]:
-        """List the fixes of some lines, those that passed with their results first. Starts to verify the rest."""
+        """List the fixes of some lines: the best first of those that passed, then those that were tried.
+
+        Starts to verify the rest.
+        """
         fixes, client, settings = self.fixes, self.state.client, self.state.folder_of(path).settings
         line_fixes = await fixes.offers.on_lines(path, first, last)
         offers = line_fixes.changes
@@ -64,8 +67,9 @@ class FixMenu:
         if offers and (when == "cursor" or (when == "menu" and is_menu)):
             # Two starts compile everything twice: only a choice asks for that.
             fixes.verify_in_background(offer for offer in offers if not offer.starts)
-        passed: list[MenuEntry] = []
-        unknown, refused = [], []
+        passed: list[tuple[Attempt, MenuEntry]] = []
+        unknown: list[tuple[tuple[int, ...], MenuEntry]] = []
+        refused: list[MenuEntry] = []
         for offer in offers:
             finding, title = offer.finding, offer.remedy.title
             attempt, listed = fixes.attempts.known(offer), fixes.attempts.listed(offer, line_fixes)
@@ -77,17 +81,16 @@ class FixMenu:
                 waits = f" ({ON_CHOICE})" if self.runs_on_request(offer.key) else ""
                 title = f"{self.verify_title(offer)}: {title}{tried}{changes}{waits}"
                 is_resolved = client.resolves_actions and when != "choice" and not offer.starts
-                unknown.append(MenuEntry(finding, title, offer, is_resolved=is_resolved))
+                place = (0, *listed.left) if listed is not None and listed.left else (1,)
+                unknown.append((place, MenuEntry(finding, title, offer, is_resolved=is_resolved)))
             elif attempt.has_passed:
-                is_preferred = (
-                    not passed and attempt.fix_class is not FixClass.CHANGES and not attempt.excepted
-                )
-                title = title_of(attempt)
-                passed.append(MenuEntry(finding, title, offer, "", client.resolves_actions, is_preferred))
+                entry = MenuEntry(finding, title_of(attempt), offer, "", client.resolves_actions)
+                passed.append((attempt, entry))
             else:
                 refused.append(MenuEntry(finding, title, reason=of_attempt(attempt).reason))
         disabled = [*refused, *_not_offered(line_fixes)] if client.disabled_actions else []
-        return [*passed, *unknown, *disabled]
+        waiting = [entry for _, entry in sorted(unknown, key=lambda item: item[0])]
+        return [*_best_first(passed), *waiting, *disabled]
 
     def outdated(
         self, path: str, shown: Iterable[Finding], active: Container[Key]
@@ -163,6 +166,14 @@ class FixMenu:
     def asks_for_preview(self, offer: FixOffer) -> bool:
         """Whether the client shows the preview of a fix: an edit that asks for one starts with nothing selected."""
         return self.state.client.previews_fixes and self.needs_preview(offer)
+
+
+def _best_first(passed: Iterable[tuple[Attempt, MenuEntry]]) -> Iterator[MenuEntry]:
+    """Those that passed; the first one is preferred if it keeps all results."""
+    ordered = sorted(passed, key=lambda item: item[0].left)
+    for number, (attempt, entry) in enumerate(ordered):
+        keeps_all = attempt.fix_class is not FixClass.CHANGES and not attempt.excepted
+        yield replace(entry, is_preferred=number == 0 and keeps_all)
 
 
 def _not_offered(fixes: LineFixes) -> list[MenuEntry]:

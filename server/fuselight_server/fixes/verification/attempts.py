@@ -11,20 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report.verification import ONE_SIDE
-from fuselight_server.base.formatting import cut_list, format_list
+from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.explain.findings.common.text import next_words
 from fuselight_server.fixes.rewrites.remedy import FixClass
 from fuselight_server.fixes.verification.case_policy import exception_words
 from fuselight_server.fixes.verification.comparison import NOT_COMPARED, TextComparison
-from fuselight_server.fixes.verification.finding_changes import finding_place
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.counts import Counts
     from fuselight_server.fixes.rewrites.remedy import Remedy
-
-_SHOWN_NEXT = 2
-"""Most uncovered findings that a title names."""
 
 
 class FixStatus(enum.Enum):
@@ -101,10 +98,21 @@ class Attempt:
         return any(note.endswith(ONE_SIDE) for note in self.notes)
 
     @property
+    def left(self) -> tuple[int, ...]:
+        """How good it is, the smaller the better: exceptions, then what its run left; empty if it has not passed.
+
+        What is left: breaks, compiles, operators outside of graphs.
+        """
+        if self.report is None:
+            return ()
+        operators = sum(record.graph.operators for record in self.report.compiles if record.graph is not None)
+        is_limited = self.remedy.fix_class is FixClass.CHANGES, bool(self.excepted)
+        return (*is_limited, counts(self.report).breaks, len(self.report.compiles), -operators)
+
+    @property
     def next_words(self) -> str:
         """`next: GB0059 on m.py:39`; empty if it uncovers nothing."""
-        places = list(dict.fromkeys(map(finding_place, self.next)))
-        return f"next: {format_list(cut_list(places, _SHOWN_NEXT))}" if places else ""
+        return next_words((finding.code, finding.span.path, finding.span.line) for finding in self.next)
 
     @property
     def promise(self) -> str:

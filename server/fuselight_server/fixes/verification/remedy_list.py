@@ -61,7 +61,7 @@ def of_attempt(attempt: Attempt) -> FindingRemedy:
     if attempt.has_passed:
         limits = (attempt.why, "one side not tried" if attempt.is_one_sided else "", attempt.next_words)
         why = ", ".join(filter(None, limits))
-        return replace(entry, state=RemedyState.VERIFIED, why=why, counts=attempt.effect)
+        return replace(entry, state=RemedyState.VERIFIED, why=why, counts=attempt.effect, left=attempt.left)
     return replace(entry, state=RemedyState.REFUSED, why=attempt.why)
 
 

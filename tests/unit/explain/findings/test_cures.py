@@ -195,7 +195,7 @@ def test_a_change_says_why_no_trial_of_it_could_be_made() -> None:
     (finding,) = findings(report(recompiles=(again(number()),), problems=(problem,)))
     assert finding.hints[:2] == (
         "Expect one compile for each value of `self.limit`",
-        f"Not tried, as {problem.why}: keep `self.limit` as a tensor",
+        f"Keep `self.limit` as a tensor (not tried: {problem.why})",
     )
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CureKind
-from fuselight_server.base.remedies import NO_CALL, FindingRemedy, RemedyState
+from fuselight_server.base.remedies import NO_CALL, FindingRemedy, RemedyState, in_order
+from fuselight_server.explain.findings.common.text import next_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +73,6 @@ def tried_remedies(
         for remedy in remedies
         if remedy.state is RemedyState.TRIED and not _is_enough_alone(remedy.cure, trials)
     ]
-    cures = fewest_first(cures, trials)
     untried = [
         remedy
         for item, remedy in zip(candidates, remedies, strict=True)
@@ -81,26 +81,26 @@ def tried_remedies(
         and not (item.needs_trial and remedy.why == NO_CALL)
     ]
     refused = [remedy for remedy in remedies if remedy.state is RemedyState.REFUSED]
-    return (*(cures or untried), *refused)
+    return (*(in_order(cures) or untried), *refused)
 
 
-def fewest_first(
-    remedies: Iterable[FindingRemedy], trials: Mapping[CallCure, CureTrial]
-) -> list[FindingRemedy]:
-    """The remedies, of those that were tried and cure the ones first that leave the fewest compiles.
-
-    What takes away a `dynamic=False` comes before them: it is the cause.
-    """
+def best_first(remedies: Iterable[FindingRemedy]) -> list[FindingRemedy]:
+    """The remedies, of those that were tried and cure the best ones first."""
     remedies = list(remedies)
-    tried = (remedy for remedy in remedies if remedy.state is RemedyState.TRIED)
-    in_turn = iter(
-        sorted(tried, key=lambda remedy: (not _is_of_static(remedy.cure), _after(remedy.cure, trials)))
-    )
+    in_turn = iter(in_order(remedy for remedy in remedies if remedy.state is RemedyState.TRIED))
     return [next(in_turn) if remedy.state is RemedyState.TRIED else remedy for remedy in remedies]
 
 
-def _is_of_static(cure: CallCure | None) -> bool:
-    return cure is not None and (cure.kind, cure.value) == (CureKind.DYNAMIC, "None")
+def _left(trial: CureTrial) -> tuple[int, ...]:
+    """What is left with a change: breaks, compiles of the function, all compiles, code outside of graphs.
+
+    What takes away a `dynamic=False` comes before all else: it is the cause.
+    """
+    return (not _is_of_static(trial.cure), trial.breaks, trial.after, trial.compiles, -trial.operators)
+
+
+def _is_of_static(cure: CallCure) -> bool:
+    return (cure.kind, cure.value) == (CureKind.DYNAMIC, "None")
 
 
 def _after(cure: CallCure | None, trials: Mapping[CallCure, CureTrial]) -> int:
@@ -133,9 +133,13 @@ def _remedy(advice: TriedAdvice, trial: CureTrial | None) -> FindingRemedy:
         why = NO_CALL
     elif trial is not None:
         state = RemedyState.TRIED if trial.cures else RemedyState.REFUSED
-        why, counts = trial.refused, f"{trial.before} → {trial.after} {cure.goal.value}{whose}"
+        why = trial.refused or next_words((item.gb_id, item.path, item.line) for item in trial.next)
+        counts = f"{trial.before} → {trial.after} {cure.goal.value}{whose}"
     return FindingRemedy(
-        advice.text, state, kind, why, counts, advice.cost, cure=cure, values=tuple(_values(cure))
+        *(advice.text, state, kind, why, counts, advice.cost),
+        cure=cure,
+        values=tuple(_values(cure)),
+        left=_left(trial) if trial is not None else (),
     )
 
 

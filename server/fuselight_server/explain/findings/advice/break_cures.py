@@ -46,6 +46,10 @@ LOGGING_COSTS = {
     REORDERED: "The messages then come after the graph, in another order",
     IGNORED: "Compiled calls then lose its messages",
 }
+LOGGING_SETTINGS = frozenset(LOGGING_COSTS)
+"""Settings that let torch go on after a call: what breaks after it is another break."""
+OF_VALUES = frozenset({*SETTINGS, "GB0034", "GB0170", "GB0219", "GB0264"})
+"""Breaks that a setting may move from the line that reads a value to a line that needs it."""
 _LOGGING = {
     "GB0007": (re.compile(r"`_?(warnings\.warn)`"), "", (REORDERED, IGNORED)),
     "GB0059": (re.compile(r"`(print)`"), "builtins.", (REORDERED,)),
@@ -91,7 +95,7 @@ def number_cures(
     `compile_ids`: the compiles that broke there. The first function that is called with such a number is meant, with
     all of its numbers: the others would break the graph next.
     """
-    if at is None or not _OF_VALUES.intersection(ids):
+    if at is None or not _NEED_VALUES.intersection(ids):
         return ()
     for compiled in filter(None, map(context.compile_of, compile_ids)):
         frame = context.frame_of(compiled)
@@ -125,7 +129,7 @@ def _numbers_of(context: Context, frame: Frame) -> tuple[str, ...]:
     return tuple(dict.fromkeys(guard.source for guard in guards if guard.source in frame.parameters))
 
 
-_OF_VALUES = frozenset({"GB0033", "GB0109", "GB0124", "GB0170"})
+_NEED_VALUES = frozenset({"GB0033", "GB0109", "GB0124", "GB0170"})
 """Breaks for which the value of a tensor is needed."""
 _OUTCOMES = "Each outcome of a branch on the number needs its own compile"
 

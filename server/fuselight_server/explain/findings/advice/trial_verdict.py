@@ -2,7 +2,8 @@
 
 Invariant: a cure passes only if the function is compiled less often, the program is not compiled more often, and each
 line that ran inside a graph runs there as often as before; a higher recompile limit, if no call of the function is left
-in eager mode. A run that cannot be compared passes nothing.
+in eager mode. A break that it uncovers in code that ran in eager mode before is the next one, and no objection. A run
+that cannot be compared passes nothing.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ import re
 from collections import Counter
 from dataclasses import replace
 from itertools import zip_longest
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CureGoal, CureKind, CureTrial, GuardCause, NotCompiledKind
+from fuselight.shared.report import CureGoal, CureKind, CureTrial, GuardCause, NextBreak, NotCompiledKind
+from fuselight_server.explain.findings.advice.break_cures import LOGGING_SETTINGS, OF_VALUES
 from fuselight_server.explain.findings.advice.expectations import ZERO_OR_ONE, fixed_by_torch
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import nearest, worded_recompilations
 from fuselight_server.explain.findings.common.text import label, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fuselight.shared.report import Break, CallCure, GuardFailure, Recompile, Report, TrialCounts
 
@@ -43,13 +46,15 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     """Compare the two runs."""
     count = _COUNTS[cure.goal]
     before, after = count(without, cure), count(cured, cure)
-    refused = next(_objections(cure, without, cured), "")
+    uncovered = _uncovered(cure, without, cured)
+    refused = next(_objections(cure, without, cured, uncovered), "")
     if cure.goal is CureGoal.LIMITED:
         refused = refused or ("the limit is reached all the same" if _is_limited(cured, cure) else "")
     elif not refused and after >= before:
         refused = f"there are as many {cure.goal.value}: {after}{_still_recompiled(cure, cured)}"
     is_of_compiles = cure.goal in {CureGoal.COMPILES, CureGoal.ALL_COMPILES}
-    if not refused and cure.goal is CureGoal.BREAKS and _breaks(cured) - _breaks(without) > after - before:
+    more = _count_breaks(cured.breaks) - _count_breaks(uncovered) - _count_breaks(without.breaks)
+    if not refused and cure.goal is CureGoal.BREAKS and more > after - before:
         refused = _MORE_BREAKS
     if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
         refused = "other functions are compiled more often"
@@ -57,7 +62,15 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     is_made = counts is not None and (not counts.refused or counts.is_unfit) and refused != NOT_APPLIED
     was, now = _guard_counts(without), _guard_counts(cured)
     stays = tuple(guard for guard, count in was.items() if now[guard] >= count)
-    return CureTrial(cure, before, after, refused, is_made=is_made, stays=stays)
+    return CureTrial(
+        *(cure, before, after, refused),
+        is_made=is_made,
+        stays=stays,
+        next=tuple(dict.fromkeys(map(_next_break, uncovered))),
+        breaks=_count_breaks(cured.breaks),
+        compiles=len(cured.compiles),
+        operators=_line_runs(cured, counts).total() if counts is not None else 0,
+    )
 
 
 def trials_of(
@@ -108,7 +121,7 @@ def _guard(recompilation: Recompile, failure: GuardFailure) -> str:
     return f"{recompilation.location.path}:{recompilation.location.line} {failure.cause.value} {guarded}"
 
 
-def _objections(cure: CallCure, without: Report, cured: Report) -> Iterator[str]:
+def _objections(cure: CallCure, without: Report, cured: Report, uncovered: Sequence[Break]) -> Iterator[str]:
     old, new = without.trial, cured.trial
     if old is None or new is None:
         yield "a run ended early"
@@ -124,7 +137,7 @@ def _objections(cure: CallCure, without: Report, cured: Report) -> Iterator[str]
         yield "the results differ"
     if not {part.kind for part in cure.changes}.isdisjoint(_NEW_VALUES):
         yield from _other_state(cure, old, new)
-    yield from _uncompiled(without, cured)
+    yield from _uncompiled(cure, without, cured, uncovered)
     if CureKind.NUMBER in {part.kind for part in cure.changes}:
         return  # what is calculated of numbers alone is in no graph
     after = _line_runs(cured, new)
@@ -191,12 +204,43 @@ def _new_failures(without: Report, cured: Report) -> Iterator[str]:
             yield f"the program then fails: {failure.exception or failure.message}"
 
 
-def _uncompiled(without: Report, cured: Report) -> Iterator[str]:
-    """Graph breaks and frames in eager mode that only the run with the cure has."""
+def _uncovered(cure: CallCure, without: Report, cured: Report) -> tuple[Break, ...]:
+    """The graph breaks that only the run with the cure has, if it got further in code that ran in eager mode before.
+
+    A setting that captures values may only move a break to the next line that needs the value.
+    """
+    moves = not LOGGING_SETTINGS.issuperset(cure.settings) or not cure.settings
     places = set(map(_innermost, without.breaks))
+    eager = {
+        (item.location.path, _last(item.function))
+        for item in without.not_compiled
+        if item.kind is NotCompiledKind.SKIPPED
+    }
+    return tuple(
+        item
+        for item in cured.breaks
+        if _innermost(item) not in places
+        and any((frame.path, frame.function) in eager for frame in item.stack)
+        and not (moves and OF_VALUES.intersection(item.ids[:1]))
+    )
+
+
+def _last(function: str) -> str:
+    return function.rpartition(".")[2]
+
+
+def _next_break(item: Break) -> NextBreak:
+    gb_id = (item.ids[0] if item.ids else None) or ""
+    return NextBreak(gb_id, item.stack[-1].path, item.stack[-1].line)
+
+
+def _uncompiled(cure: CallCure, without: Report, cured: Report, uncovered: Sequence[Break]) -> Iterator[str]:
+    """Graph breaks and frames in eager mode that only the run with the cure has, but for what it uncovers."""
+    places = set(map(_innermost, (*without.breaks, *uncovered)))
     for item in cured.breaks:
         if item.stack and _innermost(item) not in places:
-            yield f"{_OTHER_BREAK}{item.stack[-1].line}"
+            at = item.stack[-1]
+            yield f"{_OTHER_BREAK}{at.line}{'' if at.path == cure.path else f' of {PurePath(at.path).name}'}"
     eager = {(item.location.path, item.location.line) for item in without.not_compiled}
     for uncompiled in cured.not_compiled:
         place = uncompiled.location
@@ -226,9 +270,9 @@ def _is_limited(report: Report, cure: CallCure) -> bool:
     )
 
 
-def _breaks(report: Report) -> int:
-    """All graph breaks of the run."""
-    return len({(item.compile_id, _innermost(item)) for item in report.breaks})
+def _count_breaks(breaks: Iterable[Break]) -> int:
+    """How often graphs broke: once for each compile and line."""
+    return len({(item.compile_id, _innermost(item)) for item in breaks})
 
 
 def _breaks_of(report: Report, cure: CallCure) -> int:

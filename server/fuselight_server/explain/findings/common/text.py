@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.notebooks.cells import SUFFIX
 from fuselight.shared.report import Rung
+from fuselight_server.base.formatting import cut_list, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -180,3 +181,14 @@ def _rung(inputs: Inputs, line: int | None) -> str:
     }[inputs.rung]
     dated = {Rung.DIRECTIVE, Rung.PROVIDER, Rung.MAIN, Rung.ANNOTATIONS, Rung.CALLER}
     return f"{words} on line {line}" if line is not None and inputs.rung in dated else words
+
+
+def next_words(breaks: Iterable[tuple[str, str, int]]) -> str:
+    """`next: GB0059 on m.py:39`, of breaks by code, path and line; empty if there is none."""
+    places = (f"{code or 'the break'} on {PurePath(path).name}:{line}" for code, path, line in breaks)
+    shown = cut_list(dict.fromkeys(places), _MAX_NEXT)
+    return f"next: {format_list(shown)}" if shown else ""
+
+
+_MAX_NEXT = 2
+"""Breaks that come next which are named."""

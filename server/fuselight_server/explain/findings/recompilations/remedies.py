@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_data import parse_python
 from fuselight.shared.report import CureKind, GuardCause, StaticSizes
 from fuselight_server.base.remedies import RemedyState, advice
-from fuselight_server.explain.findings.advice.advice import fewest_first, tried_remedies
+from fuselight_server.explain.findings.advice.advice import best_first, tried_remedies
 from fuselight_server.explain.findings.advice.break_cures import SETTINGS
 from fuselight_server.explain.findings.advice.cures import cures_for, cures_together
 from fuselight_server.explain.findings.advice.expectations import (
@@ -185,7 +185,7 @@ def remedies_of(
                 for known in out
             )
             out += () if is_known else (_named(item, remedies[0]),)
-    return tuple(dict.fromkeys(fewest_first(out, context.trials)))
+    return tuple(dict.fromkeys(best_first(out)))
 
 
 def later_remedies(

@@ -1,0 +1,101 @@
+"""Which of several changes comes first, and the break that comes next after one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuselight.shared.report import (
+    Break,
+    CallCure,
+    Compile,
+    CureGoal,
+    CureKind,
+    CureTrial,
+    NextBreak,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Report,
+    TrialCounts,
+)
+from fuselight_server.base.remedies import FindingRemedy, RemedyState, in_order
+from fuselight_server.explain.findings.advice.advice import TriedAdvice, tried_remedies
+from fuselight_server.explain.findings.advice.trial_verdict import trial_of
+from tests.support.reports import FILE, at, broken, report
+
+PRINTS = '{"reorderable_logging_functions": ["builtins.print"]}'
+SCALARS = '{"capture_scalar_outputs": true}'
+SKIPPED = NotCompiled(NotCompiledKind.SKIPPED, "Net.run", at(5), "in a loop", stack=(at(8),))
+
+
+def cure(value: str = PRINTS) -> CallCure:
+    return CallCure(CureKind.SETTING, FILE, 8, value=value, goal=CureGoal.BREAKS)
+
+
+def run(*breaks: Break, skipped: tuple[NotCompiled, ...] = (SKIPPED,)) -> Report:
+    compiles = (Compile("0/0", 0, Outcome.COMPILED),)
+    return report(compiles=compiles, breaks=breaks, not_compiled=skipped, trial=TrialCounts(calls=1))
+
+
+def of_loop(line: int, gb: str) -> Break:
+    return broken(at(line, function="run"), gb=gb, frame_skipped=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "gb", "is_next"),
+    [
+        (PRINTS, "GB0170", True),
+        (PRINTS, "GB0059", True),
+        (SCALARS, "GB0059", True),
+        (SCALARS, "GB0170", False),  # the branch needs the number that is not read any more
+    ],
+)
+def test_a_change_that_gets_further_in_eager_code_names_the_next_break(
+    value: str, gb: str, *, is_next: bool
+) -> None:
+    trial = trial_of(cure(value), run(of_loop(8, "GB0059")), run(of_loop(9, gb)))
+    assert (trial.before, trial.after, trial.cures) == (1, 0, is_next)
+    assert trial.next == ((NextBreak(gb, FILE, 9),) if is_next else ())
+    (remedy,) = tried_remedies([TriedAdvice("Add print to the setting", trial.cure)], {trial.cure: trial})
+    if is_next:
+        assert remedy.words() == (
+            f"Add print to the setting (tried: 1 → 0 graph breaks, next: {gb} on model.py:9)"
+        )
+    else:
+        assert (remedy.state, remedy.why) == (RemedyState.REFUSED, "it breaks the graph on line 9")
+
+
+def test_a_break_in_code_that_was_compiled_refuses_a_change() -> None:
+    compiled = trial_of(cure(), run(of_loop(8, "GB0059"), skipped=()), run(of_loop(9, "GB0170"), skipped=()))
+    assert (compiled.next, compiled.refused) == ((), "it breaks the graph on line 9")
+    other_file = broken(at(9, path="/project/parts.py", function="part"))
+    elsewhere = trial_of(cure(), run(of_loop(8, "GB0059")), run(other_file))
+    assert elsewhere.refused == "it breaks the graph on line 9 of parts.py"
+
+
+def test_of_changes_that_were_tried_the_one_that_leaves_the_least_comes_first() -> None:
+    trials = {
+        "more breaks": CureTrial(cure("1"), 4, 0, breaks=3, compiles=1, operators=9),
+        "more compiles": CureTrial(cure("2"), 4, 0, breaks=1, compiles=4, operators=9),
+        "fewer operators": CureTrial(cure("3"), 4, 0, breaks=1, compiles=2, operators=5),
+        "best": CureTrial(cure("4"), 4, 0, breaks=1, compiles=2, operators=7),
+    }
+    candidates = [TriedAdvice(text, trial.cure) for text, trial in trials.items()]
+    remedies = tried_remedies(candidates, {trial.cure: trial for trial in trials.values()})
+    order = ["best", "fewer operators", "more compiles", "more breaks"]
+    assert [remedy.text for remedy in remedies] == order
+    written = [replace(remedy, is_fix=remedy.text == "more breaks") for remedy in remedies]
+    assert [
+        remedy.text for remedy in in_order(sorted(written, key=lambda remedy: not remedy.is_fix))
+    ] == order
+
+
+def test_of_fixes_that_passed_the_one_that_leaves_the_least_comes_first() -> None:
+    def fix(text: str, left: tuple[int, ...], state: RemedyState = RemedyState.VERIFIED) -> FindingRemedy:
+        return FindingRemedy(text, state, is_fix=True, left=left)
+
+    best, worse = fix("best", (0, 0, 1, 2, -9)), fix("worse", (0, 0, 2, 2, -9))
+    changes, tried = fix("changes", (1, 0, 0, 1, -9)), fix("tried", (0,), RemedyState.TRIED)
+    assert in_order((tried, changes, worse, best)) == (best, worse, changes, tried)

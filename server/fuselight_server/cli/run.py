@@ -273,6 +273,7 @@ def _run_rank(shared: SharedRun, launched: LaunchedRank, program: _Program) -> i
 
 
 _SIGKILL = getattr(signal, "SIGKILL", 9)
+_KILLED = "the program was killed (SIGKILL), which is what happens when memory runs out"
 _NOTHING_RECORDED = (
     "nothing was recorded: neither the program nor a process that it started used torch.compile before "
     "it ended."
@@ -333,6 +334,8 @@ def _show_all(program: _Program, ended: EndedProgram, recorded: _Recorded) -> No
     if report is not None and not recorded.is_launcher:
         _keep(report, program.root)
         _show(report)
+        if ended.code == -_SIGKILL:
+            print_error(f"{_KILLED}. The findings are those from before.")
     if recorded.has_processes:
         _show_processes(program, ended, recorded)
     elif report is None:
@@ -368,10 +371,7 @@ def _explain_nothing(ended: EndedProgram) -> None:
     if ended.interrupted_at is not None and ended.code in {INTERRUPTED, -signal.SIGINT}:
         print_error("stopped")
     elif ended.code == -_SIGKILL:
-        print_error(
-            "the program was killed (SIGKILL), which is what happens when memory runs out. "
-            "There are no findings: a killed program leaves no report."
-        )
+        print_error(f"{_KILLED}. There are no findings: a killed program leaves no report.")
     else:
         print_error(_NOTHING_RECORDED)
 

@@ -142,7 +142,7 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
 
     def storages_of(self, tensors: Iterable[torch.Tensor]) -> list[Storage[P]]:
         """What is followed of the tensors."""
-        keys = {key for tensor in parts_of(tensors) if (key := _key(tensor)) is not None}
+        keys = {key for tensor in parts_of(tensors) if (key := storage_key(tensor)) is not None}
         return [self._alive[key][0] for key in keys if key in self._alive]
 
     def forget_lines(self) -> None:
@@ -191,7 +191,7 @@ class StorageTracker(TorchDispatchMode, Generic[P]):
         return place
 
     def _add(self, tensor: torch.Tensor, place: P | None) -> Storage[P] | None:
-        key = _key(tensor)
+        key = storage_key(tensor)
         if key is None:
             self.unfollowed.add(_kind(tensor))
         if key is None or key in self._alive:
@@ -260,7 +260,7 @@ def _sequence_number() -> int:
     return int(autograd._get_sequence_nr())
 
 
-def _key(tensor: torch.Tensor) -> int | None:
+def storage_key(tensor: torch.Tensor) -> int | None:
     """What tells the storage of a tensor from others that are alive; None for a layout without one."""
     if tensor.layout is not torch.strided:
         return None

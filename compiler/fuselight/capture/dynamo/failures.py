@@ -15,13 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError
 
-import torch
-
 from fuselight.adapters.torch_api.dynamo import aot_graphs, errors, frames, targets
 from fuselight.capture.dynamo import eager_frames, handlers, stacks
 from fuselight.shared import torch_texts
 from fuselight.shared.report import Culprit, Failure, Stack
-from fuselight.shared.report.failure import first_line, safe_text, traceback_text
+from fuselight.shared.report.failure import first_line, is_out_of_memory, safe_text, traceback_text
 from fuselight.shared.torch_texts import in_user_words
 
 _DYNAMO_TEXT = 200_000
@@ -209,14 +207,17 @@ _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
     (errors.GuardOnData, _COMPILER),
 )
 """First match wins: the base class of Dynamo's exceptions comes after them."""
+_MEMORY = _Verdict(
+    Culprit.USER,
+    "memory",
+    "Give smaller inputs. `fuselight memory` estimates, without the memory, which line holds how much at the peak.",
+)
 _FILE_LIMITS = frozenset({errno.EMFILE, errno.EFBIG})
 _RECURSION = 3
 """Frames of one line from which on a function is taken to call itself."""
 _CLEAR_BY_TYPE = (
     SystemExit,
     KeyboardInterrupt,
-    MemoryError,
-    torch.OutOfMemoryError,
     ImportError,
     SyntaxError,
 )
@@ -226,6 +227,8 @@ _CLEAR_BY_TYPE = (
 def _classify(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
     if isinstance(exc, targets.UnknownArgumentError):
         return _Verdict(Culprit.USER, "exception", exc.next_step)
+    if is_out_of_memory(exc):
+        return _MEMORY
     limit = _limit_of_python(exc, roots)
     if limit is not None:
         return limit
@@ -260,8 +263,8 @@ def _limit_of_python(exc: BaseException, roots: tuple[str, ...]) -> _Verdict | N
     """What the code did if it came to the end of the memory or of the stack while torch traced it."""
     causes = list(_chain(exc))
     if isinstance(exc, errors.exceptions.TorchDynamoException) or _raised_by_us(exc):
-        if any(isinstance(cause, MemoryError) for cause in causes):
-            return _Verdict(Culprit.USER, "memory", "Give smaller inputs, or allow the program more memory.")
+        if any(is_out_of_memory(cause) for cause in causes):
+            return _MEMORY
         if any(isinstance(cause, OSError) and cause.errno in _FILE_LIMITS for cause in causes):
             return _Verdict(
                 Culprit.USER,
@@ -315,13 +318,9 @@ def _files(exc: BaseException) -> Iterator[str]:
     return (frame.f_code.co_filename for frame, _ in traceback.walk_tb(exc.__traceback__))
 
 
-def _classify_by_place(  # noqa: PLR0911 - one return a kind of exception
-    exc: BaseException, roots: tuple[str, ...]
-) -> tuple[Culprit, str, str]:
+def _classify_by_place(exc: BaseException, roots: tuple[str, ...]) -> tuple[Culprit, str, str]:
     if isinstance(exc, SystemExit):
         return Culprit.USER, "exit", "The code called exit. Guard that with `if __name__ == '__main__':`."
-    if isinstance(exc, (MemoryError, torch.OutOfMemoryError)):
-        return Culprit.USER, "memory", "Give smaller inputs, or ask for fake tensors."
     # Of metadata that is missing, `name` may be a sentence, and the message has the rest.
     if isinstance(exc, ModuleNotFoundError) and not isinstance(exc, PackageNotFoundError):
         return Culprit.ENVIRONMENT, "import", (

@@ -48,6 +48,7 @@ from fuselight.shared.report.facts import TracedValue as TracedValue
 from fuselight.shared.report.failure import Culprit as Culprit
 from fuselight.shared.report.failure import EagerHandler as EagerHandler
 from fuselight.shared.report.failure import Failure as Failure
+from fuselight.shared.report.failure import TensorHolder as TensorHolder
 from fuselight.shared.report.forecast import CallChange as CallChange
 from fuselight.shared.report.forecast import ChangeKind as ChangeKind
 from fuselight.shared.report.forecast import Forecast as Forecast

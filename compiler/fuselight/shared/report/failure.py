@@ -51,6 +51,26 @@ class EagerHandler:
 
 
 @dataclass(frozen=True)
+class TensorHolder:
+    """A name of the user's code that keeps tensors in memory."""
+
+    name: str
+    """As the code writes it: `kept`, `self.last`."""
+    kind: str
+    """`variable` for one tensor; `list`, `dict`, ... for a container; of a module `parameters`, with its buffers, and
+    `gradients`; `optimizer` for its state."""
+    bytes: int
+    """Of its tensors, and of what their backward needs."""
+    tensors: int
+    scope: str = ""
+    """The function whose variable it is, or the class whose attribute; empty for a name of a module."""
+    location: Location | None = None
+    """The line that fills the container or binds the name, if there is one such line."""
+    graph: int = 0
+    """Bytes of `bytes` that only the backward of its tensors needs."""
+
+
+@dataclass(frozen=True)
 class Failure:
     """The failure that ended the run, or one call of it."""
 
@@ -82,6 +102,20 @@ class Failure:
     """Whether the program went on after it: the logs of a job have such errors, a run reports none."""
     handler: EagerHandler | None = None
     """Where eager mode goes on after the exception, and compiled code does not."""
+    holders: tuple[TensorHolder, ...] = ()
+    """For `memory`: the names that held most bytes of tensors then, where the process could still tell; each tensor
+    once."""
+
+
+_NO_MEMORY_WORDS = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
+"""In the message of torch's RuntimeError: its allocator of the CPU has no type of its own."""
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether there was no memory for what the code asked for, of the CPU or of a GPU."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and any(words in safe_text(error) for words in _NO_MEMORY_WORDS)
 
 
 def safe_text(value: Any, limit: int = LONGEST) -> str:

@@ -120,7 +120,12 @@ def _failure(running: RunningChild, status: int) -> Failure:
         failure = run_failures.timeout_failure(limits.seconds, stack, phase, last, setting=setting)
         return replace(failure, call=call)
     if running.ending == "memory":
-        return replace(run_failures.memory_failure(limits.memory_mb, stack, phase, last), call=call)
+        if stopped is None and stack and phase == "trace":
+            phase = None  # the last message, of a trace that may have ended long before
+        failure = run_failures.memory_failure(limits.memory_mb, stack, phase, last)
+        return replace(failure, call=call, holders=stopped.holders if stopped else ())
+    if running.was_killed_by_system(status):
+        return run_failures.system_memory_failure(phase, stack[-1] if stack else last)
     if status < 0:
         return run_failures.signal_failure(-status, stack, phase, last)
     if running.ended is not None:

@@ -44,6 +44,7 @@ from fuselight.worker.child.launch_modes import (
 from fuselight.worker.child.originals import Loaded, exit_now, getpid, names_of
 from fuselight.worker.child.reads import ReadRecorder
 from fuselight.worker.child.state import ChildJob, RunState, finish, put
+from fuselight.worker.child.tensor_holders import frames_from, tensor_holders, with_holders
 from fuselight.worker.processes import limits, process
 
 _COLLECT_EVERY = 50_000
@@ -190,7 +191,11 @@ def _stop(state: RunState, frame: types.FrameType | None) -> None:
             call=state.call_index,
             phase=state.phase,
         )
-        put(os.path.join(state.job.directory, "stopped.json"), wire.dump(encode(where)))
+        path = os.path.join(state.job.directory, "stopped.json")
+        put(path, wire.dump(encode(where)))
+        with contextlib.suppress(Exception):  # the position is known without it
+            holders = tensor_holders(frames_from(frame), state.job.request.roots)
+            put(path, wire.dump(encode(replace(where, holders=holders))))
     finally:
         state.originals.put_back(replaced)
     raise StoppedError
@@ -224,6 +229,8 @@ def failure_of(state: RunState, error: BaseException) -> Failure:
         roots = state.job.request.roots
         failure = dynamo.failure_of(error, roots=roots, call=state.call_index, phase=state.phase)
         folders = (os.path.dirname(state.job.request.target.path), *roots)
+        if failure.kind == "memory":
+            failure = with_holders(failure, error, roots)
         shadowed = run_failures.shadowed_failure(failure, error, folders)
         if shadowed is not None:
             return shadowed

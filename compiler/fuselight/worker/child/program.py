@@ -220,7 +220,12 @@ class _Session:
             return
         from fuselight.capture.dynamo import failure_of  # noqa: PLC0415 - torch, which has been imported by now
 
-        self._failures = (failure_of(error, roots=self._roots, phase="main", nodes=self._recorder.nodes),)
+        failure = failure_of(error, roots=self._roots, phase="main", nodes=self._recorder.nodes)
+        if failure.kind == "memory":
+            from fuselight.worker.child.tensor_holders import with_holders  # noqa: PLC0415 - torch, as above
+
+            failure = with_holders(failure, error, self._roots)
+        self._failures = (failure,)
 
     def _called(self, code: types.CodeType, f_locals: Mapping[str, object]) -> None:
         """Record the inputs of a call that is being compiled."""

@@ -345,13 +345,6 @@ def build_failure(error: UserCallError, planned: PlannedCall, request: RunReques
     )
 
 
-def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether there was no memory for what was asked; torch's own allocator raises a plain RuntimeError."""
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in safe_text(error)
-    )
-
-
 def no_inputs(target: Target, reasons: Sequence[str], example: str) -> Failure:
     """Describe a target for which no rung of the ladder answers; `example` is a call as a directive writes it."""
     why = f": {'; '.join(reasons)}" if reasons else ""
@@ -443,6 +436,13 @@ def memory_failure(limit_mb: int, stack: Stack, phase: str | None, last: Locatio
     step = "use smaller inputs, write fake=True in the directive, or raise the setting `fuselight.limits.memoryMb`"
     what = f"killed for using more than {limit_mb} MB"
     return _ended("memory", what, step, stack=stack, phase=phase, last=last)
+
+
+def system_memory_failure(phase: str | None, last: Location | None) -> Failure:
+    """Describe a run that the system ended because the machine had no memory left. `last` is as above."""
+    step = "use smaller inputs, write fake=True in the directive, or free memory on this machine"
+    what = "killed by the system, which had no memory left"
+    return _ended("memory", what, step, stack=(), phase=phase, last=last)
 
 
 def _ended(

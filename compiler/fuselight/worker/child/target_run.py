@@ -35,6 +35,7 @@ from fuselight.capture.calls.write_guard import WriteGuard
 from fuselight.shared.inputs import UserCallError
 from fuselight.shared.protocol import MeasureRequest, RunRequest, TuneRequest, VerifyRequest
 from fuselight.shared.report import Call, Failure, Location, Note, Problem, Rung
+from fuselight.shared.report.failure import is_out_of_memory
 from fuselight.worker.child import child, run_failures
 from fuselight.worker.child.further_values import prepare_to_try, with_tried_values
 from fuselight.worker.child.kernel_checks import check_launches, reason_for_fake
@@ -406,7 +407,7 @@ def _one_call(
                     prepared = planned.build()
                 state.notes.extend(filled.notes())
             except UserCallError as error:
-                if not state.fake and run_failures.is_out_of_memory(error.__cause__):
+                if not state.fake and is_out_of_memory(error.__cause__):
                     child.leave(run_failures.OUT_OF_MEMORY)
                 state.failures.append(run_failures.build_failure(error, planned, request, call=index))
                 return False

@@ -2,7 +2,7 @@
 
 Invariant: a run leads its own process group, reads `/dev/null`, has its own output pipes, and holds no descriptor of
 the host. Only a bounded tail of its output is kept. At a limit it is asked to end, so that it can record its position,
-and is killed if it does not; far beyond its memory limit it is killed at once. Nothing here blocks.
+and is killed if it does not; far beyond its memory limit it has the time to dump its stack alone. Nothing here blocks.
 
 The files of the runs are in a folder that the host owns (owned_folders.py). User code may delete it, and all of the
 folder for temporary files: it is made again under another name.
@@ -49,7 +49,9 @@ RETRACE_GRACE = 2.0
 _LARGEST = 2**31
 """Bytes of a file that a run writes for the host."""
 _HARD_MEMORY = 1.25
-"""Beyond this part of the memory limit a run is killed at once."""
+"""Beyond this part of the memory limit a run is killed as soon as its stack was dumped."""
+_HARD_GRACE = 0.1
+"""Seconds for that: the handler is in C, and needs no step of the interpreter."""
 
 
 class HostFolder:
@@ -144,6 +146,8 @@ class RunningChild:
     """The host's end of the pipe on which a live run is asked."""
     is_ready: bool = False
     """Whether a live run waits for what it is asked; from then on it has no time limit of its own."""
+    system_kills: int = field(default_factory=process.system_kills)
+    """As it was when the run was started."""
     retraces: dict[int, float] = field(default_factory=dict)
     """Ids of the requests that a live run has not answered, and when each must be answered."""
 
@@ -160,6 +164,11 @@ class RunningChild:
     def is_idle(self) -> bool:
         """Whether this is a live run that waits."""
         return self.is_ready and not self.retraces
+
+    def was_killed_by_system(self, status: int) -> bool:
+        """Whether the system ended it for a lack of memory: it died of SIGKILL, and meanwhile the system did so."""
+        is_ours = self.ending is not None or self.kill_at is not None
+        return status == -signal.SIGKILL and not is_ours and process.system_kills() > self.system_kills
 
     def ask(self, message: dict[str, Any]) -> None:
         """Tell a live run what to do. Raises OSError, BlockingIOError where it has long not read anything."""
@@ -377,7 +386,7 @@ def enforce(running: RunningChild, *, forks: bool) -> None:
     limit = running.request.limits.memory_mb * 1024 * 1024
     used = _memory(running, limit, now) if limit else None
     if used is not None and used > limit:
-        running.end("memory", grace=0 if used > limit * _HARD_MEMORY else _GRACE)
+        running.end("memory", grace=_HARD_GRACE if used > limit * _HARD_MEMORY else _GRACE)
 
 
 def _seconds(running: RunningChild, *, forks: bool) -> float:

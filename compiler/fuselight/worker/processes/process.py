@@ -203,6 +203,13 @@ def _parents() -> dict[int, int]:
     return parents
 
 
+def system_kills() -> int:
+    """How many processes the kernel has killed since its start because memory ran out; 0 where it does not say."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/vmstat", encoding="ascii") as file:
+        return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    return 0
+
+
 def tree_memory(pid: int, *, enough: int) -> int | None:
     """Measure the resident bytes of `pid` and all below it, None if it has ended.
 

@@ -15,6 +15,7 @@ from fuselight_server.base.finding import Related, Severity
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.text import place, plain
+from fuselight_server.explain.findings.held_tensors import held_in_words, holding_lines, requested_size
 from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
     limit_cures,
@@ -168,7 +169,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         return _of_handler(context, group, home, failure.handler)
     words = failure_words(context, failure) if code == "FL404" else None
     steps = words.hints if words is not None else ()
-    related = list(context.trail(failure.stack, without=home, verb="in"))
+    related = [*holding_lines(failure), *context.trail(failure.stack, without=home, verb="in")]
     line, path = failure.directive_line, context.report.target.path
     directive = Location(path, line) if line is not None else None
     if directive is not None and failure.kind != "inputs" and home and (home.path, home.line) != (path, line):
@@ -177,7 +178,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         code,
         _title(context, code, failure),
         _phase_text(code, failure, home),
-        words.text if words is not None else "",
+        words.text if words is not None else held_in_words(failure),
         at=home or directive,
         call=failure.call,
         hints=(*steps, _next_step(context, code, failure)),
@@ -317,6 +318,9 @@ def _without_gradients(context: Context, failure: Failure) -> bool:
 
 def _title(context: Context, code: str, failure: Failure) -> str:
     inner, kind = _inner(failure), failure.exception
+    requested = requested_size(failure.message)
+    if code == "FL406" and requested:
+        return f"{_RUNS.get(context.report.tier, '')}{requested}"
     message = inner or plain(failure.message).rstrip(".")
     name = f"{kind}: " if kind and kind != "SystemExit" and kind not in message and not inner else ""
     if code == "FL404":

@@ -79,7 +79,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL403", _ERROR, _CAPTURE, "Fuselight failed"),
         CodeInfo("FL404", _ERROR, _CAPTURE, "graph break under fullgraph=True"),
         CodeInfo("FL405", _ERROR, _CAPTURE, "time limit exceeded"),
-        CodeInfo("FL406", _ERROR, _CAPTURE, "memory limit exceeded"),
+        CodeInfo("FL406", _ERROR, _CAPTURE, "out of memory"),
         CodeInfo("FL407", _ERROR, _CAPTURE, "the process was killed by a signal"),
         CodeInfo("FL408", _ERROR, _CAPTURE, "the code ended the process"),
         CodeInfo("FL409", _ERROR, _CAPTURE, "the run returned no readable result"),

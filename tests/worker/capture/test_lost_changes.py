@@ -115,3 +115,56 @@ def test_a_lost_change_has_a_finding_on_its_line(tmp_path: Path) -> None:
     assert lost.title == "compiled code of `Net.forward` adds nothing to `self.names`"
     assert "dict" in lost.hints[0]
     assert lost.subject == f"{UnseenKind.LOST_ADDITION.value} self.names"
+
+
+DRAWS = {
+    "draw": "return x * box.held.random()",
+    "whole_number": "return x + box.held.randint(0, 1000)",
+    "step_range": "return x + box.held.randrange(1000)",
+    "two": "return x * box.held.random() + box.held.uniform(2, 3)",
+    "branch": "return x * 2 if box.held.random() < 0.5 else x + 1",
+    "seeded": "box.held.seed(3); return x * box.held.random()",
+    "put_back": "state = box.held.getstate(); y = x * box.held.random(); box.held.setstate(state); return y",
+    "not_traced": "return x + box.held.choice([1, 2, 3, 4, 5, 6, 7])",
+    "new": "return x * random.Random(5).random()",
+    "module": "return x * random.random()",
+    "module_range": "return x + random.randint(0, 1000)",
+    "passed": "return x * number",
+}
+
+
+def test_draws_that_are_reported_as_lost_are_those_that_differ_from_eager_mode(tmp_path: Path) -> None:
+    functions = "".join(
+        f"\ndef {name}(box, x, number):\n    {body}  # {name}\n" for name, body in DRAWS.items()
+    )
+    source = f"""
+import random, types, warnings
+differing = []
+
+def build(function):
+    torch._dynamo.reset()
+    left = []
+    for call in (function, torch.compile(function, backend="eager")):
+        random.seed(7)
+        box, other = types.SimpleNamespace(held=random.Random(0)), random.Random(1)
+        drawn = [float(call(box, torch.ones(1), other.random())) for _ in range(5)]
+        left.append((drawn, box.held.getstate()))
+    if left[0] != left[1]:
+        differing.append(function.__name__)
+{functions}
+def main():
+    with warnings.catch_warnings(action="ignore"):  # `choice` is not traced
+        for function in ({", ".join(DRAWS)}):
+            build(function)
+    print(*differing)
+"""
+    recorded = record(tmp_path, source)
+    assert recorded.failure is None
+    assert not recorded.parts.problems
+    differing = set(recorded.printed.split())
+    lost = [change for change in recorded.parts.unseen if change.kind is UnseenKind.LOST_DRAW]
+    assert {change.function for change in lost} == differing
+    assert {(change.what, change.stack[-1].line) for change in lost} == {
+        ("box.held", recorded.line(f"# {name}")) for name in differing
+    }
+    assert not differing & {"module", "module_range", "passed"}, "what the advice names works"

@@ -38,6 +38,7 @@ _LOST = {
     lost_changes.ADDITION: UnseenKind.LOST_ADDITION,
     lost_changes.REMOVAL: UnseenKind.LOST_REMOVAL,
     lost_changes.ORDER: UnseenKind.LOST_ORDER,
+    lost_changes.DRAW: UnseenKind.LOST_DRAW,
 }
 
 _HOOKS = frozenset(

@@ -343,6 +343,8 @@ class UnseenKind(str, enum.Enum):
     """A line removes from a set or a dict in eager mode, and not in compiled code."""
     LOST_ORDER = "lost_order"
     """A line changes the order of a dict in eager mode, and not in compiled code."""
+    LOST_DRAW = "lost_draw"
+    """A line draws the next number of a `random.Random` in eager mode, and the same one in each compiled call."""
 
 
 @dataclass(frozen=True)
@@ -351,8 +353,8 @@ class UnseenChange:
 
     kind: UnseenKind
     what: str
-    """The class of the module, the method as `Net.forward`, the variable, or the container as `self.seen`; empty for a
-    hook of all modules."""
+    """The class of the module, the method as `Net.forward`, the variable, the container as `self.seen`, or the
+    generator as `self.rng`; empty for a hook of all modules."""
     function: str
     """The compiled function."""
     location: Location

@@ -1,16 +1,19 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""Changes of sets and dicts that a trace has seen, and that the code which torch generates does not make.
+"""Changes of sets, dicts and random generators that a trace has seen, and that generated code does not make.
 
 Dynamo changes its model of a container while it traces, and generates code that makes the same change once the graph
 has run. With torch 2.13 that code is missing for a set of objects and for a subclass of set; for other sets, what
-`-=` removes stays, and a dict keeps its order after `move_to_end`. Invariant: a change is reported only if the model
-differs from the container, and nothing was generated that makes the two equal.
+`-=` removes stays, and a dict keeps its order after `move_to_end`. Code that draws from a `random.Random` begins with
+the state of the compile in each call, and leaves the state after its first call. Invariant: a change is reported only
+if the model differs from the container, and nothing was generated that makes the two equal.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,24 +25,24 @@ from fuselight.adapters.torch_api.patching import wrapped
 
 _MAX_CHANGES = 64
 _MAX_ITEMS = 2000
-ADDITION, REMOVAL, ORDER = "addition", "removal", "order"
+ADDITION, REMOVAL, ORDER, DRAW = "addition", "removal", "order", "draw"
 
 
 @dataclass(frozen=True)
 class LostChange:
-    """One line that changes a container in eager mode, and not in compiled code."""
+    """One line that changes a container or a generator in eager mode, and not in compiled code."""
 
     source: str
-    """The container by torch's name: `L['self'].seen`."""
+    """The container or the generator by torch's name: `L['self'].seen`."""
     kind: str
-    """ADDITION, REMOVAL or ORDER."""
+    """ADDITION, REMOVAL, ORDER or DRAW."""
     stack: tuple[Any, ...]
     """The traced frames, outermost first, as `traceback.FrameSummary`."""
 
 
 @dataclass
 class _Container:
-    """The model of a container: its keys before each change, and the line of the change."""
+    """The model of a container or a generator: its keys or its state before each change, and the line of the change."""
 
     variable: Any
     before: list[tuple[tuple[Any, ...], tuple[Any, ...]]] = field(default_factory=list)
@@ -53,8 +56,9 @@ class ContainerChanges:
     _containers: dict[int, _Container] = field(default_factory=dict)
 
     def changing(self, side_effects: Any, variable: Any) -> None:
-        """A trace is about to change a container that existed before it."""
+        """A trace is about to change a container or a generator that existed before it."""
         keys = _keys(variable)
+        keys = _state(variable) if keys is None else keys
         if keys is None or getattr(variable, "source", None) is None or len(keys) > _MAX_ITEMS:
             return
         trace = _trace_of(side_effects)
@@ -73,8 +77,11 @@ class ContainerChanges:
             container = self._containers.get(id(model))
             if container is None or container.variable is not model:
                 continue
-            kinds = _lost_kinds(side_effects, variable, model, generated)
             name = _name(model.source)
+            if _state(model) is not None:
+                yield from (LostChange(name, DRAW, stack) for stack in _lost_draws(self._trace, container))
+                continue
+            kinds = _lost_kinds(side_effects, variable, model, generated)
             yield from (LostChange(name, kind, stack) for kind, stack in _lines(container) if kind in kinds)
 
 
@@ -94,6 +101,27 @@ def _keys(variable: Any) -> tuple[Any, ...] | None:
     if not isinstance(items, dict) or not isinstance(getattr(variable, "original_items", None), dict):
         return None
     return tuple(items)
+
+
+def _state(variable: Any) -> tuple[Any, ...] | None:
+    """The state of the model of a `random.Random`; None for any other."""
+    model = getattr(variable, "random", None)
+    return model.getstate() if isinstance(model, random.Random) else None
+
+
+def _lost_draws(trace: Any, container: _Container) -> Iterator[tuple[Any, ...]]:
+    """The lines that draw from the state of the compile in each call: torch keeps that state in the function it calls.
+
+    After a seed that the code sets itself, and where the code puts the state back, eager mode repeats itself too.
+    """
+    calls = (call[0] for call in getattr(trace, "random_calls", ()))
+    kept = [inspect.getclosurevars(function).nonlocals.get("state") for function in calls]
+    if _state(container.variable) == container.before[0][0]:
+        return
+    for state, stack in container.before:
+        if state not in kept:
+            return
+        yield stack
 
 
 def _lost_kinds(side_effects: Any, variable: Any, model: Any, generated: set[int]) -> set[str]:

@@ -76,9 +76,7 @@ class BranchAdvice:
 
 
 RANDOM_TITLE = "a branch depends on a random number"
-RANDOM_TEXT = (
-    "The number is drawn again in each call, so torch makes it an input of the graph and knows no value."
-)
+RANDOM_TEXT = "The number is drawn in each call, so torch makes it an input of the graph and knows no value."
 
 
 def branch_advice(context: Context, at: Location, texts: str = "") -> BranchAdvice:

@@ -42,24 +42,49 @@ _HINTS = {
         "Or set it before the first call, and read it as `os.environ[...]`: torch then has a guard on it",
     ),
 }
+_NO_CODE = (
+    "In eager mode this line {eager} {what}. torch follows the change while it compiles, but generates no code that "
+    "makes it, and reports nothing."
+)
+_OUTSIDE = "Or make the change outside the compiled code"
 _LOST = {
     UnseenKind.LOST_ADDITION: (
         "adds nothing to",
-        "adds to",
-        "Use a dict in the place of {what}, as in `seen[key] = None`",
+        _NO_CODE.replace("{eager}", "adds to"),
+        (
+            "Use a dict in the place of {what}, as in `seen[key] = None`: torch generates code for that",
+            _OUTSIDE,
+        ),
     ),
     UnseenKind.LOST_REMOVAL: (
         "removes nothing from",
-        "removes from",
-        "Use a dict in the place of {what}, and `pop(key, None)`",
+        _NO_CODE.replace("{eager}", "removes from"),
+        ("Use a dict in the place of {what}, and `pop(key, None)`: torch generates code for that", _OUTSIDE),
     ),
     UnseenKind.LOST_ORDER: (
         "keeps the order of",
-        "changes the order of",
-        "Take the value out and put it in again, as in `cache[key] = cache.pop(key)`",
+        _NO_CODE.replace("{eager}", "changes the order of"),
+        (
+            (
+                "Take the value out and put it in again, as in `cache[key] = cache.pop(key)`: torch generates code for "
+                "that"
+            ),
+            _OUTSIDE,
+        ),
+    ),
+    UnseenKind.LOST_DRAW: (
+        "draws the same numbers in each call from",
+        (
+            "In eager mode this line draws the next numbers of {what}. Compiled code begins each call with the state "
+            "that {what} had at the compile, and leaves it after the draws of that one call."
+        ),
+        (
+            "Draw from {what} outside the compiled code, and pass the number in",
+            "Or call the functions of the module, as in `random.random()`: compiled code draws their next numbers",
+        ),
     ),
 }
-"""By the kind: what compiled code does, what eager mode does, and what torch generates code for."""
+"""By the kind: what compiled code does, what eager mode does, and what to do."""
 
 
 def unseen_findings(context: Context) -> Iterator[Finding]:
@@ -96,24 +121,18 @@ def _finding(context: Context, group: list[UnseenChange]) -> Finding:
 
 
 def _lost(context: Context, group: list[UnseenChange], home: Location | None) -> Finding:
-    """The finding of a line that changes a container in eager mode alone."""
+    """The finding of a line that changes a container or a generator in eager mode alone."""
     change, functions = group[0], format_list(dict.fromkeys(f"`{item.function}`" for item in group))
     what = format_list(dict.fromkeys(f"`{item.what}`" for item in group))
-    compiled, eager, step = _LOST[change.kind]
+    compiled, text, hints = _LOST[change.kind]
     return context.finding(
         "FL205",
         f"compiled code of {functions} {compiled} {what}",
-        (
-            f"In eager mode this line {eager} {what}. torch follows the change while it compiles, but generates no "
-            "code that makes it, and reports nothing."
-        ),
+        text.format(what=what),
         at=home,
-        hints=(
-            f"{step.format(what=what)}: torch generates code for that",
-            "Or make the change outside the compiled code",
-        ),
+        hints=tuple(hint.format(what=what) for hint in hints),
         related=tuple(
-            Related(span_of(place), "compiled without it")
+            Related(span_of(place), "the compiled function")
             for place in dict.fromkeys(item.location for item in group)
         ),
         subject=f"{change.kind.value} {change.what}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fuselight.shared.report.resources import Assembled, Listing
 
@@ -231,3 +231,87 @@ def dots(assembled: Assembled) -> tuple[DotUse, ...]:
                 DotUse(line, (int(m), int(n), int(k)), dtype, precision or "ieee", instructions.get(line, ""))
             )
     return tuple(dict.fromkeys(uses))
+
+
+@dataclass(frozen=True)
+class Float64Use:
+    """What a kernel computes in float64, though it stores none."""
+
+    lines: tuple[int, ...]
+    """Of the arithmetic, in the kernel's file."""
+    parameters: tuple[str, ...]
+    """Parameters that are float64, or point to it, where their values are not rounded at once."""
+    constants: tuple[float, ...]
+    """Constants that Triton makes float64, as float32 has no normal number of their size."""
+
+
+_SMALLEST, _LARGEST = 2.0**-126, 3.4028235677973366e38
+"""Of float32's normal numbers, by their size."""
+_PARAMETER = re.compile(r"%(\w+): (?:!tt\.ptr<f64>|f64\b)")
+_FLOAT64 = re.compile(r"\bf64\b|xf64\b")
+_CONSTANT = re.compile(r"arith\.constant (?:dense<)?([-+.\deE]+)>? : (?:tensor<[\dx]+x)?f64")
+_ARITHMETIC = re.compile(
+    r"= (?:arith\.(?:add|sub|mul|div|rem|neg|cmp|max\w*|min\w*)f|math\.\w+|tt\.dot|tt\.extern_\w+) "
+)
+_WIDENED = re.compile(r"arith\.(?:extf|sitofp|uitofp) .* to (?:tensor<[\dx]+x)?f64")
+
+
+def float64_use(assembled: Assembled) -> Float64Use | None:
+    """Return what a kernel computes in float64 of narrower values; None where it stores float64, or has no other."""
+    listing = assembled.listings.get("ttir")
+    if listing is None or "f64" not in listing.text:
+        return None
+    seen = _Float64Code()
+    for text, line in zip(listing.text.split("\n"), listing.lines, strict=False):
+        if not seen.read(text, line):
+            return None
+    return seen.use() if seen.lines and seen.is_widened else None
+
+
+@dataclass
+class _Float64Code:
+    """What the lines of a TTIR show of float64."""
+
+    lines: dict[int, None] = field(default_factory=dict)
+    parameters: list[str] = field(default_factory=list)
+    constants: dict[float, None] = field(default_factory=dict)
+    is_widened: bool = False
+    passed: set[str] = field(default_factory=set)
+    """Values that are float64 from outside of the kernel."""
+    is_passed: bool = False
+    """Whether something is computed with such a value."""
+
+    def read(self, text: str, line: int) -> bool:
+        """Take one line of TTIR, of a line of the kernel; False where it stores float64."""
+        if "tt.func" in text:
+            self.parameters += _PARAMETER.findall(text)
+            self.passed |= {f"%{name}" for name in self.parameters}
+            return True
+        code = text.partition(" loc(")[0]
+        if not _FLOAT64.search(code):
+            return True
+        if any(operation in code for operation in (*_WRITES, *_CHANGES)):
+            return False
+        self.is_widened |= bool(_WIDENED.search(code))
+        self._follow(code)
+        constant = _CONSTANT.search(code)
+        if constant is not None:
+            size = abs(float(constant[1]))
+            if size and not _SMALLEST <= size <= _LARGEST:
+                self.constants[size] = None
+        elif line and _ARITHMETIC.search(code):
+            self.lines[line] = None
+        return True
+
+    def _follow(self, code: str) -> None:
+        name, _, operation = code.strip().partition(" = ")
+        is_passed = bool(self.passed & set(_VALUE.findall(operation)))
+        if operation.startswith(("tt.load", "tt.splat", "tt.addptr", "tt.broadcast")):
+            self.passed |= {name} if is_passed else set()
+        elif not operation.startswith("arith.truncf"):
+            self.is_passed |= is_passed
+
+    def use(self) -> Float64Use:
+        """Return what was read."""
+        parameters = tuple(self.parameters) if self.is_passed else ()
+        return Float64Use(tuple(self.lines), parameters, tuple(self.constants))

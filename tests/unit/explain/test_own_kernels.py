@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fuselight.shared import kernel_forms
+from fuselight.shared.devices import find
 from fuselight.shared.kernel_forms import Accessed, DotUse, MemoryAccess
 from fuselight.shared.kernel_options import wanted_trials
 from fuselight.shared.report import Assembled, CompiledOption, Listing, Occupancy, OwnKernel, VariedCalls
@@ -288,7 +289,7 @@ def test_right_kernels_have_no_findings() -> None:
 
 def message(kernel: OwnKernel) -> str:
     (finding,) = findings(own_report(kernel))
-    return f"{finding.title}\n{finding.message}"
+    return "\n".join([finding.title, finding.message, *finding.hints])
 
 
 def test_a_change_that_was_tried_has_its_figures() -> None:
@@ -327,3 +328,52 @@ def test_calls_with_other_sizes_are_listed() -> None:
     (words,) = own_kernels.varied_words(report)
     assert words.startswith("Also checked: `f(f32[0])`, `f(f32[1])`")
     assert words.endswith("`f(f32[7])` and 2 more; the program refuses 1 other call.")
+
+
+def float64_kernel(code: str, **changes: Any) -> OwnKernel:
+    """A kernel whose TTIR has this operation on line 9."""
+    lines = (
+        "tt.func public @k(%x: !tt.ptr<f32>, %s: !tt.ptr<f64>) {",
+        "%a = arith.extf %v : tensor<64xf32> to tensor<64xf64>",
+        *code.split("\n"),
+    )
+    listing = Listing("\n".join(lines), (0, 8, *[9] * (len(lines) - 2)))
+    compiled = replace(own_kernel().assembled or Assembled(), listings={"ttir": listing})
+    return own_kernel(**{"assembled": compiled, **changes})
+
+
+def test_float64_without_need_has_its_reason_and_what_was_tried() -> None:
+    tried = CompiledOption("float64", 32, registers=14, spills=0)
+    by_argument = "%b = tt.load %s : !tt.ptr<f64>\n%c = arith.mulf %a, %b : tensor<64xf64>"
+    text = message(float64_kernel(by_argument, without_float64=tried))
+    assert text.startswith(
+        "`add` computes in float64, and stores nothing in float64\nThe reason: `s` is float64."
+    )
+    assert "Pass `s` in float32: 14 registers, no spills (tried)." in text
+    text = message(
+        float64_kernel(
+            "%b = arith.constant dense<1.0E-40> : tensor<64xf64>\n%c = arith.mulf %a, %b : tensor<64xf64>"
+        )
+    )
+    assert "Triton makes 1e-40 float64" in text
+    assert "tried" not in text, "advice that was not tried is not given"
+
+
+def test_float64_that_is_asked_for_is_reported_on_devices_that_are_slow_at_it() -> None:
+    kernel = float64_kernel("%c = arith.mulf %a, %a : tensor<64xf64>")
+    assert codes(kernel) == []
+    (finding,) = findings(replace(own_report(kernel), own_kernels_device=find("l4")))
+    assert (finding.code, finding.span.line) == ("FL967", 9)
+    assert "l4 computes float64 at 0.47 TFLOP/s, and float32 at 30.3." in finding.message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%c = arith.mulf %a, %a : tensor<64xf64>\ntt.store %p, %c : tensor<64x!tt.ptr<f64>>",
+        "%b = tt.load %s : !tt.ptr<f64>\n%c = arith.truncf %b : f64 to f32",
+        "%b = arith.constant 1.0E-40 : f64",
+    ],
+)
+def test_float64_that_is_stored_or_rounded_at_once_is_right(code: str) -> None:
+    assert codes(float64_kernel(code)) == []

@@ -7,13 +7,15 @@ the options, the device, the versions and Triton's variables. The lines of the l
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fuselight.adapters.torch_api.patching import patched
 from fuselight.adapters.triton_api import names, store
 from fuselight.adapters.triton_api.assembler import assembled_of, compile_variables, versions
 from fuselight.adapters.triton_api.compiler import compile_request, short
@@ -38,11 +40,13 @@ def compile_launched(
     disassemble: bool = False,
     options: Mapping[str, Any] | None = None,
     divisible: str | None = None,
+    without_float64: bool = False,
 ) -> Assembled:
     """Compile one specialization for `device`, within `seconds`; from `lasting_after` on, it is not tried again.
 
-    `options` replace options of the launch; `divisible` names a parameter that is assumed to be divisible by 16. With
-    `disassemble`, NVIDIA's tool makes SASS. `cache` is a folder to keep results in.
+    `options` replace options of the launch; `divisible` names a parameter that is assumed to be divisible by 16;
+    `without_float64` has float32 in the place of float64. With `disassemble`, NVIDIA's tool makes SASS. `cache` is a
+    folder to keep results in.
     """
     known_versions = versions()
     if isinstance(known_versions, Exception):
@@ -53,6 +57,7 @@ def compile_launched(
         disassemble=disassemble and device.backend == "cuda",
         options=dict(options or {}),
         divisible=divisible,
+        without_float64=without_float64,
         triton=known_versions[0],
         torch=known_versions[1],
     )
@@ -89,6 +94,7 @@ class _Asked:
     disassemble: bool
     options: dict[str, Any]
     divisible: str | None
+    without_float64: bool
     triton: str
     torch: str
 
@@ -114,6 +120,7 @@ class _Asked:
             encode(self.device),
             (self.triton, self.torch),
             self.disassemble,
+            self.without_float64,
             compile_variables(),
         ]
         return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
@@ -128,6 +135,7 @@ class _Asked:
             with (
                 tempfile.TemporaryDirectory(prefix="fuselight-", ignore_cleanup_errors=True) as folder,
                 virtual_driver(target, folder),
+                _float32_alone() if self.without_float64 else contextlib.nullcontext(),
             ):
                 source = names.ast_source(function, request.signature, request.constants, attributes)
                 wanted = {"source": source, "target": target, "options": self._all_options()}
@@ -141,6 +149,14 @@ class _Asked:
 
     def _all_options(self) -> dict[str, Any]:
         return {**vars(self.request.options), **self.options}
+
+
+@contextlib.contextmanager
+def _float32_alone() -> Iterator[None]:
+    """Have Triton take float32 where a kernel, its constants or its arguments are float64."""
+    language = names.language()
+    with patched(language, "float64", language.float32), patched(language.core, "float64", language.float32):
+        yield
 
 
 def _constant(value: Any) -> str:

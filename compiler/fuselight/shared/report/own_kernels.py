@@ -17,7 +17,7 @@ class CompiledOption:
     """The kernel, compiled once more with a change, to see whether the change helps."""
 
     option: str
-    """`num_warps`, `num_stages`, or the name of an argument that is assumed to be divisible by 16."""
+    """`num_warps`, `num_stages`, `float64`, or the name of an argument that is assumed to be divisible by 16."""
     value: int
     registers: int | None = None
     spills: int | None = None
@@ -96,6 +96,8 @@ class OwnKernel:
     """Its compiled forms, with the lines of the user's file; None if the time for compiles was over."""
     options: tuple[CompiledOption, ...] = ()
     """Changes that were tried on what the compiled form shows."""
+    without_float64: CompiledOption | None = None
+    """Compiled with float32 in the place of float64, if it computes in float64 and stores none."""
     key: tuple[str, ...] = ()
     """The autotuner's `key`."""
     key_values: tuple[str, ...] = ()

@@ -126,8 +126,10 @@ class OwnKernels:
         for trial in wanted_trials(kernel, compiles.device):
             assembled = compiles.of(specialization.request, trial=trial)
             if assembled is not None:
-                options.append(_tried(trial, assembled))
-        self.kernels[index] = replace(kernel, options=tuple(options))
+                options.append(_tried(trial.option, trial.value, assembled))
+        self.kernels[index] = replace(
+            kernel, options=tuple(options), without_float64=_without_float64(kernel, specialization, compiles)
+        )
 
     def _configurations(
         self, index: int, specialization: LaunchedSpecialization, compiles: _Compiles
@@ -175,14 +177,19 @@ class _Compiles:
         self.deadline = _perf_counter() + self.plan.seconds
 
     def of(
-        self, request: CompileArguments, *, disassemble: bool = False, trial: CompileTrial | None = None
+        self,
+        request: CompileArguments,
+        *,
+        disassemble: bool = False,
+        trial: CompileTrial | None = None,
+        without_float64: bool = False,
     ) -> Assembled | None:
         """Compile one request; None where no time is left."""
         from fuselight.adapters.triton_api.launched_forms import compile_launched  # noqa: PLC0415 - few runs launch one
 
         seconds = min(MAX_COMPILE_SECONDS, self.deadline - _perf_counter())
         if seconds <= 0:
-            self.left_out += trial is None
+            self.left_out += trial is None and not without_float64
             return None
         return compile_launched(
             request,
@@ -193,6 +200,7 @@ class _Compiles:
             disassemble=disassemble,
             options=trial.options if trial is not None else None,
             divisible=trial.divisible if trial is not None else None,
+            without_float64=without_float64,
         )
 
 
@@ -358,10 +366,22 @@ def _traffic(
     return moved[0], moved[1]
 
 
-def _tried(trial: CompileTrial, assembled: Assembled) -> CompiledOption:
+def _without_float64(
+    kernel: OwnKernel, specialization: LaunchedSpecialization, compiles: _Compiles
+) -> CompiledOption | None:
+    """Compile a kernel that need not compute in float64 with float32; None where it does not help."""
+    if kernel.assembled is None or kernel_forms.float64_use(kernel.assembled) is None:
+        return None
+    assembled = compiles.of(specialization.request, without_float64=True)
+    if assembled is None or assembled.failure is not None or kernel_forms.float64_use(assembled) is not None:
+        return None
+    return _tried("float64", 32, assembled)
+
+
+def _tried(option: str, value: int, assembled: Assembled) -> CompiledOption:
     return CompiledOption(
-        trial.option,
-        trial.value,
+        option,
+        value,
         registers=assembled.registers,
         spills=assembled.spills,
         shared=assembled.shared,

@@ -137,6 +137,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL964", _HINT, _CAPTURE, "a Triton kernel accesses memory with narrow instructions"),
         CodeInfo("FL965", _INFO, _CAPTURE, "`tl.dot` without the fast matrix instructions"),
         CodeInfo("FL966", _HINT, _CAPTURE, "an unused argument makes Triton compile again"),
+        CodeInfo("FL967", _INFO, _CAPTURE, "a Triton kernel computes in float64 without need"),
     )
 }
 

@@ -1,4 +1,4 @@
-"""FL961 to FL966: what the compiler shows of the user's own Triton kernels.
+"""FL961 to FL967: what the compiler shows of the user's own Triton kernels.
 
 Invariant: each finding is a fact of the compiled form for the run's own arguments and device. A change that a hint
 calls `tried` was compiled, and its figures are those of that compile.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight.shared.kernel_forms import dots, memory_accesses
+from fuselight.shared.devices import rate
+from fuselight.shared.kernel_forms import dots, float64_use, memory_accesses
 from fuselight.shared.kernel_options import is_low
 from fuselight.shared.report import Location
 from fuselight_server.base.finding import Related
@@ -25,7 +26,7 @@ from fuselight_server.explain.kernels.own_kernels import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.shared.kernel_forms import DotUse, MemoryAccess
+    from fuselight.shared.kernel_forms import DotUse, Float64Use, MemoryAccess
     from fuselight.shared.report import Assembled, CompiledOption, OwnKernel
     from fuselight_server.base.finding import Finding
     from fuselight_server.explain.findings.common.context import Context
@@ -34,6 +35,8 @@ _WGMMA_ROWS = 64
 """Rows of the left operand that Hopper's matrix instruction multiplies at least."""
 _WGMMA_WARPS = 4
 _HOPPER = (9, 0)
+_SLOW_FLOAT64 = 8
+"""How much faster float32 is on a device that is not made for float64."""
 _MATRIX_DTYPES = ("f32", "f16", "bf16", "i8")
 
 
@@ -65,6 +68,9 @@ def _of_kernel(context: Context, kernel: OwnKernel) -> Iterator[Finding]:
             yield from _narrow(context, kernel, access)
         for use in uses:
             yield from _slow_dot(context, kernel, use)
+        wide = float64_use(assembled)
+        if wide is not None:
+            yield from _float64(context, kernel, wide)
     for name in kernel.unused:
         yield _unused(context, kernel, name)
 
@@ -240,6 +246,46 @@ def _slow_dot(context: Context, kernel: OwnKernel, use: DotUse) -> Iterator[Find
         _for(kernel),
         at=Location(kernel.location.path, use.line),
         hints=(hint,),
+        related=_launched(context, kernel),
+    )
+
+
+def _float64(context: Context, kernel: OwnKernel, use: Float64Use) -> Iterator[Finding]:
+    """Arithmetic in float64 of a kernel whose tensors are narrower; asked for, only where the device is slow at it."""
+    device = context.report.own_kernels_device
+    wide, narrow = (rate(device, dtype) if device is not None else None for dtype in ("f64", "f32"))
+    is_slow = bool(wide and narrow and narrow >= _SLOW_FLOAT64 * wide)
+    if use.parameters:
+        names = format_list([f"`{name}`" for name in use.parameters])
+        reason = f"{names} {'is' if len(use.parameters) == 1 else 'are'} float64"
+        hint = f"Pass {names} in float32"
+    elif use.constants:
+        shown = format_list([f"{value:.6g}" for value in use.constants])
+        reason = f"Triton makes {shown} float64, as float32's normal numbers are from 1.18e-38 to 3.4e38"
+        hint = "Use constants from 1.18e-38 to 3.4e38"
+    elif is_slow:
+        reason, hint = "the kernel asks for `tl.float64`", "Use `tl.float32`, if its precision is enough"
+    else:
+        return
+    tried = kernel.without_float64
+    words = (
+        resource_words(tried.registers, tried.spills, tried.shared, tried.occupancy)
+        if tried is not None
+        else []
+    )
+    first, *others = use.lines
+    details = [f"The reason: {reason}."]
+    if others:
+        details.append(f"Further lines: {format_list([str(line) for line in others])}.")
+    if is_slow:
+        details.append(f"{_device(context)} computes float64 at {wide:g} TFLOP/s, and float32 at {narrow:g}.")
+    yield context.finding(
+        "FL967",
+        f"`{kernel.name}` computes in float64, and stores nothing in float64",
+        *details,
+        _for(kernel),
+        at=Location(kernel.location.path, first),
+        hints=(f"{hint}: {', '.join(words)} (tried).",) if words else (),
         related=_launched(context, kernel),
     )
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 TESTS = ROOT / "tests"
 CONTRACT = (
     "torch_api*",
+    "triton_*",
+    "launched_programs",
     "generation_contract",
     "cases",
     "kernel_cases",

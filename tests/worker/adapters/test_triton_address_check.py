@@ -22,7 +22,7 @@ from fuselight.adapters.triton_api.launches.address_check import sampled_program
 from fuselight.adapters.triton_api.launches.record import AddressReport, LaunchLog, LaunchOutcome
 from fuselight.adapters.triton_api.launches.stand_in import has_kernels, standing_in
 from fuselight.shared.devices import find
-from tests.support.checked_kernels import CODES, checked_file, directives, expected
+from tests.support.checked_kernels import CODES, WITH_BLOCK_POINTERS, checked_file, directives, expected
 
 pytestmark = [
     pytest.mark.torch,
@@ -92,7 +92,7 @@ def line_of(mark: str) -> int:
         ("branches", "branch", "a branch or a loop depends on values from memory"),
         ("accumulated_offset", "sum", "indices come from memory"),
         ("through_pointers", "pointer", "indices come from memory"),
-        ("by_block_pointer", "block", "indices come from memory"),
+        pytest.param("by_block_pointer", "block", "indices come from memory", marks=WITH_BLOCK_POINTERS),
         ("by_assembly", "assembly", "indices come from memory"),
         ("reduced_index", "reduction", "indices come from memory"),
     ],

@@ -16,6 +16,7 @@ import torch
 
 from fuselight.adapters.torch_api.absent_gpu import device_guards
 from fuselight.shared.devices import find
+from tests.support.checked_kernels import HAS_BLOCK_POINTERS
 from tests.support.kernels import NO_TRITON
 
 pytest.importorskip("triton", reason=NO_TRITON)
@@ -37,7 +38,9 @@ KERNELS = Path(__file__).parents[2] / "cases" / "launches" / "launch_kernels.py"
 KIND_NAMES = [
     line.split('"')[1]
     for line in KERNELS.read_text(encoding="utf-8").splitlines()
-    if line.startswith('    "') and "LaunchKind(" in line
+    if line.startswith('    "')
+    and "LaunchKind(" in line
+    and (HAS_BLOCK_POINTERS or "block_pointers" not in line)
 ]
 
 
@@ -109,6 +112,24 @@ def test_a_kind_of_launch_gives_what_pytorch_gives(name: str, launches: Launches
     assert launches.outcomes == []
     assert launches.log.launches >= 2
     assert graphs.count == kind.breaks + 1
+
+
+@pytest.mark.contract
+@pytest.mark.usefixtures("launches")
+def test_the_graph_of_a_device_context_reaches_no_driver() -> None:
+    """A graph calls a function by its module and name, and those of torch's C++ look for a GPU."""
+    codes = []
+
+    def backend(module: torch.fx.GraphModule, _inputs: Any) -> Any:
+        codes.append(module.code)
+        return module.forward
+
+    def on_first(x: torch.Tensor) -> torch.Tensor:
+        with torch.cuda.device(0):
+            return x * 2
+
+    torch.compile(on_first, backend=backend)(torch.ones(3))
+    assert ["_exchange_device" in code and "torch._C" not in code for code in codes] == [True]
 
 
 def line_of(mark: str) -> int:

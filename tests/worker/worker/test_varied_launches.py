@@ -13,7 +13,7 @@ pytest.importorskip("triton", reason=NO_TRITON)
 pytest.importorskip("numpy")
 
 from fuselight.worker.child.kernel_launches import VariedResult
-from tests.support.checked_kernels import CODES, checked_file, directives, expected
+from tests.support.checked_kernels import CODES, HAS_BLOCK_POINTERS, checked_file, directives, expected
 
 pytestmark = [
     pytest.mark.torch,
@@ -39,8 +39,8 @@ def test_right_kernels_have_no_fault_at_other_sizes() -> None:
     )
     assert "masks_of_both_axes(f32[19, 50])" in results["masks_of_both_axes"].calls
     assert "fewer_programs(f32[1023])" in results["fewer_programs"].calls
-    refused = results["refuses_remainders"].refused
-    assert "refuses_remainders(f32[31, 31])" in refused
+    if HAS_BLOCK_POINTERS:
+        assert "refuses_remainders(f32[31, 31])" in results["refuses_remainders"].refused
 
 
 def test_faults_that_only_other_sizes_show_are_on_their_lines() -> None:
@@ -50,12 +50,13 @@ def test_faults_that_only_other_sizes_show_are_on_their_lines() -> None:
         (fault.location.line, CODES[fault.kind]) for result in results.values() for fault in result.faults
     }
     planted = expected(FILES / "planted_kinds.py")
-    assert len(lines) == 3
+    assert len(lines) == len(results) - 1
     assert lines <= planted
     (grid,) = results["grid_for_multiples"].faults
     assert (grid.inputs, grid.is_of_variation) == ("grid_for_multiples(f32[257])", True)
-    (block,) = results["block_without_check"].faults
-    assert (block.inputs, block.elements) == ("block_without_check(f32[1, 1])", 1)
+    if HAS_BLOCK_POINTERS:
+        (block,) = results["block_without_check"].faults
+        assert (block.inputs, block.elements) == ("block_without_check(f32[1, 1])", 1)
     (stride,) = results["stride_of_the_input"].faults
     assert "][:, :64])" in stride.inputs
     (mismatch,) = results["contiguous_only"].mismatches

@@ -76,10 +76,12 @@ def device_guards() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         functions: dict[str, Callable[..., int]] = {}
         for name in ("_exchange_device", "_maybe_exchange_device"):
-            functions[name] = functools.wraps(getattr(cuda, name))(lambda _device: -1)
+            functions[name] = lambda _device: -1
         real_index = cuda._get_device_index
-        functions["_get_device_index"] = functools.wraps(real_index)(index_of)
+        functions["_get_device_index"] = index_of
         for name, function in functions.items():
+            # A graph calls a function by this name: that of a function of torch's C++ would reach the driver.
+            function.__module__, function.__name__ = cuda.__name__, name
             stack.enter_context(patched(cuda, name, function))
         synchronized = getattr(getattr(torch, "accelerator", None), "synchronize", None)  # of 2.6 and newer
         if isinstance(synchronized, types.FunctionType):
@@ -231,12 +233,12 @@ def _kernels_captured(device: Device, asks: AsksForKernels) -> Iterator[None]:
         yield
 
 
-def _for_kernels(real: Callable[[], bool], asks: AsksForKernels, *, value: bool) -> Callable[[], bool]:
-    def answer() -> bool:
+def _for_kernels(real: Callable[..., bool], asks: AsksForKernels, *, value: bool) -> Callable[..., bool]:
+    def answer(**named: Any) -> bool:  # of torch 2.15: whether Triton for processors counts
         names = sys._getframe(1).f_globals
         if str(names.get("__name__", "")).startswith(_OF_KERNELS) or asks(names):
             return value
-        return real()
+        return real(**named)
 
     for attribute in ("cache_clear", "cache_info"):
         if hasattr(real, attribute):

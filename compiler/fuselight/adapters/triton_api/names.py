@@ -130,4 +130,5 @@ def make_backend(target: Any) -> Any:
 
 def first_line(function: Any) -> int:
     """The 1-based line of a kernel's `def`, after its decorators."""
-    return int(runtime_jit().get_jit_fn_file_line(function)[1])
+    line = getattr(function, "def_file_line_number", None)  # of Triton 3.9 and newer
+    return int(runtime_jit().get_jit_fn_file_line(function)[1] if line is None else line)

@@ -94,7 +94,8 @@ class Provenance:
         builder.create_atomic_rmw = self._access(real_atomic, mask=3, reads=True, pointer=1)
         builder.create_atomic_cas = self._access(builder.create_atomic_cas, mask=None, reads=True)
         for name in _BY_DESCRIPTOR:
-            setattr(builder, name, self._by_descriptor(getattr(builder, name)))
+            if hasattr(builder, name):  # Triton 3.9 has no block pointers any more
+                setattr(builder, name, self._by_descriptor(getattr(builder, name)))
 
     def unknown(self, shape: Any, kind: Any) -> Any:
         """A handle of a Triton type whose values are unknown."""

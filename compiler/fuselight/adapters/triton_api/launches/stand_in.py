@@ -104,7 +104,7 @@ def _with_triton(
 
 def _is_known() -> bool:
     """Whether launches have the parts that are replaced: those of Triton 3.3 and newer."""
-    parts = ("create_function_from_signature", "get_jit_fn_file_line", "mangle_type")
+    parts = ("create_function_from_signature", "mangle_type")
     return all(hasattr(names.runtime_jit(), name) for name in parts)
 
 

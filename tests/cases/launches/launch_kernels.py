@@ -206,6 +206,11 @@ def in_device_number(x: torch.Tensor) -> torch.Tensor:
         return positional(x)
 
 
+def in_device_index(x: torch.Tensor) -> torch.Tensor:
+    with torch.cuda.device(x.device.index):
+        return positional(x)
+
+
 def asks_for_multiprocessors(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     count = min(torch.cuda.get_device_properties(x.device).multi_processor_count, 3)
@@ -344,6 +349,7 @@ KINDS: dict[str, LaunchKind] = {
     "is_cuda": LaunchKind(asks_for_gpu, lambda x: x * 1.5),
     "a device context": LaunchKind(in_device_context, lambda x: x * 1.5),
     "a device by its number": LaunchKind(in_device_number, lambda x: x * 1.5),
+    "a device by its index": LaunchKind(in_device_index, lambda x: x * 1.5),
     "the properties of the device": LaunchKind(asks_for_multiprocessors, lambda x: x * 1.5),
     "synchronize": LaunchKind(synchronized, lambda x: x * 1.5),
     "libdevice": LaunchKind(library_functions, lambda x: torch.tanh(x) + torch.rsqrt(x * x + 1)),

@@ -292,6 +292,26 @@ def test_products_of_a_launch_are_counted_by_dtype(
         assert record.products_of(specialization.request) == {name: tiles * 2 * 32**3}
 
 
+@pytest.mark.usefixtures("kernels")
+def test_a_library_that_dynamo_inlines_gets_the_answers_of_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+import torch
+import triton
+
+def multiprocessors(x):
+    major, _ = torch.cuda.get_device_capability()
+    return x * torch.cuda.get_device_properties(x.device).multi_processor_count + major
+"""
+    (tmp_path / "inlined_library.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    library = importlib.import_module("inlined_library")
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: library.multiprocessors(x) + 1, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(2)).tolist() == [132.0 + 9 + 1] * 2
+
+
 def test_a_library_that_has_not_imported_its_kernels_is_code_with_kernels(tmp_path: Path) -> None:
     for name, text in (
         ("library/ops.py", ""),

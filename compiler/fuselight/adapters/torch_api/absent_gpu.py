@@ -65,9 +65,10 @@ def device_guards() -> Iterator[None]:
 
     def index_of(*args: Any, **named: Any) -> int:
         try:
-            return int(real_index(*args, **named))
+            index = real_index(*args, **named)
         except (ValueError, RuntimeError, AssertionError):  # of the CPU, or of the current GPU
-            return 0
+            index = None
+        return int(index or 0)  # `x.device.index` of the CPU is None
 
     def synchronize(real: Callable[..., None], device: Any = None) -> None:
         if device is not None and torch.device(device).type != "cuda":
@@ -177,7 +178,7 @@ def _is_asked(asks: AsksForKernels) -> bool:
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.startswith("torch._dynamo"):
-            return asks(_traced())
+            return asks(_traced(frame))
         if frame.f_code.co_filename.startswith("<eval_with_key>"):
             return True
         if not module.startswith(("torch.", "fuselight.")) and module != "torch":
@@ -186,14 +187,15 @@ def _is_asked(asks: AsksForKernels) -> bool:
     return False
 
 
-def _traced() -> Mapping[str, Any]:
-    translators = sys.modules.get("torch._dynamo.symbolic_convert")
-    current = getattr(getattr(translators, "InstructionTranslator", None), "current_tx", None)
-    try:
-        names: Mapping[str, Any] = current().f_globals if current is not None else {}
-    except (AttributeError, LookupError):  # nothing is being traced
-        return {}
-    return names
+def _traced(frame: types.FrameType | None) -> Mapping[str, Any]:
+    """The names of the module whose code Dynamo traces, below `frame`: of the function that it inlines, if it does."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "torch._dynamo.symbolic_convert":
+            names: Mapping[str, Any] | None = getattr(frame.f_locals.get("self"), "f_globals", None)
+            if names is not None:
+                return names
+        frame = frame.f_back
+    return {}
 
 
 @contextlib.contextmanager

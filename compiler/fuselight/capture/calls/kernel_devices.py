@@ -69,35 +69,54 @@ def redirect_library(tree: ast.AST) -> None:
     answer_comparisons(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg in _DEVICE_NAMES:
-            _to_cpu(node.value)
+            node.value = _on_cpu(node.value)
         elif isinstance(node, ast.arguments):
             _redirect_defaults(node)
+        elif isinstance(node, ast.Assign):
+            if all(
+                isinstance(name, ast.Name) and name.id.lower().endswith("device") for name in node.targets
+            ):
+                node.value = _on_cpu(node.value)
         elif isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             if name in {"to", "device"} and node.args:
-                _to_cpu(node.args[0])
+                node.args[0] = _on_cpu(node.args[0])
             elif name == "cuda" and isinstance(node.func, ast.Attribute):
                 node.func.attr, node.args, node.keywords = "cpu", [], []
 
 
 def _redirect_defaults(arguments: ast.arguments) -> None:
     positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    for argument, default in pairs:
-        if argument.arg in _DEVICE_NAMES and default is not None:
-            _to_cpu(default)
+    last = positional[len(positional) - len(arguments.defaults) :]
+    for names, defaults in ((last, arguments.defaults), (arguments.kwonlyargs, arguments.kw_defaults)):
+        for at, (argument, default) in enumerate(zip(names, list(defaults), strict=True)):
+            if argument.arg in _DEVICE_NAMES and default is not None:
+                defaults[at] = _on_cpu(default)
 
 
-def _to_cpu(node: ast.expr) -> None:
-    for item in node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]:
-        if isinstance(item, ast.Constant) and isinstance(item.value, str) and _CUDA.match(item.value):
-            item.value = "cpu"
-        elif isinstance(item, ast.IfExp):
-            _to_cpu(item.body)
-            _to_cpu(item.orelse)
+def _on_cpu(node: ast.expr) -> ast.expr:
+    """The device that an expression names, or the CPU for a GPU; `"cuda:" + str(rank)` and its like are one, too."""
+    if isinstance(node, (ast.Tuple, ast.List)):
+        node.elts = [_on_cpu(item) for item in node.elts]
+    elif isinstance(node, ast.IfExp):
+        node.body, node.orelse = _on_cpu(node.body), _on_cpu(node.orelse)
+    elif _CUDA.match(_text(node)) or (not isinstance(node, ast.Constant) and _text(node).startswith("cuda:")):
+        return ast.copy_location(ast.Constant("cpu"), node)
+    return node
+
+
+def _text(node: ast.expr) -> str:
+    """The text that an expression is, or begins with: of an f-string, `+`, `%` and `format`."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        return _text(node.values[0])
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):
+        return _text(node.left)
+    is_format = (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
+    )
+    return _text(node.func.value) if is_format else ""
 
 
 @contextlib.contextmanager

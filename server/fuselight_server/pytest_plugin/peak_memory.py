@@ -12,7 +12,7 @@ from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import MemoryEstimate, MemoryPeak, StepPhase
 from fuselight_server.base.formatting import format_size
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.explain.memory.words import USES, difference_in_words, peak_bytes, shown_peak
+from fuselight_server.explain.memory.words import difference_in_words, peak_bytes, shown_peak, use_in_words
 from fuselight_server.pytest_plugin.check_types import Explained
 from fuselight_server.pytest_plugin.estimates_file import read_estimates
 from fuselight_server.pytest_plugin.second_start import StartedTest, asked_start, run_started
@@ -93,7 +93,7 @@ class PeakMemory(Explained):
         for row in peak.held[:_MAX_LINES] if peak is not None else ():
             at = row.location
             place = f" {shown_path(at.path)}:{at.line}" if at is not None else ""
-            rows.append(f"{format_size(row.bytes)} {USES[row.use]}{place}")
+            rows.append(f"{format_size(row.bytes)} {use_in_words(row)}{place}")
         return [*rows, *filter(None, [difference_in_words(estimate)])]
 
     def _bytes(self, form: str, peaks: Iterable[tuple[Any, str]]) -> PeakBytes:

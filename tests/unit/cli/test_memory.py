@@ -16,6 +16,7 @@ from fuselight.shared.report import (
     Culprit,
     Failure,
     HeldMemory,
+    HolderGrowth,
     Location,
     MeasuredMemory,
     MemoryChange,
@@ -115,6 +116,23 @@ def test_the_text_has_both_peaks_their_rows_and_what_compiling_changes(
         "  note: What cuBLAS keeps was not measured.",
         "",
     ]
+
+
+def test_what_a_name_holds_and_what_grows_is_named_in_each_format(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = replace(held(MemoryUse.HELD, 5e8, 7, str(model)), holder="self.last")
+    grown = HolderGrowth("losses", "list", "train", 20_000_000, Location(str(model), 7))
+    known = replace(estimate(model), compiled=peak(row), growth=(grown,))
+    text = run(monkeypatch, answered(known)).stdout
+    assert "held by `self.last`     m.py:7  y = x.exp()" in text
+    assert "`losses` (list) in `train` holds 20 MB more after each call  m.py:7  y = x.exp()" in text
+    page = run(monkeypatch, answered(known), "--format", "html").stdout
+    assert "held by `self.last`" in page
+    assert "`losses` (list) in `train` holds 20 MB more after each call" in page
+    (call,) = json.loads(run(monkeypatch, answered(known), "--format", "json").stdout)["targets"][0]["calls"]
+    assert call["compiled"]["held"][0]["holder"] == "self.last"
+    assert call["growth"][0]["name"] == "losses"
 
 
 def test_a_measurement_is_beside_the_estimate_for_the_device_that_ran(

@@ -21,7 +21,7 @@ from fuselight.adapters.torch_api.allocator_history import (
 from fuselight.adapters.torch_api.storages import Storage
 from fuselight.shared.report import HeldMemory, Location, MeasuredMemory, MemoryPeak, MemoryUse, StepPhase
 from fuselight.worker.memory.measured_peaks import measured_peak
-from fuselight.worker.memory.peaks import StorageOrigin
+from fuselight.worker.memory.origins import StorageOrigin
 from fuselight_server.explain.memory.words import measured_in_words, measured_rows
 from fuselight_server.jobs.ranks.plain_pickle import PlainLimits, load_plain
 from tests.support.live_worker import LiveWorker

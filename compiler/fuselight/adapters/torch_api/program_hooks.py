@@ -19,6 +19,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from torch.utils._pytree import tree_leaves
 
 from fuselight.adapters.torch_api.patching import wrapped
 
@@ -29,7 +30,8 @@ class ProgramHooks:
 
     module_changed: Callable[[torch.nn.Module, torch.Tensor | None], None]
     """A module, and the tensor that becomes its parameter or buffer; None after a conversion of all of them."""
-    backward_begins: Callable[[], None]
+    backward_begins: Callable[[list[torch.Tensor]], None]
+    """With the tensors whose gradients are computed."""
     backward_ended: Callable[[], None]
     step_begins: Callable[[torch.optim.Optimizer], None]
     step_ended: Callable[[torch.optim.Optimizer], None]
@@ -39,7 +41,8 @@ class ProgramHooks:
         """Call them inside."""
 
         def backward(real: Callable[..., Any], *args: Any, **named: Any) -> Any:
-            self.backward_begins()
+            given = tree_leaves([args[:1], named.get("tensors")])
+            self.backward_begins([value for value in given if isinstance(value, torch.Tensor)])
             result = real(*args, **named)
             self.backward_ended()
             return result

@@ -260,6 +260,12 @@ def _sequence_number() -> int:
     return int(autograd._get_sequence_nr())
 
 
+def keyed(tensors: Iterable[torch.Tensor]) -> dict[int, torch.Tensor]:
+    """One tensor of each storage, by what tells it from others that are alive."""
+    parts = ((storage_key(part), part) for part in parts_of(tensors))
+    return {key: part for key, part in parts if key is not None}
+
+
 def storage_key(tensor: torch.Tensor) -> int | None:
     """What tells the storage of a tensor from others that are alive; None for a layout without one."""
     if tensor.layout is not torch.strided:

@@ -94,6 +94,7 @@ from fuselight.shared.report.memory import ChangedMemory as ChangedMemory
 from fuselight.shared.report.memory import EditKind as EditKind
 from fuselight.shared.report.memory import EditResults as EditResults
 from fuselight.shared.report.memory import HeldMemory as HeldMemory
+from fuselight.shared.report.memory import HolderGrowth as HolderGrowth
 from fuselight.shared.report.memory import MeasuredMemory as MeasuredMemory
 from fuselight.shared.report.memory import MemoryChange as MemoryChange
 from fuselight.shared.report.memory import MemoryCurve as MemoryCurve

@@ -28,6 +28,8 @@ class MemoryUse(str, enum.Enum):
     """Memory that an operator allocates and frees itself, by a table of measured operators."""
     LIBRARY = "library"
     """The workspace that cuBLAS keeps, by a table of measured devices."""
+    HELD = "held"
+    """Nothing of the step needs it any more, or it was made by an earlier step, and a name of the program keeps it."""
     OTHER = "other"
     """Measured: what was allocated before the step beside all of these, as workspaces of libraries."""
 
@@ -50,6 +52,24 @@ class HeldMemory:
     """How many storages."""
     location: Location | None
     """The user's line that made them: of the forward, also for what its backward makes. None for what was before."""
+    holder: str = ""
+    """For `held`: the name that keeps them, as the code writes it: `self.last`."""
+
+
+@dataclass(frozen=True)
+class HolderGrowth:
+    """A name that holds more bytes after each call of the target, or after each step of a program."""
+
+    name: str
+    """As the code writes it: `losses`."""
+    kind: str
+    """Type name of the container: `list`."""
+    scope: str
+    """The function whose variable it is, or the class whose attribute; empty for a name of a module."""
+    bytes: int
+    """More than after the call before, with what the backward of its tensors needs."""
+    location: Location | None
+    """The line that fills it, if there is one such line."""
 
 
 @dataclass(frozen=True)
@@ -261,5 +281,7 @@ class MemoryEstimate:
     modules, those first that save most for what they compute again."""
     edits: tuple[TriedEdit, ...] = ()
     """Changes of the source that were tried and need less, if requested: the lowest peak first."""
+    growth: tuple[HolderGrowth, ...] = ()
+    """Names that hold more from call to call, in eager mode, the most bytes first."""
     changes: tuple[ChangedMemory, ...] = ()
     """What the compiled form does with lines that is known from its graphs and wrappers."""

@@ -12,13 +12,14 @@ import functools
 import linecache
 import sys
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from fuselight.adapters.torch_api.storages import parts_of, storage_key
+from fuselight.adapters.torch_api.saved_tensors import saved_by
+from fuselight.adapters.torch_api.storages import keyed, parts_of, storage_key
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.report import Failure, Location, TensorHolder
 
@@ -52,9 +53,9 @@ class HeldStorages:
     """`variable`, `list`, `parameters`, ...: as in TensorHolder."""
     scope: str
     """As in TensorHolder."""
-    storages: dict[StorageKey, int] = field(default_factory=dict)
-    """Bytes of each."""
-    graphs: dict[StorageKey, int] = field(default_factory=dict)
+    storages: dict[StorageKey, torch.Tensor] = field(default_factory=dict)
+    """One tensor of each."""
+    graphs: dict[StorageKey, torch.Tensor] = field(default_factory=dict)
     """Of what the backward of its tensors needs."""
     path: str = ""
     within: str = ""
@@ -76,11 +77,11 @@ def tensor_holders(frames: Iterable[types.FrameType], roots: Sequence[str]) -> t
     claimed: set[StorageKey] = set()
     holders = []
     for held in held_storages(frames, roots):
-        own = {key: size for key, size in held.storages.items() if key not in claimed}
+        own = {key: tensor for key, tensor in held.storages.items() if key not in claimed}
         claimed |= own.keys()
-        graphs = {key: size for key, size in held.graphs.items() if key not in claimed}
+        graphs = {key: tensor for key, tensor in held.graphs.items() if key not in claimed}
         claimed |= graphs.keys()
-        holders.append((held, len(own), sum(own.values()), sum(graphs.values())))
+        holders.append((held, len(own), bytes_of(own), bytes_of(graphs)))
     least = max(_LEAST_BYTES, _LEAST_SHARE * sum(size + graph for _, _, size, graph in holders))
     holders.sort(key=lambda row: -(row[2] + row[3]))
     return tuple(
@@ -90,17 +91,21 @@ def tensor_holders(frames: Iterable[types.FrameType], roots: Sequence[str]) -> t
     )
 
 
+def bytes_of(storages: Mapping[StorageKey, torch.Tensor]) -> int:
+    """The bytes of all of them."""
+    return sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
+
+
 def held_storages(
-    frames: Iterable[types.FrameType], roots: Sequence[str], objects: Iterable[tuple[str, Any]] = ()
+    frames: Iterable[types.FrameType], roots: Sequence[str], target: Any = None
 ) -> list[HeldStorages]:
     """Each name that leads to tensors: what outlives a function before the variables of those that run.
 
-    `objects`: further values by name, as the target of a call.
+    `target`: a module or function that is called, whose attributes and closure are names, too.
     """
     search = _TensorSearch(tuple(roots))
     running = [frame for frame in frames if search.is_users(frame.f_code.co_filename)]
-    for name, value in objects:
-        search.visit(value, _HolderName(name, ""), 0)
+    search.visit(target, _HolderName("the target", ""), 0)
     for path, names in _globals_of(running, search):
         for name, value in list(names.items()):
             if not name.startswith("__"):
@@ -175,7 +180,6 @@ class _TensorSearch:
         self._values = 0
         self._nodes = 0
         self._seen: set[int] = set()
-        self._attributes: dict[type, tuple[str, ...]] = {}
         self.holders: dict[tuple[str, str, str], HeldStorages] = {}
 
     def is_users(self, path: str) -> bool:
@@ -264,7 +268,7 @@ class _TensorSearch:
         for part in parts_of([tensor]):
             storage = storage_key(part)
             if storage is not None:
-                held.storages[storage] = part.untyped_storage().nbytes()
+                held.storages[storage] = part
         if tensor.requires_grad and not tensor.is_leaf:
             self._add_graph(tensor.grad_fn, held)
 
@@ -278,23 +282,7 @@ class _TensorSearch:
             self._nodes += 1
             self._seen.add(id(node))
             waiting += [function for function, _ in node.next_functions]
-            for tensor in parts_of(self._saved_by(node)):
-                storage = storage_key(tensor)
-                if storage is not None:
-                    held.graphs[storage] = tensor.untyped_storage().nbytes()
-
-    def _saved_by(self, node: Any) -> Iterator[torch.Tensor]:
-        what = type(node)
-        names = self._attributes.get(what)
-        if names is None:
-            names = tuple(name for name in dir(node) if name.startswith("_raw_saved_"))
-            self._attributes[what] = names
-        for name in names:
-            saved = getattr(node, name, None)
-            for item in saved if isinstance(saved, (list, tuple)) else (saved,):
-                data = getattr(item, "data", None)  # torch 2.13 and newer; None once it was released
-                if isinstance(data, torch.Tensor):
-                    yield data
+            held.graphs.update(keyed(saved_by(node).tensors))
 
 
 def _items(value: Any, what: type) -> list[Any]:

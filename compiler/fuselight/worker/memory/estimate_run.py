@@ -120,6 +120,7 @@ class EstimateMemory:
             why_not_compiled=compiled.why_not,
             least_eager=_bytes_of(least[0].peak) if least else None,
             least_compiled=_bytes_of(least[1].peak) if least else None,
+            growth=eager.growth or compiled.growth,
             changes=tuple(
                 changed_lines(lowered, passed, tuple(request.roots), compiled.record.lines())
                 if compiled.record is not None

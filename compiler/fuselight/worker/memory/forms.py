@@ -15,8 +15,9 @@ import torch
 from fuselight.adapters.torch_api.gpu_forms import gpu_forms
 from fuselight.adapters.virtual_gpu.attention import eager_attending
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
-from fuselight.shared.report import Device, MemoryPeak
+from fuselight.shared.report import Device, HolderGrowth, MemoryPeak
 from fuselight.shared.report.failure import first_line
+from fuselight.worker.memory.held_tensors import LEAST_GROWTH, GrowingNames, keys_of, note_left, program_names
 from fuselight.worker.memory.peaks import StepRecord
 from fuselight.worker.memory.steps import Step, Unobserved
 from fuselight.worker.verify.eager_mode import eager_mode
@@ -42,6 +43,8 @@ class FormPeak(NamedTuple):
     record: StepRecord | None
     why_not: str = ""
     """Why there is no peak."""
+    growth: tuple[HolderGrowth, ...] = ()
+    """Names that held more after each step."""
 
 
 @dataclass
@@ -64,13 +67,21 @@ class FormEstimator:
 
         `module`: the one whose parts are followed in eager mode. Raises what ended the step if `is_stopped()` then.
         """
+        sizes, target = GrowingNames(), step.prepared.function
         try:
+            before = program_names(target, self.roots)
+            sizes.add(before)
             step.make(function, Unobserved())
             record = StepRecord.of(step, self.device, self.roots, self.backend.origin_of_buffer)
+            left = program_names(target, self.roots)
+            sizes.add(left)
+            note_left(record.tracker, left, keys_of(before))
+            del before, left  # they keep tensors
             with record.tracker, record.modules.following(module):
                 step.make(function, record)
+            sizes.add(program_names(target, self.roots))
         except Exception as error:  # the user's code, or an operator that needs values
             if is_stopped():
                 raise
             return FormPeak(None, None, f"{type(error).__name__}: {first_line(error)}"[:_WORDS])
-        return FormPeak(record.peak(self.device), record)
+        return FormPeak(record.peak(self.device), record, growth=sizes.growth(LEAST_GROWTH))

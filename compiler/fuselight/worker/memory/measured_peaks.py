@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fuselight.adapters.torch_api.allocator_history import AllocatorAction, AllocatorHistory
 from fuselight.adapters.torch_api.storages import Storage
 from fuselight.shared.report import HeldMemory, Location, MeasuredMemory, MemoryUse
-from fuselight.worker.memory.peaks import StorageOrigin
+from fuselight.worker.memory.origins import StorageOrigin
 
 Line = Callable[[Sequence[tuple[str, int]]], "Location | None"]
 """The user's line of a stack."""

@@ -38,7 +38,8 @@ from fuselight.worker.memory.estimate_run import (
     require_gradients,
 )
 from fuselight.worker.memory.measured_peaks import measured_peak
-from fuselight.worker.memory.peaks import StepRecord, StorageOrigin
+from fuselight.worker.memory.origins import StorageOrigin
+from fuselight.worker.memory.peaks import StepRecord
 from fuselight.worker.memory.steps import Step, Unobserved, parameters_of
 from fuselight.worker.verify.eager_mode import eager_mode
 

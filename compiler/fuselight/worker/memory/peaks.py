@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -30,18 +30,11 @@ from fuselight.shared.report import (
     ModuleMemory,
     StepPhase,
 )
+from fuselight.worker.memory.held_tensors import label_held, program_names
 from fuselight.worker.memory.modules import ModuleStack, owners
+from fuselight.worker.memory.origins import StorageOrigin
 from fuselight.worker.memory.steps import Step, buffers_of, parameters_of
 from fuselight.worker.memory.timelines import timeline_of
-
-
-class StorageOrigin(NamedTuple):
-    """Where a tensor comes from."""
-
-    line: Location | None
-    """The user's line that made it; None for what was before."""
-    module: str
-    """The module that made it, or that owns a parameter; empty for the target itself."""
 
 
 @dataclass
@@ -51,6 +44,7 @@ class StepRecord:
     tracker: StorageTracker[StorageOrigin]
     step: Step
     modules: ModuleStack
+    roots: tuple[str, ...] = ()
     saved: list[Storage[StorageOrigin]] = field(default_factory=list)
 
     @classmethod
@@ -80,7 +74,7 @@ class StepRecord:
             for tensor, owner in tensors:
                 tracker.note([tensor], use, StorageOrigin(None, names.get(id(owner), "")))
         tracker.note(tensors_in([prepared.args, prepared.kwargs]), MemoryUse.INPUT)
-        return cls(tracker, step, modules)
+        return cls(tracker, step, modules, tuple(roots))
 
     def began(self, phase: StepPhase) -> None:
         """As in StepObserver."""
@@ -92,6 +86,7 @@ class StepRecord:
         """As in StepObserver."""
         for storage in self.tracker.storages_of(outputs):
             storage.use = storage.use or MemoryUse.OUTPUT
+        label_held(self.tracker, program_names(self.step.prepared.function, self.roots), outputs)
         for storage in self.tracker.alive():
             if not storage.use and self.step.training:
                 storage.use = MemoryUse.SAVED
@@ -163,14 +158,15 @@ def peak_of(
 
 
 def _by_line(storages: Iterable[Storage[StorageOrigin]]) -> list[HeldMemory]:
-    sizes: collections.Counter[tuple[str, Location | None]] = collections.Counter()
-    counts: collections.Counter[tuple[str, Location | None]] = collections.Counter()
+    rows: dict[tuple[str, str, int, str], list[Storage[StorageOrigin]]] = {}
     for storage in storages:
-        key = storage.use or MemoryUse.TEMPORARY.value, _line(storage.place)
-        sizes[key] += storage.bytes
-        counts[key] += 1
+        line = _line(storage.place)
+        path, number = (line.path, int(line.line)) if line is not None else ("", 0)
+        holder = storage.place.holder if storage.place is not None else ""
+        rows.setdefault((storage.use or MemoryUse.TEMPORARY.value, path, number, holder), []).append(storage)
     return [
-        HeldMemory(MemoryUse(use), size, counts[use, place], place) for (use, place), size in sizes.items()
+        HeldMemory(MemoryUse(use), sum(part.bytes for part in row), len(row), _line(row[0].place), holder)
+        for (use, _, _, holder), row in rows.items()
     ]
 
 

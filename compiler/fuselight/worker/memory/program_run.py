@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -27,10 +28,13 @@ from fuselight.shared.report import Device, MemoryEstimate, MemoryPeak, MemoryUs
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.child.state import RunState
 from fuselight.worker.child.target_run import guarded, run_main_again, run_target
+from fuselight.worker.child.tensor_holders import HeldStorages, frames_from
 from fuselight.worker.memory.estimate_run import EstimateMemory, note_largest, note_read, note_unfollowed
 from fuselight.worker.memory.forms import eager_form
+from fuselight.worker.memory.held_tensors import LEAST_GROWTH, GrowingNames, label_held, program_names
 from fuselight.worker.memory.modules import ModuleStack
-from fuselight.worker.memory.peaks import StorageOrigin, peak_of, tracker_for
+from fuselight.worker.memory.origins import StorageOrigin
+from fuselight.worker.memory.peaks import peak_of, tracker_for
 
 _STEPS = 3
 """Steps of one optimizer after which the program has shown what it needs."""
@@ -46,6 +50,9 @@ class ProgramRecord:
     """Follows the tensors of a program, and what each is to it."""
 
     tracker: StorageTracker[StorageOrigin]
+    roots: tuple[str, ...] = ()
+    sizes: GrowingNames = field(default_factory=GrowingNames)
+    """After each step of an optimizer."""
     optimizer: str = ""
     training: bool = False
     _steps: Counter[int] = field(default_factory=Counter)
@@ -90,8 +97,13 @@ class ProgramRecord:
             if use in {MemoryUse.PARAMETER, MemoryUse.BUFFER, MemoryUse.OPTIMIZER}:
                 storage.place, storage.is_before = None, True
 
-    def _backward_begins(self) -> None:
+    def _names(self) -> list[HeldStorages]:
+        """The names of the program, with the variables of the functions that run."""
+        return program_names(None, self.roots, frames_from(sys._getframe(1)))  # noqa: SLF001 - as in peaks
+
+    def _backward_begins(self, outputs: list[torch.Tensor]) -> None:
         self.training = True
+        label_held(self.tracker, self._names(), outputs)
         for storage in self.tracker.alive():
             if not storage.use:
                 storage.use = MemoryUse.SAVED.value
@@ -118,6 +130,7 @@ class ProgramRecord:
         states = (value for state in optimizer.state.values() for value in state.values())
         self._label((value for value in states if isinstance(value, torch.Tensor)), MemoryUse.OPTIMIZER)
         self.tracker.phase = StepPhase.FORWARD.value
+        self.sizes.add(self._names())
         self._steps[id(optimizer)] += 1
         if self._steps[id(optimizer)] >= _STEPS:
             raise StepsRecordedError
@@ -144,7 +157,7 @@ class EstimateProgram(EstimateMemory):
         """Record the next run of the program."""
         roots = tuple(state.job.request.roots)
         tracker = tracker_for(self.device, roots, ModuleStack(), origin_of_buffer)
-        self.record = ProgramRecord(tracker)
+        self.record = ProgramRecord(tracker, roots)
         state.around_main = functools.partial(self._around, state, self.record)
 
     @contextlib.contextmanager
@@ -170,6 +183,7 @@ class EstimateProgram(EstimateMemory):
                 eager=self.record.peak(self.device) if self.record.tracker.moments else None,
                 compiled=compiled,
                 why_not_compiled=why_not,
+                growth=self.record.sizes.growth(LEAST_GROWTH),
             )
         )
 

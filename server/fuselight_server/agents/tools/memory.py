@@ -29,6 +29,7 @@ from fuselight_server.explain.memory.words import (
     saving_in_words,
     saving_name,
     step_in_words,
+    use_in_words,
     useful_savings,
 )
 
@@ -144,7 +145,7 @@ def _peak_data(
 def _row(row: HeldMemory, outcome: MemoryOutcome) -> dict[str, Any]:
     at = row.location
     return {
-        "use": USES[row.use],
+        "use": use_in_words(row),
         "line": f"{shown_path(at.path)}:{at.line}" if at is not None else "",
         "source": (outcome.check.sources.line(at.path, at.line) or "").strip() if at is not None else "",
     }

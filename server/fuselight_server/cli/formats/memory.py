@@ -27,12 +27,14 @@ from fuselight_server.explain.memory.words import (
     edit_lines,
     edit_results,
     grouped_ranks,
+    growth_in_words,
     measured_in_words,
     measured_rows,
     peak_in_words,
     saving_in_words,
     saving_name,
     step_in_words,
+    use_in_words,
     useful_savings,
 )
 
@@ -131,6 +133,9 @@ def _print_peaks(estimate: MemoryEstimate, device: Device, terminal: Terminal) -
 
 def _print_changes(estimate: MemoryEstimate, outcome: CheckOutcome, terminal: Terminal) -> None:
     """What compiling changes, and what would need less."""
+    for grown in estimate.growth:
+        place = f"  {_line(grown.location, outcome)}" if grown.location is not None else ""
+        terminal.print(f"    {growth_in_words(grown)}{place}")
     changes = list(changed_lines(estimate))
     if changes:
         terminal.print(f"    {difference_in_words(estimate)}, by line:")
@@ -212,11 +217,16 @@ def memory_as_page(outcome: MemoryOutcome) -> str:
 
 def _described(row: HeldMemory, outcome: CheckOutcome) -> str:
     """`saved for the backward  model.py:16  x + self.b(h)`."""
+    use = use_in_words(row)
     if row.location is None:
-        return USES[row.use]
-    text = outcome.sources.line(row.location.path, row.location.line)
-    place = shown_line(SourceLine(row.location.path, row.location.line))
-    return f"{USES[row.use]:{_WORDS}}{place}  {(text or '').strip()}".rstrip()
+        return use
+    return f"{use:{_WORDS - 1}} {_line(row.location, outcome)}"
+
+
+def _line(at: Location, outcome: CheckOutcome) -> str:
+    """`model.py:16  x + self.b(h)`."""
+    text = outcome.sources.line(at.path, at.line)
+    return f"{shown_line(SourceLine(at.path, at.line))}  {(text or '').strip()}".rstrip()
 
 
 def memory_as_json(outcome: MemoryOutcome) -> str:
@@ -264,6 +274,7 @@ def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]
         "why_not_measured": estimate.why_not_measured,
         "savings": encode(estimate.savings),
         "edits": encode(estimate.edits),
+        "growth": encode(estimate.growth),
         "changes": encode(estimate.changes),
     }
 

@@ -23,10 +23,13 @@ from fuselight_server.explain.memory.words import (
     edit_lines,
     edit_results,
     grouped_ranks,
+    growth_in_words,
     peak_in_words,
+    row_key,
     saving_in_words,
     saving_name,
     step_in_words,
+    use_in_words,
     useful_savings,
 )
 from fuselight_server.explain.pages.document import static_page
@@ -158,10 +161,25 @@ class MemoryPage:
         yield self._side_by_side(
             "Kept for the backward, by line", [(form, peak.saved) for form, peak in known]
         )
+        yield self._growth(estimate)
         for form, peak in known:
             yield _modules(peak, form)
         yield self._savings(estimate)
         yield self._edits(estimate)
+
+    def _growth(self, estimate: MemoryEstimate) -> str:
+        """The names that hold more from call to call."""
+        lines = [
+            TableLine(
+                (
+                    TableCell(growth_in_words(grown)),
+                    TableCell(self.place(grown.location) if grown.location is not None else ""),
+                    TableCell(self.source(grown.location) if grown.location is not None else ""),
+                )
+            )
+            for grown in estimate.growth
+        ]
+        return html_table("What grows from call to call", ("name", "line", "source"), lines) if lines else ""
 
     def _savings(self, estimate: MemoryEstimate) -> str:
         """What was tried to need less."""
@@ -200,14 +218,14 @@ class MemoryPage:
         estimate: MemoryEstimate | None = None,
     ) -> str:
         """The rows of both forms in one table; with an estimate, also what differs and why."""
-        rows = {_key(row): row for _, held in forms for row in held}
-        sizes = [{_key(row): row.bytes for row in held} for _, held in forms]
+        rows = {row_key(row): row for _, held in forms for row in held}
+        sizes = [{row_key(row): row.bytes for row in held} for _, held in forms]
         causes = dict(self._causes(estimate)) if estimate is not None else {}
         ranked = sorted(rows, key=lambda key: -max(of_form.get(key, 0) for of_form in sizes))
         lines = [
             TableLine(
                 (
-                    TableCell(USES[row.use]),
+                    TableCell(use_in_words(row)),
                     TableCell(self.place(row.location) if row.location is not None else ""),
                     TableCell(self.source(row.location) if row.location is not None else ""),
                     *(_size_cell(of_form.get(key, 0)) for of_form in sizes),
@@ -236,7 +254,7 @@ class MemoryPage:
         for more, row in changed_lines(estimate):
             cause = cause_in_words(estimate, more, row)
             size = f"{'+' if more > 0 else '-'}{format_size(abs(more))}"
-            yield _key(row), ": ".join(filter(None, [size, cause]))
+            yield row_key(row), ": ".join(filter(None, [size, cause]))
 
     def _notes(self) -> str:
         texts = [
@@ -250,11 +268,6 @@ class MemoryPage:
         ]
         texts += self.problems
         return html_section("Notes", *(f"<p>{html_text(text)}</p>" for text in texts)) if texts else ""
-
-
-def _key(row: HeldMemory) -> tuple[object, ...]:
-    at = row.location
-    return (row.use, at.path, at.line) if at is not None else (row.use,)
 
 
 def _size_cell(size: int) -> TableCell:

@@ -13,11 +13,11 @@ from fuselight_server.editor.presenters.tree_nodes import NodeMaker
 from fuselight_server.editor.results.memory_words import edit_words, memory_summary
 from fuselight_server.explain.memory.words import (
     NOTES,
-    USES,
     changed_lines,
     difference_in_words,
     peak_in_words,
     step_in_words,
+    use_in_words,
 )
 from fuselight_server.source.positions import span
 
@@ -85,7 +85,7 @@ def _peak(make: _MemoryMaker, form: str, peak: MemoryPeak | None, why_not: str) 
 
 def _row(make: _MemoryMaker, row: HeldMemory) -> ReportNode:
     where = make.result.now(row)
-    description = f"{USES[row.use]}, {format_count(row.tensors, 'tensor')}"
+    description = f"{use_in_words(row)}, {format_count(row.tensors, 'tensor')}"
     return make.node(
         "heldMemory", format_size(row.bytes), "circle-small", description=description, where=where
     )
@@ -100,4 +100,6 @@ def _edit(make: _MemoryMaker, estimate: MemoryEstimate, edit: TriedEdit) -> Repo
 
 def _changed(make: _MemoryMaker, more: int, row: HeldMemory) -> ReportNode:
     label = f"{'+' if more > 0 else '-'}{format_size(abs(more))}"
-    return make.node("changedMemory", label, "diff", description=USES[row.use], where=make.result.now(row))
+    return make.node(
+        "changedMemory", label, "diff", description=use_in_words(row), where=make.result.now(row)
+    )

@@ -12,6 +12,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Location
+from fuselight_server.explain.findings.breaks.branch_advice import handler_of_branch
+from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.fixable import BREAKS, FixClass, has_remedies
 from fuselight_server.explain.findings.priority import RECOMPILED
 from fuselight_server.fixes.rewrites.autograd_calls import (
@@ -33,7 +36,7 @@ from fuselight_server.fixes.rewrites.numbers import (
 from fuselight_server.fixes.rewrites.opaque_helpers import opaque_helper_remedies
 from fuselight_server.fixes.rewrites.output import output_remedies, print_remedies
 from fuselight_server.fixes.rewrites.overrides import replaced_method
-from fuselight_server.fixes.rewrites.recompilations import recompilation_remedies
+from fuselight_server.fixes.rewrites.recompilations import line_reader, recompilation_remedies
 from fuselight_server.fixes.rewrites.remedy import Remedy
 from fuselight_server.fixes.rewrites.torch_names import supported
 from fuselight_server.fixes.syntax.imports import without_unused_imports
@@ -131,6 +134,12 @@ def _candidates(
 
 def _for_all_calls(site: Site, remedy: Remedy, read: Callable[[str], str | None]) -> Remedy | RefusedRewrite:
     why = replaced_method(site, read) if remedy.kind in _OF_CONDITIONS else ""
+    if remedy.kind == "assert_async":
+        context, at = Context.of(site.report, read_line=line_reader(read)), site.finding.span
+        handler = handler_of_branch(
+            context, Location(at.path, at.line, at.column, at.end_line, at.end_column)
+        )
+        why = why or (f"{handler.words(at.path)} catches the exception" if handler is not None else "")
     if remedy.kind == "where":
         caveat = numbers_of_sides(site, remedy.texts[site.finding.span.path])
         remedy = dataclasses.replace(remedy, caveat=caveat)

@@ -107,7 +107,7 @@ def recompilation_remedies(
     finding: Finding, report: Report, read: Callable[[str], str | None]
 ) -> Iterator[Remedy | RefusedRewrite]:
     """Candidates for a recompilation, and for a function that reached the recompile limit."""
-    context = Context.of(report, read_line=_line_reader(read))
+    context = Context.of(report, read_line=line_reader(read))
     recompilation = _recompile(finding, context)
     failure = _failure(finding, context, recompilation) if recompilation is not None else None
     if recompilation is None or failure is None:
@@ -139,7 +139,7 @@ def recompilation_remedies(
         yield from _for_module_integer(recompilation, context, read)
 
 
-def _line_reader(read: Callable[[str], str | None]) -> Callable[[str, int], str | None]:
+def line_reader(read: Callable[[str], str | None]) -> Callable[[str, int], str | None]:
     """What gives a line of a file by its number, as the findings read it: they name values by the lines."""
     known: dict[str, list[str]] = {}
 

@@ -2,6 +2,7 @@
 
 Invariant: a select (torch.where, torch.cond) is advised only for a branch that computes values: a tensor can neither
 raise, nor leave a loop, nor call a function of Python. What cannot be read in the source gets the advice for a select.
+An assert of the graph is not advised for an exception that a handler of the user's catches: it ends the program.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight_server.explain.findings.breaks.caught_exceptions import handler_of, raised_name
 from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.shared.report import Location
+    from fuselight_server.explain.findings.breaks.caught_exceptions import Handler
     from fuselight_server.explain.findings.common.context import Context
 
 BRANCH_IDS = frozenset({"GB0170"})
@@ -87,8 +90,32 @@ def branch_advice(context: Context, at: Location, texts: str = "") -> BranchAdvi
     effect = _effect(node, parents) if node is not None else Effect.SELECT
     if _RANDOM_INPUT in texts or (node is not None and _draws(tree, _test(node))):
         return BranchAdvice(_random_hints(effect), is_random=True)
-    keeps = _kept(node, effect)
-    return BranchAdvice(tuple(_hints(node, effect)), keeps=keeps)
+    handler = _handler(context, at, node, effect)
+    if handler is not None:
+        return BranchAdvice(tuple(_caught_hints(handler.words(at.path))))
+    return BranchAdvice(tuple(_hints(node, effect)), keeps=_kept(node, effect))
+
+
+def handler_of_branch(context: Context, at: Location) -> Handler | None:
+    """What catches the exception that a branch at `at` raises; None where it raises none, or nothing catches it."""
+    tree = tree_around(context, at)
+    node = _branch(tree, at)
+    return _handler(context, at, node, _effect(node, parents_of(tree))) if tree and node is not None else None
+
+
+def _handler(context: Context, at: Location, node: ast.AST | None, effect: Effect) -> Handler | None:
+    statement = node if isinstance(node, ast.Assert) else None
+    if isinstance(node, ast.If) and effect is Effect.RAISE:
+        statement = next(
+            arm[-1] for arm in (node.body, node.orelse) if arm and isinstance(arm[-1], ast.Raise)
+        )
+    name = raised_name(statement) if statement is not None else ""
+    return handler_of(context, at, name) if name else None
+
+
+def _caught_hints(handler: str) -> Iterator[str]:
+    yield f"Return the condition, and decide {_OUTSIDE}: {handler} catches the exception, and a graph cannot raise it"
+    yield "Or compute a value for both cases, and select with torch.where"
 
 
 def depends_on_random(context: Context, at: Location) -> bool:

@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 from torch._subclasses import fake_impls
+from torch._subclasses.fake_tensor import DataDependentOutputException
 
 
 @contextlib.contextmanager
 def assumed_numbers(on_read: Callable[[], None]) -> Iterator[None]:
     """Inside, a number that the program reads from a fake tensor is 1, or True. `on_read()` is called each time.
 
+    `torch.equal` of tensors of one shape is a number that is read.
     Fake tensors of a trace have symbols, and stay as they are. A torch without the table of operators raises as before.
     """
     table: Any = getattr(fake_impls, "op_implementations_dict", None)
@@ -31,7 +33,20 @@ def assumed_numbers(on_read: Callable[[], None]) -> Iterator[None]:
             return True
         return 1.0 if tensor.dtype.is_floating_point else 1
 
-    with _in_table(table, dict.fromkeys(real, assumed)):
+    equal = torch.ops.aten.equal.default
+
+    def assumed_equal(mode: Any, operator: Any, tensor: Any, other: Any) -> bool:
+        if tensor.shape != other.shape:
+            return False
+        if mode.shape_env is not None:
+            raise DataDependentOutputException(operator)
+        on_read()
+        return True
+
+    functions: dict[Any, Callable[..., Any]] = dict.fromkeys(real, assumed)
+    if isinstance(table, dict) and equal not in table:
+        functions[equal] = assumed_equal
+    with _in_table(table, functions):
         yield
 
 
@@ -93,11 +108,14 @@ def assumed_sizes(on_size: Callable[[], None], *, least: bool = False) -> Iterat
 @contextlib.contextmanager
 def _in_table(table: Any, functions: dict[Any, Callable[..., Any]]) -> Iterator[None]:
     """Have a table of operators other functions until the block ends."""
-    real = {operator: table[operator] for operator in functions}
+    real = {operator: table[operator] for operator in functions if operator in table}
     try:
         for operator, function in functions.items():
             table[operator] = function
         yield
     finally:
-        for operator, function in real.items():
-            table[operator] = function
+        for operator in functions:
+            if operator in real:
+                table[operator] = real[operator]
+            else:
+                table.pop(operator, None)

@@ -85,7 +85,7 @@ class Swapped(nn.Module):
         return x + 1
 
     def forward(self, x):
-        return self.helper(x) * 2  # warning: [FL201] "'helper' was not in self.__dict__, now it is"
+        return self.helper(x) * 2  # warning: [FL201] "self.helper was absent, now set"
 
 
 def keep(module, args, output=None):

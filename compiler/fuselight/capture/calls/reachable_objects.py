@@ -121,10 +121,11 @@ def _held_by(value: Any) -> list[Any]:
     return list(held.values()) if type(held) is dict else []
 
 
-def state_of(named: Mapping[str, Any]) -> dict[str, str]:
+def state_of(named: Mapping[str, Any], tensors: list[torch.Tensor]) -> dict[str, str]:
     """What the values hold, in words by name: keys, lengths, numbers and texts; of tensors and floats the type alone.
 
     Two runs that differ but for rounding have the same words. Objects of libraries are not read, except for modules.
+    `tensors` gets the tensors that have names, in the order of the words.
     """
     words: dict[str, str] = {}
     pending = list(named.items())
@@ -133,6 +134,7 @@ def state_of(named: Mapping[str, Any]) -> dict[str, str]:
         name, value = pending.pop()
         if isinstance(value, torch.Tensor):
             words[name] = TENSOR
+            tensors.append(value)
         elif type(value) in _NUMBERS:
             words[name] = "a float" if type(value) in (float, complex) else repr(value)[:_LONGEST]
         elif id(value) not in seen:

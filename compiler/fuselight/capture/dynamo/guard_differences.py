@@ -27,6 +27,7 @@ from fuselight.shared.torch_texts import in_user_words, membership
 
 _SHORT = 80
 _ENVIRON = "environ"
+_NAMESPACE = ".__dict__"
 _TENSOR_CHECK = "check_tensor("
 _TENSOR = re.compile(
     r"check_tensor\(.*?, (?P<kind>[\w.]+), DispatchKeySet\((?P<keys>[^)]*)\), torch\.(?P<dtype>\w+), "
@@ -166,6 +167,9 @@ def explain(  # noqa: PLR0911 - one return a form of guard
     if member := membership(part):
         key, where, is_absent = member
         key = key.removeprefix("b") if where.endswith(_ENVIRON) else key
+        if where.endswith(_NAMESPACE) and (name := key.strip("'\"")).isidentifier():
+            was, now = ("absent", "set") if is_absent else ("set", "absent")
+            return changed(f"{where.removesuffix(_NAMESPACE)}.{name}", was, now, GuardCause.MISSING)
         was, now = ("not ", "") if is_absent else ("", " not")
         return _difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
     if match := _HAS.match(part):

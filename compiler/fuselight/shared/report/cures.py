@@ -23,6 +23,8 @@ class CureKind(str, enum.Enum):
     """The argument `dynamic` of torch.compile."""
     LIMIT = "recompile_limit"
     """The argument `recompile_limit` of each torch.compile that has one."""
+    FIRST_CALL = "first_call"
+    """A call in eager mode, with the arguments of the first compiled one, comes before it."""
     SETTING = "setting"
     """Settings of `torch._dynamo.config`."""
     DTYPE = "dtype"
@@ -61,7 +63,7 @@ class CallCure:
     """Its `def` line, or the line that broke."""
     subjects: tuple[str, ...] = ()
     """What changes, in torch's terms or in those of the source: `L['self'].limit`, `x`. For a mark one entry for each
-    dimension, as `x.size(0)`; empty for an argument of torch.compile and for a setting."""
+    dimension, as `x.size(0)`; empty for an argument of torch.compile, a setting and a first call."""
     value: str = ""
     """`True` or `None` for `dynamic`; the number for `recompile_limit`; settings and their values, as JSON; the dtype,
     as `f32`."""
@@ -120,6 +122,8 @@ class TrialCounts:
     values, of their absolute values, and of values weighted by their place."""
     state: dict[str, str] = field(default_factory=dict)
     """What the values that the first calls can reach held after them, in words by name."""
+    kept: tuple[float, ...] = ()
+    """As `results`, of the tensors that the last compared call could reach after it."""
     keys: int = 0
     """How often the user's code hashed a tensor without dimensions, as one that is a key."""
     texts: int = 0

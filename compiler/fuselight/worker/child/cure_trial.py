@@ -10,6 +10,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -24,7 +25,7 @@ from fuselight.adapters.torch_api.structured_log import without_log
 from fuselight.adapters.torch_api.tensor_uses import heard_uses
 from fuselight.capture import dynamo
 from fuselight.capture.calls.cured_calls import CureError, UnfitValueError, cured_call
-from fuselight.capture.calls.reachable_objects import MethodOwners, state_of
+from fuselight.capture.calls.reachable_objects import MethodOwners, reached_objects, state_of
 from fuselight.capture.calls.tensors import tensors_in
 from fuselight.capture.dynamo import stacks
 from fuselight.shared.protocol import CaptureRequest
@@ -86,8 +87,10 @@ def _sums(outputs: Any) -> tuple[float, ...]:
     return tuple(sums)
 
 
-def _state_after(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, str]:
-    """What the values that a call could reach hold after it, in words."""
+def _state_after(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]
+) -> dict[str, str]:
+    """What the values that a call could reach hold after it, in words; `tensors` gets the tensors among them."""
     owner: Any = getattr(function, "__self__", None)
     called = owner.forward if isinstance(owner, torch.nn.Module) else function
     plain = inspect.unwrap(getattr(called, "__func__", called))
@@ -97,9 +100,14 @@ def _state_after(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     try:
         names = list(inspect.signature(called).parameters)
         passed = {next(iter(names[index:]), f"argument {index}"): value for index, value in enumerate(args)}
-        return state_of({**variables, **passed, **kwargs, "self": owner})
+        return state_of({**variables, **passed, **kwargs, "self": owner}, tensors)
     except Exception:  # noqa: BLE001 - an attribute of the user's may refuse to be read
         return {}
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often a tensor was changed in place; 0 for one of inference mode, which does not count."""
+    return 0 if tensor.is_inference() else tensor._version  # noqa: SLF001 - no public name
 
 
 def _is_data(name: str, value: Any) -> bool:
@@ -123,9 +131,11 @@ class CureTrialRun(RequestResult):
         self._calls = self._changed = 0
         self._graph_runs: Counter[str] = Counter()
         self._refused, self._is_unfit = "", False
+        self._is_first = False
         self._owners = MethodOwners()
         self._results: list[tuple[float, ...]] = []
         self._state: dict[str, str] = {}
+        self._kept: tuple[float, ...] = ()
         self._keys = self._texts = 0
 
     def complete_report(self, report: Report) -> Report:
@@ -138,6 +148,7 @@ class CureTrialRun(RequestResult):
             self._refused,
             results,
             self._state,
+            self._kept,
             self._keys,
             self._texts,
             self._is_unfit,
@@ -188,12 +199,16 @@ class CureTrialRun(RequestResult):
     ) -> Any:
         if self._trial.calls is not None and self._calls >= self._trial.calls:
             raise InputsCaptured
+        if self._is_first:
+            return compiled(*args, **kwargs)
         self._calls += 1
         function = targets.inside_wrapper(function)
         cure = self._trial.cure
         for name, value in cure.settings.items() if cure is not None else ():
             settings.set_dynamo_config(name, value)  # the program may have set it after its start
         for part in cure.changes if cure is not None and not self._refused else ():
+            if part.kind is CureKind.FIRST_CALL and not self._changed and self._is_meant(part, function):
+                self._call_first(function, compiled, args, kwargs)
             if not part.subjects or not self._is_meant(part, function):
                 continue
             try:
@@ -205,8 +220,33 @@ class CureTrialRun(RequestResult):
         outputs = compiled(*args, **kwargs)
         if len(self._results) < _MAX_RESULTS:
             self._results.append(_sums(outputs))
-            self._state.update(_state_after(function, args, kwargs))
+            tensors: list[torch.Tensor] = []
+            self._state.update(_state_after(function, args, kwargs, tensors))
+            self._kept = _sums(tensors)
         return outputs
+
+    def _call_first(
+        self, function: Any, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Make a call in eager mode; the numbers that it draws are drawn again by the calls after it."""
+        self._changed += 1
+        self._is_first = True
+        drawn = random.getstate()
+        given = (function, getattr(function, "__self__", None), *args, *kwargs.values())
+        reached = reached_objects(inspect.unwrap(getattr(function, "__func__", function)), given)
+        versions = [(item, _version(item)) for item in reached if isinstance(item, torch.Tensor)]
+        try:
+            with torch.random.fork_rng(), torch.compiler.set_stance("force_eager"):
+                compiled(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - of the user's code
+            self._refused = f"the call in eager mode raises {type(error).__name__}"
+        else:
+            if any(_version(item) != version for item, version in versions):
+                self._refused = "the call changes a tensor in place, as each later call does once more"
+                self._is_unfit = True
+        finally:
+            self._is_first = False
+            random.setstate(drawn)
 
     def _is_meant(self, cure: CallCure, function: Any) -> bool:
         """Whether a function is the one whose calls the cure changes, inside its wrappers."""

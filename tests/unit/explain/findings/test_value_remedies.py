@@ -96,7 +96,8 @@ def test_the_limit_of_strings_names_the_limit_once() -> None:
     [
         (text(source="mode"), "Expect one compile for each string"),
         (text("True", "False", source="flag"), "1 possible change is not tried yet"),
-        (text("False", "True"), "1 possible change is not tried yet"),
+        (text("False", "True"), "2 possible changes are not tried yet"),
+        (text("False", "True", source="flag"), "1 possible change is not tried yet"),
     ],
 )
 def test_a_string_has_one_compile_for_each_value_and_a_switch_may_be_a_tensor(
@@ -153,7 +154,7 @@ def test_the_state_that_the_first_step_creates_is_expected(difference: str, caus
     (hint,) = finding.hints
     assert hint == (
         "Expect one extra compile: the first step creates the optimizer's state, which did not exist at the first "
-        "compile. Later steps find it"
+        "compile, and later steps find it"
     )
 
 

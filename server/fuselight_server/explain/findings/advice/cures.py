@@ -59,9 +59,10 @@ def cures_for(
     cures = _CURES.get(failure.cause)
     whose = _whose(context, recompilation)
     case = _Case(context, recompilation, failure)
-    candidates = (
-        () if cures is None else tuple(dataclasses.replace(item, whose=whose) for item in cures(case))
-    )
+    changes = [*(cures(case) if cures is not None else ())]
+    if failure.cause in _MADE_ONCE and case.is_made_once:
+        changes.append(case.first_call())
+    candidates = tuple(dataclasses.replace(item, whose=whose) for item in changes)
     if arguments is None:
         return candidates
     known = {*arguments, _GLOBAL}
@@ -161,9 +162,56 @@ class _Case:
             _SLOWER,
         )
 
+    def first_call(self) -> TriedAdvice:
+        place, failure = (self.outer or self.recompilation), self.failure
+        is_filled = failure.cause in _FILLED
+        name = failure.source if is_filled and failure.source else failure.difference.partition(" was ")[0]
+        cure = dataclasses.replace(
+            self.cure(CureKind.FIRST_CALL), outer_path=place.location.path, outer_line=place.location.line
+        )
+        verb = "filled" if is_filled else "made" if failure.was != "False" else "set"
+        return TriedAdvice(
+            (
+                f"Call {quoted(place.function)} once in eager mode before its first compiled call, inside "
+                f'torch.compiler.set_stance("force_eager"): {quoted(name)} is {verb} in the first call'
+            ),
+            cure,
+        )
+
+    @property
+    def is_made_once(self) -> bool:
+        """Whether the first call made the value, as a cached property or an entry of a cache, and none has changed it.
+
+        It was absent at the first compile of the same object, and failed no guard of a later version. A value that the
+        call passes is not made by the function.
+        """
+        failure, again = self.failure, self.recompilation
+        was_absent = failure.was in _ABSENT or any(part in failure.difference for part in _WAS_ABSENT)
+        is_passed = failure.cause in _GIVEN and _ARGUMENT.fullmatch(self.subject) is not None
+        is_first = len(again.entries) == 1 and not again.entries[0].other_object
+        if not was_absent or is_passed or not is_first or failure.is_new_state or CARRIED in failure.source:
+            return False
+        others = (
+            item
+            for item in self.context.report.recompiles
+            if item.location == again.location and len(item.entries) > 1
+        )
+        return not any(
+            self.subject in {other.expression, other.source} for item in others for other in nearest(item)
+        )
+
     def setting(self, name: str, value: object, why: str) -> TriedAdvice:
         text = f"Set torch._dynamo.config.{name} = {value} before the first call{why}"
         return TriedAdvice(text, self.cure(CureKind.SETTING, value=json.dumps({name: value})))
+
+
+_ABSENT = frozenset({"None", "absent", "False", "0", "empty"})
+_ARGUMENT = re.compile(r"L\['\w+'\]|\w+")
+_GIVEN = frozenset({GuardCause.NONE, GuardCause.VALUE})
+"""How values differ that a call may pass."""
+_FILLED = frozenset({GuardCause.KEYS, GuardCause.LENGTH})
+_WAS_ABSENT = (" was not in ", " was empty")
+"""What was no value at the first compile."""
 
 
 def _of_number(case: _Case) -> Iterator[TriedAdvice]:
@@ -322,6 +370,8 @@ def _of_dispatch(case: _Case) -> Iterator[TriedAdvice]:
 _MODES = frozenset({"a normal tensor", "an inference tensor"})
 
 
+_MADE_ONCE = frozenset({*_FILLED, GuardCause.NONE, GuardCause.MISSING, GuardCause.VALUE})
+"""Differences of what a first call makes: an attribute, an entry of a cache, a flag that says so."""
 _CURES: dict[GuardCause, Callable[[_Case], Iterator[TriedAdvice]]] = {
     GuardCause.NUMBER: _of_number,
     GuardCause.VALUE: _of_value,

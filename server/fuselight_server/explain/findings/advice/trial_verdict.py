@@ -133,17 +133,25 @@ def _objections(cure: CallCure, without: Report, cured: Report, uncovered: Seque
     yield from _new_failures(without, cured)
     if new.calls != old.calls:
         yield "the program makes other calls each time"
-    if CureKind.DTYPE not in {part.kind for part in cure.changes} and not _same_results(old, new):
-        yield "the results differ"
-    if not {part.kind for part in cure.changes}.isdisjoint(_NEW_VALUES):
-        yield from _other_state(cure, old, new)
+    yield from _other_results(cure, old, new)
     yield from _uncompiled(cure, without, cured, uncovered)
     if CureKind.NUMBER in {part.kind for part in cure.changes}:
         return  # what is calculated of numbers alone is in no graph
-    after = _line_runs(cured, new)
+    after, once = _line_runs(cured, new), _lines_of_first_compiles(cure, without)
     for line, count in _line_runs(without, old).items():
-        if after[line] < count:
+        if after[line] < count and line not in once:
             yield f"line {line[1]} then runs outside of graphs"
+
+
+def _other_results(cure: CallCure, old: TrialCounts, new: TrialCounts) -> Iterator[str]:
+    """What the calls return or leave otherwise than before."""
+    kinds = {part.kind for part in cure.changes}
+    if CureKind.DTYPE not in kinds and not _same_results(old, new):
+        yield "the results differ"
+    if not kinds.isdisjoint(_OF_STATE):
+        yield from _other_state(cure, old, new)
+    if CureKind.FIRST_CALL in kinds and not _same_sums(old.kept, new.kept):
+        yield "one more call leaves other values in a tensor"
 
 
 def _same_results(old: TrialCounts, new: TrialCounts) -> bool:
@@ -184,8 +192,8 @@ _LAST = re.compile(r"(\w+)['\"]?\]?$")
 """The last name in a path, as `count` in `L['self'].count`."""
 _TENSOR = "a tensor"
 _OF_COLLECTIONS = {"the keys of ": "other keys", "the length of ": "another length"}
-_NEW_VALUES = frozenset({CureKind.TENSOR, CureKind.STACK})
-"""Changes that put another object in the place of a value."""
+_OF_STATE = frozenset({CureKind.TENSOR, CureKind.STACK, CureKind.FIRST_CALL})
+"""Changes that put another object in the place of a value, or make one more call."""
 
 
 def _same_sums(before: tuple[float, ...], after: tuple[float, ...]) -> bool:
@@ -287,6 +295,20 @@ _COUNTS = {
     CureGoal.LIMITED: _compiles_of,
     CureGoal.BREAKS: _breaks_of,
 }
+
+
+def _lines_of_first_compiles(cure: CallCure, without: Report) -> set[Line]:
+    """The lines that only the first version of a function has: with a first call in eager mode, they ran in that."""
+    first: set[Line] = set()
+    later: set[Line] = set()
+    for compiled in without.compiles if cure.kind is CureKind.FIRST_CALL else ():
+        lines = {
+            (stack[-1].path, stack[-1].line)
+            for stack in (compiled.graph.lines if compiled.graph is not None else ())
+            if stack
+        }
+        (first if compiled.id.rpartition("/")[2].startswith("0") else later).update(lines)
+    return first - later
 
 
 def _line_runs(report: Report, counts: TrialCounts) -> Counter[Line]:

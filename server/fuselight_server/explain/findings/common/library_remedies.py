@@ -89,8 +89,8 @@ _STATE_CAUSES = frozenset(
     }
 )
 _NEW_STATE = (
-    "Expect one extra compile: the first step creates the optimizer's state, which did not exist at the first compile. "
-    "Later steps find it"
+    "Expect one extra compile: the first step creates the optimizer's state, which did not exist at the first compile, "
+    "and later steps find it"
 )
 
 

@@ -230,13 +230,17 @@ def remedies_for(
         library_remedy(failure, recompilation.location, is_assigned=is_assigned)
         or size_remedy(context, recompilation, failure)
         or value_remedy(context, recompilation, failure)
-        or (() if is_together else _of_code(context, recompilation, failure))
     )
     if certain:
         return advice(certain)
     trials = trials_of(context.trials, recompilation, failure)
     tried = tried_remedies(candidates_for(context, recompilation, failure), trials)
-    if tried and tried[0].state is RemedyState.TRIED:
+    is_cured = bool(tried) and tried[0].state is RemedyState.TRIED
+    is_of_first = is_cured and tried[0].kind == CureKind.FIRST_CALL.value
+    of_code = () if is_together or is_of_first else _of_code(context, recompilation, failure)
+    if of_code:
+        return advice(of_code)
+    if is_cured:
         return tried
     if failure in changed:
         return (*advice(move_out(changed_names(changed))), *tried)

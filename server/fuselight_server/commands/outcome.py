@@ -93,6 +93,14 @@ class CheckOutcome:
         is_whole = not self.problems and not self.priorities
         return is_whole and bool(warnings) and all(finding.is_expected for finding in warnings)
 
+    @property
+    def recompiles_repeatedly(self) -> bool:
+        """Whether one cause compiled a function again more than once, or up to the recompile limit."""
+        warnings = [finding for finding in self.findings if finding.severity >= Severity.WARNING]
+        return any(
+            finding.code == "FL102" or (finding.code == "FL201" and finding.count > 1) for finding in warnings
+        )
+
     def of_kernels(self, report: Report) -> tuple[Finding, ...]:
         """The findings that only tier kernels has, without those that a comment silences."""
         return without_ignored(findings_of_kernels(report), self.readings)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.priority import Priority
 
 NO_CHANGE = "Nothing needs a change: the warnings say what to expect."
+NO_KNOWN_CHANGE = (
+    "No change is known that keeps later calls from compiling again: the warnings say what to expect."
+)
 
 
 def print_first(
@@ -29,7 +32,8 @@ def print_first(
     first = advice(lines)
     if first is None:
         if outcome.needs_no_change:
-            terminal.print((NO_CHANGE, "bold"), "\n")
+            words = NO_KNOWN_CHANGE if outcome.recompiles_repeatedly else NO_CHANGE
+            terminal.print((words, "bold"), "\n")
         return
     counted = _counted_in(first) if len(outcome.reports) > 1 else ""
     words = f"{first.words(fix=verified(first), file=shown_path(first.cost.path))}{counted}"

@@ -32,7 +32,7 @@ from fuselight_server.base.finding import Severity, rank
 from fuselight_server.base.remedies import FindingRemedy, RemedyState
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.findings import print_findings
-from fuselight_server.cli.formats.fix_first import NO_CHANGE, print_first
+from fuselight_server.cli.formats.fix_first import NO_CHANGE, NO_KNOWN_CHANGE, print_first
 from fuselight_server.cli.formats.json import as_json
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import findings
@@ -297,6 +297,9 @@ def test_a_finding_without_a_step_is_not_the_first_to_fix() -> None:
     stream = io.StringIO()
     print_first(without, Terminal(stream))
     assert stream.getvalue().strip() == NO_CHANGE
+    repeated = CheckOutcome([dataclasses.replace(finding, remedies=(expect,), count=3)], [given])
+    print_first(repeated, Terminal(stream := io.StringIO()))
+    assert stream.getvalue().strip() == NO_KNOWN_CHANGE
     without.problems.append(Problem("capture", "guards", "not read"))
     assert not without.needs_no_change
 

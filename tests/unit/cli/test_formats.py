@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fuselight.shared.report import (
+    Break,
     Compile,
     Culprit,
     Failure,
@@ -21,6 +22,7 @@ from fuselight.shared.report import (
     Problem,
     Recompile,
     Report,
+    ResultComparison,
     Rung,
     TargetRef,
 )
@@ -74,7 +76,7 @@ def test_text_shows_the_source_with_carets_under_the_span() -> None:
            What to do: Compute both sides and select with torch.where (or use torch.cond), or decide outside
            the compiled code on a Python value that you pass in.
            = /project/model.py:12: called from `forward`
-           = target Net, directive on line 9: Net()(f32[4, 8]), tier capture, torch VERSION
+           = target Net, directive on line 9: Net()(f32[4, 8]), torch VERSION
            = help: https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html
 
         Net (/project/model.py): 0 graphs, 1 break, 0 recompilations, 1 call
@@ -121,6 +123,37 @@ def test_the_first_line_names_the_target_of_its_counts_where_several_ran(
     assert json.loads(as_json(both))["fix_first"]["target_path"] == FILE
     alone = text_of(outcome(reports=reports[:1], findings=list(findings(reports[0]))))
     assert "counted in" not in alone.partition("\n\n")[0]
+
+
+def test_the_end_says_what_it_means_that_there_are_no_findings() -> None:
+    def end(given: Report) -> list[str]:
+        return text_of(CheckOutcome(reports=[given])).splitlines()[1:]
+
+    compiled = report(
+        frames=(Frame("f", at(10)),), compiles=(Compile("0/0", 0, CompileOutcome.COMPILED, graph=Graph(3)),)
+    )
+    compared = "Results were not compared with eager mode: `fuselight accuracy` compares them."
+    assert end(compiled) == ["No findings: no graph break, and nothing was compiled twice.", compared]
+    ignored = dataclasses.replace(compiled, breaks=(broken(at(30)),))
+    assert end(ignored) == ["No findings.", compared], "a comment silences the break"
+    right = dataclasses.replace(compiled, results=ResultComparison())
+    assert end(right) == ["No findings: no graph break, and nothing was compiled twice."]
+    assert end(report())[0] == "No findings, as nothing was compiled."
+
+
+def test_targets_of_one_run_of_a_file_have_one_line() -> None:
+    def run(name: str, *breaks: Break) -> Report:
+        return report(
+            breaks=breaks, target=TargetRef(FILE, name, 10, "function"), inputs=Inputs(Rung.SCRIPT, FILE)
+        )
+
+    once = broken(at(30))
+    shown = text_of(outcome(reports=[run("f", once), run("g", once)]))
+    assert f"f and g together ({FILE}): 0 graphs, 1 break, 0 recompilations\n" in shown
+    assert "counted in" not in shown
+    apart = text_of(outcome(reports=[run("f", once), run("g")]))
+    assert f"\nf ({FILE}): 0 graphs, 1 break" in apart
+    assert "together" not in apart
 
 
 def test_json_has_the_keys_that_are_promised() -> None:

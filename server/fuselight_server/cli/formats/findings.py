@@ -9,6 +9,7 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fuselight.shared.report import Tier
 from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_count, format_list, format_target
 from fuselight_server.base.remedies import refusals
@@ -17,7 +18,7 @@ from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.links import shown_link
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.explain.findings.common.counts import counts, runs_of
 from fuselight_server.explain.findings.failures import code_of
 
 if TYPE_CHECKING:
@@ -142,9 +143,10 @@ def _expanded(source: str) -> str:
 
 def _ran(finding: Finding) -> str:
     """The run that made the finding."""
+    is_usual = finding.tier is Tier.CAPTURE
     parts = [f"target {format_target(finding.target)}", finding.inputs]
     if finding.torch not in {"", "unknown"}:
-        parts.append(f"tier {finding.tier.value}, torch {finding.torch}")
+        parts.append(f"{'' if is_usual else f'tier {finding.tier.value}, '}torch {finding.torch}")
     if finding.count > 1:
         parts.append(f"{finding.count} times")
     if finding.gb_ids:
@@ -153,8 +155,10 @@ def _ran(finding: Finding) -> str:
 
 
 def _summary(outcome: CheckOutcome) -> Iterator[Part]:
-    for report in outcome.reports:
-        yield target_line(report, outcome.unchanged_since(report)), "dim"
+    for report, *others in runs_of(outcome.reports):
+        names = [format_target(other.target.name) for other in (report, *others)]
+        together = f"{format_list(names)} together" if others else ""
+        yield target_line(report, outcome.unchanged_since(report), together), "dim"
         yield from ((f"  {note.text}", "dim") for note in report.notes if note.kind == "without_aot")
     if outcome.known:
         yield f"{format_count(outcome.known, 'finding')} in the baseline not shown.", "dim"
@@ -172,11 +176,26 @@ def _summary(outcome: CheckOutcome) -> Iterator[Part]:
             ),
         )
         return
-    if not outcome.findings:
-        if not outcome.problems:
-            yield "No findings.", "bold green"
+    if outcome.findings:
+        yield totals(outcome), "bold"
+    elif not outcome.problems:
+        yield from _without_findings(outcome)
+
+
+def _without_findings(outcome: CheckOutcome) -> Iterator[Part]:
+    """What it means that there are no findings: what was compiled, and whether results were compared."""
+    if not any(report.compiles for report in outcome.reports):
+        yield "No findings, as nothing was compiled.", "bold green"
+        yield (
+            "Call a compiled function when the file runs, or write a `# fuselight:` directive above it.",
+            "dim",
+        )
         return
-    yield totals(outcome), "bold"
+    is_whole = all(not (counted.breaks or counted.recompilations) for counted in map(counts, outcome.reports))
+    why = ": no graph break, and nothing was compiled twice" if is_whole else ""
+    yield f"No findings{why}.", "bold green"
+    if all(report.results is None for report in outcome.reports):
+        yield "Results were not compared with eager mode: `fuselight accuracy` compares them.", "dim"
 
 
 def totals(outcome: CheckOutcome) -> str:
@@ -189,8 +208,11 @@ def totals(outcome: CheckOutcome) -> str:
     return f"Found {format_count(len(outcome.findings), 'finding')}: {format_list(counted)}."
 
 
-def target_line(report: Report, unchanged_since: datetime | None = None) -> str:
-    """`Net (model.py): 2 graphs, 1 break, 3 recompilations, 2 calls, 4.0 s`, and whether it was not run."""
+def target_line(report: Report, unchanged_since: datetime | None = None, names: str = "") -> str:
+    """`Net (model.py): 2 graphs, 1 break, 3 recompilations, 2 calls, 4.0 s`, and whether it was not run.
+
+    `names`: those of several targets that the report is about; empty for its own.
+    """
     parts = [str(counts(report))]
     if report.inputs is not None and report.inputs.calls:  # a program's own calls are not counted
         parts.append(format_count(len(report.inputs.calls), "call"))
@@ -204,4 +226,6 @@ def target_line(report: Report, unchanged_since: datetime | None = None) -> str:
         parts = ["failed" if known else "not run: no example inputs"]
     if unchanged_since is not None:
         parts.append(f"unchanged since {unchanged_since.astimezone():%Y-%m-%d %H:%M}")
-    return f"{format_target(report.target.name)} ({shown_path(report.target.path)}): {', '.join(parts)}"
+    return (
+        f"{names or format_target(report.target.name)} ({shown_path(report.target.path)}): {', '.join(parts)}"
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_target
 from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.findings.common.counts import runs_of
 from fuselight_server.explain.findings.priority import advice, more_like_the_first
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def print_first(
             words = NO_KNOWN_CHANGE if outcome.recompiles_repeatedly else NO_CHANGE
             terminal.print((words, "bold"), "\n")
         return
-    counted = _counted_in(first) if len(outcome.reports) > 1 else ""
+    counted = _counted_in(first) if len(runs_of(outcome.reports)) > 1 else ""
     words = f"{first.words(fix=verified(first), file=shown_path(first.cost.path))}{counted}"
     more = more_like_the_first(
         lines, lambda priority: f"{shown_path(priority.cost.path)}:{priority.cost.line}"

@@ -308,7 +308,7 @@ def test_torchs_own_text_is_three_lines_without_the_code_that_it_traced() -> Non
         compiles=(compiled,), breaks=(broken(FORWARD, gb="GB9999", explanation=TRACED, hints=("A. " * 200,)),)
     )
     (finding,) = findings(facts)
-    assert "Dynamo does not support tracing dynamic control flow." in finding.message
+    assert "torch.compile does not support tracing dynamic control flow." in finding.message
     assert not any(text in finding.message for text in ("sum_1", "# File", "computed as follows"))
     assert max(map(len, finding.hints)) <= 300
     facts = report(compiles=(compiled,), breaks=(broken(FORWARD, explanation="Cannot guard on zf2 > 30.0."),))
@@ -366,3 +366,13 @@ def test_a_backend_that_needs_a_value_says_what_to_index_with() -> None:
         (finding,) = findings(report(breaks=(broke,)))
         assert ("a number from the data of a tensor" in finding.title) == is_known
         assert any("squeeze(0)" in hint for hint in finding.hints) == is_known
+
+
+@pytest.mark.parametrize(
+    ("name", "is_said"), [("print", False), ("open", False), ("<built-in function add>", True)]
+)
+def test_torchs_own_text_is_left_out_where_the_title_says_it(name: str, *, is_said: bool) -> None:
+    explanation = f"Dynamo does not know how to trace builtin operator `{name}` with argument types ['str']"
+    (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0059", explanation=explanation),)))
+    assert ("argument types" in finding.message) is is_said
+    assert "Dynamo " not in finding.message

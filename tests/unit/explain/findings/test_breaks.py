@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.shared.report import (
-    Location,
-)
+from fuselight.shared.report import Break, Location
 from fuselight_server.base.finding import Severity
-from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings import findings, fold
 from tests.support.breaks import FORWARD, HELPER
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 
@@ -225,7 +223,20 @@ def test_the_code_is_the_cause_and_the_rest_of_the_chain_is_related() -> None:
     )
     (finding,) = findings(report(breaks=(chain,)))
     assert (finding.code, finding.gb_ids) == ("GB0059", ("GB7000",))
-    assert "torch.compile also hit: graph break in loop" in finding.message
+    assert "inside of which torch.compile cannot stop and resume" in finding.message
+
+
+def test_the_calls_of_a_disabled_function_are_one_finding_with_their_lines() -> None:
+    def call(line: int, name: str, function: str = "forward") -> Break:
+        text = f"Skip calling function `{name}` since it was wrapped with `torch.compiler.disable` (reason: None)"
+        return broken(at(line, function=function), gb="GB0098", explanation=text, context=f"function {name}")
+
+    calls = (call(31, "log"), call(33, "log"), call(35, "save"), call(45, "log", "other"))
+    full, *others = fold(findings(report(breaks=calls)))
+    assert (full.span.line, [finding.span.line for finding in full.also_at]) == (31, [33])
+    assert "1 more place has the same cause: line 33." in full.message
+    assert "(reason: None)" not in full.message
+    assert [other.span.line for other in others] == [35, 45], "another function may disable another `log`"
 
 
 def test_a_break_without_an_id_has_a_fuselight_code() -> None:

@@ -377,10 +377,23 @@ def failure_words(context: Context, failure: Failure) -> BreakWords:
 
 
 def break_text(graph_break: Break) -> str:
-    """What torch says of a break: its explanation, and what it reports of this one where that names nothing."""
+    """What torch says of a break: its explanation, and what it reports of this one where that names nothing.
+
+    Nothing where that is no more than the title says.
+    """
     explanation = excerpt(graph_break.explanation) or shortened(plain(graph_break.reason))
+    if _SAID_BY_TITLE.match(explanation):
+        return ""
     more = details(graph_break.explanation, graph_break.context)
-    return " ".join(sentence(part) for part in (explanation, more) if part)
+    text = " ".join(sentence(part) for part in (explanation, more) if part)
+    return _DYNAMO.sub("torch.compile", text.replace(" (reason: None)", ""))
+
+
+_DYNAMO = re.compile(r"(?<![\w.`'])Dynamo(?![\w.`'])")
+"""torch's name of the part of torch.compile that traces."""
+_SAID_BY_TITLE = re.compile(
+    r"Dynamo does not know how to trace builtin operator `(?:print|input|open|eval|exec|breakpoint)` with argument"
+)
 
 
 def words_at(context: Context, broke: Location, gb_id: str | None, title: str, texts: str = "") -> BreakWords:

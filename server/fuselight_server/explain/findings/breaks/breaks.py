@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 _NO_ID = "FL107"
+_DISABLED = frozenset({"GB0098", "GB0099"})
+"""Breaks of calls of a function that is marked torch.compiler.disable."""
 _CALL_LINES = 200
 """Lines of a call that are read."""
 _NAME_AT_END = re.compile(r"([^\W\d]\w*)\s*$")
@@ -102,7 +104,9 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     words = words_of(context, graph_break)
     is_library_code = broke is not None and is_requested_by_library(context, graph_break, broke)
     inside, span, cause = "", None, ""
-    if broke is not None and not context.is_user_file(broke.path):
+    if broke is not None and context.is_user_file(broke.path):
+        cause = _cause_of_decorator(context, code, broke, words.title)
+    elif broke is not None:
         cause = _shared_cause(context, graph_break, broke, (*words.hints, *graph_break.hints))
     if broke is not None and home is not None and not context.is_user_file(broke.path):
         where = "in code without a file" if is_without_file(broke.path) else "inside a library"
@@ -165,6 +169,16 @@ def _shared_cause(context: Context, graph_break: Break, broke: Location, hints: 
     return "\0".join(map(str, parts))
 
 
+def _cause_of_decorator(context: Context, code: str, broke: Location, title: str) -> str:
+    """What the calls of a disabled function in one function share: its decorator breaks each of them.
+
+    Functions elsewhere may disable another one of this name.
+    """
+    is_named = code in _DISABLED and "`" in title
+    parts = (context.report.target.path, broke.path, broke.function or "", title)
+    return "\0".join(parts) if is_named else ""
+
+
 def _called_name(context: Context, call: Location) -> Span | None:
     """The name that a call calls, without what it is called on and with; None for all else than a call."""
     if call.column is None:
@@ -218,13 +232,21 @@ _SYMBOL = re.compile(r"\b(?:s|zf)\d+\b")
 def _chain(graph_break: Break) -> str:
     """Further problems that torch.compile hit while it handled the break."""
     later = [plain(kind) for kind in graph_break.types[1:] if kind]
-    if not later:
-        return ""
-    return sentence(f"While handling this break, torch.compile also hit: {format_list(later)}")
+    others = format_list([kind for kind in later if kind != _IN_LOOP])
+    return " ".join(
+        (
+            *((_LOOP_TEXT,) if _IN_LOOP in later else ()),
+            *((sentence(f"While handling this break, torch.compile also hit: {others}"),) if others else ()),
+        )
+    )
+
+
+_IN_LOOP = "graph break in loop"
+_LOOP_TEXT = "The line is in a loop, inside of which torch.compile cannot stop and resume."
 
 
 def _related(context: Context, graph_break: Break, home: Location | None) -> tuple[Related, ...]:
-    """The library line that broke, the frames between it and the primary span, and what called those."""
+    """The library line that broke, and the user's lines that led to the primary span."""
     broke = broken_line(graph_break)
     out: list[Related] = []
     if broke is not None and (home is None or (broke.path, broke.line) != (home.path, home.line)):
@@ -236,8 +258,9 @@ def _related(context: Context, graph_break: Break, home: Location | None) -> tup
     inner = context.trail(graph_break.stack[:-1], without=home, verb="called from")
     outer = context.trail(graph_break.above, without=home, verb="called from")
     known = {(item.span.path, item.span.line) for item in out}
-    for item in (*inner, *(frame for frame in outer if context.is_user_file(frame.span.path))):
-        if (item.span.path, item.span.line) not in known:
-            known.add((item.span.path, item.span.line))
+    for item in (*inner, *outer):
+        at = (item.span.path, item.span.line)
+        if at not in known and context.is_user_file(item.span.path):
+            known.add(at)
             out.append(item)
     return tuple(out)

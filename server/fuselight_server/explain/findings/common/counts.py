@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Outcome
+from fuselight.shared.report import Outcome, Rung
 from fuselight_server.base.formatting import format_count
 from fuselight_server.explain.findings.common.refused_calls import (
     is_of_refused_call,
@@ -84,6 +84,16 @@ def counts(report: Report, inside: Callable[[Location], bool] = everywhere) -> C
         for recompilation in report.recompiles
     )
     return Counts(graphs=len(graphs), breaks=len(breaks), recompilations=again)
+
+
+def runs_of(reports: Iterable[Report]) -> list[list[Report]]:
+    """The reports of each run: that of a file's own statements counts for all targets of the file together."""
+    runs: dict[object, list[Report]] = {}
+    for report in reports:
+        is_of_file = report.inputs is not None and report.inputs.rung is Rung.SCRIPT
+        key = (report.target.path, counts(report)) if is_of_file else id(report)
+        runs.setdefault(key, []).append(report)
+    return list(runs.values())
 
 
 def break_groups(breaks: Iterable[Break]) -> list[list[Break]]:

@@ -113,10 +113,9 @@ def _text(node: ast.expr) -> str:
         return _text(node.values[0])
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):
         return _text(node.left)
-    is_format = (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
-    )
-    return _text(node.func.value) if is_format else ""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return _text(node.func.value)
+    return ""
 
 
 @contextlib.contextmanager

@@ -434,6 +434,8 @@ class MemoryRequest(RunRequest):
     """First sizes of the inputs of the first call, in place of its own; empty: every call as it is."""
     savings: bool = False
     """Whether changes are tried that would need less, of training steps."""
+    savings_seconds: float = 60.0
+    """After this time no further change is tried; the one that is being tried ends."""
     measures: bool = False
     """Whether the steps run on the device of the target's tensors, and are measured there instead of estimated."""
 

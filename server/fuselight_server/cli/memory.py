@@ -14,7 +14,14 @@ from fuselight_server.cli.options import add_command_options, add_training_optio
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.cli.world_options import add_world_options, world_option
-from fuselight_server.commands.memory import OPTIMIZERS, MemoryOutcome, MemoryPlan, estimate_memory, exit_code
+from fuselight_server.commands.memory import (
+    OPTIMIZERS,
+    SAVINGS_SECONDS,
+    MemoryOutcome,
+    MemoryPlan,
+    estimate_memory,
+    exit_code,
+)
 from fuselight_server.commands.notebook_cells import check_in_cells
 
 
@@ -61,7 +68,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--savings",
         action="store_true",
         help="try what would need less in training: points of activation_memory_budget, checkpointed modules, changes "
-        "of the source, whose results are compared; takes minutes",
+        "of the source, whose results are compared",
+    )
+    parser.add_argument(
+        "--savings-time",
+        metavar="SECONDS",
+        type=float,
+        default=SAVINGS_SECONDS,
+        help="with --savings, how long changes are tried (default: %(default)g)",
     )
     parser.add_argument(
         "--optimizer",
@@ -81,6 +95,7 @@ def execute(options: argparse.Namespace) -> int:
         options.batch,
         finds_largest=options.largest_batch,
         tries_savings=options.savings,
+        savings_seconds=options.savings_time,
         measures=options.measure,
     )
     outcome = complete(options, estimate_memory, plan=plan)

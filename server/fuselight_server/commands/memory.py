@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fuselight_server.commands.targets import TargetRun
 
 OPTIMIZERS = ("adamw", "adam", "sgd", "none")
+SAVINGS_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class MemoryPlan:
     """Whether the largest batch that fits is searched."""
     tries_savings: bool = False
     """Whether changes are tried that would need less."""
+    savings_seconds: float = SAVINGS_SECONDS
+    """How long they may be tried: settings and modules for one half, changes of the source for the other."""
     measures: bool = False
     """Whether each step also runs on the device of the target's tensors: the estimate is for that one."""
 
@@ -112,7 +115,7 @@ class _TargetMemory:
 
         device = self.device if self.device is not None else self.plan.device
         request = self._request(device=device, batches=self.plan.batches)
-        report = await with_edits(self.run, self.outcome, report, request)
+        report = await with_edits(self.run, self.outcome, report, request, self.plan.savings_seconds / 2)
         if not self.plan.batches and not request.overlays and request.world is None:
             _keep(report)
         return report
@@ -137,7 +140,11 @@ class _TargetMemory:
 
     def _request(self, **options: Any) -> MemoryRequest:
         return self.run.request.of_kind(
-            MemoryRequest, training=self.plan.training, optimizer=self.plan.optimizer, **options
+            MemoryRequest,
+            training=self.plan.training,
+            optimizer=self.plan.optimizer,
+            savings_seconds=self.plan.savings_seconds / 2,
+            **options,
         )
 
 

@@ -6,10 +6,12 @@ were not compared says why. Nothing is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.protocol import RunRequest
 from fuselight.shared.report import EditKind, EditResults, MemoryUse, SavingKind, TriedEdit
 from fuselight.shared.report.place import Location, is_user_file
 from fuselight_server.base.diff_text import unified_lines
@@ -21,12 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from fuselight.shared.protocol import MemoryRequest
-    from fuselight.shared.report import MemoryEstimate, Report
+    from fuselight.shared.report import MemoryEstimate, MemorySaving, Report
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
     from fuselight_server.fixes.rewrites.memory_edits import MemoryEdit
     from fuselight_server.fixes.verification.fixer import Fixer
     from fuselight_server.fixes.verification.patches import PatchVerdict
+
+RequestT = TypeVar("RequestT", bound=RunRequest)
 
 MAX_EDITS = 8
 _MAX_OF_KIND = 3
@@ -35,21 +39,29 @@ LEAST_GAIN = 0.01
 """Of the peak: what needs less than this less is not shown."""
 _LEAST_PART = 0.01
 """Of what is saved, or of the peak in inference: lines with less have no edits."""
-_CASE_SECONDS = 5.0
+_LEAST_SECONDS = 2.0
+"""With less time left, nothing is tried."""
+_COMPARE_SECONDS = 20.0
 _NOT_RUN = "nothing that is compiled runs the line"
 _NO_GRADIENTS = "the directive has no `train=True`, so that gradients were not compared"
 _WORST_FIRST = (VerdictKind.FAILS, VerdictKind.DIFFERS, VerdictKind.UNVERIFIED, VerdictKind.SAME)
 
 
-async def with_edits(run: TargetRun, outcome: CheckOutcome, report: Report, request: MemoryRequest) -> Report:
-    """The report with the edits of its largest call. `request`: that of the report, without savings."""
+async def with_edits(
+    run: TargetRun, outcome: CheckOutcome, report: Report, request: MemoryRequest, seconds: float
+) -> Report:
+    """The report with the edits of its largest call that were tried within `seconds`.
+
+    `request`: that of the report, without savings.
+    """
     if report.failures or not report.memory:
         return report
     index = max(range(len(report.memory)), key=lambda number: peak_bytes(report.memory[number]))
-    trials = _EditTrials(run, outcome, report, request, index)
+    trials = _EditTrials(run, outcome, report, request, index, time.monotonic() + seconds)
     edits = sorted([edit async for edit in trials.useful()], key=_peak_with)
     estimates = list(report.memory)
-    estimates[index] = replace(estimates[index], edits=tuple(edits))
+    untried = (*estimates[index].untried, *trials.untried)
+    estimates[index] = replace(estimates[index], edits=tuple(edits), untried=untried)
     return replace(report, memory=tuple(estimates))
 
 
@@ -67,6 +79,12 @@ class _EditTrials:
     request: MemoryRequest
     index: int
     """Of the estimate that edits are compared with."""
+    until: float
+    """When trials end, as `time.monotonic()`."""
+    untried: list[str] = field(default_factory=list)
+    """Edits for which there was no time."""
+    _first: Report | None = None
+    """The capture of the text without an edit, once it is needed."""
 
     @property
     def before(self) -> MemoryEstimate:
@@ -74,16 +92,8 @@ class _EditTrials:
         return self.report.memory[self.index]
 
     async def useful(self) -> AsyncIterator[TriedEdit]:
-        """Yield each edit that needs less, with what came of its verification."""
-        useful: list[tuple[MemoryEdit, TriedEdit]] = []
-        for edit in self._chosen():
-            self.run.show(f"trying {edit.title} on line {edit.line}")
-            tried = await self._estimated(edit)
-            if tried is not None:
-                useful.append((edit, tried))
-        if not useful:
-            return
-        from fuselight_server.fixes.verification.fixer import MAX_COMPILED, Fixer  # noqa: PLC0415 - with LibCST
+        """Yield each edit that needs less, with what came of its verification: those first that may save most."""
+        from fuselight_server.fixes.verification.fixer import Fixer  # noqa: PLC0415 - with LibCST
 
         with owned_folder("memory") as folder:
             fixer = Fixer(
@@ -91,14 +101,10 @@ class _EditTrials:
                 obstacle=lambda _remedy: "",
                 readings=self.outcome.readings,
                 folder=folder,
-                case_seconds=_CASE_SECONDS,
-                most_rounds=1,
-                most_compiled=MAX_COMPILED,
             )
-            parts = await self._parts()
-            for edit, tried in useful:
-                self.run.show(f"comparing the results with {edit.title}")
-                compared = await self._compared(fixer, parts, edit, tried)
+            for edit in self._chosen():
+                tried = await self._estimated(edit)
+                compared = await self._compared(fixer, edit, tried) if tried is not None else None
                 if compared is not None:
                     yield compared
 
@@ -121,7 +127,7 @@ class _EditTrials:
         regions = [saving.calls for saving in self.before.savings if saving.kind is SavingKind.CHECKPOINT]
         regions = [calls for calls in regions if calls][:_MAX_REGIONS]
         paths = dict.fromkeys(
-            [*(calls[0].path for calls in regions), *(path for path, _ in kept), self.report.target.path]
+            [*(calls[0].path for calls in regions), *(path for (path, _), _ in kept), self.report.target.path]
         )
         edits = [
             edit
@@ -132,17 +138,32 @@ class _EditTrials:
                 path,
                 text,
                 EditPlaces(
-                    [line for of, line in kept if of == path],
+                    [line for (of, line), _ in kept if of == path],
                     [calls for calls in regions if calls[0].path == path],
                     training=self.before.training,
                 ),
             )
         ]
+        sizes = dict(kept)
         order = (*EditKind,)
-        yield from sorted(edits, key=lambda edit: order.index(edit.kind))
+        yield from sorted(edits, key=lambda edit: (-self._expected(edit, sizes), order.index(edit.kind)))
 
-    def _kept_lines(self) -> list[tuple[str, int]]:
-        """The lines that hold a part of what the backward needs, or of the peak, the largest first."""
+    def _expected(self, edit: MemoryEdit, kept: dict[tuple[str, int], int]) -> int:
+        """The bytes that an edit may save: what its modules saved when checkpointed, or what its line keeps."""
+        line = (edit.path, edit.line)
+        if edit.kind is EditKind.CHECKPOINT:
+            return max(
+                (
+                    _less(self.before, saving)
+                    for saving in self.before.savings
+                    if line in {(call.path, call.line) for call in saving.calls}
+                ),
+                default=0,
+            )
+        return kept.get(line, 0)
+
+    def _kept_lines(self) -> list[tuple[tuple[str, int], int]]:
+        """The lines that hold a part of what the backward needs, or of the peak, with bytes, the largest first."""
         sizes: dict[tuple[str, int], int] = {}
         for peak in (self.before.eager, self.before.compiled):
             rows = (*peak.saved, *(row for row in peak.held if row.use in _MADE)) if peak is not None else ()
@@ -153,14 +174,20 @@ class _EditTrials:
         shown = shown_peak(self.before)
         saved = sum(row.bytes for row in shown.saved) if shown is not None else 0
         least = _LEAST_PART * (saved or peak_bytes(self.before))
-        return sorted((key for key, size in sizes.items() if size >= least), key=lambda key: -sizes[key])
+        return sorted((item for item in sizes.items() if item[1] >= least), key=lambda item: -item[1])
 
     # Trials.
 
     async def _estimated(self, edit: MemoryEdit) -> TriedEdit | None:
         """The edit with its peaks; None where it needs no less, or cannot be estimated."""
+        seconds = self._seconds(edit)
+        if seconds <= 0:
+            return None
+        self.run.show(f"trying {edit.title} on line {edit.line}")
         request = replace(with_texts(self.request, {edit.path: edit.text}), id=self.request.id)
-        report = await self.run.run_report(request)
+        report = await self.run.run_report(_limited(request, seconds))
+        if any(failure.kind == "timeout" for failure in report.failures):
+            self.untried.append(_name(edit))
         if report.failures or len(report.memory) != len(self.report.memory):
             return None
         after = report.memory[self.index]
@@ -179,25 +206,48 @@ class _EditTrials:
             ),
         )
 
+    def _seconds(self, edit: MemoryEdit) -> float:
+        """How long the trial of an edit may take; 0 if the time is over."""
+        left = self.until - time.monotonic()
+        if left < _LEAST_SECONDS:
+            self.untried.append(_name(edit))
+            return 0
+        return left
+
     # Results.
 
-    async def _parts(self) -> list[tuple[TargetRun, Report]]:
+    async def _parts(self, seconds: float) -> list[tuple[TargetRun, Report]]:
+        """What is compared: the target, or each call of a program."""
         from fuselight_server.commands.fix_parts import parts_of  # noqa: PLC0415 - with LibCST
 
-        first = await self.run.run_report()
-        return await parts_of(self.run, self.run.token, first, self.run.of_call)
+        if self._first is None:
+            self._first = await self.run.run_report(_limited(self.run.request, seconds))
+        return await parts_of(self.run, self.run.token, self._first, self.run.of_call)
 
-    async def _compared(
-        self, fixer: Fixer, parts: list[tuple[TargetRun, Report]], edit: MemoryEdit, tried: TriedEdit
-    ) -> TriedEdit | None:
-        """The edit with what came of the comparison; None for one that fails, or that was to keep the results."""
+    async def _compared(self, fixer: Fixer, edit: MemoryEdit, tried: TriedEdit) -> TriedEdit | None:
+        """The edit with what came of the comparison; None for one that fails, or that was to keep the results.
+
+        It has as long as is left, and at least some seconds: an edit that needs less is worth them.
+        """
         from fuselight_server.fixes.verification.patches import patch_of, verify_patch  # noqa: PLC0415 - the same
+
+        self.run.show(f"comparing the results with {edit.title}")
+        seconds = max(self.until - time.monotonic(), _COMPARE_SECONDS)
+        parts = await self._parts(seconds)
 
         patch = patch_of(
             {edit.path: edit.text}, {edit.path: self.outcome.sources.text_or_none(edit.path) or ""}, ()
         )
         verdicts = [
-            await self.run.token.run(verify_patch(fixer, part, report, patch, has_further_calls=True))
+            await self.run.token.run(
+                verify_patch(
+                    fixer,
+                    replace(part, request=_limited(part.request, seconds)),
+                    report,
+                    patch,
+                    has_further_calls=False,
+                )
+            )
             for part, report in parts
         ]
         worst = next((verdict for kind in _WORST_FIRST for verdict in verdicts if verdict.kind is kind), None)
@@ -207,6 +257,23 @@ class _EditTrials:
         """Whether the calls that are compared are those of a training step, if that is what was estimated."""
         before = self.before
         return not before.training or before.call == "__main__" or "train=True" in before.call
+
+
+def _limited(request: RequestT, seconds: float) -> RequestT:
+    """The request with a limit of time that is no longer than `seconds`."""
+    limit = request.limits.seconds
+    limits = replace(request.limits, seconds=min(limit, seconds) if limit else seconds)
+    return replace(request, limits=limits)
+
+
+def _name(edit: MemoryEdit) -> str:
+    return f"{edit.title} on line {edit.line}"
+
+
+def _less(before: MemoryEstimate, saving: MemorySaving) -> int:
+    """The bytes that a change takes off a peak."""
+    pairs = ((before.eager, saving.eager), (before.compiled, saving.compiled))
+    return max((old.bytes - new for old, new in pairs if old is not None and new is not None), default=0)
 
 
 _MADE = frozenset({MemoryUse.TEMPORARY, MemoryUse.OUTPUT, MemoryUse.SAVED})

@@ -118,18 +118,38 @@ def test_each_edit_that_needs_less_is_on_its_line_with_its_results(
     lines = done.stdout.split("    changes of the source that need less, each tried alone:\n")[1].splitlines()
     assert lines[:9] == [
         "      m.py:8  checkpoint `layer(x)`: eager 4 GB -> 2 GB (-50%), compiled 3 GB -> 2.5 GB (-17%)",
-        "        same results",
+        "        same results, but not compared: other inputs",
         "        + from torch.utils.checkpoint import checkpoint",
         "        - return (layer(x) * mask).sum()",
         "        + return (checkpoint(layer, x, use_reentrant=False) * mask).sum()",
         "      m.py:7  no `.float()` of `x > 0`: eager 4 GB -> 3 GB (-25%), compiled 3 GB -> 3 GB (+0.0%)",
-        "        same results",
+        "        same results, but not compared: other inputs",
         "        - mask = (x > 0).float()",
         "        + mask = x > 0",
     ]
     assert scripted.path.read_text() == SOURCE
     ((kept, _),) = kept_results(Store.at(scripted.path.parent), Tier.MEMORY)
     assert [edit.location.line for edit in kept.memory[0].edits] == [LAYER, MASK], "for the editor"
+
+
+def test_what_there_is_no_time_for_is_named(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = scripted.run(monkeypatch, "--savings-time", "0").stdout
+    assert "changes of the source" not in text
+    assert (
+        "    not tried, as the time was over (--savings-time): checkpoint `layer(x)` on line 8, "
+        "no `.float()` of `x > 0` on line 7\n" in text
+    )
+    page = scripted.run(monkeypatch, "--savings-time", "0", "--format", "html").stdout
+    assert "Not tried, as the time was over (--savings-time): checkpoint" in page
+    asked = [request for request in scripted.worker.requests if isinstance(request, MemoryRequest)]
+    assert {request.savings_seconds for request in asked} == {0}
+
+
+def test_a_trial_has_no_more_time_than_is_left(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted.run(monkeypatch, "--savings-time", "30")
+    trials = [request for request in scripted.worker.requests if request.overlays]
+    assert trials
+    assert all(0 < request.limits.seconds <= 20 for request in trials)
 
 
 def test_the_page_and_the_json_have_the_edits(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,6 +213,8 @@ def test_an_output_that_nothing_reads_is_not_kept() -> None:
     [
         "def step(model, x):\n    logits, loss = model(x)\n    loss.backward()\n    return logits",
         "def step(model, x):\n    logits, loss = model(x)\n    loss.backward()\n    return locals()",
+        "def step(model, x):\n    for _ in x:\n        logits, loss = model(x)\n    loss.backward()\n    del logits",
+        "def step(model, x):\n    logits, loss = model(x)\n    loss.backward()\n    logits += 1",
         "def step(model, x):\n    global logits\n    logits, loss = model(x)\n    loss.backward()",
         "logits, loss = model(x)\nloss.backward()",  # another file may import it
         "def step(model, x):\n    logits, loss = x\n    loss.backward()",
@@ -223,6 +225,11 @@ def test_an_output_that_something_may_read_is_kept(body: str) -> None:
         edits(body, EditKind.UNREAD_OUTPUT, head="class A:\n" if body.startswith("def") else "if True:\n")
         == []
     )
+
+
+def test_a_block_that_may_read_every_name_keeps_its_outputs() -> None:
+    main = "if __name__ == '__main__':\n    loss, logits = model(x)\n    loss.backward()\n    save(globals())"
+    assert edits(main, EditKind.UNREAD_OUTPUT, head="import torch\nif True:\n") == []
 
 
 def test_a_damaged_file_has_no_edits() -> None:

@@ -11,10 +11,11 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from fuselight.adapters.torch_api import settings
+from fuselight.adapters.virtual_gpu.budgets import BudgetCut, forget_compiled, listing_cuts
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture.calls.calls import Prepared
 from fuselight.shared.devices import find
-from fuselight.shared.report import MemoryPeak, SavingKind
+from fuselight.shared.report import MemoryPeak, SavingKind, StepPhase
 from fuselight.worker.memory import savings
 from fuselight.worker.memory.peaks import StepRecord
 from fuselight.worker.memory.steps import Step, Unobserved
@@ -64,6 +65,16 @@ def peak_of(step: Step, *, is_compiled: bool) -> MemoryPeak:
         return make()
 
 
+ENDLESS = savings.TrialTime(float("inf"))
+
+
+def eager_peaks(step: Step, whole: MemoryPeak) -> savings.StepPeaks:
+    def eager() -> tuple[MemoryPeak, str]:
+        return peak_of(step, is_compiled=False), ""
+
+    return savings.StepPeaks(step, H200, (FOLDER,), eager, lambda: (None, "not compiled here"), whole, None)
+
+
 def step_of(net: Net) -> Step:
     return Step.of(Prepared(net.train(), (torch.randn(1 << 16, 64),), {}), "adamw", training=True)
 
@@ -72,11 +83,8 @@ def test_checkpointed_modules_have_the_peak_of_a_program_that_is_written_so() ->
     with settings.fake_tensors():
         net = Net()
         step = step_of(net)
-        peaks = savings.StepPeaks(
-            lambda: (peak_of(step, is_compiled=False), ""), lambda: (None, "not compiled here")
-        )
         whole = peak_of(step, is_compiled=False)
-        (saving,) = savings.checkpoints(step, H200, (FOLDER,), peaks)
+        (saving,) = savings.tried(eager_peaks(step, whole), (), ENDLESS)
         assert not any("forward" in vars(module) for module in net.modules())
         written = peak_of(step_of(Net(recomputes=True)), is_compiled=False)
     assert (saving.kind, saving.name) == (SavingKind.CHECKPOINT, "Part (parts.0, parts.1, parts.2)")
@@ -115,11 +123,9 @@ class Both(nn.Module):
 def test_regions_are_ordered_by_what_they_save_for_the_time_that_they_take() -> None:
     with settings.fake_tensors():
         step = Step.of(Prepared(Both().train(), (torch.randn(1 << 16, 64),), {}), "adamw", training=True)
-        peaks = savings.StepPeaks(
-            lambda: (peak_of(step, is_compiled=False), ""), lambda: (None, "not compiled here")
-        )
-        whole = peak_of(step, is_compiled=False).bytes
-        regions = list(savings.checkpoints(step, H200, (FOLDER,), peaks))
+        before = peak_of(step, is_compiled=False)
+        whole = before.bytes
+        regions = savings.in_order(savings.tried(eager_peaks(step, before), (), ENDLESS), before)
     rates = [(whole - saving.eager) / saving.us for saving in regions if saving.eager is not None]
     assert len(rates) == len(regions) == 3
     assert rates == sorted(rates, reverse=True)
@@ -127,22 +133,69 @@ def test_regions_are_ordered_by_what_they_save_for_the_time_that_they_take() -> 
     assert calls == {"Cheap": 1, "Sequential": 1, "Part": 0}  # parts are called by their container
 
 
-def test_each_different_cut_of_the_budgets_has_its_own_peak(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(savings, "BUDGETS", (1.0, 1.0, 0.0))
+def test_each_different_cut_of_the_budgets_has_its_own_peak() -> None:
     settings_seen = []
     with settings.fake_tensors():
         step = step_of(Net(parts=1))
         whole = peak_of(step, is_compiled=False)
 
-        def peak() -> tuple[MemoryPeak, str]:
+        def compiled() -> tuple[MemoryPeak, str]:
             settings_seen.append(torch._functorch.config.activation_memory_budget)
-            return (peak_of(step, is_compiled=True) if len(settings_seen) == 1 else whole), ""
+            return whole, ""
 
-        first, last = savings.budget_points(H200, peak)
-    assert settings_seen == [1.0, 0.0]
+        forget_compiled()
+        with listing_cuts(H200, (1.0, 1.0, 0.0)) as cuts:
+            base = peak_of(step, is_compiled=True)
+        peaks = savings.StepPeaks(step, H200, (FOLDER,), lambda: (None, "not tried"), compiled, None, base)
+        first, last, _modules = savings.in_order(savings.tried(peaks, cuts, ENDLESS), None)
+        over = savings.TrialTime(0.0)
+        (only,) = savings.tried(peaks, cuts, over)
+    assert (only, over.untried) == (first, ["checkpoint Part", "activation_memory_budget = 0"])
+    assert settings_seen == [0.0]
     assert (first.name, last.name) == ("1", "0")
     assert last.saved == 0 < first.saved
     assert (first.multiplications, last.multiplications) == (0, 2)
     assert last.compiled == whole.bytes
     assert first.compiled is not None
     assert last.us > first.us == 0
+
+
+def test_a_budget_that_saves_too_much_to_need_less_is_not_compiled() -> None:
+    shown: list[str] = []
+    before = MemoryPeak(1000, 400, StepPhase.BACKWARD, "", None)
+    cuts = [
+        BudgetCut(budget, saved_bytes=saved, us=us, names=[(str(budget),)])
+        for budget, saved, us in ((1.0, 600, 0.0), (0.9, 300, 0.0), (0.5, 350, 9.0), (0.1, 100, 9000.0))
+    ]
+    reached = iter((MemoryPeak(700, 400, StepPhase.BACKWARD, "", None), before))
+    with settings.fake_tensors():
+        step = step_of(Net(parts=0))
+        peaks = savings.StepPeaks(
+            step, H200, (FOLDER,), lambda: (None, ""), lambda: (next(reached), ""), before, before
+        )
+        results = list(savings.tried(peaks, cuts, savings.TrialTime(float("inf"), shown.append)))
+    assert [(saving.name, saving.compiled) for saving in results] == [
+        ("1", 1000),
+        ("0.9", 700),
+        ("0.1", 1000),
+    ]
+    assert [text.rpartition(" ")[2] for text in shown] == ["0.9", "0.1", "0.5"]
+
+
+def test_a_checkpoint_without_time_to_compile_has_its_eager_peak() -> None:
+    with settings.fake_tensors():
+        step = step_of(Net(parts=2))
+        whole = peak_of(step, is_compiled=False)
+        shown: list[str] = []
+        clock = savings.TrialTime(float("inf"), shown.append)
+
+        def eager() -> tuple[MemoryPeak, str]:
+            clock.until = 0.0
+            return peak_of(step, is_compiled=False), ""
+
+        peaks = savings.StepPeaks(step, H200, (FOLDER,), eager, lambda: (None, "not asked"), whole, whole)
+        (saving,) = savings.tried(peaks, (), clock)
+    assert saving.eager is not None
+    assert saving.eager < whole.bytes
+    assert (saving.compiled, saving.why_not) == (None, "")
+    assert (shown, clock.untried) == (["trying checkpoint Part"], ["checkpoint Part, compiled"])

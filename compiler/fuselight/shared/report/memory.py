@@ -279,6 +279,8 @@ class MemoryEstimate:
     savings: tuple[MemorySaving, ...] = ()
     """What was tried to need less, if requested: the points of the budget that differ, from the highest on, then
     modules, those first that save most for what they compute again."""
+    untried: tuple[str, ...] = ()
+    """Changes for which the time did not suffice, by name."""
     edits: tuple[TriedEdit, ...] = ()
     """Changes of the source that were tried and need less, if requested: the lowest peak first."""
     growth: tuple[HolderGrowth, ...] = ()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from fuselight.adapters.torch_api import operator_workspaces
 from fuselight.adapters.torch_api.distributed.real_meshes import real_meshes
 from fuselight.adapters.torch_api.fake_numbers import assumed_numbers, assumed_sizes
 from fuselight.adapters.torch_api.fake_parameters import convertible_parameters
+from fuselight.adapters.virtual_gpu.budgets import BudgetCut, forget_compiled, listing_cuts
 from fuselight.adapters.virtual_gpu.replayed import ReplayBackend
 from fuselight.capture import dynamo
 from fuselight.capture.calls.calls import PlannedCall, Prepared, call_mode, module_of, with_training
@@ -88,10 +90,14 @@ class EstimateMemory:
         del climb, names
         request = memory_request(state)
         for planned, batch, prepared in built_calls(state, answered):
-            estimate = self._estimate(state, request, planned, prepared)
+            tries = request.savings and prepared.options.train
+            if tries:
+                forget_compiled()  # or nothing would be cut
+            with listing_cuts(self.device, savings.BUDGETS if tries else ()) as cuts:
+                estimate = self._estimate(state, request, planned, prepared)
             self._result.estimates.append(replace(estimate, batch=batch))
-            if request.savings:
-                self._try_savings(state, request, prepared)
+            if tries:
+                self._try_savings(state, request, prepared, cuts)
 
     def _estimate(
         self, state: RunState, request: MemoryRequest, planned: PlannedCall, prepared: Prepared
@@ -134,10 +140,10 @@ class EstimateMemory:
             eager = self._peak(state, step, prepared.function, module_of(prepared.function))
         return eager, self._peak(state, step, state.compiled_form(prepared))
 
-    def _try_savings(self, state: RunState, request: MemoryRequest, prepared: Prepared) -> None:
+    def _try_savings(
+        self, state: RunState, request: MemoryRequest, prepared: Prepared, cuts: Sequence[BudgetCut]
+    ) -> None:
         """Add what would need less to the last estimate, one by one: a run that is ended keeps what it has."""
-        if not prepared.options.train:
-            return
         results = self._result.estimates
         with (
             call_mode(prepared),
@@ -156,9 +162,18 @@ class EstimateMemory:
                 form = self._peak(state, step, state.compiled_form(prepared))
                 return form.peak, form.why_not
 
-            peaks = savings.StepPeaks(eager, compiled)
-            for saving in savings.tried(step, self.device, request.roots, peaks):
-                results[-1] = replace(results[-1], savings=(*results[-1].savings, saving))
+            before = results[-1].eager
+            peaks = savings.StepPeaks(
+                step, self.device, request.roots, eager, compiled, before, results[-1].compiled
+            )
+            trial_time = savings.TrialTime(
+                time.monotonic() + request.savings_seconds,
+                lambda text: state.progress.tell("call", text),
+            )
+            for saving in savings.tried(peaks, cuts, trial_time):
+                known = savings.in_order((*results[-1].savings, saving), before)
+                results[-1] = replace(results[-1], savings=known)
+            results[-1] = replace(results[-1], untried=tuple(trial_time.untried))
 
     def _peak(
         self,

@@ -6,9 +6,10 @@ Invariant: a change that was not tried is not here, and one that saves nothing s
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -19,7 +20,6 @@ from fuselight.adapters.virtual_gpu.budgets import (
     BudgetCut,
     budget_of,
     forget_compiled,
-    listing_cuts,
 )
 from fuselight.capture.calls.calls import module_of
 from fuselight.shared.report import Device, Location, MemoryPeak, MemorySaving, SavingKind
@@ -44,43 +44,121 @@ Peak = Callable[[], tuple[MemoryPeak | None, str]]
 
 @dataclass(frozen=True)
 class StepPeaks:
-    """The step as it is at the time of the call."""
+    """The step as it is at the time of the call, and as it was without a change."""
 
+    step: Step
+    device: Device
+    roots: Sequence[str]
     eager: Peak
     compiled: Peak
+    eager_before: MemoryPeak | None
+    compiled_before: MemoryPeak | None
 
 
-def tried(step: Step, device: Device, roots: Sequence[str], peaks: StepPeaks) -> Iterator[MemorySaving]:
-    """Try each change, those that are known to torch first."""
-    yield from budget_points(device, peaks.compiled)
-    yield from checkpoints(step, device, roots, peaks)
+@dataclass
+class TrialTime:
+    """How long changes may be tried."""
+
+    until: float
+    """As `time.monotonic()`."""
+    show: Callable[[str], None] = lambda _text: None
+    """Hears what is being tried."""
+    untried: list[str] = field(default_factory=list)
+    """Names of the changes for which there was no time."""
+
+    def begins(self, name: str) -> bool:
+        """Whether there is time to try a change."""
+        if time.monotonic() < self.until:
+            self.show(f"trying {name}")
+            return True
+        self.untried.append(name)
+        return False
 
 
-def budget_points(device: Device, peak: Peak) -> Iterator[MemorySaving]:
+def tried(peaks: StepPeaks, cuts: Sequence[BudgetCut], trial_time: TrialTime) -> Iterator[MemorySaving]:
+    """Try the changes, those first that are expected to save most. `cuts`: of the step without a change."""
+    trials: list[_SavingTrial] = []
+    points = different_cuts(cuts)
+    known: dict[float, int] = {}
+    regions = _regions_in_eager(peaks, trial_time)
+    if points and peaks.compiled_before is not None:
+        base = peaks.compiled_before
+        known[points[0].budget] = base.bytes
+        yield _saving_of_cut(points[0], base, "")
+        for cut in points[1:]:
+            less = points[0].saved_bytes - cut.saved_bytes
+            name = f"activation_memory_budget = {cut.budget:g}"
+            trials.append(
+                _SavingTrial(less, cut.us == 0, name, _budget_point(cut, base, peaks.compiled, known))
+            )
+    for number, (region, eager, why_not) in enumerate(regions):
+        less = peaks.eager_before.bytes - eager.bytes if peaks.eager_before and eager else 0
+        if less > 0 and number < _COMPILED_REGIONS:
+            again, plain = _compiled_region(region, eager, peaks.compiled), _saving_of_region(region, eager)
+            trials.append(
+                _SavingTrial(less, region.us == 0, f"checkpoint {region.name}, compiled", again, plain)
+            )
+        else:
+            yield _saving_of_region(region, eager, why_not=why_not)
+    for trial in sorted(trials, key=lambda trial: (trial.is_free, trial.less), reverse=True):
+        if trial_time.begins(trial.name):
+            yield from trial.savings
+        elif trial.known is not None:
+            yield trial.known
+
+
+class _SavingTrial(NamedTuple):
+    """A change whose code is generated if there is time."""
+
+    less: int
+    """The bytes that are expected to be kept no longer."""
+    is_free: bool
+    """Whether no multiplication is computed again."""
+    name: str
+    savings: Iterator[MemorySaving]
+    known: MemorySaving | None = None
+    """What is known without it."""
+
+
+def different_cuts(cuts: Sequence[BudgetCut]) -> list[BudgetCut]:
     """The points of `activation_memory_budget` that differ: those between have the code of the next higher one."""
-    forget_compiled()
-    with listing_cuts(device, BUDGETS) as cuts:
-        base, why_not = peak()
-    if base is None or not any(cut.names for cut in cuts):
-        return
+    if not any(cut.names for cut in cuts):
+        return []
     points: dict[tuple[tuple[str, ...], ...], BudgetCut] = {}
     for cut in cuts:
         points.setdefault(tuple(cut.names), cut)
-    for number, cut in enumerate(list(points.values())[:_MAX_POINTS]):
-        if number:
-            forget_compiled()
-            with budget_of(cut.budget):
-                base, why_not = peak()
-        yield MemorySaving(
-            SavingKind.BUDGET,
-            f"{cut.budget:g}",
-            compiled=base.bytes if base is not None else None,
-            saved=cut.saved_bytes,
-            recomputed=cut.recomputed,
-            multiplications=cut.multiplications,
-            us=cut.us,
-            why_not=why_not,
-        )
+    return list(points.values())[:_MAX_POINTS]
+
+
+def _budget_point(
+    cut: BudgetCut, before: MemoryPeak, peak: Peak, known: dict[float, int]
+) -> Iterator[MemorySaving]:
+    """Generate the code of one point, unless it cannot need less than one that computes less again.
+
+    When the backward begins, all that is saved is allocated, and what was before the step.
+    """
+    least = before.before + cut.saved_bytes
+    if any(budget > cut.budget and bytes_ <= least for budget, bytes_ in known.items()):
+        return
+    forget_compiled()
+    with budget_of(cut.budget):
+        reached, why_not = peak()
+    if reached is not None:
+        known[cut.budget] = reached.bytes
+    yield _saving_of_cut(cut, reached, why_not)
+
+
+def _saving_of_cut(cut: BudgetCut, reached: MemoryPeak | None, why_not: str) -> MemorySaving:
+    return MemorySaving(
+        SavingKind.BUDGET,
+        f"{cut.budget:g}",
+        compiled=reached.bytes if reached is not None else None,
+        saved=cut.saved_bytes,
+        recomputed=cut.recomputed,
+        multiplications=cut.multiplications,
+        us=cut.us,
+        why_not=why_not,
+    )
 
 
 @dataclass
@@ -103,42 +181,60 @@ class _Region:
         return f"{self.name} ({', '.join(names[:_NAMED])}{more})"
 
 
-def checkpoints(step: Step, device: Device, roots: Sequence[str], peaks: StepPeaks) -> Iterator[MemorySaving]:
-    """Each class of modules, with all of its calls checkpointed: in eager mode, the best also compiled."""
-    module = module_of(step.prepared.function)
+_RegionPeak = tuple[_Region, "MemoryPeak | None", str]
+"""Modules, the peak of eager mode with their calls checkpointed, and why there is none."""
+
+
+def _regions_in_eager(peaks: StepPeaks, trial_time: TrialTime) -> list[_RegionPeak]:
+    """Each class of modules with all of its calls checkpointed, in eager mode, which takes seconds: the best first."""
+    module = module_of(peaks.step.prepared.function)
     regions = _regions(module) if module is not None else []
     if not regions:
-        return
-    _measure_work(step, regions, device, roots)
-    regions = [region for region in regions if region.operators]
+        return []
+    _measure_work(peaks.step, regions, peaks.device, peaks.roots)
     results = []
-    for region in regions[:_MAX_REGIONS]:
-        with _checkpointed(region):
-            eager, why_not = peaks.eager()
-        results.append((region, eager, why_not))
-    whole, _ = peaks.eager()
-    results.sort(key=lambda result: -_saved_again(whole, result[1], result[0].us))
-    lowest = min((eager.bytes for _, eager, _ in results if eager is not None), default=0)
-    for number, (region, eager, why_not_eager) in enumerate(results):
-        compiled, why_not = None, why_not_eager
-        is_compiled = number < _COMPILED_REGIONS or (eager is not None and eager.bytes == lowest)
-        if is_compiled and eager is not None:
-            forget_compiled()
+    for region in [region for region in regions if region.operators][:_MAX_REGIONS]:
+        if trial_time.begins(f"checkpoint {region.name}"):
             with _checkpointed(region):
-                compiled, why_not = peaks.compiled()
-        yield MemorySaving(
-            SavingKind.CHECKPOINT,
-            region.label,
-            eager=eager.bytes if eager is not None else None,
-            compiled=compiled.bytes if compiled is not None else None,
-            saved=sum(row.bytes for row in eager.saved) if eager is not None else 0,
-            recomputed=region.operators,
-            multiplications=region.multiplications,
-            us=region.us,
-            location=region.location,
-            calls=tuple(region.calls),
-            why_not=why_not,
-        )
+                results.append((region, *peaks.eager()))
+    return sorted(results, key=lambda result: -_saved_again(peaks.eager_before, result[1], result[0].us))
+
+
+def _compiled_region(region: _Region, eager: MemoryPeak | None, peak: Peak) -> Iterator[MemorySaving]:
+    forget_compiled()
+    with _checkpointed(region):
+        compiled, why_not = peak()
+    yield _saving_of_region(region, eager, compiled, why_not)
+
+
+def _saving_of_region(
+    region: _Region, eager: MemoryPeak | None, compiled: MemoryPeak | None = None, why_not: str = ""
+) -> MemorySaving:
+    return MemorySaving(
+        SavingKind.CHECKPOINT,
+        region.label,
+        eager=eager.bytes if eager is not None else None,
+        compiled=compiled.bytes if compiled is not None else None,
+        saved=sum(row.bytes for row in eager.saved) if eager is not None else 0,
+        recomputed=region.operators,
+        multiplications=region.multiplications,
+        us=region.us,
+        location=region.location,
+        calls=tuple(region.calls),
+        why_not=why_not,
+    )
+
+
+def in_order(savings: Iterable[MemorySaving], before: MemoryPeak | None) -> tuple[MemorySaving, ...]:
+    """The order in which they are shown: budgets from the highest on, then modules by what they save for their time."""
+
+    def rank(saving: MemorySaving) -> tuple[bool, float]:
+        if saving.kind is SavingKind.BUDGET:
+            return False, -float(saving.name)
+        less = before.bytes - saving.eager if before is not None and saving.eager is not None else 0
+        return True, -less / max(saving.us, _LEAST_US)
+
+    return tuple(sorted(savings, key=rank))
 
 
 def _saved_again(whole: MemoryPeak | None, eager: MemoryPeak | None, us: float) -> float:

@@ -154,6 +154,8 @@ def _print_changes(estimate: MemoryEstimate, outcome: CheckOutcome, terminal: Te
     for saving in savings:
         terminal.print(f"      {saving_name(saving)}: {saving_in_words(estimate, saving)}")
     _print_edits(estimate, terminal)
+    if estimate.untried:
+        terminal.print(f"    not tried, as the time was over (--savings-time): {', '.join(estimate.untried)}")
 
 
 def _print_edits(estimate: MemoryEstimate, terminal: Terminal) -> None:
@@ -274,6 +276,7 @@ def _estimate(estimate: MemoryEstimate, device: Device | None) -> dict[str, Any]
         "why_not_measured": estimate.why_not_measured,
         "savings": encode(estimate.savings),
         "edits": encode(estimate.edits),
+        "untried": list(estimate.untried),
         "growth": encode(estimate.growth),
         "changes": encode(estimate.changes),
     }

@@ -166,6 +166,9 @@ class MemoryPage:
             yield _modules(peak, form)
         yield self._savings(estimate)
         yield self._edits(estimate)
+        if estimate.untried:
+            names = ", ".join(estimate.untried)
+            yield f"<p>Not tried, as the time was over (--savings-time): {html_text(names)}</p>"
 
     def _growth(self, estimate: MemoryEstimate) -> str:
         """The names that hold more from call to call."""

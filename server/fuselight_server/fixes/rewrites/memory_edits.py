@@ -194,7 +194,7 @@ def unread_outputs(tree: FileTree) -> Iterator[MemoryEdit]:
         names = [value.value for value in plain if isinstance(value, cst.Name)]
         function = tree.function(node)
         scope = function if function is not None else tree.module
-        read = [index for index, name in enumerate(names) if tree.loads(scope, name)]
+        read = [index for index, name in enumerate(names) if _is_needed(tree, scope, name)]
         if len(names) != len(target.elements) or len(names) < _SEVERAL or len(read) != 1:
             continue
         if len(set(names)) != len(names) and names.count(names[read[0]]) > 1:
@@ -203,21 +203,32 @@ def unread_outputs(tree: FileTree) -> Iterator[MemoryEdit]:
 
 
 _SEVERAL = 2
+_ALL_NAMES = frozenset({"locals", "globals", "vars", "eval", "exec"})
+"""What may read a name that is not written there."""
+
+
+def _is_needed(tree: FileTree, scope: cst.CSTNode, name: str) -> bool:
+    """Whether a name must have a value: it is read, or a `del` or `+=`, which an estimate may not reach, fails."""
+    return bool(tree.loads(scope, name)) or any(
+        isinstance(node, cst.Name)
+        and node.value == name
+        and any(isinstance(outer, (cst.Del, cst.AugAssign)) for outer in tree.ancestors(node))
+        for node in tree.all(scope)
+    )
 
 
 def _keeps_names(tree: FileTree, node: cst.Assign) -> bool:
     """Whether all that reads a name of the assignment is in its function, or in the file's `__main__` block."""
     function = tree.function(node)
+    scope = function if function is not None else tree.module
+    if any(isinstance(inner, cst.Name) and inner.value in _ALL_NAMES for inner in tree.all(scope)):
+        return False
     if function is None:
         return any(
             isinstance(outer, cst.If) and "__name__" in tree.code(outer.test)
             for outer in tree.ancestors(node)
         )
-    hidden = (cst.Global, cst.Nonlocal)
-    return not any(isinstance(inner, hidden) for inner in tree.all(function)) and not any(
-        isinstance(inner, cst.Name) and inner.value in {"locals", "vars", "eval", "exec"}
-        for inner in tree.all(function)
-    )
+    return not any(isinstance(inner, (cst.Global, cst.Nonlocal)) for inner in tree.all(function))
 
 
 def _without_unread(tree: FileTree, node: cst.Assign, names: list[str], index: int) -> Iterator[MemoryEdit]:

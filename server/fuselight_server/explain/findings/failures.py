@@ -16,10 +16,9 @@ from fuselight_server.explain.findings.breaks.break_remedies import failure_word
 from fuselight_server.explain.findings.common.context import span_of
 from fuselight_server.explain.findings.common.text import place, plain
 from fuselight_server.explain.findings.held_tensors import held_in_words, holding_lines, requested_size
+from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
 from fuselight_server.explain.findings.recompilations.recompilations import (
     difference_of,
-    limit_cures,
-    limit_remedies,
     stopped_by_limit,
 )
 

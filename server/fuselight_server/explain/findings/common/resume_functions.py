@@ -22,6 +22,7 @@ from fuselight_server.explain.findings.common.carried_values import (
     carried_in_words,
     resumption,
 )
+from fuselight_server.explain.findings.common.element_names import with_element_name
 from fuselight_server.explain.findings.common.text import rounded
 from fuselight_server.explain.findings.common.unsteady_values import without_unsteady_value
 
@@ -212,6 +213,7 @@ def _worded(context: Context, failure: GuardFailure, after: Resumption | None) -
         elif not context.innermost_user_frame(born):
             born = (Location(after.function.path, after.line, function=after.function.function),)
     worded = dataclasses.replace(failure, source=source, difference=difference, born=born)
+    worded = with_element_name(context, worded)
     return _of_hook(context, worded) if "_hooks[" in source else worded
 
 

@@ -35,6 +35,7 @@ _MUTATING = frozenset(
 _OF_CLASS = frozenset({"type(self)", "self.__class__", "cls", "self"})
 """Ways to write the object or the class that a method belongs to."""
 _ENTRY = re.compile(r"(?P<owner>.+)\[[^\[\]]+\]$")
+_ELEMENT = "list(dict.keys("
 _MEASURE = re.compile(r"(?:len|list)\((?P<owner>[\w.]+)\)")
 
 
@@ -88,7 +89,10 @@ def _owner(failure: GuardFailure) -> str:
     measured = _MEASURE.search(failure.source)
     if measured is not None:
         return measured["owner"]
-    entry = _ENTRY.match(failure.source) if failure.cause not in _COLLECTIONS else None
+    is_of_line = (
+        _ELEMENT in failure.expression
+    )  # its name is that of the line, whose variable is no container
+    entry = _ENTRY.match(failure.source) if failure.cause not in _COLLECTIONS and not is_of_line else None
     return entry["owner"] if entry is not None else failure.source
 
 

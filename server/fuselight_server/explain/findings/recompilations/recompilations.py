@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import CureKind, GuardCause, Rung
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import cut_list, format_count, format_list
-from fuselight_server.base.remedies import RemedyState, advice, advised, in_order
-from fuselight_server.explain.findings.advice.advice import tried_remedies
+from fuselight_server.base.remedies import advice, advised
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
     fixed_by_torch,
@@ -50,11 +49,7 @@ from fuselight_server.explain.findings.recompilations.guard_explanations import 
     read_elsewhere,
     static_call,
 )
-from fuselight_server.explain.findings.recompilations.recompile_limit import (
-    about_limit,
-    higher_limit,
-    limit_of,
-)
+from fuselight_server.explain.findings.recompilations.recompile_limit import about_limit
 from fuselight_server.explain.findings.recompilations.remedies import (
     cures_of,
     held_by,
@@ -170,27 +165,6 @@ def stopped_by_limit(context: Context) -> Iterator[Recompile]:
         for recompilation in context.report.recompiles
         if recompilation.compile_id is None
     )
-
-
-def limit_cures(context: Context, stopped: Recompile | None) -> tuple[CallCure, ...]:
-    """The changes to try against what differed in the call that exceeded the recompile limit."""
-    failures = root_failures(context, stopped) if stopped else ()
-    cures = cures_of(context, stopped, failures[0], ()) if stopped and failures else ()
-    return (*cures, *(item.cure for item in higher_limit(context, stopped, failures)))
-
-
-def limit_remedies(context: Context, stopped: Recompile | None) -> tuple[FindingRemedy, ...]:
-    """What to do about the recompile limit, by what differed in the call that exceeded it."""
-    failures = root_failures(context, stopped) if stopped else ()
-    first = remedies_of(context, stopped, failures[0]) if stopped and failures else ()
-    if any("recompile_limit" in remedy.text for remedy in first):
-        return first
-    higher = tried_remedies(higher_limit(context, stopped, failures), context.trials)
-    if any(remedy.state is not RemedyState.REFUSED for remedy in higher):
-        return in_order((*higher, *first))
-    limit = limit_of(context, stopped)
-    last = f"Raise {limit.name}{limit.owner} only if the number of versions is bounded"
-    return (*first, *advice((last,)), *higher)
 
 
 def birthplace(context: Context, recompilation: Recompile) -> tuple[Location, GuardFailure | None]:
@@ -478,7 +452,8 @@ def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
 
 def _others(context: Context, recompilation: Recompile, shown: GuardFailure | None) -> Iterator[str]:
     """The other failing guards of the compared entry, and how many entries there were."""
-    rest = [failure for failure in nearest(recompilation) if failure is not shown]
+    title = shown.difference if shown is not None else ""
+    rest = [failure for failure in nearest(recompilation) if failure.difference != title]
     if shown is not None and shown.cause is GuardCause.DELETED:
         changed = [f"{plain(failure.difference)}{changing_line(context, failure)}" for failure in rest]
         yield _listed("Values that also changed", changed)

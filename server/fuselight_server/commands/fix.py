@@ -75,6 +75,8 @@ class FixOutcome:
     """Rewrites that are not offered, with the reasons."""
     findings: tuple[Finding, ...] = ()
     """Findings of the files as they were read, with what is known of each remedy."""
+    left: frozenset[tuple[str, str, int]] = frozenset()
+    """Code, path and line, as they were read, of the findings that the fixes that have passed leave."""
     before: dict[str, str] = field(default_factory=dict)
     """The text of each file as it was read, by path: lines of attempts are lines of it."""
     texts: dict[str, str] = field(default_factory=dict)
@@ -161,6 +163,7 @@ async def fix(
         tuple(files.changes()),
         tuple(files.refusals),
         tuple(files.listed_findings()),
+        frozenset(files.left),
         files.texts_read(),
         dict(files.fixer.texts.changed),
     )
@@ -202,6 +205,8 @@ class FixedFiles:
         self._notify = notify
         self._warm = warm
         self.unsolved = 0
+        self.left: set[tuple[str, str, int]] = set()
+        """Code, path and line of the findings that are there after the fixes, in the files as they were read."""
         self.refusals: list[FindingRefusal] = []
         self._asked = asked
         self._writes = writes
@@ -270,7 +275,9 @@ class FixedFiles:
             parts = [part for _, parts in same for part in parts]
             firsts = [first for first, _ in same]
             for first in firsts:
-                self._findings |= dict.fromkeys(filter(self._asked.takes, self.fixer.findings(first)))
+                of_program = list(filter(self._asked.takes, self.fixer.findings(first)))
+                self._findings |= dict.fromkeys(of_program)
+                self.left |= {(item.code, item.span.path, item.span.line) for item in of_program}
             self._of_programs += program_attempts(self.fixer, firsts, parts, self._asked)
 
     async def _fixed(self, target_run: TargetRun, first: Report) -> Report:
@@ -280,11 +287,11 @@ class FixedFiles:
         last = await fix_part(fixer, target_run, target_run.token, first, self._asked)
         left = [finding for finding in fixer.findings(last) if self._asked.takes(finding)]
         for finding in left:
+            at = fixer.as_read(finding)
+            self.left.add((at.code, at.span.path, at.span.line))
             rewrites = fixer.rewrites(finding, last)
             self.unsolved += not rewrites.remedies
-            self.refusals += [
-                FindingRefusal(self.fixer.as_read(finding), refusal) for refusal in rewrites.refused
-            ]
+            self.refusals += [FindingRefusal(at, refusal) for refusal in rewrites.refused]
         return last
 
     async def _fix_caches(self, target_run: TargetRun, outcome: CheckOutcome) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,10 +20,16 @@ from fuselight.shared.report import (
     Difference,
     Failure,
     Report,
+    Tier,
     Verification,
 )
-from fuselight_server.base.finding import Finding
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.base.remedies import advice
+from fuselight_server.base.terminal import Terminal
+from fuselight_server.cli.formats.fixes import print_fixes
 from fuselight_server.commands.changed_texts import diff_texts
+from fuselight_server.commands.fix import FixOutcome
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
 from fuselight_server.fixes.verification.fixer import MAX_COMPILED
@@ -395,3 +402,28 @@ def test_what_no_call_shows_of_a_fix_is_in_its_title(world: FixCommand) -> None:
         lambda *given: tuple(dataclasses.replace(remedy, caveat="it differs") for remedy in usual(*given))
     )
     assert world.statuses()[0] == ("passed", "same results, but it differs")
+
+
+def test_what_the_fixes_removed_is_not_to_be_done() -> None:
+    stays, goes = (
+        Finding(
+            *(
+                "FL201",
+                Severity.WARNING,
+                "recompiled",
+                "",
+                Span(str(Path.cwd() / "m.py"), line),
+                Tier.CAPTURE,
+            ),
+            *("f", "", ""),
+            remedies=advice((f"Remove the graph break on line {line} first",)),
+        )
+        for line in (3, 5)
+    )
+    left = frozenset({(stays.code, stays.span.path, stays.span.line)})
+    out = io.StringIO()
+    print_fixes(
+        FixOutcome(CheckOutcome(), findings=(stays, goes), left=left), Terminal(out), diff_shown=False
+    )
+    shown = [line for line in out.getvalue().splitlines() if line.startswith("to do: ")]
+    assert shown == ["to do: m.py:3: FL201: Remove the graph break on line 3 first"]

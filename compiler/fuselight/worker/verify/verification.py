@@ -466,8 +466,7 @@ class _Calls:
             ] = None
         elif checksums == self._checksums.get(index):
             self.notes[
-                "the inputs are the same with another seed: the other values are random numbers of the same mean and "
-                "spread"
+                "another seed gives the same inputs: random numbers of the same mean and spread were compared, too"
             ] = None
             generator = torch.Generator("cpu").manual_seed(draw.seed)
             return with_inputs(prepared, lambda tensor: _redrawn(tensor, generator))

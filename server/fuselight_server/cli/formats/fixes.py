@@ -104,7 +104,8 @@ def _advice(outcome: FixOutcome) -> Iterator[str]:
     for finding in outcome.findings:
         words = advised(remedy for remedy in finding.remedies if not remedy.is_fix and not remedy.is_torchs)
         is_fixed = any(remedy.state is RemedyState.VERIFIED for remedy in finding.remedies)
-        if words and not is_fixed:
+        is_left = (finding.code, finding.span.path, finding.span.line) in outcome.left
+        if words and is_left and not is_fixed:
             yield f"to do: {shown_path(finding.span.path)}:{finding.span.line}: {finding.code}: {words[0]}"
 
 

@@ -187,4 +187,4 @@ def _words(
     remedy: Remedy, fix_class: FixClass, exceptions: tuple[CaseException, ...], limits: tuple[str, ...] = ()
 ) -> str:
     words = result_words(remedy if fix_class is FixClass.CHANGES else _strict(remedy), exceptions)
-    return f"{words}, but {' and '.join(limits)}" if limits else words
+    return f"{words}, but {'; '.join(limits)}" if limits else words

@@ -1,5 +1,7 @@
 """Sizes and numbers that should stay symbolic and were fixed to one value."""
 
+import math
+
 import torch
 
 
@@ -57,6 +59,23 @@ def stays_dynamic(x):
 
 # fuselight: number_fixed_by_a_loop(f32[4], 5, dynamic=True)
 def number_fixed_by_a_loop(x, n):
-    for _ in range(n):  # warning: [FL302] "`n` is fixed to 5"
+    for _ in range(n):  # info: [FL302] "`n` is fixed to 5"
+        x = x + 1
+    return x
+
+
+def scaled(x, base=8.0):
+    return x * math.log(base)
+
+
+# fuselight: default_of_a_helper_is_fixed(f32[4], dynamic=True)
+def default_of_a_helper_is_fixed(x):
+    return scaled(x)
+
+
+# fuselight: number_with_two_values(f32[4], 5, dynamic=True)
+# fuselight: number_with_two_values(f32[4], 7, dynamic=True)
+def number_with_two_values(x, n):
+    for _ in range(n):  # warning: [FL201] "n was 5, now 7"
         x = x + 1
     return x

@@ -20,7 +20,7 @@ from fuselight.shared.report import (
     TracedFacts,
     TracedValue,
 )
-from fuselight_server.base.finding import Finding
+from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.explain.findings import findings
 from tests.support.recompilations import DEF
 from tests.support.reports import FILE, at, report
@@ -128,3 +128,10 @@ def test_a_number_of_a_layer_is_no_finding() -> None:
     assert findings_of("return self.norm(x)", layer="normalization", value="1e-05", source=eps) == ()
     (finding,) = findings_of("return x + self.norm.eps", value="1e-05", source=eps)
     assert finding.code == "FL302"
+
+
+def test_a_number_is_a_note_and_a_default_is_no_finding() -> None:
+    (finding,) = findings_of("return x * math.log(base)", value="8.0", source="base")
+    assert (finding.code, finding.severity) == ("FL302", Severity.INFORMATION)
+    assert "marked" not in f"{finding.title} {finding.message}"
+    assert findings_of("return x * math.log(base)", value="8.0", source="default 0 of scaled") == ()

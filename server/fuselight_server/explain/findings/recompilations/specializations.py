@@ -36,6 +36,7 @@ _STEADY = {
     GuardCause.TYPE: "Expect it: calls passed something else than a tensor, after which torch makes all sizes symbolic",
 }
 """What to expect of a size that torch made symbolic although it has one value, by what changed instead."""
+_DEFAULT = re.compile(r"default \d+ of ")
 _NOBODYS = re.compile(r"\.(?:stride\(\d+\)|item\(\))$")
 """Numbers that torch itself makes symbolic: a stride that changed, the value of a tensor that is an index."""
 
@@ -80,7 +81,9 @@ def _place_key(
 
 
 def _is_expected(context: Context, group: list[tuple[Compile, Symbol]]) -> bool:
-    """Whether `dynamic=True` fixed what never varies: a size of a weight, a number of a layer of torch's."""
+    """Whether `dynamic=True` fixed what never varies: a size of a weight, a number of a layer of torch's, a default."""
+    if all(_DEFAULT.match(symbol.source) for _, symbol in group):
+        return len({symbol.specialized_to for _, symbol in group}) == 1
     return all(
         not _is_error(context, compiled, symbol)
         and (
@@ -123,7 +126,12 @@ def _is_of_recompilation(
     context: Context, compiled: Compile, symbol: Symbol, again: Mapping[str | None, Recompile]
 ) -> bool:
     """Whether the recompilation's own finding has it: torch made what changed symbolic by itself, and code fixed it."""
-    recompilation = again.get(compiled.id)
+    recompilation, frame = again.get(compiled.id), context.frame_of(compiled)
+    if not _is_size(symbol) and frame is not None:
+        # The version before fixed it as well, to the value that is not the new one.
+        return any(
+            _is_changed(symbol, failure) for failure in _failures(context, frame.function, frame.location)
+        )
     if recompilation is None or symbol.marked:
         return recompilation is not None and _is_torchs_rule(symbol)
     if _is_torchs_rule(symbol):
@@ -172,7 +180,8 @@ def _finding(
     name = quoted(in_words(context, compiled, symbol) or symbol.name)
     kind = "size" if _is_size(symbol) else "value"
     values = format_list(dict.fromkeys(item.specialized_to or "" for _, item in group))
-    wish = "was marked dynamic (mark_dynamic or dynamic=True)" if symbol.marked else "was symbolic"
+    is_marked = symbol.marked and _is_size(symbol)
+    wish = "was marked dynamic (mark_dynamic or dynamic=True)" if is_marked else "was symbolic"
     rule = _is_torchs_rule(symbol)
     is_error = _is_error(context, compiled, symbol)
     instead = _changed_instead(context, compiled, symbol)
@@ -180,7 +189,7 @@ def _finding(
     fixed = f"torch fixed it to {values}" if rule else f"this line made the compiler fix it to {values}"
     return context.finding(
         "FL301" if _is_size(symbol) else "FL302",
-        f"{name} is fixed to {values}" + (" although it was marked dynamic" if symbol.marked else ""),
+        f"{name} is fixed to {values}" + (" although it was marked dynamic" if is_marked else ""),
         f"{name} {wish}, but {fixed}.{' The call raises ConstraintViolationError.' if is_error else ''}",
         # Torch's reason may be a single word, as range_refined_to_singleton, which explains nothing to a user.
         sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
@@ -200,14 +209,17 @@ def _finding(
 
 
 def _severity(context: Context, group: list[tuple[Compile, Symbol]], *, is_error: bool) -> Severity | None:
-    """Information where nothing of the calls varies it, as a number of an object: it has one value in the run."""
+    """Information where nothing of the calls varies it, as a number of an object: it has one value in the run.
+
+    No user can mark a number: `dynamic=True`, which asks for sizes, makes every number symbolic that it meets.
+    """
     compiled, symbol = group[0]
     if is_error:
         return Severity.ERROR
     has_one_value = len({item.specialized_to for _, item in group}) == 1
     is_constant = has_one_value and (
         bool(_static_in_library(context, symbol))
-        or not _is_argument(context, compiled, symbol)
+        or not _is_size(symbol)
         or bool(_changed_instead(context, compiled, symbol))
     )
     return Severity.INFORMATION if is_constant or _is_torchs_rule(symbol) else None

@@ -148,9 +148,9 @@ class CureTrial:
 
     cure: CallCure
     before: int
-    """Compiles of the function, or graph breaks of the line, as the program is."""
+    """Compiles of the function, or graph breaks of the run, as the program is."""
     after: int
-    """The same with the cure."""
+    """The same with the cure, without the breaks of `next`."""
     refused: str = ""
     """What is worse with it, or why it could not be tried; empty if it cures."""
 

@@ -13,6 +13,7 @@ from fuselight.shared.report import (
     CureGoal,
     CureKind,
     CureTrial,
+    Graph,
     NextBreak,
     NotCompiled,
     NotCompiledKind,
@@ -56,7 +57,7 @@ def test_a_change_that_gets_further_in_eager_code_names_the_next_break(
     value: str, gb: str, *, is_next: bool
 ) -> None:
     trial = trial_of(cure(value), run(of_loop(8, "GB0059")), run(of_loop(9, gb)))
-    assert (trial.before, trial.after, trial.cures) == (1, 0, is_next)
+    assert (trial.before, trial.after, trial.cures) == (1, 0 if is_next else 1, is_next)
     assert trial.next == ((NextBreak(gb, FILE, 9),) if is_next else ())
     (remedy,) = tried_remedies([TriedAdvice("Add print to the setting", trial.cure)], {trial.cure: trial})
     if is_next:
@@ -73,6 +74,33 @@ def test_a_break_in_code_that_was_compiled_refuses_a_change() -> None:
     other_file = broken(at(9, path="/project/parts.py", function="part"))
     elsewhere = trial_of(cure(), run(of_loop(8, "GB0059")), run(other_file))
     assert elsewhere.refused == "it breaks the graph on line 9 of parts.py"
+
+
+def test_a_change_that_brings_nothing_more_into_graphs_is_no_cure() -> None:
+    """torch gives up the rest of the loop's function with the setting too, for the break on line 9."""
+    both = (of_loop(8, "GB0033"), of_loop(9, "GB0036"))
+    trial = trial_of(cure(SCALARS), run(*both), run(both[1]))
+    assert trial.refused == "the code after it stays in eager mode, and no more operators run inside graphs"
+    compiled = trial_of(cure(SCALARS), run(*both), run(both[1], skipped=()))
+    assert (compiled.cures, compiled.before, compiled.after) == (True, 2, 1)
+
+
+def test_code_that_only_a_message_left_out_leads_to_is_no_loss() -> None:
+    ignored = cure('{"ignore_logging_functions": ["logging.Logger.warning"]}')
+    library = at(297, path="/lib/logging/__init__.py", function="__init__")
+
+    def record(*caller: int) -> Report:
+        graph = Graph(1, lines=((library,),), targets=("add",))
+        inside = Compile("1/0", 0, Outcome.COMPILED, graph=graph, caller=tuple(map(at, caller)))
+        return report(
+            compiles=(inside,),
+            breaks=(broken(at(8, function="run"), gb="GB0291"),),
+            trial=TrialCounts(calls=1, graph_runs={"1/0": 2}),
+        )
+
+    assert trial_of(ignored, record(8), run(skipped=())).cures
+    refused = trial_of(ignored, record(12), run(skipped=())).refused
+    assert refused == "line 297 of __init__.py then runs outside of graphs"
 
 
 def test_of_changes_that_were_tried_the_one_that_leaves_the_least_comes_first() -> None:

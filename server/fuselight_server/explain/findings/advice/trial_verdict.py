@@ -3,7 +3,8 @@
 Invariant: a cure passes only if the function is compiled less often, the program is not compiled more often, and each
 line that ran inside a graph runs there as often as before; a higher recompile limit, if no call of the function is left
 in eager mode. A break that it uncovers in code that ran in eager mode before is the next one, and no objection. A run
-that cannot be compared passes nothing.
+that cannot be compared passes nothing. Against a break in code that stays in eager mode all the same, only what brings
+more operators into graphs is a cure.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CureGoal, CureKind, CureTrial, GuardCause, NextBreak, NotCompiledKind
-from fuselight_server.explain.findings.advice.break_cures import LOGGING_SETTINGS, OF_VALUES
+from fuselight_server.explain.findings.advice.break_cures import IGNORED, LOGGING_SETTINGS, OF_VALUES
 from fuselight_server.explain.findings.advice.expectations import ZERO_OR_ONE, fixed_by_torch
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import nearest, worded_recompilations
@@ -34,7 +35,7 @@ _ROUNDING = 1e-3
 _READ = "item"
 """The call with which a graph reads a dynamic float: as a tensor, the float needs none."""
 _MORE_BREAKS = "other lines then break the graph more often"
-_OTHER_BREAK = "it breaks the graph on line "
+_OTHER_BREAK = "it breaks the graph on "
 MOVED_BREAKS = (_MORE_BREAKS, _OTHER_BREAK)
 """How the refusals begin of a change after which another line breaks the graph."""
 NOT_APPLIED = "no call of a compiled function has this value"
@@ -54,8 +55,14 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
         refused = f"there are as many {cure.goal.value}: {after}{_still_recompiled(cure, cured)}"
     is_of_compiles = cure.goal in {CureGoal.COMPILES, CureGoal.ALL_COMPILES}
     more = _count_breaks(cured.breaks) - _count_breaks(uncovered) - _count_breaks(without.breaks)
-    if not refused and cure.goal is CureGoal.BREAKS and more > after - before:
-        refused = _MORE_BREAKS
+    if cure.goal is CureGoal.BREAKS:
+        if not refused and more > after - before:
+            refused = _MORE_BREAKS
+        elif not refused and not uncovered and _gains_nothing(cure, without, cured):
+            refused = "the code after it stays in eager mode, and no more operators run inside graphs"
+        # Those of the whole run: of several breaks, that of one line is not what is left.
+        before = _count_breaks(without.breaks)
+        after = before + more
     if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
         refused = "other functions are compiled more often"
     counts = cured.trial
@@ -138,9 +145,10 @@ def _objections(cure: CallCure, without: Report, cured: Report, uncovered: Seque
     if CureKind.NUMBER in {part.kind for part in cure.changes}:
         return  # what is calculated of numbers alone is in no graph
     after, once = _line_runs(cured, new), _lines_of_first_compiles(cure, without)
-    for line, count in _line_runs(without, old).items():
+    left_out = cure if IGNORED in cure.settings else None
+    for line, count in _line_runs(without, old, left_out).items():
         if after[line] < count and line not in once:
-            yield f"line {line[1]} then runs outside of graphs"
+            yield f"{_shown(cure, line)} then runs outside of graphs"
 
 
 def _other_results(cure: CallCure, old: TrialCounts, new: TrialCounts) -> Iterator[str]:
@@ -219,11 +227,7 @@ def _uncovered(cure: CallCure, without: Report, cured: Report) -> tuple[Break, .
     """
     moves = not LOGGING_SETTINGS.issuperset(cure.settings) or not cure.settings
     places = set(map(_innermost, without.breaks))
-    eager = {
-        (item.location.path, _last(item.function))
-        for item in without.not_compiled
-        if item.kind is NotCompiledKind.SKIPPED
-    }
+    eager = _eager_functions(without)
     return tuple(
         item
         for item in cured.breaks
@@ -233,8 +237,27 @@ def _uncovered(cure: CallCure, without: Report, cured: Report) -> tuple[Break, .
     )
 
 
-def _last(function: str) -> str:
-    return function.rpartition(".")[2]
+def _eager_functions(report: Report) -> set[tuple[str, str]]:
+    """The functions that torch gave up, by file and name."""
+    return {
+        (item.location.path, item.function.rpartition(".")[2])
+        for item in report.not_compiled
+        if item.kind is NotCompiledKind.SKIPPED
+    }
+
+
+def _gains_nothing(cure: CallCure, without: Report, cured: Report) -> bool:
+    """Whether torch gives up the code around the line with the cure too, and its graphs have no more operators."""
+    old, new = without.trial, cured.trial
+    eager = _eager_functions(cured)
+    broken = [item for item in without.breaks if _innermost(item) == (cure.path, cure.line)]
+    return (
+        old is not None
+        and new is not None
+        and any((frame.path, frame.function) in eager for item in broken for frame in item.stack)
+        and _line_runs(cured, new).total() <= _line_runs(without, old).total()
+        and sum(new.graph_runs.values()) >= sum(old.graph_runs.values())
+    )
 
 
 def _next_break(item: Break) -> NextBreak:
@@ -247,8 +270,7 @@ def _uncompiled(cure: CallCure, without: Report, cured: Report, uncovered: Seque
     places = set(map(_innermost, (*without.breaks, *uncovered)))
     for item in cured.breaks:
         if item.stack and _innermost(item) not in places:
-            at = item.stack[-1]
-            yield f"{_OTHER_BREAK}{at.line}{'' if at.path == cure.path else f' of {PurePath(at.path).name}'}"
+            yield f"{_OTHER_BREAK}{_shown(cure, (item.stack[-1].path, item.stack[-1].line))}"
     eager = {(item.location.path, item.location.line) for item in without.not_compiled}
     for uncompiled in cured.not_compiled:
         place = uncompiled.location
@@ -311,10 +333,20 @@ def _lines_of_first_compiles(cure: CallCure, without: Report) -> set[Line]:
     return first - later
 
 
-def _line_runs(report: Report, counts: TrialCounts) -> Counter[Line]:
-    """How many operators of each line ran inside graphs, without those that read a number that torch made dynamic."""
+def _shown(cure: CallCure, line: Line) -> str:
+    return f"line {line[1]}{'' if line[0] == cure.path else f' of {PurePath(line[0]).name}'}"
+
+
+def _line_runs(report: Report, counts: TrialCounts, left_out: CallCure | None = None) -> Counter[Line]:
+    """How many operators of each line ran inside graphs, without those that read a number that torch made dynamic.
+
+    `left_out`: the change that leaves out a call on its line; the lines that only this call leads to do not count.
+    """
     runs: Counter[Line] = Counter()
+    without = (left_out.path, left_out.line) if left_out is not None else None
     for compiled in report.compiles:
+        if without in {(place.path, place.line) for place in compiled.caller}:
+            continue
         graph = compiled.graph
         targets = graph.targets if graph is not None else ()
         for stack, target in zip_longest(graph.lines if graph is not None else (), targets):

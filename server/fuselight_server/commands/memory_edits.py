@@ -43,6 +43,7 @@ _LEAST_SECONDS = 2.0
 """With less time left, nothing is tried."""
 _COMPARE_SECONDS = 20.0
 _NOT_RUN = "nothing that is compiled runs the line"
+_OVER = "the time was over (--savings-time)"
 _NO_GRADIENTS = "the directive has no `train=True`, so that gradients were not compared"
 _WORST_FIRST = (VerdictKind.FAILS, VerdictKind.DIFFERS, VerdictKind.UNVERIFIED, VerdictKind.SAME)
 
@@ -232,9 +233,9 @@ class _EditTrials:
         from fuselight_server.fixes.verification.patches import patch_of, verify_patch  # noqa: PLC0415 - the same
 
         self.run.show(f"comparing the results with {edit.title}")
-        seconds = max(self.until - time.monotonic(), _COMPARE_SECONDS)
+        begun = time.monotonic()
+        seconds = max(self.until - begun, _COMPARE_SECONDS)
         parts = await self._parts(seconds)
-
         patch = patch_of(
             {edit.path: edit.text}, {edit.path: self.outcome.sources.text_or_none(edit.path) or ""}, ()
         )
@@ -251,7 +252,8 @@ class _EditTrials:
             for part, report in parts
         ]
         worst = next((verdict for kind in _WORST_FIRST for verdict in verdicts if verdict.kind is kind), None)
-        return with_verdict(tried, worst, has_gradients=self._has_gradients())
+        is_over = time.monotonic() - begun >= seconds
+        return with_verdict(tried, worst, has_gradients=self._has_gradients(), is_over=is_over)
 
     def _has_gradients(self) -> bool:
         """Whether the calls that are compared are those of a training step, if that is what was estimated."""
@@ -295,11 +297,16 @@ def needs_less(before: MemoryEstimate, after: MemoryEstimate) -> bool:
     )
 
 
-def with_verdict(tried: TriedEdit, verdict: PatchVerdict | None, *, has_gradients: bool) -> TriedEdit | None:
+def with_verdict(
+    tried: TriedEdit, verdict: PatchVerdict | None, *, has_gradients: bool, is_over: bool = False
+) -> TriedEdit | None:
     """The edit with what came of the comparison; `verdict`: None where nothing that is compared runs the line.
 
-    None for an edit that fails, or that has other results although it is not one of the dtype.
+    None for an edit that fails, or that has other results although it is not one of the dtype. `is_over`: whether the
+    comparison was ended by its limit of time, which is then why there is no result.
     """
+    if is_over and (verdict is None or verdict.kind not in {VerdictKind.SAME, VerdictKind.DIFFERS}):
+        return replace(tried, words=_OVER)
     if verdict is None:
         return replace(tried, words=_NOT_RUN)
     words = verdict.comparison.words

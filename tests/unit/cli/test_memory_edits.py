@@ -14,6 +14,8 @@ from fuselight.shared.protocol import MemoryRequest, VerifyRequest
 from fuselight.shared.report import (
     Aspect,
     Culprit,
+    EditKind,
+    EditResults,
     Failure,
     HeldMemory,
     Location,
@@ -25,9 +27,11 @@ from fuselight.shared.report import (
     SavingKind,
     StepPhase,
     Tier,
+    TriedEdit,
     Verification,
 )
 from fuselight_server.base.store import Store
+from fuselight_server.commands.memory_edits import with_verdict
 from fuselight_server.execution.runs.last_results import kept_results
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, differing, report_of_text
@@ -196,3 +200,12 @@ def test_an_edit_that_fails_on_real_tensors_is_not_shown(
     scripted.failures = (Failure(Culprit.USER, "call", "in-place"),)
     scripted.verification = dict.fromkeys(("float", "checkpoint"), Verification())
     assert edits(scripted, monkeypatch) == []
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_comparison_that_its_limit_has_ended_says_so(*, is_over: bool) -> None:
+    tried = TriedEdit(EditKind.NARROW, "no `.float()`", Location("/p/m.py", 7), EditResults.UNKNOWN, "")
+    edit = with_verdict(tried, None, has_gradients=True, is_over=is_over)
+    assert edit is not None
+    words = "the time was over (--savings-time)" if is_over else "nothing that is compiled runs the line"
+    assert (edit.results, edit.words) == (EditResults.UNKNOWN, words)

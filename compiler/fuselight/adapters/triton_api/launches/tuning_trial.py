@@ -58,7 +58,10 @@ class TuningTrials:
     def running(self, autotuner: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Iterator[None]:
         """While an autotuner runs: its launch can be tried."""
         mode = self._running
-        before = _contents([*args, *named.values()]) if self._is_wanted(autotuner) else None
+        before = None
+        if self._is_wanted(autotuner):
+            with contextlib.suppress(Exception):  # tensors without a storage: the launch says so itself
+                before = _contents([*args, *named.values()])
         mode.tuned = _AutotunerCall(autotuner, args, named, before) if before is not None else None
         try:
             yield

@@ -161,19 +161,19 @@ class _TunedLaunch:
 
     def _is_right(self, zeroed: list[str], restored: list[str], expected: _Contents) -> bool:
         autotuner = self.tuned.autotuner
-        changed = type(autotuner)(
-            autotuner.fn,
-            autotuner.arg_names,
-            autotuner.configs,
-            autotuner.keys,
-            zeroed,
-            restored,
-            pre_hook=autotuner.pre_hook if autotuner.user_defined_pre_hook else None,
-            post_hook=autotuner.post_hook if autotuner.user_defined_post_hook else None,
-        )
         try:
+            changed = type(autotuner)(
+                autotuner.fn,
+                autotuner.arg_names,
+                autotuner.configs,
+                autotuner.keys,
+                zeroed,
+                restored,
+                pre_hook=autotuner.pre_hook if autotuner.user_defined_pre_hook else None,
+                post_hook=autotuner.post_hook if autotuner.user_defined_post_hook else None,
+            )
             result = self._result(changed)
-        except (Exception, LaunchStopped):  # noqa: BLE001 - as of all of them
+        except (Exception, LaunchStopped):  # noqa: BLE001 - a Triton of other parameters, or as of all of them
             return False
         return all(result[region.real_start] == expected[region.real_start] for region in self.again)
 

@@ -70,6 +70,8 @@ bandwidth and {rate:.0%} of its rates, and the shortest kernel takes {launch} mi
 error is 12% over the 288 kernels of the six models used for calibration, and 32% over 334 kernels of six other
 models.
 
+For a Triton kernel of your own, `compute` is that of [a multiprocessor's units](triton.md#the-estimated-time).
+
 An estimate has these limits:
 
 - **Other devices are not measured.** They are assumed to reach the same shares of their own rates, and to launch as

@@ -39,7 +39,7 @@ def run_side(side: str, path: Path, names: Sequence[str], result: Path) -> None:
 
     calls = []
     with _on_gpu() if side == "gpu" else _without_gpu(path, compiles=side == "cpu") as launches:
-        module = _imported(path)
+        module = imported(path)
         for name, text, line in directives(path):
             if name not in names or (side != "names" and _is_large(text)):
                 continue
@@ -110,7 +110,7 @@ def _is_large(text: str) -> bool:
     return total > _MAX_ELEMENTS or "fake=True" in text
 
 
-def _imported(path: Path) -> ModuleType:
+def imported(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -125,8 +125,24 @@ def _call(path: Path, module: ModuleType, directive: tuple[str, str, int], *, on
 
     from fuselight.adapters.torch_api import settings  # noqa: PLC0415
     from fuselight.capture.calls.calls import call_mode, call_outputs  # noqa: PLC0415
+    from fuselight.capture.calls.tensors import tensors_in  # noqa: PLC0415
+
+    is_large = _is_large(directive[1])
+    with settings.fake_tensors() if is_large else contextlib.nullcontext():
+        prepared = prepared_call(path, module, directive, on_gpu=on_gpu)
+        with call_mode(prepared), torch.device("cuda" if on_gpu else "cpu"):
+            outputs, _ = call_outputs(prepared, prepared.function)
+    if is_large:
+        return []
+    inputs = tensors_in([prepared.args, prepared.kwargs])
+    gradients = [tensor.grad for tensor in inputs if tensor.grad is not None]
+    return [tensor.detach().cpu() for tensor in [*tensors_in(outputs), *gradients]]
+
+
+def prepared_call(path: Path, module: ModuleType, directive: tuple[str, str, int], *, on_gpu: bool) -> Any:
+    """The function and the inputs of a directive, which are on the GPU if asked for."""
     from fuselight.capture.calls.rungs import Ladder  # noqa: PLC0415
-    from fuselight.capture.calls.tensors import set_seeds, tensors_in, with_tensors  # noqa: PLC0415
+    from fuselight.capture.calls.tensors import set_seeds, with_tensors  # noqa: PLC0415
     from fuselight.shared.protocol import DirectiveLine, InputsPlan, Target  # noqa: PLC0415
 
     name, text, line = directive
@@ -135,19 +151,11 @@ def _call(path: Path, module: ModuleType, directive: tuple[str, str, int], *, on
     answered, _ = Ladder(target, plan, vars(module), "cpu").climb()
     assert answered is not None
     set_seeds()
-    with settings.fake_tensors() if _is_large(text) else contextlib.nullcontext():
-        prepared = answered.calls[0].build()
-        inputs = tensors_in([prepared.args, prepared.kwargs])
-        if on_gpu:
-            moved = with_tensors([prepared.args, prepared.kwargs], lambda tensor: tensor.cuda())
-            prepared = prepared.__class__(prepared.function, tuple(moved[0]), moved[1], prepared.options)
-            inputs = tensors_in(moved)
-        with call_mode(prepared), torch.device("cuda" if on_gpu else "cpu"):
-            outputs, _ = call_outputs(prepared, prepared.function)
-    if _is_large(text):
-        return []
-    gradients = [tensor.grad for tensor in inputs if tensor.grad is not None]
-    return [tensor.detach().cpu() for tensor in [*tensors_in(outputs), *gradients]]
+    prepared = answered.calls[0].build()
+    if on_gpu:
+        moved = with_tensors([prepared.args, prepared.kwargs], lambda tensor: tensor.cuda())
+        prepared = prepared.__class__(prepared.function, tuple(moved[0]), moved[1], prepared.options)
+    return prepared
 
 
 @contextlib.contextmanager

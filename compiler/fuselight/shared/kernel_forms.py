@@ -205,7 +205,7 @@ class DotUse:
     """The kind of the matrix instructions of its line: `wgmma`, `mma.sync`, `tcgen05`, `mfma`, `wmma`; empty: none."""
 
 
-_DOT = re.compile(
+DOT = re.compile(
     r"\btt\.dot (?:[^:]*?inputPrecision = (\w+))?[^:]* : tensor<(\d+)x(\d+)x(\w+)> \* tensor<\d+x(\d+)x\w+>"
 )
 _MATRIX = re.compile(r"\b(wgmma|mma\.sync|tcgen05\.mma|v_s?mfmac?|v_wmma)")
@@ -224,7 +224,7 @@ def dots(assembled: Assembled) -> tuple[DotUse, ...]:
             instructions.setdefault(line, _KINDS.get(kind[1], kind[1]))
     uses = []
     for text, line in zip(first.text.split("\n"), first.lines, strict=False):
-        match = _DOT.search(text) if line else None
+        match = DOT.search(text) if line else None
         if match is not None:
             precision, m, k, dtype, n = match.groups()
             uses.append(

@@ -1,4 +1,4 @@
-"""The estimated time of a kernel with `tl.dot`: its multiplications, the units that do them, and the grid."""
+"""The estimated time of a kernel with `tl.dot`: its multiplications, the units that do them, its loop and the grid."""
 
 from __future__ import annotations
 
@@ -7,42 +7,110 @@ from typing import Any
 
 import pytest
 
-from fuselight.shared.devices import find
-from fuselight.shared.report import Assembled, Listing
-from fuselight.worker.child.own_kernels import _cost
+from fuselight.adapters.triton_api.launches.interpretation import _order
+from fuselight.shared.devices import LAUNCH_US, find
+from fuselight.shared.report import Assembled, Listing, Occupancy
+from fuselight.worker.child.launch_times import CACHE_BYTES, LATENCY_US, launch_cost
 
 H100 = find("h100-sxm")
+FULL = (8 * H100.multiprocessors, 1, 1)
+"""A grid that gives each multiprocessor the same."""
+WGMMA = "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%r1}, %r2, %r3;"
 
 
-def assembled(dtype: str, instruction: str) -> Assembled:
-    """A kernel with one `tl.dot` on line 3 whose assembly has `instruction`."""
+def assembled(
+    dtype: str, instruction: str, *, loads: str = "", stages: int = 3, blocks: int = 1, warps: int = 4
+) -> Assembled:
+    """A kernel with a loop, which has a `tl.dot` on line 3 whose assembly has `instruction`."""
     dot = f"%1 = tt.dot %a, %b, %c : tensor<64x64x{dtype}> * tensor<64x64x{dtype}> -> tensor<64x64xf32>"
-    return Assembled(listings={"ttir": Listing(dot, (3,)), "ptx": Listing(instruction, (3,))})
+    ttir = ["tt.func public @f() {", "%2 = scf.for %i = %0 to %n {", dot, loads, "}", "}"]
+    ptx = ["$L__BB0_1:", *instruction.split("\n"), "@%p1 bra $L__BB0_1;"]
+    return Assembled(
+        num_stages=stages,
+        num_warps=warps,
+        occupancy=Occupancy(blocks * warps, 64, blocks, "registers"),
+        listings={
+            "ttir": Listing("\n".join(ttir), (0, 0, 3, 0, 0, 0)),
+            "ptx": Listing("\n".join(ptx), (0, *(3 for _ in ptx[1:-1]), 0)),
+        },
+    )
 
 
-def cost(products: dict[str, int], code: Assembled, grid: tuple[int, ...] = (1000, 1, 1)) -> Any:
+def cost(products: dict[str, int], code: Assembled, grid: tuple[int, ...] = FULL) -> Any:
     specialization: Any = SimpleNamespace(products=products, grid=grid)
-    return _cost(1_000, specialization, code, H100)
+    return launch_cost(1_000, specialization, code, H100)
 
 
 def test_the_time_is_that_of_the_matrix_units_of_the_dtype() -> None:
-    half, exact = assembled("f16", "wgmma.mma_async"), assembled("f32", "fma.rn.f32")
+    half, exact = assembled("f16", WGMMA), assembled("f32", "fma.rn.f32")
     us, bound = cost({"f16": 10**12}, half)
     assert bound == "compute"
     assert us == pytest.approx(10**12 / (H100.tflops["f16"] * 1e6) / 0.8, rel=0.01)
     assert cost({"f32": 10**12}, exact)[0] > 10 * us
     assert cost({"f16": 10**12}, assembled("f16", "fma.rn.f32"))[0] > 10 * us, "without matrix instructions"
-    twice = cost({"f16": 5 * 10**11, "tf32": 25 * 10**10}, assembled("f16", "wgmma\n"))[0]
+    twice = cost({"f16": 5 * 10**11, "tf32": 25 * 10**10}, assembled("f16", WGMMA))[0]
     assert twice > us / 2
 
 
-def test_a_small_grid_leaves_multiprocessors_idle() -> None:
-    code = assembled("bf16", "mma.sync.aligned")
-    whole, part = (cost({"bf16": 10**12}, code, grid)[0] for grid in ((H100.multiprocessors, 1), (11, 3)))
-    assert part / whole == pytest.approx(H100.multiprocessors / 33, rel=0.01)
+def test_instructions_of_a_warp_are_slower_than_those_of_a_warpgroup() -> None:
+    warp = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1}, {%r2}, {%r3}, {%r1};"
+    us = cost({"f16": 10**12}, assembled("f16", warp))[0]
+    assert us / cost({"f16": 10**12}, assembled("f16", WGMMA))[0] == pytest.approx(1 / 0.6, rel=0.01)
+
+
+def test_idle_multiprocessors_are_counted_for_small_grids_and_for_the_last_round() -> None:
+    code = assembled("bf16", WGMMA)
+    whole = cost({"bf16": 10**12}, code)[0]
+    assert cost({"bf16": 10**12}, code, (11, 3))[0] / whole == pytest.approx(
+        H100.multiprocessors / 33, rel=0.01
+    )
+    one_more = cost({"bf16": 10**12}, code, (H100.multiprocessors + 1, 1))[0]
+    assert one_more / whole == pytest.approx(2 * H100.multiprocessors / (H100.multiprocessors + 1), rel=0.01)
+
+
+def test_tiles_come_from_the_cache_as_often_as_the_loop_loads_them() -> None:
+    tile = "%3 = tt.load %p : tensor<64x64x!tt.ptr<f16>>"
+    copied = f"cp.async.cg.shared.global [%r1], [%rd1], 0x10, %r2;\n{WGMMA}"
+    us = cost({"f16": 10**12}, assembled("f16", copied, loads=tile, blocks=8))[0]
+    loaded = 10**12 / (2 * 64**3) * 64 * 64 * 2
+    assert us == pytest.approx(loaded / (CACHE_BYTES["9.0"] * (H100.clock_mhz or 0) * 0.85), rel=0.01)
+
+
+def test_a_loop_that_does_not_load_ahead_waits_for_each_load() -> None:
+    tile = "%3 = tt.load %p : tensor<1x1x!tt.ptr<f16>>"
+    us = cost({"f16": 2 * 64**3 * 1000}, assembled("f16", WGMMA, loads=tile, stages=1), (1, 1))[0]
+    assert us >= 1000 * LATENCY_US
+    copied = assembled("f16", f"cp.async.cg.shared.global [%r1], [%rd1], 0x10;\n{WGMMA}", loads=tile)
+    assert cost({"f16": 2 * 64**3 * 1000}, copied, (1, 1))[0] < us
+
+
+def test_other_instructions_of_the_loop_take_their_time_unless_other_warps_fill_it() -> None:
+    softmax = "\n".join([WGMMA, *["ex2.approx.ftz.f32 %r1, %r2;"] * 200])
+    plain = cost({"f16": 10**12}, assembled("f16", WGMMA))[0]
+    alone = cost({"f16": 10**12}, assembled("f16", softmax))[0]
+    assert plain < cost({"f16": 10**12}, assembled("f16", softmax, blocks=4))[0] < alone
+
+
+def test_many_small_programs_take_the_time_to_begin_them() -> None:
+    code = Assembled(listings={"ttir": Listing("tt.load", (1,))})
+    us, bound = cost({}, code, (4_194_304, 1, 1))
+    assert bound == "launch"
+    assert us == pytest.approx(LAUNCH_US + 4_194_304 / (H100.clock_mhz or 0) / 0.85)
+    assert cost({}, code, (100, 1, 1))[0] < 2
 
 
 @pytest.mark.parametrize(("products", "text"), [({}, "tt.dot"), ({"f16": 10**9}, "tt.dot_scaled")])
 def test_what_is_not_known_has_no_estimate(products: dict[str, int], text: str) -> None:
     code = Assembled(listings={"ttir": Listing(text, (3,)), "ptx": Listing("", ())})
     assert cost(products, code) is None
+
+
+@pytest.mark.parametrize("grid", [(1, 1, 1), (5, 4, 1), (3, 2, 2), (100, 3, 2)])
+def test_each_program_is_computed_once_and_the_first_ones_are_from_all_parts(
+    grid: tuple[int, int, int],
+) -> None:
+    places = list(_order(grid))
+    assert len(set(places)) == len(places) == grid[0] * grid[1] * grid[2]
+    if len(places) > 100:
+        mean = sum(x for x, _, _ in places[:16]) / 16
+        assert mean == pytest.approx(grid[0] / 2, rel=0.1)

@@ -17,6 +17,7 @@ from fuselight.shared.devices.estimate import BANDWIDTH_REACHED as BANDWIDTH_REA
 from fuselight.shared.devices.estimate import LAUNCH_US as LAUNCH_US
 from fuselight.shared.devices.estimate import RATE_REACHED as RATE_REACHED
 from fuselight.shared.devices.estimate import estimate as estimate
+from fuselight.shared.devices.estimate import estimate_beside as estimate_beside
 from fuselight.shared.devices.estimate import lacks as lacks
 from fuselight.shared.devices.estimate import rate as rate
 from fuselight.shared.devices.published import DEVICES as DEVICES

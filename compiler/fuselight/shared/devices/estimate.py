@@ -56,11 +56,17 @@ def estimate(
     known and then left out. None where neither can be counted with what is known of the device.
     """
     speed = rate(device, dtype)
+    compute = max(flops, 0) / (speed * 1e6 * RATE_REACHED) if flops is not None and speed else None
+    return estimate_beside(device, bytes_, compute)
+
+
+def estimate_beside(device: Device, bytes_: int | None, compute_us: float | None) -> tuple[float, str] | None:
+    """Return the same for a kernel whose multiprocessors are busy for `compute_us`; None: that is not known."""
     times = {}
     if bytes_ is not None and device.bandwidth_gbs > 0:
         times["memory"] = max(bytes_, 0) / (device.bandwidth_gbs * 1e3 * BANDWIDTH_REACHED)
-    if flops is not None and speed:
-        times["compute"] = max(flops, 0) / (speed * 1e6 * RATE_REACHED)
+    if compute_us is not None:
+        times["compute"] = compute_us
     if not times:
         return None
     bound = max(times, key=lambda name: times[name])

@@ -7,7 +7,6 @@ and all of them together have the time of the plan. A kernel that no time was le
 from __future__ import annotations
 
 import ast
-import math
 import os
 import textwrap
 import time
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.capture.calls.present_device import present_device
 from fuselight.shared import kernel_forms
-from fuselight.shared.devices import FALLBACK, estimate, find, rate
+from fuselight.shared.devices import FALLBACK, find
 from fuselight.shared.kernel_options import CompileTrial, wanted_trials
 from fuselight.shared.protocol import CaptureRequest, GenerateRequest, OwnKernelsPlan, RunRequest
 from fuselight.shared.report import (
@@ -32,6 +31,7 @@ from fuselight.shared.report import (
     TunedSizes,
     is_user_file,
 )
+from fuselight.worker.child.launch_times import launch_cost
 
 if TYPE_CHECKING:
     from fuselight.adapters.triton_api.launches.absent_kernel import CompileArguments
@@ -294,7 +294,7 @@ def _with_forms(
     moved = _traffic(kernel, specialization, assembled)
     if moved is None:
         return kernel
-    cost = _cost(sum(moved), specialization, assembled, device)
+    cost = launch_cost(sum(moved), specialization, assembled, device)
     return replace(
         kernel,
         bytes_read=moved[0],
@@ -302,45 +302,6 @@ def _with_forms(
         estimate_us=cost[0] if cost is not None else None,
         bound=cost[1] if cost is not None else None,
     )
-
-
-def _cost(
-    moved: int, specialization: LaunchedSpecialization, assembled: Assembled, device: Device
-) -> tuple[float, str] | None:
-    """Likely microseconds of a launch that moves so many bytes, and what most of them goes to; None: not known."""
-    text = assembled.listings["ttir"].text
-    if "tt.dot" not in text:
-        return estimate(device, moved, None, None)
-    rates = _rates_of_products(specialization.products, assembled, device)
-    if not rates or "tt.dot_scaled" in text:
-        return None
-    slowest = max(rates, key=lambda dtype: specialization.products[dtype] / rates[dtype][1])
-    name, fastest = rates[slowest]
-    count = sum(specialization.products[dtype] * fastest / speed for dtype, (_, speed) in rates.items())
-    # A program has a multiprocessor for itself: a small grid leaves the others idle.
-    busy = min(1.0, math.prod(specialization.grid or (0,)) / max(device.multiprocessors, 1))
-    return estimate(device, moved, int(count / busy), name) if busy else None
-
-
-def _rates_of_products(
-    products: dict[str, int], assembled: Assembled, device: Device
-) -> dict[str, tuple[str, float]]:
-    """Of each dtype of `tl.dot`, name and TFLOP/s of the units that multiply it; empty where one is not known."""
-    with_matrices = {use.dtype for use in kernel_forms.dots(assembled) if use.instruction}
-    rates = {}
-    for dtype in products:
-        has_units = any(_is_dtype(of_code, dtype) for of_code in with_matrices)
-        name = dtype if has_units or dtype in {"f32", "f64"} else "f32"
-        speed = rate(device, name)
-        if not speed:
-            return {}
-        rates[dtype] = name, speed
-    return rates
-
-
-def _is_dtype(of_code: str, dtype: str) -> bool:
-    """Whether MLIR's name of a dtype is that of a rate."""
-    return of_code == {"tf32": "f32"}.get(dtype, dtype) or (dtype == "f8" and of_code.startswith("f8"))
 
 
 def _traffic(

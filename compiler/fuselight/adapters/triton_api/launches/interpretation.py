@@ -9,6 +9,8 @@ deadline.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +29,8 @@ _HOPELESS = 1.25
 """Part of the budget that all programs would take, as the first ones say, from which on the rest are not tried."""
 _SAMPLE = 0.2
 """Part of the budget after which the programs that are done say how long all take."""
+_SPREAD = 16
+"""Programs from all parts of the grid that stand for the others: a causal attention has more to do in the last ones."""
 _processor_time = time.thread_time  # bound before any user code runs; the same on a busy machine
 
 
@@ -46,6 +50,8 @@ class Interpretation:
         """Floating-point operations of `tl.dot` until now, by dtype; `tf32` is float32 with tensor cores."""
         self.finished = 0
         """How many programs have run to their end."""
+        self._sampled: tuple[dict[str, int], int] = ({}, 1)
+        """`products` of the first finished programs, which are from all parts of the grid, and how many they are."""
         self._count_products(builder)
         self._semantic = self._interpreter.TritonSemantic(builder)
         self._forms = self._new_forms()
@@ -80,12 +86,13 @@ class Interpretation:
                 self._builder.set_grid_idx(*place)
                 program(**values)
                 self.finished = done + 1
+                if self.finished <= _SPREAD or self.finished == self._total():
+                    self._sampled = dict(self.products), self.finished
 
     def all_products(self) -> dict[str, int]:
-        """Operations of `tl.dot` of the whole grid, by dtype: those of the finished programs stand for the others."""
-        if not self.finished:
-            return {}
-        return {dtype: count * self._total() // self.finished for dtype, count in self.products.items()}
+        """Operations of `tl.dot` of the whole grid, by dtype: those of a few finished programs stand for the others."""
+        products, programs = self._sampled
+        return {dtype: count * self._total() // programs for dtype, count in products.items()}
 
     def _count_products(self, builder: Any) -> None:
         real = builder.create_dot
@@ -229,18 +236,18 @@ class Interpretation:
 
 
 def _order(grid: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """The programs: the first, the last, where a mask is missing, then the others in their order."""
-    first, last = (0, 0, 0), (grid[0] - 1, grid[1] - 1, grid[2] - 1)
+    """The programs: the first, the last, where a mask is missing, some from all parts, then the others in order."""
+    total = math.prod(grid)
     if min(grid) < 1:
         return
-    yield first
-    if last != first:
-        yield last
-    for x in range(grid[0]):
-        for y in range(grid[1]):
-            for z in range(grid[2]):
-                if (x, y, z) not in (first, last):
-                    yield x, y, z
+    begin = dict.fromkeys((0, total - 1))
+    if total > _SPREAD:
+        steps = _SPREAD.bit_length() - 1
+        # Halves, quarters, eighths: any first few of them are spread evenly.
+        parts = (int(f"{at:0{steps}b}"[::-1], 2) for at in range(1, _SPREAD))
+        begin |= dict.fromkeys(total * part // _SPREAD for part in parts)
+    for place in itertools.chain(begin, (at for at in range(total) if at not in begin)):
+        yield place // (grid[1] * grid[2]), place // grid[2] % grid[1], place % grid[2]
 
 
 def _index(tensor: Any) -> int:

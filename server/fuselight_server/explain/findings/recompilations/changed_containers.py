@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import GuardCause
 from fuselight_server.base.formatting import format_list
 from fuselight_server.explain.findings.common.resume_functions import nearest
-from fuselight_server.explain.findings.common.source_tree import is_of_context_manager, tree_around
+from fuselight_server.explain.findings.common.source_tree import (
+    is_of_context_manager,
+    parents_of,
+    tree_around,
+)
 from fuselight_server.explain.findings.common.text import quoted
 
 if TYPE_CHECKING:
@@ -84,6 +88,30 @@ def filled_container(context: Context, failure: GuardFailure) -> tuple[str, ...]
         ),
         f"Or change {quoted(owner)} outside the compiled code",
     )
+
+
+def measured_container(context: Context, failure: GuardFailure) -> tuple[str, ...]:
+    """What to do about a container of which the function that reads it takes the length alone; empty for any other.
+
+    No call can be changed so: the function has to take a number in its place.
+    """
+    read = context.innermost_user_frame(failure.born) if failure.cause in _MEASURED else None
+    tree = tree_around(context, read) if read is not None else None
+    parents = parents_of(tree or ast.Module([], []))
+    uses = [node for node in parents if isinstance(node, _NAMES) and ast.unparse(node) == failure.source]
+    calls = (parents[node] for node in uses)
+    if not uses or not all(isinstance(call, ast.Call) and ast.unparse(call.func) == "len" for call in calls):
+        return ()
+    return (
+        (
+            f"Pass {quoted(f'len({failure.source})')} as an argument in the place of the container: torch keeps an int "
+            "argument symbolic from its second value on, unless a line needs its exact value"
+        ),
+    )
+
+
+_MEASURED = frozenset({GuardCause.LENGTH, GuardCause.KEYS})
+_NAMES = (ast.Name, ast.Attribute, ast.Subscript)
 
 
 def is_filled_on(context: Context, failure: GuardFailure, line: int) -> bool:
@@ -171,7 +199,7 @@ def _only_adds(context: Context, failure: GuardFailure) -> bool:
         and ast.unparse(node.func.value).rpartition(".")[2] == name
     }
     is_changed = any(
-        isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+        isinstance(node, _NAMES)
         and isinstance(node.ctx, (ast.Store, ast.Del))
         and ast.unparse(node.value if isinstance(node, ast.Subscript) else node).rpartition(".")[2] == name
         for node in ast.walk(tree)

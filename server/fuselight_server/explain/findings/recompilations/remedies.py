@@ -45,6 +45,7 @@ from fuselight_server.explain.findings.recompilations.changed_containers import 
     container_step,
     filled_container,
     growing_container,
+    measured_container,
 )
 from fuselight_server.explain.findings.recompilations.changed_values import (
     changed_names,
@@ -244,7 +245,9 @@ def remedies_for(
         return tried
     if failure in changed:
         return (*advice(move_out(changed_names(changed))), *tried)
-    return (*advice(expected(context, recompilation, failure)), *tried)
+    is_part = resumed_at(context, recompilation) is not None
+    measured = () if is_part else measured_container(context, failure)
+    return (*advice(measured or expected(context, recompilation, failure)), *tried)
 
 
 def _cured_alone(

@@ -180,11 +180,12 @@ def _is_expression(text: str) -> bool:
 
 
 def _closures(text: str) -> str:
-    """`f.__closure__[0].cell_contents` as `closure variable 0 of f`."""
+    """`f.__closure__[0].cell_contents` as `closure variable 0 of f`; in parentheses before an element or attribute."""
     while (match := _CLOSURE.search(text)) is not None:
         start = source_before(text, match.start())
         owner = text[start : match.start()]
-        text = f"{text[:start]}closure variable {match['index']} of {owner}{text[match.end() :]}"
+        rest, words = text[match.end() :], f"closure variable {match['index']} of {owner}"
+        text = f"{text[:start]}{f'({words})' if rest.startswith(('[', '.')) else words}{rest}"
     return text
 
 

@@ -72,6 +72,7 @@ def test_any_message_is_read(message: str) -> None:
         ("G['__builtins_dict___0']['len']", "len"),
         ("G['__import_torch_dot_nn_dot_functional'].relu", "torch.nn.functional.relu"),
         ("L['f'].__closure__[0].cell_contents", "closure variable 0 of f"),
+        ("L['f'].__closure__[0].cell_contents['a'].b", "(closure variable 0 of f)['a'].b"),
         (
             "L['m'].hooks[list(dict.keys(L['m'].hooks))[0]].__closure__[1].cell_contents == 2",
             "closure variable 1 of m.hooks[list(m.hooks)[0]] == 2",

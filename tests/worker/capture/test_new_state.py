@@ -93,3 +93,29 @@ def test_a_dict_with_more_keys_is_a_failure_of_its_own_among_others(tmp_path: Pa
     )
     causes = {failure.difference: failure.cause for failure in nearest(got, 0)}
     assert causes == {"x.dim() was 2, now 1": GuardCause.RANK, "len(names) was 1, now 2": GuardCause.KEYS}
+
+
+def test_an_element_of_a_closure_variable_has_the_name_of_the_variable(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        from types import SimpleNamespace
+
+        def scaled(table):
+            def inner(x):
+                return x * table["a"].b
+            return inner
+
+        table = {"a": SimpleNamespace(b=2.0)}
+
+        @torch.compile
+        def f(x, function):
+            return function(x)
+
+        def main():
+            for table["a"].b in (2.0, 3.0):
+                f(torch.ones(2), scaled(table))
+        """,
+    )
+    (failure,) = nearest(got, 0)
+    assert (failure.source, failure.difference) == ("table['a'].b", "table['a'].b was 2.0, now 3.0")

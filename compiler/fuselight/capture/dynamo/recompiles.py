@@ -111,7 +111,7 @@ def _failures(manager: Any, reader: _GuardReader, table: Births) -> Iterator[Gua
         try:
             value = reader.read(source) if source and source != "L" else f_locals
         except Exception as error:  # noqa: BLE001 - any property of the user's can raise anything
-            yield _missing(source, error, table)
+            yield _missing(source, error, reader, table)
             continue
         yield from _other_length(source, value, reader, table)
         for leaf in leaves:
@@ -274,10 +274,12 @@ def _changed_values(frame: Any, table: Births) -> Iterator[GuardFailure]:
             continue
         named = _with_local_name(part, names)
         failure = guard_differences.explain(named, value=None, evaluate=read, objects=table.objects)
-        source = torch_texts.in_user_words(named.rpartition(" == ")[0] or named.removeprefix("not "))
+        guarded = named.rpartition(" == ")[0] or named.removeprefix("not ")
+        source = torch_texts.in_user_words(_LENGTH_OF.sub(r"\1", guarded))
         yield replace(failure, kind="EQUALS_MATCH", source=source, code=part[:2000], born=born)
 
 
+_LENGTH_OF = re.compile(r"^len\((.*)\)$")
 _VALUE_CHECK = re.compile(
     r"not (?:[LG]\[[^()=]+(?:list\(dict\.keys\([^()=]+\)\)[^()=]+)*)$"
     r"|(?:len\()?[LG]\[.+ == (?:-?[\d.]+(?:e[-+]?\d+)?|True|False|None|'[^']*'|\"[^\"]*\")$"
@@ -338,7 +340,10 @@ class _GuardReader:
         for match in reversed(list(_CLOSURE.finditer(text))):
             end = torch_texts.source_after(text, match.end())
             name = self._closure_name(text[match.end() : end], int(match["index"]))
-            text = text if name is None else f"{text[: match.start()]}{name}{text[end:]}"
+            before, after = text[: match.start()], text[end:]
+            if before.endswith("(") and after.startswith((")[", ").")):
+                before, after = before[:-1], after[1:]
+            text = text if name is None else f"{before}{name}{after}"
         return text
 
     def _closure_name(self, owner: str, index: int) -> str | None:
@@ -466,8 +471,8 @@ _LAST_OF_KEYS = re.compile(r"^list\((?P<owner>[^()]+)\)\[\d+\]$")
 _HOOK = re.compile(r"(?P<owner>[^()]+)\._(?P<way>forward|backward)(?P<pre>_pre)?_hooks\b")
 
 
-def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
-    words = torch_texts.in_user_words(source)
+def _missing(source: str, error: Exception, reader: _GuardReader, table: Births) -> GuardFailure:
+    words = reader.words(source)
     hook = _HOOK.search(words)
     born = table.by_source.get(source, ())
     if isinstance(error, (KeyError, IndexError)) and hook is not None:
@@ -506,7 +511,7 @@ def _root_failure(manager: Any, reader: _GuardReader, text: str, table: Births) 
     failure = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
     reads = (table.by_source.get(source, ()) for source in guard_differences.sources_of(part))
     born = table.by_code.get(part) or next(filter(None, reads), ())
-    words = torch_texts.without_internal_names(failure.difference)
+    words = torch_texts.without_internal_names(reader.words(failure.difference))
     return replace(failure, kind="ROOT", code=text[:2000], born=born, difference=words)
 
 

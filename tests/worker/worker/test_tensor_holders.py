@@ -132,6 +132,25 @@ def work():
     }
 
 
+def test_tensors_without_memory_of_the_kind_that_ran_out_are_not_named(tmp_path: Path) -> None:
+    text = """
+from torch._subclasses import FakeTensorMode
+def work():
+    with FakeTensorMode():
+        fake = torch.ones(1 << 22)
+    meta = torch.ones(1 << 22, device="meta")
+    real = torch.ones(1 << 20)
+    look()
+"""
+    assert {name for name, _, _ in holders_in(tmp_path, text)} == {"real"}
+    here = torch.ones(1 << 20)
+    roots = [str(Path(__file__).parent)]
+    names = [holder.name for holder in tensor_holders(frames_from(sys._getframe()), roots)]
+    assert "here" in names
+    assert tensor_holders(frames_from(sys._getframe()), roots, is_gpu=True) == ()
+    assert here.numel() == 1 << 20
+
+
 def test_a_run_that_reaches_its_limit_names_what_it_held(live: LiveWorker) -> None:
     failure = live.failure(
         "import torch\nkept = []\ndef fill():\n    while True:\n        kept.append(torch.ones(1 << 22))\nfill()\n",

@@ -72,15 +72,26 @@ class HeldStorages:
         return Location(self.path, lines[0], function=self.scope) if len(lines) == 1 else None
 
 
-def tensor_holders(frames: Iterable[types.FrameType], roots: Sequence[str]) -> tuple[TensorHolder, ...]:
-    """The names that hold most bytes of tensors, each tensor once: `frames` are those of the code that runs."""
+def tensor_holders(
+    frames: Iterable[types.FrameType], roots: Sequence[str], *, is_gpu: bool = False
+) -> tuple[TensorHolder, ...]:
+    """The names that hold most bytes of tensors, each tensor once: `frames` are those of the code that runs.
+
+    Only what is in the memory that ran out: of the CPU, or with `is_gpu` of a GPU. Fake tensors have none.
+    """
     claimed: set[StorageKey] = set()
     holders = []
     for held in held_storages(frames, roots):
-        own = {key: tensor for key, tensor in held.storages.items() if key not in claimed}
-        claimed |= own.keys()
-        graphs = {key: tensor for key, tensor in held.graphs.items() if key not in claimed}
-        claimed |= graphs.keys()
+        own, graphs = (
+            {
+                key: tensor
+                for key, tensor in tensors.items()
+                if key not in claimed and _is_in(tensor, is_gpu=is_gpu)
+            }
+            for tensors in (held.storages, held.graphs)
+        )
+        graphs = {key: tensor for key, tensor in graphs.items() if key not in own}
+        claimed |= own.keys() | graphs.keys()
         holders.append((held, len(own), bytes_of(own), bytes_of(graphs)))
     least = max(_LEAST_BYTES, _LEAST_SHARE * sum(size + graph for _, _, size, graph in holders))
     holders.sort(key=lambda row: -(row[2] + row[3]))
@@ -89,6 +100,11 @@ def tensor_holders(frames: Iterable[types.FrameType], roots: Sequence[str]) -> t
         for held, count, size, graph in holders[:_MAX_HOLDERS]
         if size + graph >= least
     )
+
+
+def _is_in(tensor: torch.Tensor, *, is_gpu: bool) -> bool:
+    kind = tensor.untyped_storage().device.type
+    return kind not in {"cpu", "meta"} if is_gpu else kind == "cpu"
 
 
 def bytes_of(storages: Mapping[StorageKey, torch.Tensor]) -> int:
@@ -126,7 +142,9 @@ def held_storages(
 def with_holders(failure: Failure, error: BaseException, roots: Sequence[str]) -> Failure:
     """A failure for a lack of memory, with the names that still hold tensors."""
     try:
-        return replace(failure, holders=tensor_holders(_frames_of(error.__traceback__), roots))
+        is_gpu = any(type(cause).__name__ == "OutOfMemoryError" for cause in (error, error.__cause__))
+        holders = tensor_holders(_frames_of(error.__traceback__), roots, is_gpu=is_gpu)
+        return replace(failure, holders=holders)
     except Exception:  # noqa: BLE001 - what failed is known without them, and memory may still be short
         return failure
 

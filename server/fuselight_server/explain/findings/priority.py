@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.report import GuardCause, Location, NotCompiledKind
 from fuselight_server.base.finding import WRONG_RESULTS, Severity
 from fuselight_server.base.formatting import cut_list, format_count, format_list, format_target, format_time
+from fuselight_server.base.remedies import RemedyState
 from fuselight_server.explain.findings.breaks.break_costs import sides_of
 from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR
 from fuselight_server.explain.findings.common.context import Context
@@ -168,9 +169,7 @@ def of_reports(
     findings = tuple(shown)
     places = _places_of(findings)
     advised = _places_of(
-        finding
-        for finding in findings
-        if finding.severity is not Severity.INFORMATION and not finding.is_expected
+        finding for finding in findings if finding.severity is not Severity.INFORMATION and _has_step(finding)
     )
     actual_priorities: dict[tuple[str, int], Priority] = {}
     for report in reports:
@@ -200,6 +199,15 @@ def of_reports(
         )
         for place in _roots_first(ordered, roots)
     )
+
+
+def _has_step(finding: Finding) -> bool:
+    """Whether there is something to do: not where it says what to expect, and changes may help that were not tried."""
+    steps = [remedy for remedy in finding.remedies if remedy.is_step]
+    says_expectation = any(
+        remedy.state is RemedyState.ADVICE and not remedy.is_step for remedy in finding.remedies
+    )
+    return not finding.is_expected and not (says_expectation and all(step.is_pending for step in steps))
 
 
 def _wrong_results(findings: Iterable[Finding], known: Mapping[_Place, Priority]) -> dict[_Place, Priority]:

@@ -291,6 +291,9 @@ def test_a_finding_without_a_step_is_not_the_first_to_fix() -> None:
     with_step = CheckOutcome([dataclasses.replace(finding, remedies=(expect, step))], [given])
     assert [priority.cost.line for priority in with_step.priorities] == [READ.line]
     assert not with_step.needs_no_change
+    untried = FindingRemedy("Compile with dynamic=True", RemedyState.NOT_TRIED)
+    pending = CheckOutcome([dataclasses.replace(finding, remedies=(expect, untried))], [given])
+    assert (pending.priorities, pending.needs_no_change) == ((), False), "nobody knows whether it helps"
     without = CheckOutcome([dataclasses.replace(finding, remedies=(expect, refused))], [given])
     assert without.priorities == ()
     assert without.needs_no_change

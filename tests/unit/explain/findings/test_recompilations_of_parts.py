@@ -181,6 +181,28 @@ def test_a_value_of_python_needs_a_compile_for_each_value_only_where_a_line_fixe
         f"Remove the graph break on line 25, as its own finding says: no code then starts there with {value}"
     )
     assert (removes in finding.hints) == expected.startswith("Or ")
+    assert finding.cures == ()  # no change of a call removes what the break hands over
+
+
+def test_a_value_of_python_that_a_called_function_breaks_for_names_the_line_of_that_function() -> None:
+    """As `int(md5(name).hexdigest(), 16)` in a helper: the break on its line hands over the number."""
+    carried = failed(
+        "___stack0 was 3, now 4", "EQUALS_MATCH", "___stack0", born=(), code="L['___stack0'] == 3"
+    )
+    helper = broken(at(25, (12, 20)), at(13, function="bucket"), gb="GB0007")
+    facts = report(
+        frames=(dataclasses.replace(PART, carried=1),),
+        compiles=(Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED)),
+        recompiles=(again(carried, compile_id="0/1"),),
+        breaks=(helper,),
+    )
+    (finding,) = (
+        item for item in findings(facts, read_line=lambda *_: "    key = hashed()") if item.code == "FL201"
+    )
+    start = (
+        "Remove the graph break on line 13, which line 25 calls, as its own finding says: no code then starts"
+    )
+    assert finding.hints[0].startswith(start)
 
 
 @pytest.mark.parametrize("target", ["y", "x", "a, x"])

@@ -297,7 +297,7 @@ def lone_candidates(
     context: Context, recompilation: Recompile, failure: GuardFailure
 ) -> tuple[TriedAdvice, ...]:
     """The changes for one failed guard; what a graph break carried over, no call can change."""
-    if is_small_alone(context, recompilation, failure):
+    if is_small_alone(context, recompilation, failure) or _is_of_python(context, recompilation, failure):
         return ()
     is_part = resumed_at(context, recompilation) is not None
     arguments = _arguments(context, recompilation) if is_part else None
@@ -388,7 +388,7 @@ def expected(context: Context, recompilation: Recompile, failure: GuardFailure) 
                 ),
             )
         if _is_of_python(context, recompilation, failure):
-            return _of_python(context, recompilation, failure, line)
+            return _of_python(context, recompilation, failure, _root_of(context, recompilation, line))
         return (
             (
                 f"Remove the graph break on {_root_of(context, recompilation, line)} first: torch compiles the code "
@@ -423,9 +423,9 @@ _FIXED_VALUE_OF_PYTHON = (
 
 
 def _of_python(
-    context: Context, recompilation: Recompile, failure: GuardFailure, line: int
+    context: Context, recompilation: Recompile, failure: GuardFailure, root: str
 ) -> tuple[str, ...]:
-    """What to do about a Python number that a graph break makes: nothing traces what computes it."""
+    """What to do about a Python number that the graph break on `root` makes: nothing traces what computes it."""
     if not re.search(r"\d", f"{failure.was}") or is_held(context, recompilation, failure):
         return (_FIXED_VALUE_OF_PYTHON,)
     unless = (
@@ -433,7 +433,7 @@ def _of_python(
     )
     value = quoted(failure.source)
     return (
-        f"Remove the graph break on line {line}, as its own finding says: no code then starts there with {value}",
+        f"Remove the graph break on {root}{'' if root.endswith(',') else ','} as its own finding says: no code then starts there with {value}",
         f"Or expect one extra compile: torch keeps {value} symbolic from its second value on{unless}",
     )
 

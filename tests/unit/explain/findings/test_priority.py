@@ -342,6 +342,22 @@ def test_a_line_in_a_loop_is_named_with_the_loop(stack: tuple[Location, ...], in
     assert words.startswith(f"Fix line {stack[-1].line} of model.py first{in_loop}: ")
 
 
+def test_a_break_in_a_generator_comes_before_the_generator_that_it_stops() -> None:
+    part, called = at(5, function="chunks"), at(12, function="run")
+    given = report(
+        breaks=(
+            broken(called, part, gb="GB8335", frame_skipped=True, frame_function="run"),
+            broken(called, at(6, function="chunks"), gb="GB0059", frame_function="chunks"),
+        ),
+        not_compiled=(
+            NotCompiled(NotCompiledKind.SKIPPED, "run", at(11), "no", stack=(called, part), gb_id="GB8335"),
+        ),
+    )
+    lines = of_reports([given], findings(given))
+    assert [item.cost.line for item in lines] == [6, 5]
+    assert lines[1].gain.endswith("it follows from the graph break on line 6")
+
+
 def test_a_measured_time_in_eager_mode_ranks_breaks_and_is_marked() -> None:
     given = report(
         frames=(*FRAMES, dataclasses.replace(FRAMES[1], resumes_at=26)),

@@ -10,9 +10,11 @@ from fuselight.shared.report import (
     Break,
     CallCure,
     Compile,
+    Culprit,
     CureGoal,
     CureKind,
     CureTrial,
+    Failure,
     Graph,
     NextBreak,
     NotCompiled,
@@ -101,6 +103,22 @@ def test_code_that_only_a_message_left_out_leads_to_is_no_loss() -> None:
     assert trial_of(ignored, record(8), run(skipped=())).cures
     refused = trial_of(ignored, record(12), run(skipped=())).refused
     assert refused == "line 297 of __init__.py then runs outside of graphs"
+
+
+@pytest.mark.parametrize(
+    ("exception", "why"),
+    [
+        (
+            "GuardOnDataDependentSymNode",
+            "the compile then fails, because code after this line needs the number itself",
+        ),
+        ("IndexError", "the program then fails: IndexError"),
+    ],
+)
+def test_a_failure_of_a_trial_is_said_in_plain_words(exception: str, why: str) -> None:
+    failure = Failure(Culprit.USER, "exception", "u0", exception=exception, stack=(at(9),))
+    cured = replace(run(), failures=(failure,))
+    assert trial_of(cure(SCALARS), run(of_loop(8, "GB0124")), cured).refused == why
 
 
 def test_of_changes_that_were_tried_the_one_that_leaves_the_least_comes_first() -> None:

@@ -217,7 +217,17 @@ def _new_failures(without: Report, cured: Report) -> Iterator[str]:
     known = {(failure.exception, failure.message) for failure in without.failures}
     for failure in cured.failures:
         if (failure.exception, failure.message) not in known:
-            yield f"the program then fails: {failure.exception or failure.message}"
+            is_number = failure.exception == _NEEDS_NUMBER
+            yield (
+                _NUMBER_TEXT
+                if is_number
+                else f"the program then fails: {failure.exception or failure.message}"
+            )
+
+
+_NEEDS_NUMBER = "GuardOnDataDependentSymNode"
+"""torch's exception where code needs a number that is not known while it is compiled."""
+_NUMBER_TEXT = "the compile then fails, because code after this line needs the number itself"
 
 
 def _uncovered(cure: CallCure, without: Report, cured: Report) -> tuple[Break, ...]:

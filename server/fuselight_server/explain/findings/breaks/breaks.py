@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 _NO_ID = "FL107"
+_GENERATOR = "GB8335"
+"""A generator that a graph break would have to stop halfway: it comes after a break in the generator's own code."""
 _DISABLED = frozenset({"GB0098", "GB0099"})
 """Breaks of calls of a function that is marked torch.compiler.disable."""
 _CALL_LINES = 200
@@ -141,10 +143,23 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         related=_related(context, graph_break, home),
         cause=cause,
         count=len({item[0].compile_id for item in group}),  # the same compile retries, which is no repeat
+        follows=_broken_generator(context, graph_break) if code == _GENERATOR else None,
         gb_ids=gb_ids,
         in_loop=loop_words(context, graph_break, home) if home is not None else "",
         data=(INLINED,) if is_inlined else (),
     )
+
+
+def _broken_generator(context: Context, graph_break: Break) -> Related | None:
+    """The other break in a generator that cannot be carried across it: what to fix first."""
+    generator = (graph_break.stack[-1].path, graph_break.stack[-1].function) if graph_break.stack else None
+    for other in context.report.breaks:
+        inside = [frame for frame in other.stack if (frame.path, frame.function) == generator]
+        if other.ids[:1] != graph_break.ids[:1] and inside and context.is_user_file(inside[-1].path):
+            home = context.innermost_user_frame(other.stack, other.above) or inside[-1]
+            where = f"on line {home.line}" if home.path == inside[-1].path else f"at {place(home)}"
+            return Related(span_of(home), f"it follows from the graph break {where}")
+    return None
 
 
 def _shared_cause(context: Context, graph_break: Break, broke: Location, hints: tuple[str, ...]) -> str:

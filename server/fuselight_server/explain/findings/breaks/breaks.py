@@ -3,7 +3,7 @@
 Dynamo raises the same break once per frame, attempt and compile, and once more for each frame it was inlined
 into: all of them name the same innermost place and first id. Invariant: every break of the report is in
 exactly one finding, whose primary span is the innermost workspace frame that led to it and whose related
-spans hold the rest.
+spans hold the rest; those inside a broken call of the standard library are only counted, on the call.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import ast
 import dataclasses
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight.shared.foreign_data import parse_python
 from fuselight_server.base.finding import Related, Severity, Span
-from fuselight_server.base.formatting import format_list
+from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.explain.findings.advice.break_cures import (
     INLINED,
     break_cures,
@@ -35,6 +35,7 @@ from fuselight_server.explain.findings.breaks.library_breaks import is_without_f
 from fuselight_server.explain.findings.breaks.loop_breaks import loop_words
 from fuselight_server.explain.findings.breaks.thread_settings import for_thread
 from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.library_calls import is_inside_broken_call
 from fuselight_server.explain.findings.common.text import (
     place,
     plain,
@@ -75,7 +76,11 @@ def break_findings(context: Context) -> Iterator[Finding]:
     for graph_break, cause in homeless:
         same = next((key for key in groups if key[: len(cause)] == cause), (*cause, None, None))
         groups.setdefault(same, []).append((graph_break, None))
-    reported = [(_finding(context, group), broken_line(group[0][0])) for group in groups.values()]
+    groups, inside = _without_inner(context, groups)
+    reported = [
+        (_finding(context, group, inside[key[-2:]]), broken_line(group[0][0]))
+        for key, group in groups.items()
+    ]
     counts = Counter((finding.code, finding.span, finding.title) for finding, _ in reported)
     for finding, broke in reported:
         is_alone = counts[finding.code, finding.span, finding.title] == 1
@@ -84,6 +89,20 @@ def break_findings(context: Context) -> Iterator[Finding]:
             yield finding
         else:
             yield dataclasses.replace(finding, title=f"{finding.title} (at {place(broke)})")
+
+
+_Groups: TypeAlias = "dict[tuple[object, ...], list[tuple[Break, Location | None]]]"
+
+
+def _without_inner(context: Context, groups: _Groups) -> tuple[_Groups, Counter[tuple[object, ...]]]:
+    """The groups without those inside a call that breaks the graph itself, and their number by the call's line."""
+    inner = {
+        key
+        for key, group in groups.items()
+        if all(is_inside_broken_call(context, item.stack, item.above) for item, _ in group)
+    }
+    kept = {key: group for key, group in groups.items() if key not in inner}
+    return kept, Counter(key[-2:] for key in inner)
 
 
 def _cause_key(graph_break: Break) -> tuple[object, ...]:
@@ -96,7 +115,8 @@ def _cause_key(graph_break: Break) -> tuple[object, ...]:
     return (at.path, at.line, at.column, at.end_line, at.end_column, line, name)
 
 
-def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Finding:
+def _finding(context: Context, group: list[tuple[Break, Location | None]], in_call: int) -> Finding:
+    """The finding of breaks of one cause and line; `in_call` lines of a library break inside the call, too."""
     # The record with the longest traced stack tells the most: it is the one that was inlined from furthest
     # out.
     graph_break, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
@@ -132,6 +152,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         f"graph break: {words.title}",
         "" if is_library_code else words.text or explanation,
         inside,
+        _inside_call(context, broke, in_call),
         _chain(graph_break),
         at=home,
         span=span,
@@ -242,6 +263,17 @@ def _with_sources(context: Context, graph_break: Break, text: str) -> str:
 
 
 _SYMBOL = re.compile(r"\b(?:s|zf)\d+\b")
+
+
+def _inside_call(context: Context, broke: Location | None, count: int) -> str:
+    """What torch.compile meets in the library's functions that the broken call runs; said once, on the call."""
+    if not count or broke is None or not context.is_user_file(broke.path):
+        return ""
+    lines = format_count(count, "more line")
+    verb = "breaks graphs and goes" if count == 1 else "break graphs and go"
+    return (
+        f"torch then compiles functions of the library inside the call, where {lines} {verb} with this break."
+    )
 
 
 def _chain(graph_break: Break) -> str:

@@ -23,6 +23,7 @@ from fuselight_server.explain.findings.common.carried_values import (
     resumption,
 )
 from fuselight_server.explain.findings.common.element_names import with_element_name
+from fuselight_server.explain.findings.common.library_calls import is_inside_broken_call
 from fuselight_server.explain.findings.common.text import rounded
 from fuselight_server.explain.findings.common.unsteady_values import without_unsteady_value
 
@@ -271,11 +272,12 @@ def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
     """Return the recompilations to report, in order; a part that an earlier one explains is folded into it.
 
     A part that also differs in a value of its own stays a finding, with that value first: the others have their advice
-    where they were first reported.
+    where they were first reported. Those of a library inside a call that breaks the graph go with that break.
     """
     out: list[Root] = []
     for recompilation in recompiles:
-        if _take_over(context, out, recompilation):
+        is_inner = is_inside_broken_call(context, (recompilation.location,), recompilation.caller)
+        if is_inner or _take_over(context, out, recompilation):
             continue
         former = (
             _former(out, recompilation)

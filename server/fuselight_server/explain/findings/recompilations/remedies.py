@@ -433,7 +433,10 @@ def _of_python(
     )
     value = quoted(failure.source)
     return (
-        f"Remove the graph break on {root}{'' if root.endswith(',') else ','} as its own finding says: no code then starts there with {value}",
+        (
+            f"Remove the graph break on {root.removesuffix(',')}, as its own finding says: "
+            f"no code then starts there with {value}"
+        ),
         f"Or expect one extra compile: torch keeps {value} symbolic from its second value on{unless}",
     )
 

@@ -149,6 +149,16 @@ def random_number(x):
     # +|    return x * torch.rand(())
 
 
+# fuselight: random_octave(f32[4])
+def random_octave(x):
+    octave = 2 ** (np.random.uniform(-1, 1) * 3)
+    # fix: [GB0033] torch_random "Use torch's random numbers"
+    # = 1 -> 1 graphs, changes behavior: random numbers
+    # -|    octave = 2 ** (np.random.uniform(-1, 1) * 3)
+    # +|    octave = 2 ** (torch.empty(()).uniform_(-1, 1) * 3)
+    return x * octave - octave / x
+
+
 # fuselight: logged(f32[4])
 def logged(x):
     logger.warning("shape %s", x.shape)

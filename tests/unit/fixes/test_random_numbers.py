@@ -18,6 +18,14 @@ REWRITES = {
         ("return x * random.uniform(0.5, 2)\n", "random.uniform(0.5, 2)", "GB0007"),
         ("torch_random", "return x * torch.empty(()).uniform_(0.5, 2)\n"),
     ),
+    "torch_random: a power": (
+        ("return 2 ** random.random() * x\n", "random.random()", "GB0007"),
+        ("torch_random", "return 2 ** torch.rand(()) * x\n"),
+    ),
+    "torch_random: what is calculated of it has a name": (
+        ("n = 10 ** (np.random.rand() / 20)\nm = n - 1\nreturn x * m / n\n", "np.random.rand()", "GB0033"),
+        ("torch_random", "n = 10 ** (torch.rand(()) / 20)\nm = n - 1\nreturn x * m / n\n"),
+    ),
 }
 
 
@@ -31,7 +39,12 @@ MISFITS = {
     "a size": ("return x[int(np.random.rand() * 4) :]\n", "np.random.rand()"),
     "a result": ("n = random.random()\nreturn x * n, n\n", "random.random()"),
     "a number alone": ("n = random.random() * 2\nreturn x\n", "random.random()"),
-    "a power": ("return 2 ** random.random() * x\n", "random.random()"),
+    "a remainder": ("return random.random() % 2 * x\n", "random.random()"),
+    "a name that is a result, too": (
+        "n = random.random() * 2\nm = n + 1\nreturn x * m, m\n",
+        "random.random()",
+    ),
+    "a name that is a size": ("n = random.random() * 2\nreturn x[int(n) :]\n", "random.random()"),
 }
 
 

@@ -245,7 +245,7 @@ def _moved(replaced: Sequence[Replacement], offset: int) -> int:
     return offset + sum(len(text) - (end - start) for start, end, text in replaced if end <= offset)
 
 
-def _uses(site: Site, number: cst.Call) -> Sequence[cst.BaseExpression]:
+def _uses(site: Site, number: cst.BaseExpression) -> Sequence[cst.BaseExpression]:
     """The places where a number is used: its own, or those of the name that it is assigned to.
 
     Raises RewriteRefusedError where they are not known.
@@ -442,28 +442,41 @@ def _drawn(site: Site, call: cst.Call, replaced: Replacement) -> Iterator[Remedy
             yield replace(remedy, title=title, fix_class=FixClass.CHANGES, changes=changes)
 
 
-def _check_random_use(site: Site, use: cst.BaseExpression) -> None:
-    """Raise RewriteRefusedError unless a random number meets a tensor whose dtype it leaves as it is."""
+def _check_random_use(site: Site, use: cst.BaseExpression, depth: int = 0) -> None:
+    """Raise RewriteRefusedError unless a random number meets a tensor whose dtype it leaves as it is.
+
+    Where what is calculated of it has a name of its own, each use of that name counts.
+    """
     inner: cst.CSTNode = use
     for parent in site.ancestors(use):
-        partner: cst.BaseExpression | None = None
-        if isinstance(parent, cst.BinaryOperation):
-            plain = isinstance(parent.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide))
-            if not plain:
-                break
-            partner = parent.left if parent.right is inner else parent.right
-        elif isinstance(parent, cst.AugAssign) and parent.value is inner:
-            partner = parent.target if isinstance(parent.target, cst.Name) else None
-        elif not (isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Minus)):
-            break
+        if isinstance(parent, cst.Assign) and inner is not use and depth < _MAX_NAMES:
+            for next_use in _uses(site, parent.value):
+                _check_random_use(site, next_use, depth + 1)
+            return
+        partner = _random_partner(parent, inner)
         if partner is not None and is_tensor(site, partner):
             if all(not value.text.endswith("[]") for value in site.values(partner)):
                 return
             break
-        if partner is not None and not is_number(site, partner):
+        is_negated = isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Minus)
+        if not is_negated and (partner is None or not is_number(site, partner)):
             break
         inner = parent
-    raise RewriteRefusedError(f"`{short_code(site, use)}` is used where a tensor may not stand")
+    raise RewriteRefusedError(f"`{short_code(site, use)}` is used for more than arithmetic with tensors")
+
+
+def _random_partner(parent: cst.CSTNode, use: cst.CSTNode) -> cst.BaseExpression | None:
+    """What Python's arithmetic calculates with a random number."""
+    if isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, _COMPUTED):
+        return parent.left if parent.right is use else parent.right
+    is_changed = isinstance(parent, cst.AugAssign) and parent.value is use
+    target = parent.target if is_changed and isinstance(parent, cst.AugAssign) else None
+    return target if isinstance(target, cst.Name) else None
+
+
+_COMPUTED = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
+_MAX_NAMES = 3
+"""Names, one calculated of the other, that are followed."""
 
 
 def _random_calls(site: Site) -> Iterator[cst.Call]:

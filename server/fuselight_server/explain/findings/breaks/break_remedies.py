@@ -31,6 +31,7 @@ from fuselight_server.explain.findings.breaks.library_breaks import (
     library_break,
     outside_hints,
 )
+from fuselight_server.explain.findings.breaks.random_draws import random_words, without_counterpart
 from fuselight_server.explain.findings.breaks.size_numbers import indexed, used_as_size
 from fuselight_server.explain.findings.breaks.torch_causes import details, refused_argument, symbolic_bool
 from fuselight_server.explain.findings.common.context import is_machinery
@@ -63,8 +64,8 @@ _NUMBER_IDS = frozenset({"GB0033", "GB0124"})
 """Ids of a conversion to a Python number, which a branch on a number of NumPy is as well."""
 _OPERATORS = "/torch/_higher_order_ops/"
 _ANY_BREAK = (
-    "Move the line before or after the compiled code, or mark its function with torch.compiler.disable, which keeps "
-    "the break and makes it deliberate"
+    "Move the line before or after the compiled code, or to a function of its own under torch.compiler.disable, which "
+    "keeps the break and makes it deliberate"
 )
 _NO_STEP = (
     "Please report an issue to PyTorch",
@@ -124,14 +125,6 @@ _HOOK_STEP = (
     "Let the hook only compute with tensors: torch traces it, and refuses a hook that changes a list or an attribute. "
     "What records values belongs in a hook of a parameter or an argument, registered outside the compiled code"
 )
-_DRAWS = re.compile(r"\bRandom\.\w+|\brandom\.\w+")
-_DRAWS_OF_NUMPY = re.compile(r"\b(?:RandomState|Generator)\.\w+")
-_DRAW_STEP = (
-    "Draw the number outside the compiled code, and pass it in: as a tensor if the code only computes with it, else as "
-    "a Python number"
-)
-
-
 _RECURRENT_TEXT = "TorchDynamo does not trace RNN, GRU and LSTM unless a setting asks for it."
 _ALLOW_RNN = "Or set torch._dynamo.config.allow_rnn = True: the module is then part of the graph{}"
 _PACKED = re.compile(r"\b(?:pack_padded_sequence|pack_sequence|PackedSequence|pad_packed_sequence)\b")
@@ -233,11 +226,12 @@ def _in_users_code(context: Context, graph_break: Break, broke: Location, title:
         return BreakWords(advice.title or title, advice.text, (*advice.hints, *kept), len(kept))
     if gb_id in _NUMBER_IDS and depends_on_random(context, broke):
         return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
-    symbolic = symbolic_bool(context, graph_break)
-    special = BreakWords(*symbolic) if symbolic else _special(context, gb_id, graph_break, title)
+    known = symbolic_bool(context, graph_break) or random_words(context, gb_id, graph_break, broke, title)
+    special = BreakWords(*known) if known else _special(context, gb_id, graph_break, title)
     if special is not None:
         return special
     words = _general(_with_conversion(context, broke, title), gb_id, graph_break)
+    words = replace(words, text=words.text or without_counterpart(context, gb_id, broke))
     if _READ in graph_break.explanation and (place := indexed(context, broke)) is not None:
         of, index = place
         return replace(words, hints=(_INDEX_STEP.format(of=of, index=index),), torch_hints=0)
@@ -265,10 +259,7 @@ def _special(context: Context, gb_id: str | None, graph_break: Break, title: str
         is_generator = _GENERATOR.search(f"{argument} {graph_break.explanation} {graph_break.context}")
         steps = _GENERATOR_STEPS if is_generator else (_ARGUMENT_STEP,)
         return BreakWords(named, _ARGUMENT_TEXT, steps)
-    is_draw = (gb_id == "GB0007" and _DRAWS.search(title)) or (
-        gb_id == "GB0294" and _DRAWS_OF_NUMPY.search(graph_break.explanation)
-    )
-    return BreakWords(title, hints=(_DRAW_STEP,)) if is_draw else None
+    return None
 
 
 def _recurrent_hints(context: Context, graph_break: Break) -> Iterator[str]:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 _RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+")
 _OBJECT = re.compile(
-    r"<(?:built-in )?(?:function|method|bound method|class) '?([\w.<>]+?)'?(?: (?:at|of) [^<>]*(?:<[^<>]*>)?[^<>]*)?>"
+    r"<(?:built-in |cy)?(?:function|method|bound method|class) '?([\w.<>]+?)'?"
+    r"(?: (?:at|of) [^<>]*(?:<[^<>]*>)?[^<>]*)?>"
 )
+_ADDRESS = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+\b")
 _PYBIND = re.compile(r"\bpybind11_detail_function_record_\w+\.")
 """The class that pybind11 gives to each function that it binds, with the compiler's ABI in its name."""
 _STOP_IN_NAME = re.compile(r"(`[\w.<> ]+)\.`")
@@ -52,7 +54,7 @@ def without_resume_names(text: str) -> str:
 
 def plain(text: str) -> str:
     """Torch's text on one line, with functions by the names that a user can write."""
-    text = _OBJECT.sub(r"\1", without_resume_names(text))
+    text = _ADDRESS.sub("", _OBJECT.sub(r"\1", without_resume_names(text)))
     text = _STOP_IN_NAME.sub(r"\1`.", _PYBIND.sub("", text)).replace(_DISTRIBUTED, "torch.distributed.")
     return _BLANKS.sub(" ", text).strip()
 

@@ -14,6 +14,7 @@ from fuselight.shared.report import Culprit, EagerHandler, Location, Report, Run
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.explain.findings.breaks.break_remedies import failure_words
 from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.source_tree import is_decorated_with_compile
 from fuselight_server.explain.findings.common.text import place, plain
 from fuselight_server.explain.findings.held_tensors import held_in_words, holding_lines, requested_size
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
@@ -251,7 +252,7 @@ def _of_handler(
         f"{why}.",
         at=home,
         call=failure.call,
-        hints=_cures(context, handler),
+        hints=_cures(context, failure, handler),
         related=(
             Related(span_of(handler.location), "the handler"),
             *context.trail(failure.stack, without=home, verb="in"),
@@ -261,7 +262,7 @@ def _of_handler(
     )
 
 
-def _cures(context: Context, handler: EagerHandler) -> Iterator[str]:
+def _cures(context: Context, failure: Failure, handler: EagerHandler) -> Iterator[str]:
     if handler.exception == "AssertionError":
         yield "Test the condition with `if` in place of `assert`, and do there what the handler does"
     else:
@@ -271,10 +272,27 @@ def _cures(context: Context, handler: EagerHandler) -> Iterator[str]:
         return
     function = handler.location.function
     if not context.report.fullgraph and function:
-        yield f"Or put torch.compiler.disable on `{plain(function)}`, which has the handler: eager mode runs it"
+        uncompiled = _uncompiled(context, failure, handler.location)
+        step = uncompiled or f"put torch.compiler.disable on `{plain(function)}`"
+        yield f"Or {step}: eager mode runs the handler in it"
     if handler.catches_outside:
         block = "with" if handler.text.startswith("with ") else "try"
         yield f"Or move the `{block}` out of compiled code, around the compiled call"
+
+
+def _uncompiled(context: Context, failure: Failure, at: Location) -> str:
+    """How the function of a line is left uncompiled if it is the compiled function itself; empty for one that it calls.
+
+    torch.compiler.disable has an effect only above @torch.compile, where it undoes it.
+    """
+    name = f"`{plain(at.function or '')}`"
+    if is_decorated_with_compile(context, at):
+        return f"remove torch.compile from {name}"
+    compiled = {(frame.location.path, frame.function.rpartition(".")[2]) for frame in context.report.frames}
+    called = ((place.path, (place.function or "").rpartition(".")[2]) for place in failure.stack)
+    outermost = next((place for place in called if place in compiled), None)
+    is_outermost = outermost == (at.path, (at.function or "").rpartition(".")[2])
+    return f"call {name} without torch.compile" if is_outermost else ""
 
 
 def _next_step(context: Context, code: str, failure: Failure) -> str:
@@ -287,6 +305,14 @@ def _next_step(context: Context, code: str, failure: Failure) -> str:
         return _ASK_FOR_GRADIENTS
     step = plain(failure.next_step) or _NEXT[code]
     called = _called_of_a_library(context, failure) if _DISABLE in step else None
+    frame = context.innermost_user_frame(failure.stack)
+    if (
+        called is None
+        and frame is not None
+        and frame.function
+        and (own := _uncompiled(context, failure, frame))
+    ):
+        return step.replace(_DISABLE, f"{own[0].upper()}{own[1:]}")
     if called is None:
         return step
     return step.replace(

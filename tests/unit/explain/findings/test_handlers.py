@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.shared.report import Culprit, EagerHandler, Failure
+from fuselight.shared.report import Culprit, EagerHandler, Failure, Frame
 from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings
 from tests.support.reports import at, report
@@ -79,3 +79,50 @@ def test_a_handler_outside_names_what_compiled_code_raises() -> None:
     assert finding.title == "`except IndexError` on line 9 does not catch what compiled code raises"
     assert "compiled code raises TorchRuntimeError." in finding.message
     assert finding.hints[-1] == "Or catch RuntimeError too, which compiled code raises"
+
+
+COMPILED = "Or remove torch.compile from `pool`: eager mode runs the handler in it"
+CALLED = "Or put torch.compiler.disable on `pool`: eager mode runs the handler in it"
+WITHOUT = "Or call `pool` without torch.compile: eager mode runs the handler in it"
+
+
+@pytest.mark.parametrize(
+    ("decorator", "outermost", "step"),
+    [
+        ("@torch.compile", "pool", COMPILED),
+        ("@torch.compile(dynamic=True)", "pool", COMPILED),
+        ("@torch.no_grad()", "pool", WITHOUT),
+        ("@torch.no_grad()", "step", CALLED),
+    ],
+)
+def test_disable_is_advised_only_for_a_function_that_compiled_code_calls(
+    decorator: str, outermost: str, step: str
+) -> None:
+    lines = {
+        6: decorator,
+        7: "def pool(x):",
+        8: "    try:",
+        9: "        return x.max(5)",
+        10: "    except IndexError:",
+    }
+    handler = replace(HANDLER, location=replace(at(10), function="pool"))
+    stack = (at(3, function="main"), at(5, function=outermost), at(9, function="pool"))
+    failure = replace(FAILURE, handler=handler, stack=stack if outermost != "pool" else stack[::2])
+    frames = (Frame(outermost, at(4)), Frame("pool", at(7)))
+    (finding,) = findings(
+        replace(report(failures=(failure,)), frames=frames), read_line=lambda _path, number: lines.get(number)
+    )
+    assert finding.hints[1] == step
+
+
+def test_a_failure_of_the_compiler_in_the_compiled_function_names_what_leaves_it_uncompiled() -> None:
+    lines = {6: "@torch.compile", 7: "def pool(x):", 8: "    return x.max(5)"}
+    failure = Failure(
+        Culprit.COMPILER,
+        "internal",
+        "it failed",
+        next_step="torch.compile itself failed. Put torch.compiler.disable on the function, and report it.",
+        stack=(at(8, function="pool"),),
+    )
+    (finding,) = findings(report(failures=(failure,)), read_line=lambda _path, number: lines.get(number))
+    assert finding.hints[0] == "torch.compile itself failed. Remove torch.compile from `pool`, and report it."

@@ -59,6 +59,11 @@ def is_of_context_manager(context: Context, at: Location) -> bool:
     return is_method or _decorated_around(context, at, _MANAGERS) is not None
 
 
+def is_decorated_with_compile(context: Context, at: Location) -> bool:
+    """Whether a decorator compiles the function that a line is in."""
+    return _decorated_around(context, at, _COMPILING) is not None
+
+
 def _decorated_around(context: Context, at: Location, decorators: frozenset[str]) -> Location | None:
     function = context.def_above(at) or _def_around(context, at)
     line = function.line - 1 if function is not None else 0
@@ -73,6 +78,7 @@ def _decorated_around(context: Context, at: Location, decorators: frozenset[str]
 _NAME = re.compile(r"\s*(?:async\s+)?def\s+(\w+)")
 _DECORATOR = re.compile(r"\s*@(?:[\w.]*\.)?(\w+)")
 _CACHES = frozenset({"cache", "lru_cache"})
+_COMPILING = frozenset({"compile"})
 _MANAGERS = frozenset({"contextmanager", "asynccontextmanager"})
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _LENGTHS = re.compile(r"\blen\(.+\) was (\d+), now (\d+)")
 _ADDING = frozenset({"append", "appendleft", "extend", "insert"})
 _REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove"})
+_JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"})
+"""Functions of torch that take a list of tensors."""
 _MAX_LINES = 20_000
 _MAX_KEYS = 3
 """Keys that advice names."""
@@ -41,14 +43,84 @@ def growing_container(context: Context, recompilation: Recompile, failure: Guard
         return ()
     if not _only_adds(context, failure):
         return ()
-    grown = quoted(failure.source)
-    return (
-        (
-            f"Keep a fixed number of elements in {grown}, or one tensor of a fixed size in its place: the code adds "
-            "to it in each call, and each length compiles, up to the recompile limit"
-        ),
-        f"Or return the value, and add it to {grown} outside the compiled code",
+    others = (
+        item for item in nearest(recompilation) if item.cause is GuardCause.LENGTH and item is not failure
     )
+    names = [failure.source, *(item.source for item in others if _only_adds(context, item))]
+    grown = format_list([quoted(name) for name in names])
+    trees = list(_traced_trees(context, failure))
+    tensors = "tensors" if len(names) > 1 else "one tensor"
+    instead = (
+        f", or {tensors} of a fixed size in {'their' if len(names) > 1 else 'its'} place, written in place at a "
+        "position that is a tensor, too"
+        if all(_is_joined(trees, name) for name in names)
+        else ""
+    )
+    them = "them" if len(names) > 1 else "it"
+    fixed = (
+        f"Keep a fixed number of elements in {grown}{instead}: the code adds to {them} in each call, and each length "
+        "compiles, up to the recompile limit"
+    )
+    if any(_reads(tree, name) for tree in trees for name in names):
+        return (fixed,)
+    return (fixed, f"Or return what is added, and add it to {grown} outside the compiled code")
+
+
+def _traced_trees(context: Context, failure: GuardFailure) -> Iterator[ast.Module]:
+    """The functions of the user's that compiled code ran operators of, and the one that reads the container."""
+    lines = (
+        stack for item in context.report.compiles if item.graph is not None for stack in item.graph.lines
+    )
+    places = (
+        place for stack in (failure.born, *lines) for place in stack if context.is_user_file(place.path)
+    )
+    for place in {(place.path, place.function): place for place in places}.values():
+        tree = tree_around(context, place)
+        if tree is not None:
+            yield tree
+
+
+def _uses(tree: ast.Module, name: str) -> Iterator[ast.expr]:
+    """The expressions of a function that are a container, by the last part of its name."""
+    last = name.rpartition(".")[2]
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node).rpartition(".")[2] == last:
+            yield node
+
+
+def _is_joined(trees: list[ast.Module], name: str) -> bool:
+    """Whether compiled code makes one tensor of the elements, which are tensors then."""
+    uses = {use for tree in trees for use in _uses(tree, name)}
+    calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(
+        ast.unparse(call.func).rpartition(".")[2] in _JOINING and not uses.isdisjoint(call.args)
+        for call in calls
+    )
+
+
+def is_read(context: Context, failure: GuardFailure) -> bool:
+    """Whether compiled code does more with a container than change it: its length stays guarded then."""
+    is_container = failure.cause in {GuardCause.LENGTH, GuardCause.KEYS}
+    return is_container and any(_reads(tree, _owner(failure)) for tree in _traced_trees(context, failure))
+
+
+def _reads(tree: ast.Module, name: str) -> bool:
+    """Whether a function reads a container, by its name or by a name that it assigns it to."""
+    changing: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            func = node.value.func
+            changing |= {func.value} if isinstance(func, ast.Attribute) else set()
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            changing.add(node.value)
+        elif isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets):
+            aliases = [ast.unparse(target) for target in node.targets]
+            is_same = ast.unparse(node.value).rpartition(".")[2] == name.rpartition(".")[2]
+            if is_same and not any(
+                _reads(tree, alias) for alias in aliases if alias != name.rpartition(".")[2]
+            ):
+                changing |= {node.value, *node.targets}
+    return any(use not in changing for use in _uses(tree, name))
 
 
 def changed_container(context: Context, recompilation: Recompile, failure: GuardFailure) -> str:

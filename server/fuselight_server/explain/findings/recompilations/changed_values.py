@@ -67,14 +67,27 @@ def changed_names(failures: Iterable[GuardFailure]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(_owner, failures)))
 
 
-def move_out(names: Sequence[str]) -> tuple[str, ...]:
-    """The advice to change the values after the call instead; it needs all of them."""
+def other_values(
+    context: Context, recompilation: Recompile, changed: Sequence[GuardFailure]
+) -> tuple[str, ...]:
+    """What else differs in a call, and stays so: values that torch makes symbolic do not."""
+    failures = nearest(recompilation)
+    is_free = made_dynamic(context, recompilation, failures)
+    return tuple(sorted({item.source for item in failures if item not in changed} - {"", *is_free}))
+
+
+def move_out(names: Sequence[str], others: Sequence[str] = ()) -> tuple[str, ...]:
+    """The advice to change the values after the call instead; it needs all of them. `others` differ as well."""
     shown = format_list([quoted(name) for name in names])
     if len(names) == 1:
+        differ = (
+            f"{format_list([quoted(name) for name in others])} {'differs' if len(others) == 1 else 'differ'}"
+        )
+        alone = f". That alone is not enough here: {differ}, too" if others else ""
         return (
             (
                 f"Change {shown} outside the compiled code: each call changes it, so each call compiles, up to the "
-                "recompile limit"
+                f"recompile limit{alone}"
             ),
         )
     return (

@@ -101,7 +101,7 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
         f"Pass `{selected}` in as an argument if it is a tensor: compiled code then does not read the string. "
         "A function or a module in its place is guarded as the string is"
         if selected
-        else expected
+        else _lookup_step(context, failure) or expected
     )
     if not is_of_each:
         return (first, *([outside] if not selected and len(strings) >= _MANY else []))
@@ -155,6 +155,30 @@ def _selected(context: Context, failure: GuardFailure) -> str:
     ]
     unfit |= {ast.unparse(node) for node in entries if not isinstance(node.ctx, ast.Load)}
     return next((text for text in map(ast.unparse, entries) if text not in unfit), "")
+
+
+def _lookup_step(context: Context, failure: GuardFailure) -> str:
+    """What to do about a string that a function gets and looks up in Python data; empty if it does something else."""
+    read = context.innermost_user_frame(failure.born)
+    tree = tree_around(context, read) if read is not None else None
+    nodes = list(ast.walk(tree or ast.Module([], [])))
+    parameters = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    entries = (
+        ast.unparse(node)
+        for node in nodes
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Load)
+        and isinstance(node.slice, ast.Name)
+        and node.slice.id in parameters
+        and read is not None
+        and node.lineno == read.line
+    )
+    called = _called(nodes)
+    lookup = next((entry for entry in entries if entry not in called and "`" not in entry), "")
+    return lookup and (
+        f"Look up `{lookup}` outside the compiled code, and pass in the result, indices as a tensor: compiled code "
+        "then reads no string"
+    )
 
 
 def _called(nodes: list[ast.AST]) -> set[str]:

@@ -1,0 +1,89 @@
+"""Advice to change a value outside of compiled code: only where no compiled code reads it, with all that has to go."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.shared.report import Compile, Graph, GuardCause, Outcome
+from fuselight_server.explain.findings import findings
+from tests.support.recompilations import again, failed
+from tests.support.reports import at, report
+
+
+@pytest.mark.parametrize(
+    ("reader", "is_moved"),
+    [
+        ("return x.sum()", True),
+        ("return torch.cat(cache.parts).sum()", False),
+        ("return len(cache.parts) * x", False),
+    ],
+)
+def test_a_list_is_added_to_outside_only_if_no_compiled_function_reads_it(
+    reader: str, *, is_moved: bool
+) -> None:
+    """Two lists grow: both are named. `reader` is in another function that ran in the graph."""
+    body = [
+        "def put(self, x):",
+        "    self.parts.append(x)",
+        "    self.parts.append(x)",
+        "    self.names.append(1)",
+    ]
+    lines = dict(enumerate([*body, "", "def total(cache, x):", f"    {reader}"], 20))
+    born = (at(22, function="put"),)
+    parts = [
+        failed(
+            f"len(cache.parts) was {n}, now {n + 2}", source="cache.parts", cause=GuardCause.LENGTH, born=born
+        )
+        for n in (0, 2)
+    ]
+    names = failed(
+        "cache.names was empty, now a list of 1", source="cache.names", cause=GuardCause.LENGTH, born=born
+    )
+    graph = Graph(1, lines=((at(26, function="total"),),))
+    facts = report(
+        compiles=(Compile("0/0", 0, Outcome.COMPILED, graph=graph),),
+        recompiles=(again(parts[0], names), again(parts[1], compile_id="0/2")),
+    )
+    (finding,) = findings(facts, read_line=lambda _path, number: lines.get(number))
+    assert finding.hints[0].startswith(
+        "Keep a fixed number of elements in `cache.parts` and `cache.names`: the code"
+    )
+    moved = "Or return what is added, and add it to `cache.parts` and `cache.names` outside the compiled code"
+    assert (moved in finding.hints) is is_moved
+
+
+def test_a_changed_value_names_what_else_has_to_go() -> None:
+    lines = {20: "def forward(self, x, word):", 21: "    Net.calls += 1", 22: "    return x * ROWS[word]"}
+    calls = failed("Net.calls was 1, now 2", source="Net.calls", born=(at(21, function="forward"),))
+    word = failed(
+        "words[1] was 'a', now 'b'",
+        source="words[1]",
+        cause=GuardCause.VALUE,
+        was="'a'",
+        now="'b'",
+        born=(at(22, function="forward"),),
+    )
+    (finding,) = findings(
+        report(recompiles=(again(calls, word),)), read_line=lambda _path, number: lines.get(number)
+    )
+    assert finding.hints[0].endswith("That alone is not enough here: `words[1]` differs, too")
+    lookup = "Look up `ROWS[word]` outside the compiled code, and pass in the result, indices as a tensor"
+    assert any(lookup in hint for hint in finding.hints)
+    (alone,) = findings(report(recompiles=(again(calls),)), read_line=lambda _path, number: lines.get(number))
+    assert "not enough" not in alone.hints[0]
+
+
+@pytest.mark.parametrize(("last", "is_moved"), [("return x", True), ("return torch.stack(self.rows)", False)])
+def test_values_change_outside_together_only_if_the_code_does_not_read_the_list(
+    last: str, *, is_moved: bool
+) -> None:
+    lines = {20: "def forward(self, x):", 21: "    Net.calls += 1; self.rows.append(x)", 22: f"    {last}"}
+    born = (at(21, function="forward"),)
+    calls = failed("Net.calls was 1, now 2", source="Net.calls", born=born)
+    grown = failed("len(self.rows) was 1, now 2", source="self.rows", cause=GuardCause.LENGTH, born=born)
+    (finding,) = findings(
+        report(recompiles=(again(calls, grown),)), read_line=lambda _path, number: lines.get(number)
+    )
+    moved = "Change `Net.calls` and `self.rows` outside the compiled code, all of them"
+    assert finding.hints[0].startswith(moved) is is_moved
+    assert any("outside the compiled code" in hint for hint in finding.hints) is is_moved

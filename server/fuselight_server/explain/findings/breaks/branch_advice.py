@@ -104,7 +104,7 @@ def handler_of_branch(context: Context, at: Location) -> Handler | None:
 
 
 def _handler(context: Context, at: Location, node: ast.AST | None, effect: Effect) -> Handler | None:
-    statement = node if isinstance(node, ast.Assert) else None
+    statement: ast.stmt | None = node if isinstance(node, ast.Assert) else None
     if isinstance(node, ast.If) and effect is Effect.RAISE:
         statement = next(
             arm[-1] for arm in (node.body, node.orelse) if arm and isinstance(arm[-1], ast.Raise)

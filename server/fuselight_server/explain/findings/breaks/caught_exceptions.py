@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MAX_LINES = 20_000
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_Block = ast.Try | ast.With | ast.AsyncWith
 _SUPPRESSING = frozenset({"suppress", "raises", "assertRaises"})
 """Functions of contextlib, pytest and unittest whose `with` block ends the exceptions that they get."""
 
@@ -90,9 +91,9 @@ def _in_frames(
     return None
 
 
-def _blocks(tree: ast.AST, line: int) -> list[ast.AST]:
+def _blocks(tree: ast.AST, line: int) -> list[_Block]:
     """The `try` and `with` statements whose body has a line, in the function that the line is in; outermost first."""
-    blocks: list[ast.AST] = []
+    blocks: list[_Block] = []
     for node in _around(tree, line):
         if isinstance(node, _SCOPES):
             blocks.clear()
@@ -110,7 +111,7 @@ def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:
             yield from _around(child, line)
 
 
-def _end_of(node: ast.AST, frame: Location, raised: str, names: set[str]) -> tuple[Handler | None, str]:
+def _end_of(node: _Block, frame: Location, raised: str, names: set[str]) -> tuple[Handler | None, str]:
     """What ends an exception in a block, and the exception that leaves the block otherwise."""
     for item in node.items if isinstance(node, (ast.With, ast.AsyncWith)) else ():
         manager = item.context_expr

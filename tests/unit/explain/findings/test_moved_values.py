@@ -87,3 +87,22 @@ def test_values_change_outside_together_only_if_the_code_does_not_read_the_list(
     moved = "Change `Net.calls` and `self.rows` outside the compiled code, all of them"
     assert finding.hints[0].startswith(moved) is is_moved
     assert any("outside the compiled code" in hint for hint in finding.hints) is is_moved
+
+
+@pytest.mark.parametrize(
+    ("change", "last", "is_passed"),
+    [
+        ("Net.calls += 1", "return x / Net.calls", True),
+        ("Net.calls = Net.calls + 1", "return x", False),
+        ("Net.calls += 1", "return x", False),
+    ],
+)
+def test_a_counter_that_the_code_reads_is_passed_in(change: str, last: str, *, is_passed: bool) -> None:
+    """A number of a module or an object is guarded by its value where compiled code reads it."""
+    lines = {20: "def forward(self, x):", 21: f"    {change}", 22: f"    {last}"}
+    calls = failed("Net.calls was 1, now 2", source="Net.calls", born=(at(21, function="forward"),))
+    (finding,) = findings(
+        report(recompiles=(again(calls),)), read_line=lambda _path, number: lines.get(number)
+    )
+    assert finding.hints[0].startswith("Change `Net.calls` outside the compiled code")
+    assert ("and pass in `Net.calls`, as a tensor" in finding.hints[0]) is is_passed

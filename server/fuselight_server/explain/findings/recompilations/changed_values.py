@@ -76,9 +76,16 @@ def other_values(
     return tuple(sorted({item.source for item in failures if item not in changed} - {"", *is_free}))
 
 
-def move_out(names: Sequence[str], others: Sequence[str] = ()) -> tuple[str, ...]:
+def move_out(
+    context: Context, changed: Sequence[GuardFailure], others: Sequence[str] = ()
+) -> tuple[str, ...]:
     """The advice to change the values after the call instead; it needs all of them. `others` differ as well."""
+    names = changed_names(changed)
     shown = format_list([quoted(name) for name in names])
+    used = format_list(
+        [quoted(name) for name in changed_names(item for item in changed if _is_used(context, item))]
+    )
+    passed = f", and pass in {used}, as a tensor where the code only computes with it" if used else ""
     if len(names) == 1:
         differ = (
             f"{format_list([quoted(name) for name in others])} {'differs' if len(others) == 1 else 'differ'}"
@@ -86,15 +93,37 @@ def move_out(names: Sequence[str], others: Sequence[str] = ()) -> tuple[str, ...
         alone = f". That alone is not enough here: {differ}, too" if others else ""
         return (
             (
-                f"Change {shown} outside the compiled code: each call changes it, so each call compiles, up to the "
-                f"recompile limit{alone}"
+                f"Change {shown} outside the compiled code{passed}: each call changes it, so each call compiles, up to "
+                f"the recompile limit{alone}"
             ),
         )
     return (
         (
-            f"Change {shown} outside the compiled code, all of them: each call changes them, so each call compiles, up "
-            "to the recompile limit. Moving out only one changes nothing"
+            f"Change {shown} outside the compiled code, all of them{passed}: each call changes them, so each call "
+            "compiles, up to the recompile limit. Moving out only one changes nothing"
         ),
+    )
+
+
+def _is_used(context: Context, failure: GuardFailure) -> bool:
+    """Whether the code does more with a number than change it: it is guarded then wherever it changes."""
+    read = context.innermost_user_frame(failure.born)
+    tree = tree_around(context, read) if read is not None else None
+    if tree is None or failure.cause in _COLLECTIONS:
+        return False
+    changing = {
+        part
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and any(_is_same(_text(item), failure.source) for item in node.targets)
+        for part in ast.walk(node)
+    }
+    return any(
+        isinstance(node, _VARIABLES)
+        and isinstance(node.ctx, ast.Load)
+        and node not in changing
+        and _is_same(_text(node), failure.source)
+        for node in ast.walk(tree)
     )
 
 

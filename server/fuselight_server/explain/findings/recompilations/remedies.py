@@ -198,7 +198,7 @@ def later_remedies(
     changed = changed_values(context, recompilation)
     remedies = advice(
         _of_code(context, recompilation, failure)
-        or (move_out(changed_names(changed)) if failure in changed else ())
+        or (move_out(context, changed) if failure in changed else ())
         or expected(context, recompilation, failure)
     )
     return tuple(_named(failure, remedy) for remedy in remedies[:1])
@@ -248,7 +248,7 @@ def remedies_for(
         return tried
     if is_movable:
         others = other_values(context, recompilation, changed)
-        return (*advice(move_out(changed_names(changed), others)), *tried)
+        return (*advice(move_out(context, changed, others)), *tried)
     is_part = resumed_at(context, recompilation) is not None
     measured = () if is_part else measured_container(context, failure)
     return (*advice(measured or expected(context, recompilation, failure)), *tried)

@@ -78,6 +78,14 @@ def test_a_break_in_code_that_was_compiled_refuses_a_change() -> None:
     assert elsewhere.refused == "it breaks the graph on line 9 of parts.py"
 
 
+def test_a_line_of_a_library_has_its_file_also_where_the_break_is_in_that_file() -> None:
+    """The finding is on the user's line that led there, as for an index into a ModuleList."""
+    path = "/env/lib/python3.11/site-packages/torch/nn/modules/container.py"
+    first, later = (broken(at(line, path=path, function="pick"), gb="GB0033") for line in (352, 368))
+    trial = trial_of(replace(cure(), path=path, line=352), run(first, skipped=()), run(later, skipped=()))
+    assert trial.refused == "it breaks the graph on line 368 of container.py"
+
+
 def test_a_change_that_brings_nothing_more_into_graphs_is_no_cure() -> None:
     """torch gives up the rest of the loop's function with the setting too, for the break on line 9."""
     both = (of_loop(8, "GB0033"), of_loop(9, "GB0036"))

@@ -17,7 +17,15 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import CureGoal, CureKind, CureTrial, GuardCause, NextBreak, NotCompiledKind
+from fuselight.shared.report import (
+    CureGoal,
+    CureKind,
+    CureTrial,
+    GuardCause,
+    NextBreak,
+    NotCompiledKind,
+    is_installed,
+)
 from fuselight_server.explain.findings.advice.break_cures import IGNORED, LOGGING_SETTINGS, OF_VALUES
 from fuselight_server.explain.findings.advice.expectations import ZERO_OR_ONE, fixed_by_torch
 from fuselight_server.explain.findings.common.context import Context
@@ -344,7 +352,9 @@ def _lines_of_first_compiles(cure: CallCure, without: Report) -> set[Line]:
 
 
 def _shown(cure: CallCure, line: Line) -> str:
-    return f"line {line[1]}{'' if line[0] == cure.path else f' of {PurePath(line[0]).name}'}"
+    """A line, with its file unless that is the file of the cure and the user's: a finding is in the user's code."""
+    is_own = line[0] == cure.path and not is_installed(str(PurePath(line[0]).parent))
+    return f"line {line[1]}{'' if is_own else f' of {PurePath(line[0]).name}'}"
 
 
 def _line_runs(report: Report, counts: TrialCounts, left_out: CallCure | None = None) -> Counter[Line]:

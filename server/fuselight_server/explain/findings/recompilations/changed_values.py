@@ -16,6 +16,7 @@ from fuselight_server.explain.findings.advice.expectations import CARRIED
 from fuselight_server.explain.findings.common.resume_functions import nearest
 from fuselight_server.explain.findings.common.source_tree import is_of_context_manager, tree_around
 from fuselight_server.explain.findings.common.text import quoted
+from fuselight_server.explain.findings.recompilations.changed_containers import is_read
 from fuselight_server.explain.findings.recompilations.specializations import is_unguarded, made_dynamic
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def changed_names(failures: Iterable[GuardFailure]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(_owner, failures)))
 
 
-def other_values(
+def _other_values(
     context: Context, recompilation: Recompile, changed: Sequence[GuardFailure]
 ) -> tuple[str, ...]:
     """What else differs in a call, and stays so: values that torch makes symbolic do not."""
@@ -76,10 +77,10 @@ def other_values(
     return tuple(sorted({item.source for item in failures if item not in changed} - {"", *is_free}))
 
 
-def move_out(
-    context: Context, changed: Sequence[GuardFailure], others: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """The advice to change the values after the call instead; it needs all of them. `others` differ as well."""
+def move_out(context: Context, recompilation: Recompile, changed: Sequence[GuardFailure]) -> tuple[str, ...]:
+    """The advice to change the values after the call instead, all of them; empty where the code reads a container."""
+    if any(is_read(context, failure) for failure in changed):
+        return ()
     names = changed_names(changed)
     shown = format_list([quoted(name) for name in names])
     used = format_list(
@@ -87,6 +88,7 @@ def move_out(
     )
     passed = f", and pass in {used}, as a tensor where the code only computes with it" if used else ""
     if len(names) == 1:
+        others = _other_values(context, recompilation, changed)
         differ = (
             f"{format_list([quoted(name) for name in others])} {'differs' if len(others) == 1 else 'differ'}"
         )

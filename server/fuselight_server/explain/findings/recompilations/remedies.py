@@ -45,7 +45,6 @@ from fuselight_server.explain.findings.recompilations.changed_containers import 
     container_step,
     filled_container,
     growing_container,
-    is_read,
     measured_container,
 )
 from fuselight_server.explain.findings.recompilations.changed_values import (
@@ -53,7 +52,6 @@ from fuselight_server.explain.findings.recompilations.changed_values import (
     changed_values,
     changes_first,
     move_out,
-    other_values,
 )
 from fuselight_server.explain.findings.recompilations.size_remedies import (
     is_small_alone,
@@ -198,7 +196,7 @@ def later_remedies(
     changed = changed_values(context, recompilation)
     remedies = advice(
         _of_code(context, recompilation, failure)
-        or (move_out(context, changed) if failure in changed else ())
+        or (move_out(context, recompilation, changed) if failure in changed else ())
         or expected(context, recompilation, failure)
     )
     return tuple(_named(failure, remedy) for remedy in remedies[:1])
@@ -226,8 +224,8 @@ def remedies_for(
 ) -> tuple[FindingRemedy, ...]:
     """What to do about one failed guard: what is certain, else what was tried and cures, else what to expect."""
     changed = changed_values(context, recompilation)
-    is_movable = failure in changed and not any(is_read(context, item) for item in changed)
-    is_together = is_movable and len(changed_names(changed)) > 1
+    moved = move_out(context, recompilation, changed) if failure in changed else ()
+    is_together = bool(moved) and len(changed_names(changed)) > 1
     write = write_of(context, recompilation, failure)
     is_assigned = write is not None and not write.by_scheduler
     certain = (
@@ -246,9 +244,8 @@ def remedies_for(
         return advice(of_code)
     if is_cured:
         return tried
-    if is_movable:
-        others = other_values(context, recompilation, changed)
-        return (*advice(move_out(context, changed, others)), *tried)
+    if moved:
+        return (*advice(moved), *tried)
     is_part = resumed_at(context, recompilation) is not None
     measured = () if is_part else measured_container(context, failure)
     return (*advice(measured or expected(context, recompilation, failure)), *tried)

@@ -502,7 +502,8 @@ def test_a_number_of_numpy_is_advised_to_be_passed_as_one_of_python(live: LiveWo
         for run in (CureRun(cure, without.trial.calls),)
     ]
     assert {subjects for subjects, _ in advised} == {("sigma", "count"), ("by",)}, "`top` is a tensor"
-    assert {(trial.after, trial.refused) for _, trial in advised} == {(0, "")}
+    fewer = sorted((trial.before - trial.after, trial.refused) for _, trial in advised)
+    assert fewer == [(1, ""), (4, ""), (4, "")], "two lines of a step break in two calls each"
 
 
 BATCHES = """\

@@ -43,7 +43,7 @@ _LEAST_SECONDS = 2.0
 """With less time left, nothing is tried."""
 _COMPARE_SECONDS = 20.0
 _NOT_RUN = "nothing that is compiled runs the line"
-_OVER = "the time was over (--savings-time)"
+_OVER = "the time for changes was over"
 _NO_GRADIENTS = "the directive has no `train=True`, so that gradients were not compared"
 _WORST_FIRST = (VerdictKind.FAILS, VerdictKind.DIFFERS, VerdictKind.UNVERIFIED, VerdictKind.SAME)
 

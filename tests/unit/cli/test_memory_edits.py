@@ -207,5 +207,5 @@ def test_a_comparison_that_its_limit_has_ended_says_so(*, is_over: bool) -> None
     tried = TriedEdit(EditKind.NARROW, "no `.float()`", Location("/p/m.py", 7), EditResults.UNKNOWN, "")
     edit = with_verdict(tried, None, has_gradients=True, is_over=is_over)
     assert edit is not None
-    words = "the time was over (--savings-time)" if is_over else "nothing that is compiled runs the line"
+    words = "the time for changes was over" if is_over else "nothing that is compiled runs the line"
     assert (edit.results, edit.words) == (EditResults.UNKNOWN, words)

@@ -207,15 +207,9 @@ def test_a_program_s_run_gives_the_files_that_it_imports_findings_and_verified_f
     client.command("fuselight.server.run", {"uri": start})
     client.idle(2)
     assert breaks(client, uri) == []
-    assert client.lenses(start) == [
-        *result,
-        "Run",
-        "Details",
-        "Kernels",
-        "Accuracy",
-        "Benchmark",
-        "Tune",
-    ]
+    lenses = [*result, "Run", "Details", "Kernels", "Accuracy", "Benchmark", "Tune"]
+    # What to fix first is known when a change of it was tried.
+    client.until(lambda: client.lenses(start) == lenses, "the lenses of the second run")
 
 
 UNKEYED = """\

@@ -334,6 +334,7 @@ def test_inputs_that_are_changed_in_place_are_fresh_in_each_call(live: LiveWorke
     assert accuracy.tensors[0].what == "input 0, changed in place"
 
 
+@pytest.mark.corpora
 def test_a_training_model_with_dropout_is_compared_with_eagers_numbers(live: LiveWorker) -> None:
     source = (
         "import torch\nfrom torch._dynamo import register_backend\n"

@@ -697,6 +697,7 @@ def test_a_tensor_that_no_trial_could_put_in_place_is_not_named(failure: str) ->
             ),
         ),
         ("x.size(0) was 4, now 7", "there are as many compiles: 3, as x.size(0) was 4, now 7"),
+        ("self.hooks[list(self.hooks)[0]].calls was 0, now 1", "there are as many compiles: 3"),
     ],
 )
 def test_a_change_that_does_not_cure_says_what_the_function_is_compiled_again_for(

@@ -44,6 +44,8 @@ _READ = "item"
 """The call with which a graph reads a dynamic float: as a tensor, the float needs none."""
 _MORE_BREAKS = "other lines then break the graph more often"
 _OTHER_BREAK = "it breaks the graph on "
+_BY_POSITION = "[list("
+"""How torch names an element of a dict; the text of the line that names it as the user does is not here."""
 MOVED_BREAKS = (_MORE_BREAKS, _OTHER_BREAK)
 """How the refusals begin of a change after which another line breaks the graph."""
 NOT_APPLIED = "no call of a compiled function has this value"
@@ -110,7 +112,7 @@ def _still_recompiled(cure: CallCure, cured: Report) -> str:
         for failure in nearest(item)[:1]
     ]
     first = next(filter(fixed_by_torch, failures), next(iter(failures), None))
-    if first is None or not first.difference:
+    if first is None or not first.difference or _BY_POSITION in first.difference:
         return ""
     rule = f" ({ZERO_OR_ONE})" if fixed_by_torch(first) else ""
     return f", as {label(plain(first.difference.partition('; ')[0]))}{rule}"

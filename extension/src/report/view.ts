@@ -15,6 +15,9 @@ import type { Lifecycle } from "../server/lifecycle";
 import { usesTorch } from "./uses_torch";
 
 const uriList = "text/uri-list";
+/** How often, and how long after another, a target is selected while results arrive. */
+const attempts = 5;
+const pauseMs = 200;
 
 export type ReportView = ReturnType<typeof createReportView>;
 
@@ -62,6 +65,22 @@ export function createReportView(lifecycle: Lifecycle, drop: Drop) {
     tree.description = uri && roots.length > 0 ? vscode.workspace.asRelativePath(uri) : "";
     void vscode.commands.executeCommand("setContext", "fuselight.hasReport", roots.length > 0);
     changed.fire(undefined);
+  }
+
+  /** Selects the target of that name, else the first one. A result that arrives meanwhile replaces all nodes. */
+  async function select(name: string): Promise<void> {
+    for (let attempt = 0; attempt < attempts; attempt++) {
+      const found = roots.find((root) => root.target?.target === name) ?? roots[0];
+      if (!found) {
+        return;
+      }
+      try {
+        await tree.reveal(found, { select: true, focus: true, expand: 2 });
+        return;
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, pauseMs)); // until the tree has the new nodes
+      }
+    }
   }
 
   /** Runs are offered only in a file that can have targets. */
@@ -117,11 +136,7 @@ export function createReportView(lifecycle: Lifecycle, drop: Drop) {
       await load(uri);
       await vscode.commands.executeCommand("fuselight.report.focus");
       // Commands may name the `__main__` block so, which the report names "".
-      const name = target === "__main__" ? "" : (target ?? "");
-      const found = roots.find((root) => root.target?.target === name) ?? roots[0];
-      if (found) {
-        await tree.reveal(found, { select: true, focus: true, expand: 2 });
-      }
+      await select(target === "__main__" ? "" : (target ?? ""));
     },
     /** The target that a node of the tree belongs to; null for anything else. */
     targetOf(node: unknown): GraphTarget | null {

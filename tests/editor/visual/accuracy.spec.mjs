@@ -37,6 +37,7 @@ test("a wrong result, from the lens to its line", async ({ session }) => {
     await expect(page.locator(".squiggly-error")).toBeVisible();
     await view.goToLine(wrong);
     await view.command("Fuselight: Go to Next Finding");
+    await page.mouse.move(0, 0); // a move would hide the hover
     await view.command("Show or Focus Hover");
     await expect(
       view.hover.filter({ hasText: /results of .loss_per_token. differ from eager/ }).first(),
@@ -44,7 +45,6 @@ test("a wrong result, from the lens to its line", async ({ session }) => {
     await expect(view.hover.filter({ hasText: "begin to differ in TorchDynamo" }).first()).toBeVisible();
     await expect(view.hover.filter({ hasText: "skip_nnmodule_hook_guards = False" }).first()).toBeVisible();
     await expect(page.getByText("Checking for quick fixes").first()).toBeHidden();
-    await page.mouse.move(0, 0);
     await view.screenshot("accuracy");
     await page.keyboard.press("Escape");
   });

@@ -57,11 +57,11 @@ def of_each_object(*failures: GuardFailure, **parts: Any) -> Report:
 def test_what_a_string_selects_is_passed_in() -> None:
     finding = shown(of_each_object(text()), "return self.proj(x[self.side])")
     assert finding.hints[0].startswith(
-        "Pass `x[self.side]` in as an argument if it is a tensor: compiled code"
+        "Pass `x[self.side]` in as an argument, a number as a tensor: compiled code"
     )
     assert "isolate_recompiles=True" in finding.hints[1]
     assert "recompile_limit to the number of strings" in finding.hints[2]
-    assert "as a tensor" not in finding.message
+    assert "`self.side` as a tensor" not in finding.message
 
 
 @pytest.mark.parametrize(

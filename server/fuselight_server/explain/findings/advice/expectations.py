@@ -87,7 +87,10 @@ _EXPECTED: dict[GuardCause, str | tuple[str, ...]] = {
     GuardCause.ARGUMENTS: (
         "Expect one compile for each set of arguments, or pass the same ones by position and by keyword in each call"
     ),
-    GuardCause.MISSING: "Set the attribute in __init__, so that each call sees the same attributes",
+    GuardCause.MISSING: (
+        "Set the attribute in __init__, to a value that no call replaces, as a table of the greatest length: where a "
+        "call makes another one, each size of it still compiles"
+    ),
     GuardCause.BACKEND: "Compile once, with one backend, mode and set of options, and keep the result",
     GuardCause.DELETED: (
         "Keep the object that the compiled code refers to alive, instead of creating a new one for each call"

@@ -98,7 +98,7 @@ def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailur
     expected = f"Expect one compile for each string: {format_list(cut_list(strings, _MAX_NAMED))} so far"
     outside = "Where there are many strings, as names or ids, use them outside the compiled code: each new one compiles"
     first = (
-        f"Pass `{selected}` in as an argument if it is a tensor: compiled code then does not read the string. "
+        f"Pass `{selected}` in as an argument, a number as a tensor: compiled code then does not read the string. "
         "A function or a module in its place is guarded as the string is"
         if selected
         else _lookup_step(context, failure) or expected

@@ -3,6 +3,7 @@
 The file's own `__main__` block makes the calls; each model is compiled for itself.
 """
 
+import enum
 import os
 
 import torch
@@ -60,6 +61,22 @@ def scaled(x):
 
 def chosen(x):
     return x * len(os.environ["UNSEEN_MODE"])  # warning: [FL201] "os.environ['UNSEEN_MODE'] was 'fast', now 'exact'"
+
+
+class Kind(enum.Enum):
+    RELU = 0
+    SINE = 1
+
+
+FUNCTIONS = {Kind.RELU: torch.relu, Kind.SINE: torch.sin}
+
+
+def looked_up(x, kind):
+    return FUNCTIONS[kind](x)  # warning: [FL202] "`looked_up` keeps what the first `kind` selected"
+
+
+def compared(x, kind):
+    return torch.relu(x) if kind is Kind.RELU else torch.sin(x)  # warning: [FL201] "kind was Kind.RELU"
 
 
 class Scaler:
@@ -142,6 +159,11 @@ if __name__ == "__main__":
     compiled(x)
     os.environ["UNSEEN_MODE"] = "exact"
     compiled(x)
+
+    for function in (looked_up, compared):
+        compiled = torch.compile(function)
+        for kind in Kind:
+            compiled(x, kind)
 
     model = Guarded()
     torch._dynamo.config.skip_nnmodule_hook_guards = False

@@ -19,6 +19,7 @@ import torch
 
 from fuselight.adapters.torch_api import settings
 from fuselight.adapters.torch_api.dynamo import errors, frames, hooks
+from fuselight.adapters.torch_api.dynamo.key_lookups import KeyLookup
 from fuselight.adapters.torch_api.dynamo.lost_changes import LostChange
 from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import eager_frames, graphs, guards, stacks
@@ -282,10 +283,8 @@ class Recorder:
             run.code,
             modules=artifacts.called_modules(module),
             traced=frames.traced_codes(),
-            values=[
-                *(artifacts.local_scope(output_graph) or {}).values(),
-                *artifacts.used_globals(output_graph),
-            ],
+            variables=artifacts.local_scope(output_graph) or {},
+            used=artifacts.used_globals(output_graph),
         )
         if self.modes is not None:
             run.module_modes = self.modes.of_modules(self._unseen.last_modules())
@@ -301,6 +300,10 @@ class Recorder:
     def variable_read(self, name: str) -> None:
         """The trace reads an environment variable, on which torch makes no guard."""
         self._unseen.variable_read(name)
+
+    def key_looked_up(self, lookup: KeyLookup) -> None:
+        """The trace looks a key up by an object, on which torch makes no guard."""
+        self._unseen.key_looked_up(lookup)
 
     def change_lost(self, change: LostChange) -> None:
         """The compile under way changes a container in eager mode only."""

@@ -1,10 +1,11 @@
 """Changes of the program that its compiled code does not follow, because torch has no guard on them.
 
 With torch 2.13 these are hooks that a module gets after it was compiled (unless skip_nnmodule_hook_guards is off),
-hooks of all modules, a method that is replaced in its class, and an environment variable that os.getenv reads, or that
-os.environ.get does not find. Invariant: a change is reported only if the function was not compiled again after it, for
-code that was compiled later has it; one that was undone, only if compiled code was called in between. Code that was
-compiled while a module had hooks has a guard on them, and runs whatever hook the module has at a call.
+hooks of all modules, a method that is replaced in its class, an environment variable that os.getenv reads, or that
+os.environ.get does not find, and an object with which a key is looked up, as a member of an enum. Invariant: a change
+is reported only if the function was not compiled again after it, for code that was compiled later has it; one that was
+undone, only if compiled code was called in between. Code that was compiled while a module had hooks has a guard on
+them, and runs whatever hook the module has at a call.
 
 The changes that compiled code itself should make, and does not (`lost_changes`), are kept here too.
 """
@@ -24,8 +25,10 @@ from typing import Any
 import torch
 
 from fuselight.adapters.torch_api.dynamo import frames, lost_changes, version_calls
+from fuselight.adapters.torch_api.dynamo.key_lookups import KeyLookup
 from fuselight.adapters.torch_api.dynamo.lost_changes import LostChange
 from fuselight.capture.dynamo import stacks
+from fuselight.capture.dynamo.placed_lookups import PlacedLookup, placed_lookups
 from fuselight.shared import torch_texts
 from fuselight.shared.report import Location, Stack, UnseenChange, UnseenKind
 
@@ -33,6 +36,7 @@ _MAX_COMPILES = 512
 _MAX_HOOKS = 256
 _MAX_MODULES = 5000
 _MAX_VARIABLES = 64
+_MAX_LOOKUPS = 64
 _MAX_ATTRIBUTES = 1000
 _LOST = {
     lost_changes.ADDITION: UnseenKind.LOST_ADDITION,
@@ -79,6 +83,7 @@ class _CompiledFunction:
     modules: tuple[weakref.ref[torch.nn.Module], ...]
     methods: tuple[_Method, ...]
     variables: tuple[_Variable, ...] = ()
+    lookups: tuple[PlacedLookup, ...] = ()
     guarded_hooks: frozenset[int] = frozenset()
     """The `id` of each dict of hooks that was not empty: torch has a guard on it."""
 
@@ -111,6 +116,8 @@ class UnseenLog:
     """Changes at a call of compiled code that does not follow them."""
     _read: list[_Variable] = field(default_factory=list)
     """Variables that the compile under way has read."""
+    _lookups: list[KeyLookup] = field(default_factory=list)
+    """What the compile under way has looked up by objects."""
     _managers: dict[int, weakref.ref[Any]] = field(default_factory=dict)
     """The number of a version to its guards."""
     _watched: set[int] = field(default_factory=set)
@@ -125,13 +132,15 @@ class UnseenLog:
         *,
         modules: Container[int],
         traced: Iterable[CodeType],
-        values: Iterable[object],
+        variables: Mapping[str, object],
+        used: Iterable[object],
     ) -> None:
-        """A function was compiled; `modules` are the `id` of those that it calls, `values` what it can reach."""
-        variables, self._read = tuple(self._read), []
+        """A function was compiled; `modules` are the `id` of those that it calls, `used` the globals that it reads."""
+        read, lookups = tuple(self._read), tuple(placed_lookups(self._lookups, variables))
+        self.compile_started()
         if len(self._compiled) >= _MAX_COMPILES:
             return
-        reachable = {id(value): value for value in _reachable(values)}
+        reachable = {id(value): value for value in _reachable([*variables.values(), *used])}
         called = [value for value in reachable.values() if isinstance(value, torch.nn.Module)]
         references = tuple(weakref.ref(module) for module in called if id(module) in modules)
         inlined = {id(other_code): other_code for other_code in traced if other_code is not code}
@@ -139,7 +148,7 @@ class UnseenLog:
         methods = tuple(method for kind in kinds for method in _methods(kind, inlined))
         guarded = frozenset(id(hooks) for module in called for hooks in _hooks_in(module))
         self._compiled.append(
-            _CompiledFunction(self._next(), function, location, references, methods, variables, guarded)
+            _CompiledFunction(self._next(), function, location, references, methods, read, lookups, guarded)
         )
 
     def last_modules(self) -> list[torch.nn.Module]:
@@ -148,8 +157,8 @@ class UnseenLog:
         return [module for module in (reference() for reference in known) if module is not None]
 
     def compile_started(self) -> None:
-        """A trace starts: it has read no variable."""
-        self._read = []
+        """A trace starts: it has read no variable, and looked nothing up."""
+        self._read, self._lookups = [], []
 
     def variable_read(self, name: str) -> None:
         """The trace reads an environment variable, on which it makes no guard."""
@@ -158,6 +167,11 @@ class UnseenLog:
             self._read.append(
                 _Variable(name, os.environ.get(name), stacks.from_summaries(frames.user_stack()))
             )
+
+    def key_looked_up(self, lookup: KeyLookup) -> None:
+        """The trace looks a key up by an object, on which it makes no guard."""
+        if len(self._lookups) < _MAX_LOOKUPS:
+            self._lookups.append(lookup)
 
     def change_lost(self, function: str, location: Location, change: LostChange) -> None:
         """The code of a function does not change a container, as the function does in eager mode."""
@@ -171,7 +185,7 @@ class UnseenLog:
         if self._compiled and self._compiled[-1].number not in self._managers:
             last = self._compiled[-1]
             self._managers[last.number] = weakref.ref(manager)
-            if last.variables:
+            if last.variables or last.lookups:
                 self._watch(last)
 
     def close(self) -> None:
@@ -240,12 +254,13 @@ class UnseenLog:
         manager = known() if known is not None else None
         if manager is not None and function.number not in self._watched:
             self._watched.add(function.number)
-            version_calls.watch_calls(manager, lambda: self._called(function))
+            version_calls.watch_calls(manager, lambda f_locals: self._called(function, f_locals))
 
-    def _called(self, function: _CompiledFunction) -> None:
+    def _called(self, function: _CompiledFunction, f_locals: Mapping[str, object]) -> None:
         if self._paused:
             return
-        for change in (*self._hooks_of(function), *_other_values(function)):
+        other = (*_other_values(function), *_other_entries(function, f_locals))
+        for change in (*self._hooks_of(function), *other):
             self._missed.setdefault(change)
 
     def _next(self) -> int:
@@ -311,4 +326,13 @@ def _other_values(function: _CompiledFunction) -> Iterator[UnseenChange]:
         if os.environ.get(read.name) != read.value:
             yield UnseenChange(
                 UnseenKind.VARIABLE, read.name, function.function, function.location, read.stack
+            )
+
+
+def _other_entries(function: _CompiledFunction, f_locals: Mapping[str, object]) -> Iterator[UnseenChange]:
+    """The lookups that would find something else in this call."""
+    for lookup in function.lookups:
+        if lookup.finds_another(f_locals):
+            yield UnseenChange(
+                UnseenKind.KEY, lookup.name, function.function, function.location, lookup.stack
             )

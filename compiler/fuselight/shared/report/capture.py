@@ -337,6 +337,8 @@ class UnseenKind(str, enum.Enum):
     """A method that was replaced in its class."""
     VARIABLE = "variable"
     """An environment variable that the trace read, and on which torch has no guard."""
+    KEY = "key"
+    """An object with which a dict or a set is looked up, and on which torch has no guard."""
     LOST_ADDITION = "lost_addition"
     """A line adds to a set or a dict in eager mode, and not in compiled code."""
     LOST_REMOVAL = "lost_removal"
@@ -353,8 +355,8 @@ class UnseenChange:
 
     kind: UnseenKind
     what: str
-    """The class of the module, the method as `Net.forward`, the variable, the container as `self.seen`, or the
-    generator as `self.rng`; empty for a hook of all modules."""
+    """The class of the module, the method as `Net.forward`, the variable, the object of a lookup as `self.mode`, the
+    container as `self.seen`, or the generator as `self.rng`; empty for a hook of all modules."""
     function: str
     """The compiled function."""
     location: Location

@@ -29,6 +29,7 @@ import torch.nn.modules.module
 import torch.utils.hooks
 
 from fuselight.adapters.torch_api.dynamo.frame_text_cache import cache_stack_texts
+from fuselight.adapters.torch_api.dynamo.key_lookups import KeyLookup, lookup_methods, read_lookup
 from fuselight.adapters.torch_api.dynamo.line_numbers import fix_places
 from fuselight.adapters.torch_api.dynamo.lost_changes import (
     ContainerChanges,
@@ -63,6 +64,7 @@ class Listener(Protocol):
     def hook_removed(self, identity: int) -> None: ...
     def variable_read(self, name: str) -> None: ...
     def change_lost(self, change: LostChange) -> None: ...
+    def key_looked_up(self, lookup: KeyLookup) -> None: ...
     def frame_fell_back(self, error: BaseException, code: CodeType) -> None: ...
     def frame_without_tensors(self, code: CodeType) -> None: ...
     def frame_skipped(self, reason: str, code: CodeType) -> None: ...
@@ -134,6 +136,7 @@ def listen(listener: Listener, *, lines: bool = False, steps: StepListener | Non
         _listen_to_module_hooks(installed)
         _listen_to_variables(installed)
         _listen_to_changes(installed)
+        _listen_to_lookups(installed)
         if lines:
             _listen_to_lines(installed)
         if steps is not None:
@@ -397,6 +400,23 @@ def _listen_to_changes(installed: _Installed) -> None:
     owner = side_effects_class()
     installed.replace(feature, owner, "mutation", mutation)
     installed.replace(feature, owner, "codegen_update_mutated", generate)
+
+
+def _listen_to_lookups(installed: _Installed) -> None:
+    """Lookups by objects of the program, on which torch has no guard."""
+
+    def report(container: Any, key: Any) -> None:
+        lookup = read_lookup(container, key)
+        if lookup is not None:
+            installed.tell("lookups", installed.listener.key_looked_up, lookup)
+
+    def look_up(real: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+        if args:
+            installed.tell("lookups", report, self, args[-1])
+        return real(self, *args, **kwargs)
+
+    for model, name in lookup_methods():
+        installed.replace("lookups", model, name, look_up)
 
 
 def _listen_to_lines(installed: _Installed) -> None:

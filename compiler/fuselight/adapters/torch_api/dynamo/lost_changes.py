@@ -114,7 +114,9 @@ def _lost_draws(trace: Any, container: _Container) -> Iterator[tuple[Any, ...]]:
 
     After a seed that the code sets itself, and where the code puts the state back, eager mode repeats itself too.
     """
-    calls = (call[0] for call in getattr(trace, "random_calls", ()))
+    calls = [call[0] for call in getattr(trace, "random_calls", ())]
+    if not all(map(inspect.isfunction, calls)):
+        return  # torch 2.15 draws from the generator itself
     kept = [inspect.getclosurevars(function).nonlocals.get("state") for function in calls]
     if _state(container.variable) == container.before[0][0]:
         return

@@ -7,20 +7,23 @@ watched.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fuselight.adapters.torch_api.dynamo import targets
 
 
-def watch_calls(manager: Any, called: Callable[[], None]) -> bool:
-    """Call `called` before each call that the version of a guard manager answers. False: this torch cannot."""
+def watch_calls(manager: Any, called: Callable[[Mapping[str, object]], None]) -> bool:
+    """Call `called` with its variables before each call that the version of a guard manager answers.
+
+    False: this torch cannot.
+    """
     add = getattr(getattr(manager, "root", None), "add_epilogue_lambda_guard", None)
     if add is None:
         return False
 
-    def check(_f_locals: object) -> bool:
-        called()
+    def check(f_locals: Mapping[str, object]) -> bool:
+        called(f_locals)
         return True
 
     targets.skip_frames(check.__code__)

@@ -41,6 +41,10 @@ _HINTS = {
         "Read it outside the compiled function, and pass the value in",
         "Or set it before the first call, and read it as `os.environ[...]`: torch then has a guard on it",
     ),
+    UnseenKind.KEY: (
+        "Look the entry up outside the compiled function, and pass it in",
+        "Or use keys that torch has guards on: for a member of an enum, its `.name` or `.value`",
+    ),
 }
 _NO_CODE = (
     "In eager mode this line {eager} {what}. torch follows the change while it compiles, but generates no code that "
@@ -107,7 +111,8 @@ def _finding(context: Context, group: list[UnseenChange]) -> Finding:
         change, functions, format_list(dict.fromkeys(f"`{item.what}`" for item in group if item.what))
     )
     places = dict.fromkeys(item.location for item in group)
-    related = tuple(Related(span_of(place), "compiled without it") for place in places)
+    words = "compiled for the first one" if change.kind is UnseenKind.KEY else "compiled without it"
+    related = tuple(Related(span_of(place), words) for place in places)
     return context.finding(
         "FL202",
         title,
@@ -153,6 +158,14 @@ def _words(change: UnseenChange, functions: str, owners: str) -> tuple[str, str]
             (
                 "torch read this environment variable once, while it compiled, and has no guard on it. It had another "
                 "value at a later call, which ran with the former one."
+            ),
+        )
+    if change.kind is UnseenKind.KEY:
+        return (
+            f"compiled code of {functions} keeps what the first {owners} selected",
+            (
+                "torch has no guard on an object that is looked up in a dict or a set. A later call had another one, "
+                "for which this line finds something else, and ran with what the first one selected."
             ),
         )
     on = f" on {owners}" if owners else ""

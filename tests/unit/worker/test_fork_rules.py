@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -129,3 +130,39 @@ thread.start()
 print(fork_rules.violations(baseline))
 """
     assert run(body) == ["('1 new threads',)"]
+
+
+LOCKED = f"""
+import os, signal, sys
+sys.path.insert(0, {str(COMPILER)!r})
+import tqdm, tqdm.auto
+from fuselight.worker.processes import fork_rules
+
+if sys.argv[1] == "renewed":
+    fork_rules.renew_locks_in_forks()
+tqdm.tqdm.get_lock()
+held, holds = os.pipe()
+paused = os.fork()
+if paused == 0:
+    tqdm.tqdm.get_lock().acquire()
+    os.write(holds, b"1")
+    signal.pause()
+os.read(held, 1)
+other = os.fork()
+if other == 0:
+    signal.alarm(3)
+    list(tqdm.tqdm([1, 2], disable=True))
+    list(tqdm.auto.tqdm([1, 2], disable=True))
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(other, 0)[1]))
+os.kill(paused, signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(("locks", "code"), [("renewed", 0), ("shared", -signal.SIGALRM)])
+def test_a_fork_does_not_wait_for_the_bars_of_another_process(locks: str, code: int) -> None:
+    pytest.importorskip("tqdm")
+    done = subprocess.run(
+        [sys.executable, "-c", LOCKED, locks], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert int(done.stdout) == code, done.stderr

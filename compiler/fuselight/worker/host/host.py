@@ -59,6 +59,7 @@ def main(started_with: frozenset[str]) -> int:
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
+    fork_rules.renew_locks_in_forks()
     host = Host(incoming, outgoing, started_with)
     try:
         if host.greet():

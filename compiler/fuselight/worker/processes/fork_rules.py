@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import warnings
 
 HOST_VARIABLES = {
@@ -65,6 +66,30 @@ def prepare_to_fork() -> None:
             os._exit(0)
         os.kill(pid, signal.SIGKILL)  # what a library does in a fresh child may never end
         os.waitpid(pid, 0)  # fails where SIGCHLD is ignored, once that child has ended
+
+
+def renew_locks_in_forks() -> None:
+    """Have each fork begin with a lock of its own for tqdm: torch.fx creates a bar of it for each graph that it runs.
+
+    tqdm's lock is a semaphore that all forks share: a run that is paused or killed while it has it would stop others.
+    """
+    os.register_at_fork(after_in_child=_renew_tqdm_lock)
+
+
+def _renew_tqdm_lock() -> None:
+    module = sys.modules.get("tqdm.std")
+    lock, bars = getattr(module, "TqdmDefaultWriteLock", None), [getattr(module, "tqdm", None)]
+    if not isinstance(lock, type):
+        return
+    lock.th_lock = threading.RLock()  # type: ignore[attr-defined]
+    if "mp_lock" in vars(lock):
+        del lock.mp_lock  # type: ignore[attr-defined]
+    while bars:
+        bar = bars.pop()
+        if isinstance(bar, type):
+            bars += bar.__subclasses__()
+            if "_lock" in vars(bar):
+                del bar._lock  # type: ignore[attr-defined]  # noqa: SLF001 - tqdm then makes another one
 
 
 def fork() -> int:

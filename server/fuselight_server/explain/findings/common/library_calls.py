@@ -2,7 +2,7 @@
 
 After `log.warning(...)` broke the graph, torch compiles the functions of `logging` that the call runs, one by one, with
 breaks and recompilations of their own. Invariant: all of that goes with the break of the user's line, whose finding
-counts it: nothing in the library can be changed, and moving the call out removes everything.
+counts the lines that break: nothing in the library can be changed, and moving the call out removes everything.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 
 from fuselight.capture.dynamo import stacks
+from fuselight.shared.own_attributes import own_attributes
 
 Place = tuple[str, int]
 """A file and the `def` line of a function in it."""
@@ -114,11 +115,7 @@ def _held_by(value: Any) -> list[Any]:
         return [value.__self__]
     if kind is FunctionType:
         return list(_variables_of(value)) if stacks.is_shown(value.__code__.co_filename) else []
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return []
-    return list(held.values()) if type(held) is dict else []
+    return list(own_attributes(value).values())
 
 
 def state_of(named: Mapping[str, Any], tensors: list[torch.Tensor]) -> dict[str, str]:

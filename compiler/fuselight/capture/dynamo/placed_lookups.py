@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from fuselight.adapters.torch_api.dynamo.key_lookups import KeyLookup
 from fuselight.capture.dynamo import stacks
+from fuselight.shared.own_attributes import own_attributes
 from fuselight.shared.report import Stack
 
 _LOOKUP = r"(?:\[|\.(?:get|pop|setdefault)\()\s*({name})\s*[\],)]|(?<![\w.])({name})\s+(?:not\s+)?in\b"
@@ -37,8 +38,8 @@ class PlacedLookup:
         try:
             value = variables[self.path[0]]
             for attribute in self.path[1:]:
-                value = vars(value)[attribute]
-        except (KeyError, TypeError):
+                value = own_attributes(value)[attribute]
+        except KeyError:
             return False
         return self.lookup.finds_another(value)
 
@@ -56,7 +57,10 @@ def placed_lookups(lookups: Iterable[KeyLookup], variables: Mapping[str, object]
 
 
 def _places(variables: Mapping[str, object]) -> dict[int, list[tuple[str, ...]]]:
-    """The paths to the objects that variables and their attributes hold, by `id`; each container is entered once."""
+    """The paths to the objects that variables and their attributes hold, by `id`; none where there are too many.
+
+    Each object is entered once.
+    """
     places: dict[int, list[tuple[str, ...]]] = {}
     level: list[tuple[tuple[str, ...], object]] = [((name,), value) for name, value in variables.items()]
     entered: set[int] = set()
@@ -68,7 +72,7 @@ def _places(variables: Mapping[str, object]) -> dict[int, list[tuple[str, ...]]]
                 entered.add(id(value))
                 following += [((*path, name), item) for name, item in _held(value).items()]
         if len(places) + len(following) > _MAX_PLACES:
-            break
+            return {}  # another place may lead to the object
         level = following
     return places
 
@@ -77,10 +81,7 @@ def _held(value: object) -> dict[str, object]:
     """The attributes of an object; none of a class, a module or a function, which every object leads to."""
     if isinstance(value, (type, types.ModuleType, types.FunctionType)):
         return {}
-    try:
-        return {name: item for name, item in vars(value).items() if not name.startswith("__")}
-    except TypeError:
-        return {}
+    return {name: item for name, item in own_attributes(value).items() if not name.startswith("__")}
 
 
 def _named(lookup: KeyLookup, path: tuple[str, ...]) -> str:
@@ -89,6 +90,7 @@ def _named(lookup: KeyLookup, path: tuple[str, ...]) -> str:
         return ""
     frame = lookup.stack[-1]
     text = linecache.getline(frame.filename, frame.lineno or 0)
-    name = rf"(?:\w+\.)+{path[-1]}" if path[1:] else path[0]
+    last = re.escape(path[-1])
+    name = rf"(?:\w+\.)+{last}" if path[1:] else last
     names = {match[1] or match[2] for match in re.finditer(_LOOKUP.format(name=name), text)}
     return names.pop() if len(names) == 1 else ""

@@ -21,6 +21,7 @@ import torch
 from fuselight.adapters.torch_api.saved_tensors import saved_by
 from fuselight.adapters.torch_api.storages import keyed, parts_of, storage_key
 from fuselight.capture.dynamo import stacks
+from fuselight.shared.own_attributes import own_attributes
 from fuselight.shared.report import Failure, Location, TensorHolder
 
 _MAX_VALUES = 20_000
@@ -235,13 +236,15 @@ class _TensorSearch:
             owner = value if is_class else what
             if self.is_users(_file_of(owner)):
                 self._visit_attributes(
-                    type.__getattribute__(value, "__dict__") if is_class else _dict_of(value), owner, depth
+                    type.__getattribute__(value, "__dict__") if is_class else own_attributes(value),
+                    owner,
+                    depth,
                 )
 
     def _visit_module(self, module: torch.nn.Module, name: _HolderName, depth: int) -> None:
         for part in module.modules():
             self._seen.add(id(part))
-            attributes = _dict_of(part)
+            attributes = own_attributes(part)
             parameters = [
                 tensor for tensor in (attributes.get("_parameters") or {}).values() if tensor is not None
             ]
@@ -309,14 +312,6 @@ def _items(value: Any, what: type) -> list[Any]:
         return [item for pair in dict.items(value) for item in pair]
     base = next(kind for kind in _CONTAINERS if issubclass(what, kind))
     return list(base.__iter__(value))
-
-
-def _dict_of(value: Any) -> dict[str, Any]:
-    try:
-        attributes = object.__getattribute__(value, "__dict__")
-    except (AttributeError, TypeError):
-        return {}
-    return attributes if type(attributes) is dict else {}
 
 
 def _file_of(what: type) -> str:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.report import (
+    CureTrial,
     Frame,
     GuardCause,
     GuardFailure,
@@ -15,7 +16,8 @@ from fuselight.shared.report import (
     SizeChange,
     Symbol,
 )
-from tests.support.reports import at
+from fuselight_server.explain.findings import findings
+from tests.support.reports import at, report
 
 if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
@@ -77,3 +79,16 @@ SYMBOLS = tuple(Symbol(f"s{number}", f"{name}.size(0)") for number, name in enum
 def untried(finding: Finding) -> tuple[str, ...]:
     """The changes that can be tried and were not: no advice yet."""
     return tuple(remedy.text for remedy in finding.remedies if remedy.is_pending)
+
+
+def number(source: str = "self.limit", **changes: Any) -> GuardFailure:
+    expression = (
+        f"L['self'].{source.removeprefix('self.')}" if source.startswith("self.") else f"L[{source!r}]"
+    )
+    failure = failed(f"{source} was 2, now 3", kind="EQUALS_MATCH", source=source)
+    return dataclasses.replace(failure, expression=expression, **changes)
+
+
+def finding_of(*failures: GuardFailure, trials: tuple[CureTrial, ...] = ()) -> Finding:
+    (finding,) = findings(report(recompiles=(again(*failures),), trials=trials))
+    return finding

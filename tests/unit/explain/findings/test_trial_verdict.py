@@ -1,0 +1,188 @@
+"""When the run of a trial shows a cure, and what is said of one that shows none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fuselight.shared.report import (
+    Break,
+    CallCure,
+    Compile,
+    Culprit,
+    CureGoal,
+    CureKind,
+    CureTrial,
+    Failure,
+    Frame,
+    Graph,
+    GuardCause,
+    GuardFailure,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Report,
+    TrialCounts,
+)
+from fuselight_server.base.remedies import RemedyState
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.advice.trial_verdict import trial_of
+from tests.support.recompilations import DEF, again, failed, finding_of, number
+from tests.support.reports import FILE, at, report
+
+CURE = CallCure(CureKind.TENSOR, DEF.path, DEF.line, ("L['n']",))
+
+
+LINES = ((at(21),), (at(22),))
+
+
+def run(compiles: int, *, runs: int = 6, lines: Any = LINES, **changes: Any) -> Report:
+    """A run with so many compiles of the function, whose graphs ran `runs` times in all."""
+    compiled = tuple(
+        Compile(f"0/{index}", 0, Outcome.COMPILED, graph=Graph(len(lines), lines=lines))
+        for index in range(compiles)
+    )
+    counts = {"0/0": runs - compiles + 1, **{f"0/{index}": 1 for index in range(1, compiles)}}
+    trial = changes.pop("trial", TrialCounts(calls=6, graph_runs=counts, changed=6))
+    return report(frames=(Frame("Net.forward", DEF),), compiles=compiled, trial=trial, **changes)
+
+
+BREAK = Break("0/0", ("GB0170",), ("data dependent",), (at(22),))
+
+
+EAGER = NotCompiled(NotCompiledKind.SKIPPED, "helper", at(50), "skipped")
+
+
+ERROR = Failure(Culprit.USER, "exception", "no such size", exception="IndexError")
+
+
+def test_the_read_of_a_dynamic_float_is_not_lost() -> None:
+    def with_reads(compiles: int, *targets: str) -> Report:
+        graph = Graph(len(targets), lines=((at(21),),) * len(targets), targets=targets)
+        return replace(
+            run(compiles), compiles=tuple(replace(item, graph=graph) for item in run(compiles).compiles)
+        )
+
+    assert trial_of(CURE, with_reads(2, "item", "mul"), with_reads(1, "mul")).cures
+    assert not trial_of(CURE, with_reads(2, "sin", "mul"), with_reads(1, "mul")).cures
+
+
+@pytest.mark.parametrize(
+    ("cured", "refused"),
+    [
+        (run(1), ""),
+        (run(3), "as many compiles"),
+        (run(1, runs=5), "line 21 then runs outside of graphs"),
+        (run(1, lines=LINES[:1]), "line 22 then runs outside of graphs"),
+        (run(1, breaks=(BREAK,)), "breaks the graph on line 22"),
+        (run(1, not_compiled=(EAGER,)), "`helper` is then not compiled"),
+        (run(1, failures=(ERROR,)), "then fails: IndexError"),
+        (run(1, trial=None), "ended early"),
+        (run(1, trial=TrialCounts(6, {"0/0": 6}, changed=0)), "no call"),
+        (run(1, trial=TrialCounts(6, {"0/0": 6}, 6, "a str is not a number")), "cannot be applied: a str"),
+        (run(1, trial=TrialCounts(4, {"0/0": 6}, 6)), "other calls"),
+    ],
+)
+def test_a_cure_saves_compiles_and_loses_nothing(cured: Report, refused: str) -> None:
+    trial = trial_of(CURE, run(3), cured)
+    assert trial.cures == (not refused)
+    assert refused in trial.refused
+    assert (trial.before, trial.after) == (3, len(cured.compiles))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        number("self.window"),
+        # A relation is the same one, whatever torch writes for the values of its line that are dynamic now.
+        replace(failed("n % 3 != 0 no longer holds", cause=GuardCause.RELATION), born=(at(27),)),
+    ],
+)
+def test_a_change_that_saves_the_compile_of_another_guard_is_advised_for_that_one_alone(
+    other: GuardFailure,
+) -> None:
+    mine = number()
+    now = replace(other, code="n % d != 0") if other.cause is GuardCause.RELATION else other
+    without = replace(run(3), recompiles=(again(mine, compile_id="0/1"), again(other, compile_id="0/2")))
+    cured = replace(run(2), recompiles=(again(now, compile_id="0/1"),))
+    dynamic = next(cure for cure in finding_of(mine).cures if cure.kind is CureKind.DYNAMIC)
+    trial = trial_of(dynamic, without, cured)
+    assert trial.cures
+    own, others = findings(replace(without, trials=(trial,)))
+    assert own.hints[0].startswith("Compile with torch.compile(..., dynamic=True) (tried: 3 → 2 compiles)")
+    assert not any("tried:" in hint for hint in others.hints)
+    refused = [remedy.why for remedy in others.remedies if remedy.state is RemedyState.REFUSED]
+    assert refused == ["it saves another recompilation, and this one stays"]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "refused"),
+    [
+        ({"self.n": "1"}, {"self.n": "a tensor"}, ""),
+        ({"self.parts[0].n": "1"}, {"self.parts[0].n": "a tensor"}, ""),
+        ({"self.m": "1"}, {"self.m": "a tensor"}, "`self.m` is then a tensor"),
+        ({"self.m": "1"}, {"self.m": "2"}, "`self.m` is then another value"),
+        ({"the keys of seen": "1: 1"}, {"the keys of seen": "2: 1, 2"}, "`seen` then has other keys"),
+        ({"the length of n": "1"}, {"the length of n": "2"}, ""),
+        ({"the length of rows": "1"}, {}, "`rows` then has another length"),
+    ],
+)
+def test_a_number_that_becomes_a_tensor_leaves_the_same_state(
+    was: dict[str, str], now: dict[str, str], refused: str
+) -> None:
+    def with_state(compiles: int, state: dict[str, str]) -> Report:
+        return run(compiles, trial=TrialCounts(6, {"0/0": 6}, 6, state=state))
+
+    without, cured = with_state(3, was), with_state(1, now)
+    assert trial_of(CURE, without, cured).refused == refused
+    dynamic = replace(CURE, kind=CureKind.DYNAMIC, subjects=(), value="True")
+    assert trial_of(dynamic, without, cured).refused == ""
+
+
+def test_what_no_program_with_such_values_can_change_is_refused_and_not_left_untried() -> None:
+    cure = CallCure(CureKind.STACK, FILE, DEF.line, ("parts",))
+
+    def tried(*, is_unfit: bool) -> CureTrial:
+        cured = run(3)
+        assert cured.trial is not None
+        counts = replace(cured.trial, refused="its elements are not tensors", is_unfit=is_unfit)
+        return trial_of(cure, run(3), replace(cured, trial=counts))
+
+    assert [(tried(is_unfit=unfit).is_made, tried(is_unfit=unfit).cures) for unfit in (True, False)] == [
+        (True, False),
+        (False, False),
+    ]
+
+
+def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
+    cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
+    other, again_other = (replace(BREAK, stack=(at(23),), compile_id=name) for name in ("0/0", "1/0"))
+    moved = trial_of(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other, again_other)))
+    assert (moved.before, moved.after, moved.refused) == (2, 2, "other lines then break the graph more often")
+    assert trial_of(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other,))).cures
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [
+        (
+            "mask.size(2) was 1, now 2; mask.size(3) was 1, now 2",
+            (
+                "there are as many compiles: 3, as mask.size(2) was 1, now 2 (by default, torch compiles a size of 0 "
+                "or 1 separately, even a dynamic one)"
+            ),
+        ),
+        ("x.size(0) was 4, now 7", "there are as many compiles: 3, as x.size(0) was 4, now 7"),
+        ("self.hooks[list(self.hooks)[0]].calls was 0, now 1", "there are as many compiles: 3"),
+    ],
+)
+def test_a_change_that_does_not_cure_says_what_the_function_is_compiled_again_for(
+    difference: str, words: str
+) -> None:
+    dynamic = CallCure(CureKind.DYNAMIC, DEF.path, DEF.line, value="True")
+    cured = replace(run(3), recompiles=(again(failed(difference)),))
+    assert trial_of(dynamic, run(3), cured).refused == words
+    elsewhere = replace(dynamic, line=DEF.line + 1)
+    assert "as x.size" not in trial_of(elsewhere, run(3), cured).refused

@@ -1,0 +1,291 @@
+"""What a finding says of the changes that were tried, and of those that were not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuselight.shared.report import (
+    Break,
+    CallCure,
+    CureKind,
+    CureTrial,
+    GuardCause,
+    Problem,
+)
+from fuselight_server.base.finding import Finding
+from fuselight_server.base.remedies import NO_CALL, RemedyState
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.advice.break_cures import INLINED
+from fuselight_server.explain.findings.advice.trial_verdict import NOT_APPLIED
+from tests.support.recompilations import DEF, SIZE, again, failed, finding_of, number, untried
+from tests.support.reports import at, report
+
+
+def test_a_change_that_was_not_tried_is_counted_and_no_advice() -> None:
+    """Nor is it said that nothing helps: `dynamic=True` alone is left out, as it keeps no integer of a module."""
+    finding = finding_of(number())
+    assert finding.hints == ("2 possible changes are not tried yet",)
+    assert untried(finding) == (
+        "Keep `self.limit` as a tensor",
+        (
+            "Set torch._dynamo.config.allow_unspec_int_on_nn_module = True before the first call, which keeps ints of "
+            "modules symbolic"
+        ),
+    )
+    assert finding_of(replace(number("n"), was="0.5", now="0.7")).hints == (
+        "1 possible change is not tried yet",
+    )
+
+
+def test_only_what_cures_is_shown_the_fewest_compiles_first() -> None:
+    tensor, setting, dynamic = finding_of(number()).cures
+    trials = (
+        CureTrial(tensor, 5, 0, "line 21 then runs outside of graphs"),
+        CureTrial(dynamic, 5, 3),
+        CureTrial(setting, 5, 2),
+    )
+    first, second = finding_of(number(), trials=trials).hints
+    assert first.startswith(
+        "Set torch._dynamo.config.allow_unspec_int_on_nn_module = True before the first call"
+    )
+    assert first.endswith("(tried: 5 → 2 compiles)")
+    assert second == (
+        "Or compile with torch.compile(..., dynamic=True) (tried: 5 → 3 compiles). "
+        "Kernels for dynamic sizes can be slower"
+    )
+
+
+def test_what_a_trial_refused_stays_in_the_list_with_the_reason_and_is_never_said() -> None:
+    tensor, setting, dynamic = finding_of(number()).cures
+    trials = (
+        CureTrial(tensor, 5, 0, "line 21 then runs outside of graphs"),
+        CureTrial(dynamic, 5, 3),
+        CureTrial(setting, 0, 0, NOT_APPLIED, is_made=False),
+    )
+    finding = finding_of(number(), trials=trials)
+    assert [(remedy.state, remedy.kind, remedy.counts, remedy.why) for remedy in finding.remedies] == [
+        (RemedyState.TRIED, "dynamic", "5 → 3 compiles", ""),
+        (RemedyState.REFUSED, "tensor", "5 → 0 compiles", "line 21 then runs outside of graphs"),
+    ]
+    assert len(finding.hints) == 1
+    assert "as a tensor" not in finding.message
+    without_dynamic = finding_of(number(), trials=trials[::2]).remedies
+    assert [(remedy.state, remedy.why) for remedy in without_dynamic[1:]] == [
+        (RemedyState.NOT_TRIED, NO_CALL),
+        (RemedyState.REFUSED, trials[0].refused),
+    ]
+
+
+def test_a_change_says_why_no_trial_of_it_could_be_made() -> None:
+    problem = Problem("trials", "cures", "the program compiled something else when it ran again")
+    (finding,) = findings(report(recompiles=(again(number()),), problems=(problem,)))
+    assert finding.hints[:2] == (
+        "Expect one compile for each value of `self.limit`",
+        f"Keep `self.limit` as a tensor (not tried: {problem.why})",
+    )
+
+
+def test_where_nothing_cures_the_compiles_are_expected() -> None:
+    trials = tuple(
+        CureTrial(cure, 3, 3, "there are as many compiles: 3") for cure in finding_of(number()).cures
+    )
+    assert finding_of(number(), trials=trials).hints == ("Expect one compile for each value of `self.limit`",)
+
+
+def test_several_changes_are_advised_where_none_of_them_saves_as_much_alone() -> None:
+    first, second = (
+        replace(number("low"), was="0.1", now="0.2"),
+        replace(number("high"), was="0.9", now="0.8"),
+    )
+    low, together, high = finding_of(first, second).cures
+    assert together.changes == (low, high)
+    assert finding_of(first, second, trials=(CureTrial(together, 3, 1),)).hints == (
+        (
+            "Pass `low` and `high` as tensors (tried: 3 → 1 compiles). "
+            "A float32 tensor rounds its values, such as `0.1`; a float64 tensor keeps them"
+        ),
+    )
+    refused = (CureTrial(low, 3, 3, "as many"), CureTrial(high, 3, 2), CureTrial(together, 3, 2))
+    hints = finding_of(first, second, trials=refused).hints
+    assert hints[0].startswith("Pass `high` as a tensor (tried: 3 → 2 compiles)"), (
+        "what was tried comes first"
+    )
+
+
+def test_two_settings_are_not_advised_where_one_of_them_saves_as_much() -> None:
+    broke = Break("0/0", ("GB0036",), ("Dynamic shape operator",), (at(22),))
+    shapes, both = findings(report(breaks=(broke,)))[0].cures
+    assert shapes.settings.items() < both.settings.items()
+    for after, shown in ((0, [shapes]), (1, [both, shapes])):
+        trials = (CureTrial(shapes, 2, after), CureTrial(both, 2, 0))
+        (finding,) = findings(report(breaks=(broke,), trials=trials))
+        assert [item.cure for item in finding.remedies if item.state is RemedyState.TRIED] == shown
+
+
+def test_a_setting_is_no_part_of_another_kind_of_change() -> None:
+    """A tensor that saves as much hid the setting that was tried."""
+    broke = Break("0/0", ("GB0036",), ("Dynamic shape operator",), (at(22),))
+    shapes, both = findings(report(breaks=(broke,)))[0].cures
+    tensor = replace(shapes, kind=CureKind.TENSOR, value="", subjects=("L['n']",))
+    trials = (CureTrial(tensor, 2, 0), CureTrial(shapes, 2, 1), CureTrial(both, 2, 0))
+    (finding,) = findings(report(breaks=(broke,), trials=trials))
+    assert [item.cure for item in finding.remedies if item.state is RemedyState.TRIED] == [both, shapes]
+
+
+@pytest.mark.parametrize("value", ["", "x", "[]", "7", "[" * 900])
+def test_settings_of_a_damaged_trial_are_none(value: str) -> None:
+    assert CallCure(CureKind.SETTING, DEF.path, DEF.line, value=value).settings == {}
+
+
+def test_a_size_and_a_number_are_one_step() -> None:
+    trials = tuple(
+        CureTrial(cure, 3, 1 if cure.also else 3, "" if cure.also else "as many")
+        for cure in finding_of(SIZE, number("n")).cures
+    )
+    assert finding_of(SIZE, number("n"), trials=trials).hints == (
+        (
+            "Pass `n` as a tensor and mark the size as dynamic before the call: "
+            "torch._dynamo.mark_dynamic(x, 0) (tried: 3 → 1 compiles). Kernels for dynamic sizes can be slower"
+        ),
+    )
+
+
+def test_what_no_user_can_reach_is_not_advised() -> None:
+    inside = replace(DEF, path="/env/site-packages/library/model.py")
+    hidden = replace(number("kwargs['logits']"), expression="L['kwargs']['logits']")
+    (finding,) = findings(report(recompiles=(again(hidden, location=inside, caller=(at(30),)),)))
+    assert CureKind.TENSOR not in {cure.kind for cure in finding.cures}
+
+
+@pytest.mark.parametrize(
+    ("gb", "explanation", "context", "values"),
+    [
+        (
+            "GB0059",
+            "Dynamo does not know how to trace builtin operator `print` with argument types ['Size']",
+            "builtin print",
+            ['{"reorderable_logging_functions": ["builtins.print"]}'],
+        ),
+        (
+            "GB0059",
+            "Dynamo does not know how to trace builtin operator `open` with argument types []",
+            "",
+            [],
+        ),
+        (
+            "GB0007",
+            "Dynamo does not know how to trace the Python builtin `_warnings.warn`.",
+            "module: _warnings, qualname: warn, skip reason: none",
+            [
+                '{"reorderable_logging_functions": ["warnings.warn"]}',
+                '{"ignore_logging_functions": ["warnings.warn"]}',
+            ],
+        ),
+        (
+            "GB0291",
+            "logging.Logger methods are not supported for non-export cases.",
+            "method: <Logger net (INFO)>.info, args: [], kwargs: {}",
+            ['{"ignore_logging_functions": ["logging.Logger.info"]}'],
+        ),
+        # What asks for a level or for a handler shows no message: code that lost its result would go another way.
+        *(
+            (
+                "GB0291",
+                "logging.Logger methods are not supported for non-export cases.",
+                f"method: <Logger net (INFO)>.{method}, args: [`int`], kwargs: {{}}",
+                [],
+            )
+            for method in ("isEnabledFor", "hasHandlers", "getEffectiveLevel", "_log")
+        ),
+    ],
+)
+def test_a_setting_for_messages_is_tried_in_place_of_the_hint_of_torch(
+    gb: str, explanation: str, context: str, values: list[str]
+) -> None:
+    hint = "If you are attempting to call a logging function, you can try adding it to {}."
+    hints = tuple(hint.format(name) for name in ("reorderable_logging_functions", "ignore_logging_functions"))
+    broken = Break("", (gb,), ("",), (at(22),), explanation=explanation, context=context, hints=hints)
+    (finding,) = findings(report(breaks=(broken,)))
+    assert [cure.value for cure in finding.cures] == values
+    trials = tuple(CureTrial(cure, 2, 2, "there are as many graph breaks: 2") for cure in finding.cures)
+    (tried,) = findings(report(breaks=(broken,), trials=trials))
+    names = {name for cure in finding.cures for name in cure.settings}
+    assert not any(name in text for name in names for text in tried.hints)
+
+
+def test_a_message_of_a_function_that_is_traced_into_is_not_shown_after_the_graph() -> None:
+    text = "Dynamo does not know how to trace builtin operator `print` with argument types ['Size']"
+    hint = "If you are attempting to call a logging function, you can try adding it to reorderable_logging_functions."
+    broken = Break("", ("GB0059",), ("",), (at(20), at(22)), explanation=text, hints=(hint,))
+    (finding,) = findings(report(breaks=(broken,)))
+    assert (finding.cures, finding.hints) == ((), ("Move this call outside the compiled code, or remove it",))
+    assert INLINED in finding.data
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "rounded"),
+    [
+        ("0.5", "0.25", ""),
+        ("0.1", "0.5", "0.1"),
+        ("0.5", "0.3", "0.3"),
+        ("1e300", "0.5", "1e300"),
+        ("nan", "inf", ""),
+        ("3", "16777217", ""),
+        ("True", "False", ""),
+    ],
+)
+def test_a_float_that_a_tensor_rounds_is_named(was: str, now: str, rounded: str) -> None:
+    cause = GuardCause.VALUE if was == "True" else GuardCause.NUMBER
+    value = number("lr", was=was, now=now, cause=cause)
+    tensor = finding_of(value).cures[0]
+    assert tensor.kind is CureKind.TENSOR
+    (hint,) = finding_of(value, trials=(CureTrial(tensor, 3, 1),)).hints
+    cost = (
+        f". A float32 tensor rounds its values, such as `{rounded}`; a float64 tensor keeps them"
+        if rounded
+        else ""
+    )
+    assert hint == f"Pass `lr` as a tensor (tried: 3 → 1 compiles){cost}"
+
+
+def sampled(*, trials: tuple[CureTrial, ...] = ()) -> Finding:
+    """A float and an integer that changed together; the finding is about the float."""
+    sigma = replace(number("sigma"), was="0.5", now="0.25")
+    return finding_of(sigma, replace(number("t"), was="3", now="4"), trials=trials)
+
+
+def test_two_kinds_of_changes_are_tried_together() -> None:
+    cures = sampled().cures
+    kinds = [tuple(part.kind for part in cure.changes) for cure in cures]
+    tensor, dynamic = CureKind.TENSOR, CureKind.DYNAMIC
+    assert kinds == [(tensor,), (tensor, tensor), (tensor, dynamic), (tensor,), (dynamic,)]
+    hints = sampled(trials=(CureTrial(cures[0], 4, 3), CureTrial(cures[2], 4, 1))).hints
+    assert hints[0] == (
+        "Pass `sigma` as a tensor and compile with torch.compile(..., dynamic=True) (tried: 4 → 1 compiles). "
+        "Kernels for dynamic sizes can be slower"
+    )
+
+
+def test_a_change_for_another_value_is_shown_before_one_that_saves_less() -> None:
+    cures = sampled().cures
+    own, dynamic = cures[0], next(cure for cure in cures if cure.kind is CureKind.DYNAMIC)
+    assert sampled(trials=(CureTrial(own, 4, 3), CureTrial(dynamic, 4, 2))).hints == (
+        (
+            "For `t`: Compile with torch.compile(..., dynamic=True) (tried: 4 → 2 compiles). "
+            "Kernels for dynamic sizes can be slower"
+        ),
+        "Or pass `sigma` as a tensor (tried: 4 → 3 compiles)",
+    )
+
+
+@pytest.mark.parametrize("failure", ["number", "switch"])
+def test_a_tensor_that_no_trial_could_put_in_place_is_not_named(failure: str) -> None:
+    """As an index, or as the condition of a branch, it breaks the graph."""
+    switch = failed("self.on was False, now True", source="self.on", cause=GuardCause.VALUE)
+    changed = number() if failure == "number" else switch
+    tensor, *_ = finding_of(changed).cures
+    assert any("as a tensor" in text for text in untried(finding_of(changed)))
+    of_none = CureTrial(tensor, 0, 0, NOT_APPLIED, is_made=False)
+    assert not any("as a tensor" in hint for hint in finding_of(changed, trials=(of_none,)).hints)

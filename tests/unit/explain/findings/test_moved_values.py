@@ -16,6 +16,9 @@ from tests.support.reports import at, report
         ("return x.sum()", True),
         ("return torch.cat(cache.parts).sum()", False),
         ("return len(cache.parts) * x", False),
+        ("parts = cache.parts; parts.append(x); return x", True),
+        ("other = parts = cache.parts; parts = other; other = parts; return len(other) * x", False),
+        ("first = cache.parts; second = first; first = second; second.append(x); return x", False),
     ],
 )
 def test_a_list_is_added_to_outside_only_if_no_compiled_function_reads_it(

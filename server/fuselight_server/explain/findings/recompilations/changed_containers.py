@@ -104,9 +104,10 @@ def is_read(context: Context, failure: GuardFailure) -> bool:
     return is_container and any(_reads(tree, _owner(failure)) for tree in _traced_trees(context, failure))
 
 
-def _reads(tree: ast.Module, name: str) -> bool:
-    """Whether a function reads a container, by its name or by a name that it assigns it to."""
-    changing: set[ast.AST] = set()
+def _reads(tree: ast.Module, name: str, known: frozenset[str] = frozenset()) -> bool:
+    """Whether a function reads a container, by its name or by a name that it assigns it to, without those `known`."""
+    last, changing = name.rpartition(".")[2], set[ast.AST]()
+    known |= {last}
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             func = node.value.func
@@ -115,10 +116,8 @@ def _reads(tree: ast.Module, name: str) -> bool:
             changing.add(node.value)
         elif isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets):
             aliases = [ast.unparse(target) for target in node.targets]
-            is_same = ast.unparse(node.value).rpartition(".")[2] == name.rpartition(".")[2]
-            if is_same and not any(
-                _reads(tree, alias) for alias in aliases if alias != name.rpartition(".")[2]
-            ):
+            is_same = ast.unparse(node.value).rpartition(".")[2] in known
+            if is_same and not any(_reads(tree, alias, known) for alias in aliases if alias not in known):
                 changing |= {node.value, *node.targets}
     return any(use not in changing for use in _uses(tree, name))
 

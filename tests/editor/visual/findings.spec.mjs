@@ -181,9 +181,11 @@ test("a save shows the findings on their lines, and an edit changes them", async
 
   await test.step("a verified fix, applied and undone", async () => {
     await view.openFile("gate.py");
-    await view.save();
     const found = view.lens("2 graphs, 1 break");
-    await expect(found.first()).toBeVisible();
+    await expect(async () => {
+      await view.save(); // the editor of a tab that was just opened does not always have the focus yet
+      await expect(found.first()).toBeVisible({ timeout: 30_000 });
+    }).toPass({ timeout: 120_000 });
     await view.goToLine(14);
     const fix = view.quickFixes
       .filter({ hasText: "Use torch.where: 2 → 1 graphs, same results" })

@@ -35,6 +35,8 @@ _LEAST_SHARE = 0.01
 """Of all that names hold: a holder of less than this, or than _LEAST_BYTES, is left out."""
 _CONTAINERS = (list, tuple, set, frozenset, dict, collections.deque)
 _GROWING = frozenset({"append", "appendleft", "extend", "add", "insert", "update", "setdefault"})
+_RESERVE = 2**24
+"""Bytes that have to be free for a search once memory has run out: one that ends half way would take what is left."""
 _IS_LOCAL = 0x1  # inspect.CO_OPTIMIZED
 _LARGEST_SOURCE = 2**20
 
@@ -143,6 +145,7 @@ def held_storages(
 def with_holders(failure: Failure, error: BaseException, roots: Sequence[str]) -> Failure:
     """A failure for a lack of memory, with the names that still hold tensors."""
     try:
+        bytearray(_RESERVE)
         is_gpu = any(type(cause).__name__ == "OutOfMemoryError" for cause in (error, error.__cause__))
         holders = tensor_holders(_frames_of(error.__traceback__), roots, is_gpu=is_gpu)
         return replace(failure, holders=holders)

@@ -382,3 +382,28 @@ def test_a_backend_that_fails_has_the_line_of_the_operator(tmp_path: Path) -> No
     assert got.failure is None
     broke = next(item for item in got.parts.breaks if "_local_scalar_dense" in item.explanation)
     assert (broke.stack[-1].line, broke.stack[-1].function) == (got.line("y[index]"), "picked")
+
+
+def test_a_function_that_waits_at_a_break_for_its_own_rest_calls_nothing_there(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        def scaled(x):
+            print("scaled")
+            return x * 2
+
+        @torch.compile
+        def step(x):
+            y = x + 1
+            print("first")
+            y = y.sin()
+            print("second")
+            return scaled(y)
+
+        def main():
+            step(torch.ones(3))
+        """,
+    )
+    above = [item.above for item in got.parts.breaks if item.frame_function == "scaled"]
+    lines = [[place.line for place in stack][-2:] for stack in above]
+    assert lines == [[got.line("    step(torch"), got.line("return scaled")]]

@@ -139,8 +139,28 @@ def from_summaries(summaries: Sequence[Any], error: BaseException | None = None,
 
 def from_frames(frames: Iterable[FrameType], limit: int = 64) -> Stack:
     """A Python stack from the innermost frame up; user and third-party frames only, the nearest `limit` of them."""
-    shown = itertools.islice((frame for frame in frames if is_shown(frame.f_code.co_filename)), limit)
+    shown = (frame for frame in frames if is_shown(frame.f_code.co_filename))
+    shown = itertools.islice(_without_suspended(shown), limit)
     return tuple(reversed([_location(frame.f_code, frame.f_lineno, frame.f_lasti) for frame in shown]))
+
+
+def _without_suspended(frames: Iterable[FrameType]) -> Iterator[FrameType]:
+    """The frames without those that wait at a graph break for the rest of their own function: they call nothing there.
+
+    After a break, compiled code calls the rest as a function of its own, from the line of the break.
+    """
+    inner: CodeType | None = None
+    for frame in frames:
+        code = frame.f_code
+        is_suspended = (
+            inner is not None
+            and resumes_at(inner) is not None
+            and (inner.co_filename, user_function(inner.co_name))
+            == (code.co_filename, user_function(code.co_name))
+        )
+        if not is_suspended:
+            yield frame
+        inner = code
 
 
 def running_lines(frame: FrameType | None, limit: int = 64) -> Stack:

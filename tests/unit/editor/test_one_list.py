@@ -58,7 +58,7 @@ def where(finding: Finding, _report: Report, read: Any) -> Remedy:
 TRIALS = {
     "not tried": None,
     "cures": "",
-    "does not cure": "there are as many graph breaks: 2",
+    "does not cure": "the line breaks the graph all the same",
     "moves the break": "it breaks the graph on line 9",
 }
 PROGRAMS: dict[str, tuple[str, tuple[Any, ...], tuple[RefusedRewrite, ...]]] = {

@@ -29,6 +29,7 @@ from fuselight.shared.report import (
 from fuselight_server.base.remedies import RemedyState
 from fuselight_server.explain.findings import findings
 from fuselight_server.explain.findings.advice.trial_verdict import trial_of
+from fuselight_server.explain.findings.common.counts import counts
 from tests.support.recompilations import DEF, again, failed, finding_of, number
 from tests.support.reports import FILE, at, report
 
@@ -160,8 +161,21 @@ def test_a_setting_that_only_moves_a_break_is_no_cure() -> None:
     cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
     other, again_other = (replace(BREAK, stack=(at(23),), compile_id=name) for name in ("0/0", "1/0"))
     moved = trial_of(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other, again_other)))
-    assert (moved.before, moved.after, moved.refused) == (2, 2, "other lines then break the graph more often")
+    assert moved.refused == "other lines then break the graph more often"
     assert trial_of(cure, run(1, breaks=(BREAK, other)), run(1, breaks=(other,))).cures
+
+
+def test_breaks_are_counted_as_in_the_summary_however_many_compiles_meet_them() -> None:
+    cure = CallCure(CureKind.SETTING, FILE, 22, value='{"capture": true}', goal=CureGoal.BREAKS)
+    line, other = (
+        [replace(BREAK, stack=(at(number),), compile_id=f"{index}/0") for index in range(3)]
+        for number in (22, 23)
+    )
+    without, cured = run(1, breaks=(*line, *other)), run(1, breaks=tuple(other))
+    trial = trial_of(cure, without, cured)
+    assert (trial.before, trial.after, counts(without).breaks, counts(cured).breaks) == (2, 1, 2, 1)
+    fewer = trial_of(cure, without, run(1, breaks=(line[0], *other)))
+    assert fewer.refused == "the line breaks the graph all the same"
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_a_setting_for_messages_is_tried_in_place_of_the_hint_of_torch(
     broken = Break("", (gb,), ("",), (at(22),), explanation=explanation, context=context, hints=hints)
     (finding,) = findings(report(breaks=(broken,)))
     assert [cure.value for cure in finding.cures] == values
-    trials = tuple(CureTrial(cure, 2, 2, "there are as many graph breaks: 2") for cure in finding.cures)
+    trials = tuple(CureTrial(cure, 2, 2, "the line breaks the graph all the same") for cure in finding.cures)
     (tried,) = findings(report(breaks=(broken,), trials=trials))
     names = {name for cure in finding.cures for name in cure.settings}
     assert not any(name in text for name in names for text in tried.hints)

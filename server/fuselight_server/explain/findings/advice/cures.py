@@ -92,9 +92,12 @@ def cures_together(
 
 
 def _whose(context: Context, recompilation: Recompile) -> str:
-    """The function, where the program compiles several."""
-    compiled = {(frame.location.path, frame.location.line) for frame in context.report.frames}
-    return quoted(recompilation.function) if len(compiled) > 1 else ""
+    """The function, where the program compiles several; with its parts after graph breaks, which are counted too."""
+    places = [(frame.location.path, frame.location.line) for frame in context.report.frames]
+    own = (recompilation.location.path, recompilation.location.line)
+    if places.count(own) > 1:
+        return f"{quoted(recompilation.function)} and its parts"
+    return quoted(recompilation.function) if len(set(places)) > 1 else ""
 
 
 def _root(subject: str) -> str:

@@ -29,6 +29,7 @@ from fuselight.shared.report import (
 from fuselight_server.explain.findings.advice.break_cures import IGNORED, LOGGING_SETTINGS, OF_VALUES
 from fuselight_server.explain.findings.advice.expectations import ZERO_OR_ONE, fixed_by_torch
 from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.counts import break_groups
 from fuselight_server.explain.findings.common.resume_functions import nearest, worded_recompilations
 from fuselight_server.explain.findings.common.text import label, plain
 
@@ -42,6 +43,7 @@ _ROUNDING = 1e-3
 """By how much sums may differ: a number as a tensor is rounded to the default dtype."""
 _READ = "item"
 """The call with which a graph reads a dynamic float: as a tensor, the float needs none."""
+_STILL_BROKEN = "the line breaks the graph all the same"
 _MORE_BREAKS = "other lines then break the graph more often"
 _OTHER_BREAK = "it breaks the graph on "
 _BY_POSITION = "[list("
@@ -62,17 +64,18 @@ def trial_of(cure: CallCure, without: Report, cured: Report) -> CureTrial:
     if cure.goal is CureGoal.LIMITED:
         refused = refused or ("the limit is reached all the same" if _is_limited(cured, cure) else "")
     elif not refused and after >= before:
-        refused = f"there are as many {cure.goal.value}: {after}{_still_recompiled(cure, cured)}"
+        refused = _STILL_BROKEN
+        if cure.goal is not CureGoal.BREAKS:
+            refused = f"there are as many {cure.goal.value}: {after}{_still_recompiled(cure, cured)}"
     is_of_compiles = cure.goal in {CureGoal.COMPILES, CureGoal.ALL_COMPILES}
-    more = _count_breaks(cured.breaks) - _count_breaks(uncovered) - _count_breaks(without.breaks)
     if cure.goal is CureGoal.BREAKS:
-        if not refused and more > after - before:
+        if not refused and _breaks_elsewhere(cure, cured, uncovered) > _breaks_elsewhere(cure, without):
             refused = _MORE_BREAKS
         elif not refused and not uncovered and _gains_nothing(cure, without, cured):
             refused = "the code after it stays in eager mode, and no more operators run inside graphs"
         # Those of the whole run: of several breaks, that of one line is not what is left.
         before = _count_breaks(without.breaks)
-        after = before + more
+        after = _count_breaks(cured.breaks) - _count_breaks(uncovered)
     if not refused and is_of_compiles and len(cured.compiles) > len(without.compiles):
         refused = "other functions are compiled more often"
     counts = cured.trial
@@ -103,8 +106,6 @@ def trials_of(
 
 def _still_recompiled(cure: CallCure, cured: Report) -> str:
     """Why the function is compiled again with the cure too, as torch says: `, as mask.size(2) was 1, now 2`."""
-    if cure.goal is CureGoal.BREAKS:
-        return ""
     failures = [
         failure
         for item in worded_recompilations(Context.of(cured))
@@ -321,14 +322,21 @@ def _is_limited(report: Report, cure: CallCure) -> bool:
 
 
 def _count_breaks(breaks: Iterable[Break]) -> int:
-    """How often graphs broke: once for each compile and line."""
-    return len({(item.compile_id, _innermost(item)) for item in breaks})
+    """How many graph breaks there are, counted as in the summary of a run: once for each place and cause."""
+    return len(break_groups(breaks))
+
+
+def _breaks_elsewhere(cure: CallCure, report: Report, without: Sequence[Break] = ()) -> int:
+    """How often other lines than that of the cure broke graphs, once for each compile and line."""
+    left_out = {*map(_innermost, without), (cure.path, cure.line)}
+    return len(
+        {(item.compile_id, _innermost(item)) for item in report.breaks if _innermost(item) not in left_out}
+    )
 
 
 def _breaks_of(report: Report, cure: CallCure) -> int:
-    """How often the line broke a graph."""
-    broken = (item for item in report.breaks if _innermost(item) == (cure.path, cure.line))
-    return len({item.compile_id for item in broken})
+    """How many graph breaks are on the line."""
+    return _count_breaks(item for item in report.breaks if _innermost(item) == (cure.path, cure.line))
 
 
 _COUNTS = {

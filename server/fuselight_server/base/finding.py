@@ -97,6 +97,10 @@ class Finding:
     """Changes of the calls or of the compile to try; `remedies` has what came of those that were."""
     related: tuple[Related, ...] = ()
     count: int = 1
+    recompilations: int = 0
+    """How many of the report's recompilations it counts: those of parts and of other functions with its cause, too."""
+    recompile_seconds: float = 0.0
+    """What those took."""
     gb_ids: tuple[str, ...] = ()
     """Further GB ids of the chain, cause excluded."""
     cost: tuple[str, ...] = ()

@@ -20,8 +20,8 @@ from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.counts import break_groups
 from fuselight_server.explain.findings.common.resume_functions import worded_recompilations
 from fuselight_server.explain.findings.forecasts.forecasts import folded, folded_text
+from fuselight_server.explain.findings.recompilations.recompilation_groups import birthplace
 from fuselight_server.explain.findings.recompilations.recompilations import (
-    birthplace,
     difference_of,
 )
 from fuselight_server.source.positions import resumption, span

@@ -36,12 +36,17 @@ from fuselight_server.explain.findings.breaks.break_costs import sides_of
 from fuselight_server.explain.findings.breaks.break_remedies import ASKED_FOR
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.library_calls import is_inside_broken_call
-from fuselight_server.explain.findings.common.resume_functions import in_the_users_words, roots
+from fuselight_server.explain.findings.common.resume_functions import in_the_users_words
 from fuselight_server.explain.findings.common.text import plain
-from fuselight_server.explain.findings.recompilations.recompilations import birthplace, is_expected_root
+from fuselight_server.explain.findings.recompilations.recompilation_groups import (
+    birthplace,
+    recompilation_groups,
+    recompile_seconds,
+)
+from fuselight_server.explain.findings.recompilations.recompilations import is_expected_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from fuselight.shared.report import Break, GuardFailure, Recompile, Report
     from fuselight_server.base.finding import Finding, Related
@@ -137,13 +142,31 @@ class Priority:
         return is_here and (code in RECOMPILED) != bool(self.cost.eager or self.cost.breaks)
 
 
-def priorities(context: Context) -> tuple[Priority, ...]:
-    """The lines of a report that are worth a fix, the first one first."""
+def priorities(context: Context, shown: Iterable[Finding] | None = None) -> tuple[Priority, ...]:
+    """The lines of a report that are worth a fix, the first one first.
+
+    `shown`: its findings, whose numbers of recompilations count then. They were made with the source, which tells more
+    of them apart, and brings more of them together.
+    """
     known = any(record.graph is not None and record.graph.operators for record in context.report.compiles)
     ran = context.report.target
     # A program, or a cell of a notebook, runs in eager mode by itself: what was to be compiled are its functions.
     target = "" if known or ran.kind == "main" else format_target(ran.name)
-    return tuple(Priority(cost, _gain(cost, target)) for cost in ranked(line_costs(context)))
+    costs = line_costs(context)
+    if shown is not None:
+        costs = _counted_in_findings(costs, tuple(shown))
+    return tuple(Priority(cost, _gain(cost, target)) for cost in ranked(costs))
+
+
+def _counted_in_findings(costs: Iterable[FindingCost], shown: tuple[Finding, ...]) -> list[FindingCost]:
+    """The costs with the recompilations that the findings of each line count."""
+    known = {(cost.path, cost.line): replace(cost, recompilations=0, seconds=0.0) for cost in costs}
+    for finding in shown:
+        place = (finding.span.path, finding.span.line)
+        if finding.recompilations and finding.severity is not Severity.INFORMATION:
+            cost = known.get(place, FindingCost(*place))
+            known[place] = _with_recompilations(cost, finding.recompilations, finding.recompile_seconds)
+    return list(known.values())
 
 
 EagerTimes = Mapping[tuple[str, int], float]
@@ -173,8 +196,11 @@ def of_reports(
         finding for finding in findings if finding.severity is not Severity.INFORMATION and _has_step(finding)
     )
     actual_priorities: dict[tuple[str, int], Priority] = {}
+    each = [finding for folded in findings for finding in (folded, *folded.also_at)]
     for report in reports:
-        for given in priorities(Context.of(report)):
+        named = (report.target.path, report.target.name or "__main__")
+        own = [finding for finding in each if (finding.target_path, finding.target) == named]
+        for given in priorities(Context.of(report), own):
             place = (given.cost.path, given.cost.line)
             counted = replace(given, target_path=report.target.path, target=report.target.name or "")
             priority = counted.measured(eager_us.get(place, 0.0))
@@ -379,21 +405,29 @@ def line_costs(context: Context) -> list[FindingCost]:
 def _add_breaks(
     context: Context, at: Callable[[Location], FindingCost], keep: Callable[[FindingCost], None]
 ) -> None:
+    known = [(home, item, sides_of(context, item)) for home, item in _removable_breaks(context)]
+    for home, _, _ in known:
+        keep(at(home))  # in the order in which the lines ran
+    # As in the finding of a break: the innermost function with a graph beside it is the one to name.
+    known.sort(key=lambda each: (not (each[2] and each[2].is_touching), len(each[1].stack)))
     seen: set[tuple[str, int, tuple[str | None, ...], str | None]] = set()
-    for graph_break in context.report.breaks:
-        home = context.innermost_user_frame(graph_break.stack, graph_break.above)
-        refused = context.is_of_refused_call(
-            graph_break.call, graph_break.ids[0] if graph_break.ids else None
-        )
-        if home is None or refused or _is_asked_for(graph_break):
-            continue
+    for home, graph_break, sides in known:
         cost, function = at(home), plain(graph_break.frame_function or "")
         kind = (home.path, home.line, graph_break.ids[:1], function)
-        if graph_break.frame_skipped or kind in seen:
+        if kind in seen:
             continue
         seen.add(kind)
         named = (*cost.broken, function) if function and function not in cost.broken else cost.broken
-        keep(_with_sides(replace(cost, breaks=cost.breaks + 1, broken=named), sides_of(context, graph_break)))
+        keep(_with_sides(replace(cost, breaks=cost.breaks + 1, broken=named), sides))
+
+
+def _removable_breaks(context: Context) -> Iterator[tuple[Location, Break]]:
+    """The breaks that split a function and that nobody asked for, each with the user's line."""
+    for item in context.report.breaks:
+        home = context.innermost_user_frame(item.stack, item.above)
+        refused = context.is_of_refused_call(item.call, item.ids[0] if item.ids else None)
+        if home is not None and not (refused or item.frame_skipped or _is_asked_for(item)):
+            yield home, item
 
 
 def _with_sides(cost: FindingCost, sides: GraphSides | None) -> FindingCost:
@@ -459,31 +493,24 @@ def _birthplace(context: Context, recompilation: Recompile) -> Location:
 def _add_recompilations(
     context: Context, at: Callable[[Location], FindingCost], keep: Callable[[FindingCost], None]
 ) -> None:
+    """Add what the findings of each line count: not those of which every recompilation has to be expected."""
     numbers: dict[tuple[str, int, str], set[str]] = {}
-    worded = (
-        in_the_users_words(context, recompilation)
-        for recompilation in context.report.recompiles
-        if recompilation.compile_id is not None
-    )
-    for root in roots(context, worded):
-        if is_expected_root(context, root):
-            continue  # nothing takes it away
-        home = birthplace(context, root.recompile)[0]
-        again = [root.recompile, *root.parts]
-        compiles = [context.compile_of(recompilation.compile_id) for recompilation in again]
-        seconds = sum(record.seconds or 0.0 for record in compiles if record is not None)
-        cost = at(home)
-        keep(
-            replace(
-                cost,
-                recompilations=cost.recompilations + len(again),
-                seconds=cost.seconds + seconds,
-            )
-        )
-        _add_number(numbers, root.recompile, birthplace(context, root.recompile)[1], home)
+    for group in recompilation_groups(context):
+        expected = [is_expected_root(context, root) for root in group.roots]
+        if all(expected) or not group.is_first:
+            continue  # nothing takes it away, or the first group with the cause counts it
+        home = birthplace(context, group.roots[0].recompile)[0]
+        keep(_with_recompilations(at(home), len(group.counted), recompile_seconds(context, group.counted)))
+        for root in (root for root, is_known in zip(group.roots, expected, strict=True) if not is_known):
+            place, failure = birthplace(context, root.recompile)
+            _add_number(numbers, root.recompile, failure, place)
     for (path, line, *_), seen in numbers.items():
         if len(seen) > _MOST_BOUNDED:
             keep(replace(at(Location(path, line)), is_of_each_number=True))
+
+
+def _with_recompilations(cost: FindingCost, count: int, seconds: float) -> FindingCost:
+    return replace(cost, recompilations=cost.recompilations + count, seconds=cost.seconds + seconds)
 
 
 _MOST_BOUNDED = 3

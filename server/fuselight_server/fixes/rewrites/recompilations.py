@@ -25,7 +25,8 @@ from fuselight_server.explain.findings.common.resume_functions import (
     resumed_at,
     worded_recompilations,
 )
-from fuselight_server.explain.findings.recompilations.recompilations import birthplace, subject_of
+from fuselight_server.explain.findings.recompilations.recompilation_groups import birthplace
+from fuselight_server.explain.findings.recompilations.recompilations import subject_of
 from fuselight_server.explain.findings.recompilations.size_remedies import branch_on_size
 from fuselight_server.explain.findings.recompilations.specializations import fixing_line, made_dynamic
 from fuselight_server.fixes.rewrites.buffers import buffer_remedies

@@ -170,6 +170,21 @@ def test_only_graphs_beside_a_break_are_what_it_splits(
     assert words(given) == [f"Fix line 22 of model.py first: {gain}"]
 
 
+def test_a_break_in_a_called_function_names_that_function_as_its_finding_does() -> None:
+    frames = (Frame("step", at(10)), Frame("helper", at(20)), Frame("helper", at(20), resumes_at=22))
+    compiles = tuple(
+        Compile(f"{number}/0", number, Outcome.COMPILED, graph=Graph(size))
+        for number, size in enumerate((2, 3, 1))
+    )
+    inlined = broken(at(12), at(22), frame_function="step")
+    own = broken(at(22), compile_id="1/0", frame_function="helper")
+    given = report(frames=frames, compiles=compiles, breaks=(inlined, own))
+    (first,) = of_reports([given], findings(given))
+    (finding,) = (item for item in findings(given) if item.span.line == 22)
+    assert first.gain == "it splits helper into 2 graphs"
+    assert finding.cost[0].startswith("`helper` is split into 2 graphs")
+
+
 def test_a_program_that_runs_in_eager_mode_is_named_by_its_function() -> None:
     skipped = NotCompiled(NotCompiledKind.SKIPPED, "train", at(20), "in a loop", stack=(at(38),))
     given = report(breaks=(broken(at(38), frame_skipped=True),), not_compiled=(skipped,))

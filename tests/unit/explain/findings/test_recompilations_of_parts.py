@@ -56,7 +56,23 @@ def test_a_part_after_a_break_with_the_same_difference_is_reported_with_the_func
     assert finding.cost == (
         "`Net.forward` was compiled once more",
         "its part after the graph break on line 25 was compiled again too",
+        "2 recompilations in all",
     )
+
+
+def test_a_part_is_not_said_to_be_a_part_of_itself() -> None:
+    other = dataclasses.replace(PART, resumes_at=27)
+    compiles = tuple(
+        Compile(f"{frame}/{number}", frame, Outcome.COMPILED) for frame in range(3) for number in range(3)
+    )
+    sized = (again(SIZE, compile_id=name) for name in ("1/1", "1/2", "2/1"))
+    (finding,) = findings(report(frames=(WHOLE, PART, other), compiles=compiles, recompiles=tuple(sized)))
+    assert finding.cost == (
+        "the part of `Net.forward` after the graph break on line 25 was compiled 2 more times",
+        "the part after the graph break on line 27 was compiled again too",
+        "3 recompilations in all",
+    )
+    assert (finding.count, finding.recompilations) == (2, 3)
 
 
 def test_a_part_with_another_difference_keeps_its_own_finding() -> None:
@@ -319,6 +335,7 @@ def test_a_decorator_that_recompiles_for_the_same_argument_is_reported_with_its_
     assert finding.cost == (
         "`Net.forward` was compiled once more",
         "`checked.inner`, around it, was compiled again too",
+        "2 recompilations in all",
     )
 
 

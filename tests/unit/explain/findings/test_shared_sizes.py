@@ -19,6 +19,8 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.finding import Finding
 from fuselight_server.explain.findings import findings, fold
+from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.explain.findings.priority import of_reports
 from tests.support.recompilations import again, failed
 from tests.support.reports import at, report
 
@@ -72,6 +74,14 @@ def test_a_batch_that_varies_is_one_finding_on_the_first_function() -> None:
     assert finding.span.line == LINES["step"] + 2
     assert [other.span.line for other in finding.also_at] == [LINES["helper"] + 2, LINES["loss"] + 2]
     assert "`helper` and `loss` were compiled again for it too" in finding.cost
+    assert "3 recompilations in all" in finding.cost
+
+
+def test_the_findings_and_the_first_line_to_fix_count_as_the_summary_does() -> None:
+    counted = [finding.recompilations for finding in findings(BATCH)]
+    assert counts(BATCH).recompilations == sum(counted) == 3
+    (first,) = of_reports([BATCH], shown(BATCH))
+    assert first.gain.startswith("it causes 3 recompilations")
 
 
 def test_its_cure_is_tried_once_for_the_whole_program() -> None:

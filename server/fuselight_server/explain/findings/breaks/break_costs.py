@@ -34,6 +34,11 @@ class GraphSides:
     total: int
     """Graphs in which the function runs in the call."""
 
+    @property
+    def is_touching(self) -> bool:
+        """Whether a graph of the function ends or starts at the break."""
+        return bool(self.before or self.after)
+
 
 def break_costs(context: Context, group: list[Break]) -> Iterator[str]:
     """What the records of one break cost; nothing where the report holds no facts."""
@@ -104,7 +109,7 @@ def _split(context: Context, group: list[Break], *, has_calls: bool) -> Iterator
         (graph_break, sides) for graph_break in group if (sides := sides_of(context, graph_break)) is not None
     ]
     known.sort(key=lambda item: len(item[0].stack))
-    touching = [item for item in known if item[1].before or item[1].after]
+    touching = [item for item in known if item[1].is_touching]
     if touching:
         innermost, sides = touching[0]
         yield _sides_in_words(_name(innermost), sides)

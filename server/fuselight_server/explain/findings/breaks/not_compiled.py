@@ -21,8 +21,8 @@ from fuselight_server.explain.findings.common.context import is_machinery, span_
 from fuselight_server.explain.findings.common.resume_functions import resumed_at
 from fuselight_server.explain.findings.common.text import place, plain, sentence
 from fuselight_server.explain.findings.recompilations.limit_remedies import limit_cures, limit_remedies
+from fuselight_server.explain.findings.recompilations.recompilation_groups import birthplace
 from fuselight_server.explain.findings.recompilations.recompilations import (
-    birthplace,
     difference_of,
     stopped_by_limit,
 )

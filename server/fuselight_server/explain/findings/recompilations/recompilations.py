@@ -34,13 +34,10 @@ from fuselight_server.explain.findings.common.resume_functions import (
     most_recent,
     nearest,
     resumed_at,
-    roots,
 )
 from fuselight_server.explain.findings.common.text import place, plain, quoted, rounded
 from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
-from fuselight_server.explain.findings.recompilations.changed_containers import changed_container
-from fuselight_server.explain.findings.recompilations.changed_values import changed_together
 from fuselight_server.explain.findings.recompilations.guard_explanations import (
     about_cached,
     about_dropped,
@@ -48,6 +45,13 @@ from fuselight_server.explain.findings.recompilations.guard_explanations import 
     freed_by,
     read_elsewhere,
     static_call,
+)
+from fuselight_server.explain.findings.recompilations.recompilation_groups import (
+    RecompilationGroup,
+    birthplace,
+    read_place,
+    recompilation_groups,
+    recompile_seconds,
 )
 from fuselight_server.explain.findings.recompilations.recompile_limit import about_limit
 from fuselight_server.explain.findings.recompilations.remedies import (
@@ -62,11 +66,9 @@ from fuselight_server.explain.findings.recompilations.remedies import (
 )
 from fuselight_server.explain.findings.recompilations.root_breaks import RootBreak, root_break
 from fuselight_server.explain.findings.recompilations.shared_sizes import (
-    SharedSize,
     compiled_too,
     program_cures,
     program_remedies,
-    shared_sizes,
 )
 from fuselight_server.explain.findings.recompilations.size_remedies import branch_on_size, varying_sizes
 from fuselight_server.explain.findings.recompilations.specializations import (
@@ -89,65 +91,7 @@ _MAX_LISTED, _MAX_NAMED = 12, 3
 
 def recompilation_findings(context: Context) -> Iterator[Finding]:
     """The findings of the report's recompilations."""
-    groups: dict[tuple[object, ...], list[Root]] = {}
-    worded = (
-        in_the_users_words(context, recompilation)
-        for recompilation in context.report.recompiles
-        if recompilation.compile_id is not None
-    )
-    for root in roots(context, worded):
-        home, failure = read_place(context, root.recompile)
-        key = _of_one_root(context, root.recompile, failure)
-        if not key:
-            what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
-            key = (*_place_of(context, root.recompile, failure, home), *what)
-        groups.setdefault(key, []).append(root)
-    shared = {id(group): cause for cause in shared_sizes(context, groups.values()) for group in cause.groups}
-    for group in groups.values():
-        yield _finding(context, group, shared.get(id(group)))
-
-
-def _place_of(
-    context: Context, recompilation: Recompile, failure: GuardFailure | None, home: Location
-) -> tuple[object, ...]:
-    """Where a guarded value is the same one: in all of a function for a number with a name, else on its line.
-
-    A number that two lines read was a finding on each, as torch guards on the first read of each compile. Of a function
-    of a library, the lines are calls of the user's code, and each has its own.
-    """
-    is_named = failure is not None and failure.source and CARRIED not in f"{failure.source}{failure.code}"
-    if failure is None or not is_named or failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
-        return (home.path, home.line, home.column)
-    code = recompilation.location
-    if code.path != home.path:
-        return (home.path, home.line, home.column)
-    return (code.path, code.line, resumed_at(context, recompilation))
-
-
-def _of_one_root(
-    context: Context, recompilation: Recompile, failure: GuardFailure | None
-) -> tuple[object, ...]:
-    """What recompilations of the same code share that follow from one break, or from one container that it changes.
-
-    A running mean, its count and its maximum that are made of one `.item()` were a finding for each of them.
-    """
-    code = recompilation.location
-    part = code.path, code.line, resumed_at(context, recompilation)
-    owner = changed_container(context, recompilation, failure) if failure is not None else ""
-    if owner := changed_together(context, recompilation) or owner:
-        return (owner, *part)
-    before = root_break(context, recompilation, failure)
-    if before is None or before.is_removed:
-        return ()
-    return (before.at.path, before.at.line, *part)
-
-
-def _variable(failure: GuardFailure) -> str:
-    """What one line reads: the numbers of one list are one variable, whichever of them changed."""
-    return _INDEX.sub("[]", failure.source) if failure.cause is GuardCause.NUMBER else failure.source
-
-
-_INDEX = re.compile(r"\[\d+\](?=`|$)")
+    return (_finding(context, group) for group in recompilation_groups(context))
 
 
 def difference_of(recompilation: Recompile, failure: GuardFailure | None = None) -> str:
@@ -167,36 +111,14 @@ def stopped_by_limit(context: Context) -> Iterator[Recompile]:
     )
 
 
-def birthplace(context: Context, recompilation: Recompile) -> tuple[Location, GuardFailure | None]:
-    """The torch.compile whose dynamic=False causes a recompilation, or the read of the value; and the failing guard."""
-    home, failure = read_place(context, recompilation)
-    return static_call(context, recompilation, failure) or home, failure
-
-
-def read_place(context: Context, recompilation: Recompile) -> tuple[Location, GuardFailure | None]:
-    """Where in the workspace the failing guard was born, and the guard.
-
-    Without such a place: the break before the part, the `def` line, the caller, the target.
-    """
-    failures = root_failures(context, recompilation)
-    for failure in failures:
-        home = context.reading_frame(failure.born)
-        if home is not None:
-            return home, failure
-    line = resumed_at(context, recompilation)
-    frame = break_at(context, recompilation, line) if line is not None else recompilation.location
-    home = context.innermost_user_frame((frame,), recompilation.caller) or context.target_location()
-    return home, next(iter(failures), None)
-
-
-def _finding(context: Context, group: list[Root], shared: SharedSize | None = None) -> Finding:
-    """One finding for the recompilations of a group; `shared` is the size that varies in other groups, too.
+def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
+    """One finding for the recompilations of a group.
 
     A batch of another size compiles several functions again. The first of their findings has the cure, counted in
     compiles of the program: with a cure for each, one change was shown several times and counted for one function.
     """
+    group, shared, is_first = recompilations.roots, recompilations.shared, recompilations.is_first
     recompilation = group[0].recompile
-    again = [recompile for root in group for recompile in (root.recompile, *root.parts, *root.wrappers)]
     home, failure = read_place(context, recompilation)
     causes = (static_call(context, *_guard_of(context, root)) for root in group)
     home = next(filter(None, causes), home)
@@ -206,7 +128,6 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
     fixes, data = _fix(context, recompilation, failure)
     expected = all(is_expected_root(context, root) for root in group)
-    is_first = shared is None or shared.groups[0] is group
     candidates = program_cures(context, shared) if shared is not None else ()
     remedies = (
         program_remedies(context, shared, candidates)
@@ -227,20 +148,14 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         about_dropped(failure),
         _about_unsteady(failure),
         about_static(context, home),
-        about_limit(context, again),
+        about_limit(context, recompilations.own),
         _about_dynamic(context, group),
         *_others(context, recompilation, failure),
         _later(context, group, home, difference_of(recompilation, failure)),
         _listed("Guards that failed with them", _unlisted(context, group)),
         at=home,
         severity=Severity.INFORMATION if expected else None,
-        cost=(
-            f"{what} was compiled {'once more' if len(group) == 1 else f'{len(group)} more times'}",
-            *_parts(context, group),
-            *_wrappers(group),
-            *(compiled_too(shared) if shared is not None and is_first else ()),
-            *_seconds(context, again),
-        ),
+        cost=_costs(context, recompilations, what),
         hints=remedies,
         call=recompilation.call,
         related=tuple(_related(context, recompilation, home)),
@@ -248,7 +163,9 @@ def _finding(context: Context, group: list[Root], shared: SharedSize | None = No
         cause=shared.key if shared else _shared_cause(context, recompilation, failure, advised(remedies)),
         is_consequence=not is_first,
         follows=Related(span_of(before.at), before.words(home)) if before is not None else None,
-        count=len(group),
+        count=_times(context, group),
+        recompilations=len(recompilations.counted) if is_first else 0,
+        recompile_seconds=recompile_seconds(context, recompilations.counted) if is_first else 0.0,
         fixes=fixes,
         data=(*data, *_cured_by(context, cures), *_is_inner(context, recompilation)),
         cures=cures,
@@ -417,15 +334,37 @@ def is_expected_root(context: Context, root: Root) -> bool:
     )
 
 
+def _costs(context: Context, recompilations: RecompilationGroup, what: str) -> Iterator[str]:
+    """What was compiled again, how often in all, and how long that took."""
+    group, shared = recompilations.roots, recompilations.shared
+    times, total = _times(context, group), len(recompilations.counted)
+    yield f"{what} was compiled {'once more' if times == 1 else f'{times} more times'}"
+    yield from _parts(context, group)
+    yield from _wrappers(group)
+    if shared is not None and recompilations.is_first:
+        yield from compiled_too(shared)
+    if total > times:
+        yield f"{format_count(total, 'recompilation')} in all"
+    yield from _seconds(context, recompilations.counted)
+
+
+def _times(context: Context, group: list[Root]) -> int:
+    """How often the function was compiled again, or the part of it that the group is about."""
+    own = resumed_at(context, group[0].recompile)
+    return len(group) + sum(resumed_at(context, part) == own for root in group for part in root.parts)
+
+
 def _parts(context: Context, group: list[Root]) -> Iterator[str]:
     """The parts after breaks that had to follow."""
-    lines = sorted(
-        {line for root in group for part in root.parts if (line := resumed_at(context, part)) is not None}
-    )
-    if len(lines) == 1:
-        yield f"its part after the graph break on line {lines[0]} was compiled again too"
-    elif lines:
-        yield f"its parts after the graph breaks on lines {format_list(map(str, lines))} were compiled again too"
+    own = resumed_at(context, group[0].recompile)
+    resumed = (resumed_at(context, part) for root in group for part in root.parts)
+    lines = sorted({line for line in resumed if line is not None} - {own})
+    if lines:
+        is_one = len(lines) == 1
+        whose = "its" if own is None else "the" if is_one else "the other"
+        noun, verb, mark = ("part", "was", "line") if is_one else ("parts", "were", "lines")
+        shown = format_list(map(str, lines))
+        yield f"{whose} {noun} after the graph break{'' if is_one else 's'} on {mark} {shown} {verb} compiled again too"
 
 
 def _wrappers(group: list[Root]) -> Iterator[str]:
@@ -441,13 +380,12 @@ _COMPILED_BY_USER = frozenset({Rung.PROGRAM, Rung.KERNEL, Rung.TRACE})
 
 
 def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
-    ids = {recompilation.compile_id for recompilation in group}
-    spent = [item.seconds for item in context.report.compiles if item.id in ids and item.seconds is not None]
-    if spent and sum(spent) >= 0.1:  # noqa: PLR2004 - below a tenth of a second the tracing time is noise
+    spent = recompile_seconds(context, group)
+    if spent >= 0.1:  # noqa: PLR2004 - below a tenth of a second the tracing time is noise
         inputs = context.report.inputs
         is_whole = inputs is not None and inputs.rung in _COMPILED_BY_USER
         what = "compiling" if is_whole else "tracing, plus code generation with a real backend"
-        yield f"{sum(spent):.1f} s of {what}"
+        yield f"{spent:.1f} s of {what}"
 
 
 def _others(context: Context, recompilation: Recompile, shown: GuardFailure | None) -> Iterator[str]:

@@ -52,9 +52,10 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\blen\(([^()]+)\._(forward|backward)_hooks\)"), r"the number of \2 hooks of \1"),
     (re.compile(r"\blen\(([^()]+)\._(forward|backward)_pre_hooks\)"), r"the number of \2 pre-hooks of \1"),
 )
-_CLOSURE = re.compile(r"\.__closure__\[(?P<index>\d+)\]\.cell_contents")
+_HELD = re.compile(
+    r"\.(?:__closure__\[(?P<index>\d+)\]\.cell_contents|__(?:kw)?defaults__\[(?P<key>[^\]]+)\])"
+)
 _OPENING = {")": "(", "]": "["}
-_DEFAULT = re.compile(r"(?P<owner>[\w.\[\]]+)\.__(?:kw)?defaults__\[(?P<key>[^\]]+)\]")
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,7 @@ def in_user_words(source: str) -> str:
             text = pattern.sub(lambda match: match[1].replace("_dot_", "."), text)
         else:
             text = pattern.sub(replacement, text)
-    text = _closures(text)
-    return _DEFAULT.sub(r"default \g<key> of \g<owner>", text)
+    return _held_values(text)
 
 
 def membership(text: str) -> tuple[str, str, bool] | None:
@@ -179,12 +179,16 @@ def _is_expression(text: str) -> bool:
     return isinstance(call, ast.Call) and (len(call.args), len(call.keywords)) == (1, 0)
 
 
-def _closures(text: str) -> str:
-    """`f.__closure__[0].cell_contents` as `closure variable 0 of f`; in parentheses before an element or attribute."""
-    while (match := _CLOSURE.search(text)) is not None:
+def _held_values(text: str) -> str:
+    """`f.__closure__[0].cell_contents` as `closure variable 0 of f`, and `f.__defaults__[1]` as `default 1 of f`.
+
+    In parentheses before an element or attribute.
+    """
+    while (match := _HELD.search(text)) is not None:
         start = source_before(text, match.start())
-        owner = text[start : match.start()]
-        rest, words = text[match.end() :], f"closure variable {match['index']} of {owner}"
+        owner, rest = text[start : match.start()], text[match.end() :]
+        what = f"default {match['key']}" if match["key"] else f"closure variable {match['index']}"
+        words = f"{what} of {owner}"
         text = f"{text[:start]}{f'({words})' if rest.startswith(('[', '.')) else words}{rest}"
     return text
 

@@ -78,6 +78,7 @@ def test_any_message_is_read(message: str) -> None:
             "closure variable 1 of m.hooks[list(m.hooks)[0]] == 2",
         ),
         ("L['f'].__defaults__[1]", "default 1 of f"),
+        ("L['f'].__defaults__[0].size", "(default 0 of f).size"),
         ("list(dict.keys(L['d']))[0]", "list(d)[0]"),
         ("___as_tensor(L['self'].settings['decay']).item() == 0.8", "self.settings['decay'] == 0.8"),
         ("", ""),

@@ -119,3 +119,44 @@ def test_an_element_of_a_closure_variable_has_the_name_of_the_variable(tmp_path:
     )
     (failure,) = nearest(got, 0)
     assert (failure.source, failure.difference) == ("table['a'].b", "table['a'].b was 2.0, now 3.0")
+
+
+HELD = """
+from types import SimpleNamespace
+
+settings = SimpleNamespace(rows=3)
+
+def inner(x, given=settings, table=torch.ones(8), *, gain=2):
+    return x[: given.rows] * table[: given.rows] * gain
+
+def made(count, shift):
+    def outer(x):
+        return inner(x) * count + shift.sum()
+    return outer
+
+outer = made(2, torch.ones(5))
+
+@torch.compile(dynamic=True)
+def f(x):
+    return outer(x)
+
+def main():
+    f(torch.ones(8))
+    settings.rows = 4
+    f(torch.ones(8))
+    inner.__kwdefaults__ = {"gain": 5}
+    f(torch.ones(8))
+    outer.__closure__[0].cell_contents = 7
+    f(torch.ones(8))
+"""
+
+
+def test_what_a_called_function_holds_has_its_name_in_each_part_of_a_report(tmp_path: Path) -> None:
+    """Defaults and closure variables had torch's numbers, and in guards and symbols all of them."""
+    got = record(tmp_path, HELD)
+    changed = [nearest(got, index)[0].difference for index in range(3)]
+    assert changed == ["given.rows was 3, now 4", "gain was 2, now 5", "count was 2, now 7"]
+    first = got.parts.compiles[0]
+    assert {"given.rows", "table", "gain", "count", "shift"} <= {guard.source for guard in first.guards}
+    symbols = {symbol.source: symbol.is_default for symbol in first.symbols}
+    assert symbols == {"x.size(0)": False, "table.size(0)": True, "shift.size(0)": False}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from fuselight.adapters.torch_api.dynamo import frames
 from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import eager_frames, guards, stacks
+from fuselight.capture.dynamo.variable_names import with_variable_names
 from fuselight.capture.dynamo.wrappers import Callee
 from fuselight.shared import torch_texts
 from fuselight.shared.report import Compile, Graph, Mode, Outcome, Stack, Symbol
@@ -20,6 +22,7 @@ class _Born:
     source: str
     value: str
     marked: bool
+    is_default: bool
 
 
 @dataclass
@@ -42,7 +45,8 @@ class SymbolLog:
         name = artifacts.source_name(source)
         if "storage_offset" in name and not artifacts.is_symbol(symbol):
             return  # nearly every tensor starts at 0 of its storage
-        self.born.setdefault(name, _Born(symbol, torch_texts.in_user_words(name), str(value), marked))
+        words, is_default = torch_texts.in_user_words(name), "defaults__[" in name
+        self.born.setdefault(name, _Born(symbol, words, str(value), marked, is_default))
 
     def specialized(self, shape_env: Any, symbol: object, value: object, reason: str) -> None:
         """A symbol was specialized to a number. Only the first time is kept: it is the one that the user can act on.
@@ -57,6 +61,11 @@ class SymbolLog:
             stack = stacks.from_summaries(frames.user_stack())
         self.fixed.setdefault(str(symbol), (artifacts.number_text(value), reason, stack))
 
+    def name_variables(self, scope: Mapping[str, object], f_locals: Mapping[str, object]) -> None:
+        """Name what functions hold, once the variables of the compiled function are known."""
+        for born in self.born.values():
+            born.source = with_variable_names(born.source, scope, f_locals)
+
     def read(self) -> tuple[Symbol, ...]:
         """Each size that could have been dynamic, as a Symbol."""
         return tuple(self._read(born) for born in self.born.values())
@@ -69,6 +78,7 @@ class SymbolLog:
                 hint=born.value,
                 specialized_to=artifacts.number_text(born.symbol),
                 marked=born.marked,
+                is_default=born.is_default,
                 reason="sizes 0 and 1 are always specialized" if born.value in {"0", "1"} else None,
             )
         hint, bounds = artifacts.symbol_facts(self.shape_env, born.symbol)
@@ -80,6 +90,7 @@ class SymbolLog:
             range=bounds,
             specialized_to=value,
             marked=born.marked,
+            is_default=born.is_default,
             reason=reason,
             stack=stack,
         )

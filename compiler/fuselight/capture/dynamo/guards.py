@@ -17,6 +17,7 @@ import torch
 
 from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import guard_differences, stacks
+from fuselight.capture.dynamo.variable_names import with_variable_names
 from fuselight.shared import torch_texts
 from fuselight.shared.report import Guard, GuardPlace, Stack
 
@@ -85,11 +86,20 @@ class Guards:
     places: tuple[GuardPlace, ...]
 
 
+@dataclass(frozen=True)
+class _Names:
+    """The variables of a compiled function."""
+
+    globals: Mapping[str, object]
+    local: Mapping[str, object]
+
+
 def read_guards(manager: Any, output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births]:
     """The guards of one compile, and the table for when they fail."""
     rows = []
     places: collections.Counter[Stack] = collections.Counter()
     scope = artifacts.local_scope(output_graph) or {}
+    names = _Names(artifacts.global_scope(output_graph), scope)
     births = Births({}, {}, {}, set(), _owner(scope), lengths=artifacts.dict_lengths(manager, scope))
     for guard in artifacts.guards_of(output_graph):
         stack = stacks.from_summaries(guard.user_stack or ())
@@ -108,7 +118,7 @@ def read_guards(manager: Any, output_graph: Any, roots: Sequence[str]) -> tuple[
             births.metadata[name] = guard_differences.metadata_of(guard.obj_weakref())
         rows.append((kind, name, code, stack))
     kept = sorted(range(len(rows)), key=lambda i: (rows[i][0] in _MACHINERY, i))[:_KEPT]
-    guards = tuple(_guard(*rows[index], scope=scope) for index in sorted(kept))
+    guards = tuple(_guard(*rows[index], names=names) for index in sorted(kept))
     return Guards(guards, len(rows), _places(places, roots)), births
 
 
@@ -123,14 +133,15 @@ def _owner(scope: Mapping[str, object]) -> GuardedOwner | None:
         return None
 
 
-def _guard(kind: str, name: str, code: tuple[str, ...], born: Stack, scope: Mapping[str, object]) -> Guard:
+def _guard(kind: str, name: str, code: tuple[str, ...], born: Stack, names: _Names) -> Guard:
     source = "" if torch_texts.is_global_state(name) else torch_texts.in_user_words(name)
+    source = with_variable_names(source, names.globals, names.local)
     return Guard(
         kind=kind,
         source=source,
         code=code[:_CODES],
         born=tuple(place for place in born if stacks.is_shown(place.path)),
-        is_numpy_number=kind == "TENSOR_MATCH" and _is_numpy_number(scope.get(source)),
+        is_numpy_number=kind == "TENSOR_MATCH" and _is_numpy_number(names.local.get(source)),
     )
 
 

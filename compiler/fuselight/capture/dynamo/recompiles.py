@@ -18,6 +18,7 @@ import torch
 from fuselight.adapters.torch_api.inductor import artifacts
 from fuselight.capture.dynamo import guard_differences, stacks
 from fuselight.capture.dynamo.guards import Births
+from fuselight.capture.dynamo.variable_names import with_variable_names
 from fuselight.shared import torch_texts
 from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, Stack
 
@@ -31,7 +32,6 @@ _SMALL = frozenset(
     {*_VALUES, GuardCause.DIMENSION, GuardCause.STRIDE, GuardCause.RELATION, GuardCause.LENGTH}
 )
 """Differences in a value. All others are of another kind of call, as a tensor in the place of None."""
-_CLOSURE = re.compile(r"closure variable (?P<index>\d+) of ")
 _FREED = re.compile(r"because (?P<source>.+) got deallocated")
 _TYPE_OF = re.compile(r"type\((?P<source>.+)\)$")
 _GUARDED_TYPE = re.compile(r"___check_type_id\((?P<source>.*), \d+\), type=<class '(?P<kind>[^']+)'>")
@@ -337,22 +337,7 @@ class _GuardReader:
     def words(self, source: str) -> str:
         """A source, or a text with sources in words, as the user would write it."""
         text = torch_texts.in_user_words(self.named(source))
-        for match in reversed(list(_CLOSURE.finditer(text))):
-            end = torch_texts.source_after(text, match.end())
-            name = self._closure_name(text[match.end() : end], int(match["index"]))
-            before, after = text[: match.start()], text[end:]
-            if before.endswith("(") and after.startswith((")[", ").")):
-                before, after = before[:-1], after[1:]
-            text = text if name is None else f"{before}{name}{after}"
-        return text
-
-    def _closure_name(self, owner: str, index: int) -> str | None:
-        """The name that the function itself has for a variable of its closure; None if it cannot be read."""
-        try:
-            function = eval(owner, self.names["G"], dict(self.names["L"]))  # noqa: S307 - a name in the call
-            return str(function.__code__.co_freevars[index])
-        except Exception:  # noqa: BLE001 - a callable that is no function, or a name that the call has not
-            return None
+        return with_variable_names(text, self.names["G"], self.names["L"])
 
     def is_false(self, expression: str) -> bool:
         try:

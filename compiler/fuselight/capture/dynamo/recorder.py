@@ -316,9 +316,13 @@ class Recorder:
         frame_guards = self._recompiles.add_guards(manager, output_graph)
         if not self._running:
             return
-        self._running[-1].guards = frame_guards
-        self._running[-1].guard_us = guards.check_latency(manager, output_graph)
-        if self._running[-1].graph is not None:
+        run = self._running[-1]
+        run.guards = frame_guards
+        run.symbols.name_variables(
+            artifacts.global_scope(output_graph), artifacts.local_scope(output_graph) or {}
+        )
+        run.guard_us = guards.check_latency(manager, output_graph)
+        if run.graph is not None:
             self._unseen.guarded(manager)
 
     def guards_dropped(self, manager: Any, deleted: Any) -> None:

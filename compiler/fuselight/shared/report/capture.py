@@ -68,6 +68,8 @@ class Symbol:
     reason: str | None = None
     stack: Stack = ()
     """The line that specialized it."""
+    is_default: bool = False
+    """Whether it is of a parameter's default, or of an attribute of one, in a function that the code calls."""
 
 
 class Outcome(str, enum.Enum):

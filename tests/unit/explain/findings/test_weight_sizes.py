@@ -45,6 +45,7 @@ def findings_of(
     value: str = "8",
     source: str = "",
     marked: bool = False,
+    is_default: bool = False,
     shapes: Mapping[str, str] = SHAPES,
 ) -> tuple[Finding, ...]:
     """The findings of a size of `x` that the statement fixed; `marked`: it was marked, which is an error then."""
@@ -59,7 +60,11 @@ def findings_of(
     stack = [at(DEF.line + 1, (8, len(text) - 1), function="forward")]
     stack += [Location(f"{LIBRARY}/{layer}.py", 134, function="forward")] if layer else []
     symbol = Symbol(
-        "s0", source or f"x.size({dimension})", specialized_to=value, marked=True, stack=tuple(stack)
+        *("s0", source or f"x.size({dimension})"),
+        specialized_to=value,
+        marked=True,
+        stack=tuple(stack),
+        is_default=is_default,
     )
     error = Failure(
         Culprit.USER,
@@ -134,4 +139,4 @@ def test_a_number_is_a_note_and_a_default_is_no_finding() -> None:
     (finding,) = findings_of("return x * math.log(base)", value="8.0", source="base")
     assert (finding.code, finding.severity) == ("FL302", Severity.INFORMATION)
     assert "marked" not in f"{finding.title} {finding.message}"
-    assert findings_of("return x * math.log(base)", value="8.0", source="default 0 of scaled") == ()
+    assert findings_of("return x * math.log(base)", value="8.0", source="base", is_default=True) == ()

@@ -127,10 +127,15 @@ def called_modules(module: torch.fx.GraphModule) -> set[int]:
     return {int(number) for number in numbers if number.isdecimal()}
 
 
+def global_scope(output_graph: Any) -> dict[str, object]:
+    """The globals of the compiled function."""
+    return getattr(output_graph, "global_scope", None) or {}
+
+
 def used_globals(output_graph: Any) -> list[object]:
     """The modules among the globals of the compiled function."""
-    scope = getattr(output_graph, "global_scope", None) or {}
-    return [value for value in list(scope.values()) if isinstance(value, torch.nn.Module)]
+    values = list(global_scope(output_graph).values())
+    return [value for value in values if isinstance(value, torch.nn.Module)]
 
 
 def local_name(guard: Any) -> str | None:

@@ -36,7 +36,6 @@ _STEADY = {
     GuardCause.TYPE: "Expect it: calls passed something else than a tensor, after which torch makes all sizes symbolic",
 }
 """What to expect of a size that torch made symbolic although it has one value, by what changed instead."""
-_DEFAULT = re.compile(r"default \d+ of ")
 _NOBODYS = re.compile(r"\.(?:stride\(\d+\)|item\(\))$")
 """Numbers that torch itself makes symbolic: a stride that changed, the value of a tensor that is an index."""
 
@@ -82,7 +81,7 @@ def _place_key(
 
 def _is_expected(context: Context, group: list[tuple[Compile, Symbol]]) -> bool:
     """Whether `dynamic=True` fixed what never varies: a size of a weight, a number of a layer of torch's, a default."""
-    if all(_DEFAULT.match(symbol.source) for _, symbol in group):
+    if all(symbol.is_default for _, symbol in group):
         return len({symbol.specialized_to for _, symbol in group}) == 1
     return all(
         not _is_error(context, compiled, symbol)

@@ -29,8 +29,6 @@ _LONGEST = 100_000
 """Characters of a message that are read: the user's values stand in it, and may be of any size."""
 _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[LG]\[(['\"])([A-Za-z_]\w*)\1\]"), r"\2"),
-    (re.compile(r"\.(?:_modules|_parameters|_buffers|__dict__)\[(['\"])([A-Za-z_]\w*)\1\]"), r".\2"),
-    (re.compile(r"\.(?:_modules|_parameters|_buffers)\[(['\"])(\d+)\1\]"), r"[\2]"),
     (re.compile(r"\benviron\._data\[b(['\"])(.+?)\1\]"), r"environ[\1\2\1]"),
     (re.compile(r"\benviron\._data\b"), "environ"),
     (re.compile(r"\.(size|stride)\(\)\[(\d+)\]"), r".\1(\2)"),
@@ -41,6 +39,8 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b___as_tensor\(([^()]*)\)\.item\(\)"), r"\1"),
     (re.compile(r"\b___(?:from_numpy|as_tensor|dict_getitem|normalize_\w+_iter)\(([^()]*)\)"), r"\1"),
     (re.compile(r"\b___(?:odict|tuple_iterator)_getitem\((\w[\w.\[\]'\"]*), (.+?)\)"), r"\1[\2]"),
+    (re.compile(r"\.(?:_modules|_parameters|_buffers|__dict__)\[(['\"])([A-Za-z_]\w*)\1\]"), r".\2"),
+    (re.compile(r"\.(?:_modules|_parameters|_buffers)\[(['\"])(\d+)\1\]"), r"[\2]"),
     (re.compile(r"\b___tuple_iterator_len\(([^()]*)\)"), r"the number of items left in \1"),
     (re.compile(r"\b___key_to_id\(([^()]*)\)"), r"the keys of \1"),
     (re.compile(r"\b___(?:dataclass|namedtuple)_fields\(([^()]*)\)"), r"the fields of \1"),

@@ -29,7 +29,7 @@ _ARRAY = dataclasses.replace(size((1, 4, 7)), source="x", expression="___from_nu
 
 _STAYS_FIXED: dict[str, tuple[GuardFailure, GuardFailure | None, tuple[Symbol, ...]]] = {
     "`x` is a NumPy array, and torch frees the sizes of tensors only": (_ARRAY, None, ()),
-    "`n.size(1)` varies too, and stays fixed": (size((1, 4, 7)), _OTHER, ()),
+    "`n.size(1)` varies too, and this change would keep it fixed": (size((1, 4, 7)), _OTHER, ()),
     "line 8 needs the exact value of `x.size(1)`": (size((1, 4, 7)), None, _FIXED),
     "parts.py:80 needs the exact value of `x.size(1)`": (size((1, 4, 7)), None, _ELSEWHERE),
 }

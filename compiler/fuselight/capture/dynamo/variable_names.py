@@ -20,7 +20,9 @@ def with_variable_names(text: str, scope: Mapping[str, Any], f_locals: Mapping[s
     `scope` are the globals of the compiled function.
     """
     known = dict(f_locals)
-    for match in reversed(list(_HELD.finditer(text))):  # an inner function's number comes after the outer one's
+    for match in reversed(
+        list(_HELD.finditer(text))
+    ):  # an inner function's number comes after the outer one's
         end = torch_texts.source_after(text, match.end())
         try:
             function = eval(text[match.end() : end], dict(scope), known)  # noqa: S307 - a name in the call

@@ -319,7 +319,7 @@ def _why_fixed(context: Context, recompilation: Recompile, failure: GuardFailure
             f"{where} needs the exact value of `{failure.sizes[0].name}.size({failure.sizes[0].dimension})`"
         )
     other = _other_size(context, recompilation, failure)
-    return f"`{other}` varies too, and stays fixed" if other else ""
+    return f"`{other}` varies too, and this change would keep it fixed" if other else ""
 
 
 def _other_size(context: Context, recompilation: Recompile, failure: GuardFailure) -> str:

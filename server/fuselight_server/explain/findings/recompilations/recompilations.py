@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CureKind, GuardCause, Rung
 from fuselight_server.base.finding import Related, Severity
-from fuselight_server.base.formatting import cut_list, format_count, format_list
+from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.remedies import advice, advised
 from fuselight_server.explain.findings.advice.expectations import (
     CARRIED,
@@ -35,9 +35,10 @@ from fuselight_server.explain.findings.common.resume_functions import (
     nearest,
     resumed_at,
 )
-from fuselight_server.explain.findings.common.text import place, plain, quoted, rounded
+from fuselight_server.explain.findings.common.text import place, plain, rounded
 from fuselight_server.explain.findings.common.unsteady_values import is_unsteady
 from fuselight_server.explain.findings.common.value_writes import write_of
+from fuselight_server.explain.findings.recompilations.dynamic_values import about_dynamic
 from fuselight_server.explain.findings.recompilations.guard_explanations import (
     about_cached,
     about_dropped,
@@ -74,7 +75,6 @@ from fuselight_server.explain.findings.recompilations.size_remedies import branc
 from fuselight_server.explain.findings.recompilations.specializations import (
     fixing_line,
     is_held,
-    made_dynamic,
 )
 from fuselight_server.explain.findings.recompilations.value_remedies import is_expected
 
@@ -149,7 +149,7 @@ def _finding(context: Context, recompilations: RecompilationGroup) -> Finding:
         _about_unsteady(failure),
         about_static(context, home),
         about_limit(context, recompilations.own),
-        _about_dynamic(context, group),
+        about_dynamic(context, [root.recompile for root in group]),
         *_others(context, recompilation, failure),
         _later(context, group, home, difference_of(recompilation, failure)),
         _listed("Guards that failed with them", _unlisted(context, group)),
@@ -214,21 +214,6 @@ def _about_unsteady(failure: GuardFailure | None) -> str:
         return ""  # digits of an address say nothing
     values = rounded(dataclasses.replace(failure, difference=f"{failure.was} and {failure.now}"))
     return f"Two of its values are {values}."
-
-
-def _about_dynamic(context: Context, group: list[Root]) -> str:
-    """Say that what changed needs no further compile, where torch made it symbolic."""
-    of_each = [
-        made_dynamic(
-            context, recompile, [failure for failure in nearest(recompile) if failure.was is not None]
-        )
-        for recompile in (root.recompile for root in group)
-    ]
-    if not of_each[-1]:
-        return ""
-    names = tuple(dict.fromkeys(name for names in of_each for name in names))
-    shown = cut_list(map(quoted, names), _MAX_NAMED)
-    return f"torch then made {format_list(shown)} dynamic: other values usually need no further compile."
 
 
 def _later(context: Context, group: list[Root], home: Location, first: str) -> str:

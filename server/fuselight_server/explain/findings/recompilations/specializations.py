@@ -331,19 +331,20 @@ def in_words(context: Context, compiled: Compile, symbol: Symbol) -> str:
 
 
 def _symbols_of(context: Context, recompilation: Recompile, failure: GuardFailure) -> list[Symbol]:
-    """The symbols of the function for the size or the number of a failed guard, in all of its compiles."""
+    """The symbols for the size or the number of a failed guard, in the compile that followed, else in all of them."""
     size = failure.sizes[0] if failure.sizes else None
     source = failure.source
     if failure.cause is GuardCause.DIMENSION:
         source = f"{size.name}.size({size.dimension})" if size is not None else ""
         after = resumption_of(context, recompilation)
         source = source if after is None else carried_in_words(context, after, source)
-    return [
-        symbol
+    symbols = {
+        compiled.id: [symbol for symbol in compiled.symbols if in_words(context, compiled, symbol) == source]
         for compiled in context.compiles_of(recompilation.function, recompilation.location)
-        for symbol in compiled.symbols
-        if in_words(context, compiled, symbol) == source
-    ]
+    }
+    # Another version may fix what the compile that followed keeps symbolic, as on the other side of a flag.
+    next_symbols = symbols.get(recompilation.compile_id or "")
+    return next_symbols or [symbol for of_compile in symbols.values() for symbol in of_compile]
 
 
 def _fixed_symbol(context: Context, recompilation: Recompile, failure: GuardFailure) -> Symbol | None:

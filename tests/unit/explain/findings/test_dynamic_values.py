@@ -1,0 +1,70 @@
+"""What is said of values that torch made symbolic: the symbols and the guards of the last version, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.shared.report import Compile, Guard, GuardCause, Outcome, Symbol
+from fuselight_server.base.finding import Finding
+from fuselight_server.explain.findings import findings
+from tests.support.recompilations import WHOLE, again, failed
+from tests.support.reports import at, report
+
+
+def finding_of(*guards: str, symbols: tuple[Symbol, ...], first: tuple[Symbol, ...] = ()) -> Finding:
+    """The finding of a size that varied, by the guards and the symbols of the version that followed."""
+    size = failed("x.size(0) was 4, now 8", source="x")
+    compiles = (
+        Compile("0/0", 0, Outcome.COMPILED, symbols=first),
+        Compile("0/1", 0, Outcome.COMPILED, symbols=symbols, guards=(Guard("SHAPE_ENV", "", guards),)),
+    )
+    (finding,) = (
+        item
+        for item in findings(report(frames=(WHOLE,), compiles=compiles, recompiles=(again(size),)))
+        if item.code == "FL201"
+    )
+    return finding
+
+
+FREE = Symbol("s0", "x.size(0)", range="[2, 64]")
+
+
+@pytest.mark.parametrize(
+    ("guards", "text"),
+    [
+        ((), "torch then made `x.size(0)` dynamic."),
+        (("2 <= L['x'].size()[0]",), "torch then made `x.size(0)` dynamic."),
+        (("2 <= L['y'].size()[0] and L['y'].size()[0] <= 9",), "torch then made `x.size(0)` dynamic."),
+        (
+            ("(L['x'].size()[0] % 4) == 0", "2 <= L['x'].size()[0] and L['x'].size()[0] <= 64"),
+            "dynamic, in a version for calls with `(x.size(0) % 4) == 0` and `2 <= x.size(0) <= 64`.",
+        ),
+    ],
+)
+def test_the_guards_on_a_symbolic_size_are_named(guards: tuple[str, ...], text: str) -> None:
+    message = finding_of(*guards, symbols=(FREE,)).message
+    assert text in message
+    assert "no further compile" not in message
+
+
+def test_a_size_that_another_version_fixes_is_not_said_to_be_fixed_and_symbolic() -> None:
+    fixed = Symbol("s0", "x.size(0)", specialized_to="4", marked=True, stack=(at(30),))
+    free = finding_of(symbols=(FREE,), first=(fixed,))
+    assert "torch then made `x.size(0)` dynamic" in free.message
+    assert not any("fixes it" in item.message for item in free.related)
+    held = finding_of(symbols=(fixed,))
+    assert "dynamic" not in held.message
+    assert any("fixes it" in item.message for item in held.related)
+
+
+def test_a_float_gets_no_promise() -> None:
+    rate = failed("rate was 0.5, now 0.25", kind="EQUALS_MATCH", source="rate", cause=GuardCause.NUMBER)
+    guards = (Guard("TYPE_MATCH", "rate", ()), Guard("SHAPE_ENV", "", ("not math.isnan(L['rate'])",)))
+    compiled = Compile(
+        *("0/1", 0, Outcome.COMPILED),
+        guards=guards,
+        guard_count=2,
+        symbols=(Symbol("zf0", "rate", range="[-inf, inf]"),),
+    )
+    (finding,) = findings(report(frames=(WHOLE,), compiles=(compiled,), recompiles=(again(rate),)))
+    assert "torch then made `rate` dynamic.\n" in f"{finding.message}\n"

@@ -36,17 +36,26 @@ class ClassSource:
     node: ast.ClassDef
     file: FileSource
 
-    def method(self, name: str, depth: int = _MAX_BASES) -> ast.FunctionDef | None:
+    def method(self, name: str) -> ast.FunctionDef | None:
         """A method, also of a base class of the workspace."""
+        definition = self.definition_of(name)
+        return definition[1] if definition is not None else None
+
+    def definition_of(self, name: str, depth: int = _MAX_BASES) -> tuple[ClassSource, ast.FunctionDef] | None:
+        """A method and the class that defines it: this one, or a base class of the workspace."""
         for statement in self.node.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == name:
-                return statement
+                return self, statement
+        return self.inherited(name, depth)
+
+    def inherited(self, name: str, depth: int = _MAX_BASES) -> tuple[ClassSource, ast.FunctionDef] | None:
+        """What `super()` in this class leads to: a method, and the base class of the workspace that defines it."""
         for base in self.node.bases if depth else ():
             source = self.file.find_class(base)
             if source is not None and source.node is not self.node:
-                method = source.method(name, depth - 1)
-                if method is not None:
-                    return method
+                definition = source.definition_of(name, depth - 1)
+                if definition is not None:
+                    return definition
         return None
 
     @property
@@ -181,3 +190,13 @@ def dotted_name(node: ast.AST) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def super_call(statement: ast.stmt, method: str) -> ast.Call | None:
+    """The call of `super().<method>(...)` that a statement is."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    owner = call.func.value
+    is_super = isinstance(owner, ast.Call) and dotted_name(owner.func) == "super"
+    return call if is_super and call.func.attr == method else None

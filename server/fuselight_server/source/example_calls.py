@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_data import parse_python
-from fuselight_server.source.class_sources import ClassSource, FileSource, dotted_name, file_source
+from fuselight_server.source.class_sources import (
+    ClassSource,
+    FileSource,
+    dotted_name,
+    file_source,
+    super_call,
+)
 from fuselight_server.source.document import lines_of
 from fuselight_server.source.expression_values import Object, Reader, built
 from fuselight_server.source.file_reader import ReadingCache, chunks_of
@@ -127,9 +133,9 @@ class _CallExample:
 
     def _constructor(self, kind: ClassSource | None) -> str:
         function = kind.method("__init__") if kind is not None else None
-        if function is None:
+        if kind is None or function is None:
             return ""
-        positional, keywords = _required(function, 1)
+        positional, keywords = _constructor_needs(kind)
         given = [self._value(argument, function=function) for argument in positional]
         given += [f"{argument.arg}={self._value(argument, function=function)}" for argument in keywords]
         return ", ".join(given)
@@ -188,7 +194,7 @@ class _CallExample:
         needed: list[tuple[str, ast.expr | None]] = []
         if function is not None:
             needed = [
-                (argument.arg, argument.annotation) for part in _required(function, 1) for argument in part
+                (argument.arg, argument.annotation) for part in _constructor_needs(kind) for argument in part
             ]
         elif kind.is_dataclass:
             needed = [(name, annotation) for name, default, annotation in kind.fields() if default is None]
@@ -269,6 +275,35 @@ def _required(function: _Function, skip: int) -> tuple[list[ast.arg], list[ast.a
     keywords = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     given = len(positional) - len(function.args.defaults)
     return positional[skip:given], [argument for argument, default in keywords if default is None]
+
+
+def _constructor_needs(kind: ClassSource) -> tuple[list[ast.arg], list[ast.arg]]:
+    """The parameters that a class needs, by position and by keyword; also of a base class that gets `**kwargs`."""
+    definition = kind.definition_of("__init__")
+    if definition is None:
+        return [], []
+    positional, keywords = _required(definition[1], 1)
+    for _ in range(_NESTED):
+        owner, function = definition
+        call = next(filter(None, (super_call(statement, "__init__") for statement in function.body)), None)
+        definition = owner.inherited("__init__")
+        if definition is None or call is None or not _forwards_keywords(function, call):
+            break
+        passed = {keyword.arg for keyword in call.keywords} | {argument.arg for argument in keywords}
+        above = _required(definition[1], 1 + len(call.args))
+        keywords = keywords + [argument for part in above for argument in part if argument.arg not in passed]
+    return positional, keywords
+
+
+def _forwards_keywords(function: ast.FunctionDef, call: ast.Call) -> bool:
+    """Whether a call passes the `**kwargs` of the function that it is in."""
+    kwarg = function.args.kwarg
+    is_plain = not any(isinstance(expression, ast.Starred) for expression in call.args)
+    return (
+        kwarg is not None
+        and is_plain
+        and any(keyword.arg is None and dotted_name(keyword.value) == kwarg.arg for keyword in call.keywords)
+    )
 
 
 def _attributes_read(function: ast.FunctionDef, name: str) -> set[str]:

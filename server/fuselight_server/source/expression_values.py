@@ -12,7 +12,7 @@ import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fuselight_server.source.class_sources import ClassSource, FileSource, dotted_name
+from fuselight_server.source.class_sources import ClassSource, FileSource, dotted_name, super_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -58,6 +58,8 @@ class Object:
 
     definition: ClassSource
     attributes: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """The values of the constructor's parameters."""
 
 
 @dataclass(frozen=True)
@@ -142,15 +144,14 @@ def built(
     instance = Object(definition)
     for name, default, _ in definition.fields():
         instance.attributes[name] = Reader(definition.file, {}, depth).value(default)
-    function = definition.method("__init__")
-    if function is None:
+    if definition.method("__init__") is None:
         fields = [name for name, _, _ in definition.fields()]
         instance.attributes.update(zip(fields, args, strict=False))
         instance.attributes.update(keywords)
         return instance
-    names = bound_values(definition.file, function, args, keywords)
-    names["self"] = instance
-    _run_assignments(Reader(definition.file, names, depth), function.body, names)
+    instance.arguments = _Construction(instance, depth).run(
+        definition.definition_of("__init__"), args, keywords
+    )
     return instance
 
 
@@ -168,29 +169,76 @@ def bound_values(
         values[argument.arg] = reader.value(maybe)
     values.update(zip(parameters[1:], args, strict=False))
     values.update(keywords)
+    if function.args.kwarg is not None:
+        named = {*parameters, *(argument.arg for argument in function.args.kwonlyargs)}
+        values[function.args.kwarg.arg] = {
+            name: value for name, value in keywords.items() if name not in named
+        }
     return values
 
 
-def _run_assignments(reader: Reader, body: Iterable[ast.stmt], names: dict[str, Any]) -> None:
-    """Take in the assignments of an `__init__`; of branches, the first that gives a value counts."""
-    for statement in body:
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            value = reader.value(statement.value)
-            for target in targets:
-                _assign(target, value, names)
-        elif isinstance(statement, (ast.If, ast.For, ast.With, ast.Try)):
-            _run_assignments(reader, statement.body, names)
-            _run_assignments(reader, getattr(statement, "orelse", []), names)
+@dataclass(frozen=True)
+class _Construction:
+    """Takes in the assignments of an `__init__`; of branches, the first that gives a value counts."""
 
+    instance: Object
+    depth: int
+    assigned: set[str] = field(default_factory=set)
+    """Attributes that this class has given a value: those of its base class are replaced."""
 
-def _assign(target: ast.expr, value: Any, names: dict[str, Any]) -> None:
-    if isinstance(target, ast.Name):
-        names[target.id] = value
-    elif isinstance(target, ast.Attribute) and isinstance(names.get(dotted_name(target.value)), Object):
-        attributes = names[dotted_name(target.value)].attributes
-        if attributes.get(target.attr) is None:
-            attributes[target.attr] = value
-    elif isinstance(target, ast.Tuple) and isinstance(value, Sequence):
-        for expression, part in zip(target.elts, value.parts, strict=False):
-            _assign(expression, part, names)
+    def run(
+        self,
+        definition: tuple[ClassSource, ast.FunctionDef] | None,
+        args: Iterable[Any],
+        keywords: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Take in an `__init__` with these arguments; returns the values of its parameters."""
+        if definition is None:
+            return {}
+        kind, function = definition
+        names = bound_values(kind.file, function, args, keywords)
+        parameters = dict(names)
+        names["self"] = self.instance
+        self._body(kind, Reader(kind.file, names, self.depth), function.body, names)
+        return parameters
+
+    def _body(
+        self, kind: ClassSource, reader: Reader, body: Iterable[ast.stmt], names: dict[str, Any]
+    ) -> None:
+        for statement in body:
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                value = reader.value(statement.value)
+                for target in targets:
+                    self._assign(target, value, names)
+            elif isinstance(statement, (ast.If, ast.For, ast.With, ast.Try)):
+                self._body(kind, reader, statement.body, names)
+                self._body(kind, reader, getattr(statement, "orelse", []), names)
+            elif (call := super_call(statement, "__init__")) is not None:
+                self._base(kind, reader, call)
+
+    def _base(self, kind: ClassSource, reader: Reader, call: ast.Call) -> None:
+        if self.depth >= MAX_DEPTH or not kind.file.bounds.take_step():
+            return
+        keywords: dict[str, Any] = {}
+        for keyword in call.keywords:
+            value = reader.value(keyword.value)
+            if keyword.arg is not None:
+                keywords[keyword.arg] = value
+            elif isinstance(value, dict):
+                keywords.update(value)
+        args = [reader.value(expression) for expression in call.args]
+        _Construction(self.instance, self.depth + 1).run(kind.inherited("__init__"), args, keywords)
+
+    def _assign(self, target: ast.expr, value: Any, names: dict[str, Any]) -> None:
+        if isinstance(target, ast.Name):
+            names[target.id] = value
+        elif isinstance(target, ast.Attribute) and isinstance(names.get(dotted_name(target.value)), Object):
+            attributes = names[dotted_name(target.value)].attributes
+            is_own = names[dotted_name(target.value)] is not self.instance or target.attr in self.assigned
+            if attributes.get(target.attr) is None or not is_own:
+                attributes[target.attr] = value
+                self.assigned.add(target.attr)
+        elif isinstance(target, ast.Tuple) and isinstance(value, Sequence):
+            for expression, part in zip(target.elts, value.parts, strict=False):
+                self._assign(expression, part, names)

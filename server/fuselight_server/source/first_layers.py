@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.source import einops_patterns
 from fuselight_server.source.expression_values import Layer, Object, Sequence
 from fuselight_server.source.layer_flow import LayerFlow, Need
 
@@ -56,7 +57,7 @@ class _Sizes:
             owner,
             *(attribute for attribute in owner.attributes.values() if isinstance(attribute, Object)),
         ]
-        self._known = [instance.attributes for instance in objects]
+        self._known = [instance.attributes for instance in objects] + [owner.arguments]
 
     def side(self, kernel: Any) -> int:
         """A side of an image that a kernel fits into."""
@@ -92,12 +93,29 @@ _SEQUENCES |= {"TransformerDecoderLayer": ("d_model",), "Transformer": ("d_model
 
 def _text(need: Need, dimensions: int | None, sizes: _Sizes) -> str:
     layer = need.layer
+    if layer.kind in einops_patterns.LAYERS:
+        shape = _pattern_shape(need, sizes)
+        return f"f32{shape}" if shape else ""
     if layer.kind in {"Embedding", "EmbeddingBag"}:
         rows = layer.argument(0, "num_embeddings")
         shape = [sizes.length()] if dimensions == 1 else [BATCH, sizes.length()]
         return f"i64{shape} % {rows}" if type(rows) is int else ""
     shape = _shape(layer, dimensions, sizes, is_flat=need.is_flat)
     return f"f32{shape}" if shape and all(type(size) is int and size > 0 for size in shape) else ""
+
+
+def _pattern_shape(need: Need, sizes: _Sizes) -> list[int]:
+    """The shape of an input that a pattern of einops takes first."""
+    following = _shape(need.then, None, sizes, is_flat=False) if need.then is not None else []
+    last = following[-1] if following and need.then is not None and need.then.kind not in _SPATIAL else None
+    return einops_patterns.input_shape(
+        need.layer.argument(0, "pattern"),
+        need.layer.keywords,
+        last,
+        batch=BATCH,
+        length=sizes.length(),
+        side=sizes.side,
+    )
 
 
 def _shape(layer: Layer, dimensions: int | None, sizes: _Sizes, *, is_flat: bool) -> list[Any]:

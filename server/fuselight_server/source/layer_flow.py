@@ -6,9 +6,10 @@ Invariant: nothing is run. A parameter whose way cannot be followed has no layer
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.source import einops_patterns
 from fuselight_server.source.class_sources import dotted_name
 from fuselight_server.source.expression_values import MAX_DEPTH, Layer, Object, Reader, Sequence
 
@@ -31,6 +32,8 @@ class Need:
     layer: Layer
     is_flat: bool = False
     """Whether the input is flattened before it."""
+    then: Layer | None = None
+    """After a pattern of einops, the layer that takes its result."""
 
 
 @dataclass
@@ -55,8 +58,10 @@ class LayerFlow:
         if isinstance(statement, (ast.Assign, ast.AnnAssign)):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             held = self.expression(statement.value)
+            value = self._reader().value(statement.value)
             for target in targets:
                 self._unpack(target, statement.value)
+                self._know(target, value)
                 if isinstance(target, ast.Name):
                     self._hold(target.id, held)
         elif isinstance(statement, ast.For):
@@ -79,6 +84,15 @@ class LayerFlow:
             self.holds.pop(name, None)
         else:
             self.holds[name] = held
+
+    def _know(self, target: ast.expr, value: Any) -> None:
+        """Keep the value of a variable."""
+        if isinstance(target, ast.Name):
+            self.locals[target.id] = value
+        elif isinstance(target, ast.Tuple):
+            parts = value.parts if isinstance(value, Sequence) else ()
+            for index, expression in enumerate(target.elts):
+                self._know(expression, parts[index] if index < len(parts) else None)
 
     def _unpack(self, target: ast.expr, value: ast.expr | None) -> None:
         """Learn the number of dimensions from `b, c, h, w = x.shape`."""
@@ -124,22 +138,36 @@ class LayerFlow:
         last = node.func.attr if isinstance(node.func, ast.Attribute) else name
         of = self.expression(node.func.value) if isinstance(node.func, ast.Attribute) else None
         passed = of or (held[0][1] if held else None)
+        if passed is not None and last in einops_patterns.FUNCTIONS and not of:
+            return self._rearrange(einops_patterns.FUNCTIONS[last], node, passed)
         if passed is None or last not in {*_SAME_SHAPE, *_FLATTENS}:
             return None
         return (passed[0], True) if last in _FLATTENS else passed
+
+    def _rearrange(self, kind: str, node: ast.Call, held: tuple[str, bool]) -> tuple[str, bool] | None:
+        """Follow a parameter through `rearrange(x, "b c (h p1) ...", p1=p)`."""
+        reader = self._reader()
+        args = tuple(reader.value(expression) for expression in node.args[1:])
+        keywords = {keyword.arg: reader.value(keyword.value) for keyword in node.keywords if keyword.arg}
+        self.needs.setdefault(held[0], Need(Layer(kind, args, keywords), held[1]))
+        return held
+
+    def _reader(self) -> Reader:
+        return Reader(self.owner.definition.file, {**self.locals, "self": self.owner}, MAX_DEPTH)
 
     def _module(self, node: ast.expr) -> Any:
         """The module that an expression names: `self.stem`, `self.layers[0]`, a loop's variable."""
         if isinstance(node, ast.Subscript):
             outer = self._module(node.value)
             return outer.parts[0] if isinstance(outer, Sequence) and outer.parts else None
-        value = Reader(self.owner.definition.file, {**self.locals, "self": self.owner}, MAX_DEPTH).value(node)
+        value = self._reader().value(node)
         return value if isinstance(value, (Layer, Sequence, Object)) else None
 
     def _give(self, module: Any, place: int | str, held: tuple[str, bool]) -> tuple[str, bool] | None:
         """Give a parameter to a module; returns what is still that parameter, element by element."""
         name, is_flat = held
-        if name in self.needs:
+        need = self.needs.get(name)
+        if need is not None and (need.layer.kind not in einops_patterns.LAYERS or need.then is not None):
             return None
         for part in module.parts if isinstance(module, Sequence) else (module,):
             if isinstance(part, Layer) and part.kind.startswith(_NEUTRAL_PARTS):
@@ -150,7 +178,10 @@ class LayerFlow:
             if isinstance(part, Sequence):
                 return self._give(part, place, (name, is_flat))
             if isinstance(part, Layer):
-                self.needs[name] = Need(part, is_flat)
+                need = self.needs.get(name)
+                self.needs[name] = Need(part, is_flat) if need is None else replace(need, then=part)
+                if need is None and part.kind in einops_patterns.LAYERS:
+                    continue
             elif isinstance(part, Object):
                 forward = part.definition.method("forward")
                 if forward is not None and self.depth < MAX_DEPTH:

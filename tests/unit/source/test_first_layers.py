@@ -220,3 +220,68 @@ def test_a_compiled_object_has_the_inputs_of_its_class() -> None:
 def test_what_is_selected_for_typing(line: str, selected: str | None) -> None:
     columns = shape_columns(line)
     assert (columns and line.encode()[slice(*columns)].decode()) == selected
+
+
+@pytest.mark.parametrize(
+    ("init", "forward", "inputs"),
+    [
+        (
+            "self.patch = 4\nself.a = nn.Linear(5 * 4 * 4, 8)",
+            """
+            p = self.patch
+            x = rearrange(x, 'b c (h p1) (w p2) -> b (h w) (p1 p2 c)', p1=p, p2=p)
+            return self.a(x)
+            """,
+            "f32[2, 5, 32, 32]",
+        ),
+        (
+            "self.a = nn.Sequential(Rearrange('b c (h p) (w q) -> b (h w) (p q c)', p=48, q=24), nn.Linear(3456, 8))",
+            "return self.a(x)",
+            "f32[2, 3, 96, 24]",
+        ),
+        ("self.a = nn.Linear(7, 8)", "return self.a(rearrange(x, 'b n d -> (b n) d'))", "f32[2, 16, 7]"),
+        ("self.a = nn.Linear(7, 8)", "return reduce(self.a(x), 'b n d -> b d', 'mean')", "f32[2, 7]"),
+        ("pass", "return rearrange(x, 'b c h w -> b (h w) c')", "f32[2, 3, 32, 32]"),
+        ("pass", "return rearrange(x, 'b ... d -> b d ...')", "f32[2, 8]"),
+    ],
+)
+def test_a_pattern_of_einops_has_the_dimensions(init: str, forward: str, inputs: str) -> None:
+    assert directive(net(init, forward)) == f"Net()({inputs})"
+
+
+def test_a_class_needs_what_its_base_class_needs_that_gets_its_keywords() -> None:
+    base = """
+class Layers(nn.Module):
+    def __init__(self, width, depth, *, heads, causal, dropout=0.0):
+        super().__init__()
+        self.width = width
+
+class Causal(Layers):
+    def __init__(self, **kwargs):
+        assert "causal" not in kwargs
+        super().__init__(causal=True, **kwargs)
+
+"""
+    model = net("self.a = nn.Linear(layers.width, 4)", "return self.a(x)", ", layers: Causal")
+    assert directive(HEAD + base + model.removeprefix(HEAD)) == (
+        "Net(Causal(width=8, depth=8, heads=8))(f32[2, 8])"
+    )
+
+
+def test_attributes_of_a_base_class_count_and_those_of_the_class_replace_them() -> None:
+    base = """
+class Base(nn.Module):
+    def __init__(self, width, out=3):
+        super().__init__()
+        self.stem = nn.Linear(width, out)
+        self.head = nn.Linear(5, 5)
+
+"""
+    body = """class Net(Base):
+    def __init__(self):
+        super().__init__(40)
+        self.head = nn.Linear(6, 6)
+"""
+    for layer, size in (("stem", 40), ("head", 6)):
+        text = HEAD + base + body + f"\n    def forward(self, x):\n        return self.{layer}(x)\n"
+        assert directive(text) == f"Net()(f32[2, {size}])"

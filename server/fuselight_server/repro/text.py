@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"\bv_\d+_")
 _SEED = 0
-_HALF = ("float16", "bfloat16")
 _WHAT = {
     Observed.OUTPUTS: "compiled code returns other results than eager mode",
     Observed.ARGUMENTS: "compiled code writes other values to its arguments than eager mode",

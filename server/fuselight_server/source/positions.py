@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.source.text_changes import Change
 
-_QUOTED = r"`[^`]*`"
 _LINES = re.compile(
     r"`[^`]*`|(?:(?P<file>[^\s`'\"()]+\.(?:py|pyw|ipynb)) on )?\b"
     r"(?P<lines>line \d+|lines \d+(?:(?:-|, and |, | and )\d+\b(?! more))*)(?! \(deleted)"

@@ -12,8 +12,6 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
 
 class NoSourceError(Exception):
     """A function or class whose text is not known."""

@@ -7,7 +7,6 @@ Parameters of custom methods are typed, because pygls turns untyped ones into na
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +64,6 @@ JOBS_CHANGED = "fuselight/jobsChanged"
 AGENT_ADDRESS = "fuselight/agentAddress"
 NOTIFICATIONS = frozenset({STATUS, REPORT_CHANGED, MEASURED_CHANGED, TUNED_CHANGED, JOBS_CHANGED})
 """What the server sends without a request: to clients that ask for it at the start."""
-
-logger = logging.getLogger(__name__)
 
 
 def without_links(text: str) -> str:

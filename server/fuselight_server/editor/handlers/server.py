@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.state import Folder
     from fuselight_server.execution.runs.keys import Key
 
-logger = logging.getLogger(__name__)
 COMMAND_SECONDS = 3.0
 """How long a client waits for a command: Emacs gives up after 10 seconds."""
 _LOGGED = 300

@@ -128,15 +128,6 @@ class JobResult:
             return process.report.target.path
         return min(here & self.places.paths(), default=None)
 
-    @cached_property
-    def changed_lines(self) -> frozenset[tuple[str, int]]:
-        """The lines of findings that differ from those that ran."""
-        return frozenset(
-            (item.tracked.finding.span.path, item.tracked.finding.span.line)
-            for item in self.findings
-            if item.is_of_job_source
-        )
-
     def on(self, path: str) -> Iterator[JobFinding]:
         """Yield the findings whose lines are in a file now."""
         for item in self.findings:
